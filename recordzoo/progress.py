@@ -1,0 +1,108 @@
+"""How long work tells that it goes on: one small interface, so that the library logs and the command line draws."""
+
+import logging
+import time
+from typing import Protocol
+
+logger = logging.getLogger("recordzoo")
+
+LOG_INTERVAL_S = 30.0
+
+
+class Progress(Protocol):
+    """Told by whoever works; draws, logs or ignores it. All sizes are bytes. Called from one thread at a time."""
+
+    def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
+        """Start a stage ("downloading CUB_200_2011.tgz"); `done_bytes` were already there (a resumed download)."""
+        ...
+
+    def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
+        """Some more was done; negative when work is done again from the start."""
+        ...
+
+    def note(self, text: str) -> None:
+        """Say something once: what is waited for, what is resumed."""
+        ...
+
+    def end(self) -> None:
+        """Finish the stage."""
+        ...
+
+
+class LogProgress:
+    """The default: one line through `logging` at the start and the end of a stage, and every half minute between."""
+
+    def __init__(self) -> None:
+        self._stage = ""
+        self._total: int | None = None
+        self._start_bytes = self._bytes = self._images = 0
+        self._began = self._said = 0.0
+
+    def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
+        """See `Progress`."""
+        self._stage, self._total = stage, total_bytes
+        self._start_bytes = self._bytes = done_bytes
+        self._images = 0
+        self._began = self._said = time.monotonic()
+        logger.info("%s%s", stage, f", resuming at {format_bytes(done_bytes)}" if done_bytes else "")
+
+    def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
+        """See `Progress`."""
+        self._bytes += num_bytes
+        self._images += num_images
+        now = time.monotonic()
+        if now - self._said >= LOG_INTERVAL_S:
+            self._said = now
+            logger.info("%s", self._line(now))
+
+    def note(self, text: str) -> None:
+        """See `Progress`."""
+        logger.info("%s", text)
+
+    def end(self) -> None:
+        """See `Progress`."""
+        logger.info("%s: done", self._line(time.monotonic()))
+
+    def _line(self, now: float) -> str:
+        return progress_line(
+            self._stage, self._bytes, self._total, self._images, now - self._began, self._bytes - self._start_bytes
+        )
+
+
+def format_bytes(num_bytes: float) -> str:
+    """Write a size as people read it, in powers of ten: ``1.2 GB``."""
+    for unit in ("B", "kB", "MB", "GB"):
+        if abs(num_bytes) < 999.5:
+            return f"{num_bytes:.0f} {unit}" if unit == "B" else f"{num_bytes:.3g} {unit}"
+        num_bytes /= 1000
+    return f"{num_bytes:.3g} TB"
+
+
+def format_seconds(seconds: float) -> str:
+    """Write a duration as people read it: ``42 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60:02d} s"
+    return f"{whole // 3600} h {whole % 3600 // 60:02d} min"
+
+
+def progress_line(
+    stage: str, done_bytes: int, total_bytes: int | None, num_images: int, elapsed_s: float, fresh_bytes: int
+) -> str:
+    """Write where a stage stands: bytes, images, rates and, where the total is known, the time left."""
+    parts = [format_bytes(done_bytes)]
+    if total_bytes:
+        parts[0] += f" of {format_bytes(total_bytes)} ({min(100, 100 * done_bytes // total_bytes)}%)"
+    if num_images:
+        parts.append(f"{num_images:,} images")
+    if elapsed_s > 0.5 and fresh_bytes > 0:
+        rate = fresh_bytes / elapsed_s
+        rates = f"{format_bytes(rate)}/s"
+        if num_images:
+            rates += f", {num_images / elapsed_s:,.0f} images/s"
+        parts.append(rates)
+        if total_bytes and done_bytes < total_bytes:
+            parts.append(f"{format_seconds((total_bytes - done_bytes) / rate)} left")
+    return f"{stage}: {', '.join(parts)}"

@@ -1,0 +1,133 @@
+"""What a recipe is: the part of a preparation that differs between datasets.
+
+A recipe is small, immutable and pickles (worker processes get a copy). It is asked three things: where its raw data
+is (`find`), what each member of it becomes (`extract`), and, when everything is stored, in which order and with which
+targets (`arrange`).
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.sources.download import RemoteFile
+from recordzoo.sources.member import Member, Source
+
+ABSENT = -1
+"""In an arrangement: this position has no blob in this field."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Bytes to be stored as one record of a blob field.
+
+    Attributes:
+        field: The field's name: "image", "mask", "annotation".
+        key: Its name within the field, unique; `Recipe.arrange` refers to blobs by it.
+        data: What is stored, untouched.
+    """
+
+    field: str
+    key: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """A small file that is not a record but needed to arrange the records: a list of labels, of splits."""
+
+    name: str
+    data: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class BlobField:
+    """What a blob field holds.
+
+    Attributes:
+        encoding: "image" (an encoded image file), "raw" (pixels, uint8, of `shape`), "json" or "bytes".
+        shape: For "raw": the shape of each value, [H, W, C].
+    """
+
+    encoding: str
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True)
+class Stored:
+    """What has been stored: for each blob field the keys, in the order of writing."""
+
+    keys: Mapping[str, Sequence[str]]
+
+
+@dataclass(frozen=True)
+class Arrangement:
+    """How the stored blobs become a dataset of N positions.
+
+    Attributes:
+        names: N names in canonical order, unique; what `samples` shows, relative to the dataset's folder.
+        blobs: For each blob field an int64 [N] of indices into `Stored.keys[field]`, `ABSENT` where there is none.
+        arrays: For each array field an array whose first dimension is N.
+        splits: For each split an int64 array of positions, in the split's own order. May be empty: one whole.
+        classes: Class names in label order, if the dataset has classes.
+        metadata: Anything else that opening needs; JSON, small.
+    """
+
+    names: Sequence[str]
+    blobs: Mapping[str, NDArray[np.int64]]
+    # Any: arrays of any numeric dtype.
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
+    splits: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    classes: Sequence[str] | None = None
+    # Any: JSON values.
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+
+class Recipe(ABC):
+    """How one record set is made.
+
+    Attributes:
+        dataset: The dataset's name in the catalogue: "cub200", "imagenet".
+        part: Which separately obtained part of its raw data, or "" if there is only one: "train", "segmentations".
+        fields: The blob fields.
+        raw_files: The archives, with where to get them; the order is that of reading.
+    """
+
+    dataset: str
+    part: str
+    fields: Mapping[str, BlobField]
+    raw_files: tuple[RemoteFile, ...]
+
+    @property
+    def set_name(self) -> str:
+        """The record set's directory name without its ending: "cub200", "imagenet.train"."""
+        return f"{self.dataset}.{self.part}" if self.part else self.dataset
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What besides the raw data decides the result (JSON); part of the plan, so that a resume never mixes."""
+        return {}
+
+    @abstractmethod
+    def find(self, root: Path) -> Source | None:
+        """Find raw data under `root`: an extracted tree first, then the archives; None if there is none."""
+
+    @abstractmethod
+    def looked_for(self, root: Path) -> list[str]:
+        """Say what `find` looks for, for the error that says it was not there."""
+
+    @abstractmethod
+    def extract(self, member: Member) -> Iterator[Blob | Side]:
+        """Turn one member into what is stored; yield nothing for a member that is not wanted (do not read it)."""
+
+    @abstractmethod
+    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
+        """Put what was stored in canonical order, with targets, names and splits.
+
+        Raises:
+            SourceError: Something that must be there is missing (said by name).
+        """

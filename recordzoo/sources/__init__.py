@@ -1,0 +1,1 @@
+"""Raw data in: downloads, archives and trees become streams of members. Knows nothing of the record format."""

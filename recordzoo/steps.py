@@ -1,0 +1,47 @@
+"""Named steps of a preparation, so that a test can stop a real process exactly there.
+
+Each place where a crash must leave a well-defined state calls `step` with its name; `STEPS` lists them all, in the
+order in which a preparation meets them. Setting ``RECORDZOO_KILL_AT=name`` (or ``name:3`` for the third time) makes
+the process kill itself there with SIGKILL: no cleanup of any kind runs, as in a power cut.
+"""
+
+import os
+import signal
+from collections import Counter
+
+STEPS = (
+    "download.claimed",  # the .part file is ours
+    "download.received",  # some bytes were written to it
+    "download.complete",  # all bytes are there, not yet hashed
+    "download.verified",  # hashed, not yet renamed
+    "download.published",  # renamed to its final name
+    "build.claimed",  # the build directory is ours
+    "build.planned",  # the plan is written
+    "shard.opened",  # an LMDB file exists, nothing in it
+    "shard.committed",  # one transaction of it is committed
+    "shard.written",  # all of it is, not yet synced
+    "shard.sealed",  # synced, hashed, read back; rows written
+    "shard.journalled",  # its journal line is on disk
+    "unit.journalled",  # the unit's journal line is on disk
+    "set.shards_moved",  # all shards carry their final names
+    "set.arrays_written",  # index, targets, names, splits are on disk
+    "set.manifest_written",  # the manifest is on disk, in the build directory
+    "set.published",  # the set carries its final name
+    "set.synced",  # and its parent directory knows
+    "build.cleaned",  # nothing but the set is left
+)
+
+_counts: Counter[str] = Counter()
+
+
+def step(name: str) -> None:
+    """Mark that the named step was reached; die there if the environment says so."""
+    wanted = os.environ.get("RECORDZOO_KILL_AT")
+    if not wanted:
+        return
+    wanted_name, _, nth = wanted.partition(":")
+    if name != wanted_name:
+        return
+    _counts[name] += 1
+    if _counts[name] == int(nth or 1):
+        os.kill(os.getpid(), signal.SIGKILL)
