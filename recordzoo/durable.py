@@ -1,0 +1,70 @@
+"""Writes that survive a power cut: file synced, then renamed, then the directory synced."""
+
+import contextlib
+import errno
+import os
+from pathlib import Path
+
+
+def sync_file(path: Path) -> None:
+    """Put a file's bytes on the disk.
+
+    Raises:
+        OSError: The disk failed. The file must then be thrown away: a second fsync may report success for pages that
+            the kernel has already dropped.
+    """
+    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def sync_directory(path: Path) -> None:
+    """Put a directory's entries on the disk; a file system that cannot do that is taken as one that need not."""
+    if os.name == "nt":
+        return
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    except OSError as err:
+        if err.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(fd)
+
+
+def write_file(path: Path, data: bytes | memoryview) -> None:
+    """Write a new file and sync it; the caller syncs the directory. An existing file is replaced."""
+    with open(path, "wb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def replace_file(path: Path, data: bytes) -> None:
+    """Replace a file by one rename, so that it has the old bytes or the new ones, never a mixture."""
+    aside = path.with_name(f"{path.name}.new")
+    write_file(aside, data)
+    os.replace(aside, path)
+    sync_directory(path.parent)
+
+
+def rename(source: Path, target: Path) -> None:
+    """Rename and sync the directory of the target.
+
+    On NFS a rename can succeed and its answer be lost, so that the retry finds nothing: if the source is gone and the
+    target there, it was done.
+    """
+    try:
+        os.rename(source, target)
+    except FileNotFoundError:
+        if source.exists() or not target.exists():
+            raise
+    sync_directory(target.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file if it is there."""
+    with contextlib.suppress(FileNotFoundError):
+        path.unlink()

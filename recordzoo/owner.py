@@ -1,0 +1,89 @@
+"""Who owns a file that is being written: an identity that goes into its name, so that "its process is gone" is provable.
+
+An identity reads ``host-pid-start-token``. The host part tells machines, boots and process namespaces apart; the start
+time tells a process from a later one with the same number; the token tells two uses in one process apart.
+"""
+
+import functools
+import hashlib
+import os
+import re
+import secrets
+import socket
+from dataclasses import dataclass
+from pathlib import Path
+
+_PATTERN = re.compile(r"(?P<host>[0-9A-Za-z_]+)-(?P<pid>[0-9]+)-(?P<start>[0-9]+)-(?P<token>[0-9a-f]+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """A process on a host; `str()` gives what goes into file names and `parse` reads it back."""
+
+    host: str
+    pid: int
+    start: int
+    token: str
+
+    def __str__(self) -> str:
+        return f"{self.host}-{self.pid}-{self.start}-{self.token}"
+
+    @staticmethod
+    def current() -> "Owner":
+        """A new identity of this process; every call gives another token."""
+        pid = os.getpid()
+        return Owner(_host(), pid, _start_time(pid) or 0, secrets.token_hex(4))
+
+    @staticmethod
+    def parse(text: str) -> "Owner | None":
+        """Read an identity from the end of a file name; None if it is not one."""
+        match = _PATTERN.fullmatch(text)
+        return Owner(match["host"], int(match["pid"]), int(match["start"]), match["token"]) if match else None
+
+    def is_gone(self) -> bool:
+        """Whether the process provably does not exist any more; False for what cannot be known (another host)."""
+        if self.host != _host():
+            return False
+        try:
+            os.kill(self.pid, 0)
+        except ProcessLookupError:
+            return True
+        except (PermissionError, OverflowError):
+            pass
+        start = _start_time(self.pid)
+        return start is not None and self.start != 0 and start != self.start
+
+    def __format__(self, spec: str) -> str:
+        return format(str(self), spec)
+
+    @property
+    def description(self) -> str:
+        """For people: ``process 4123 on node07``."""
+        return f"process {self.pid} on {self.host.rsplit('_', 1)[0]}"
+
+
+@functools.cache
+def _host() -> str:
+    name = re.sub(r"[^0-9A-Za-z]+", "_", socket.gethostname())[:40].strip("_") or "host"
+    return f"{name}_{hashlib.blake2b(_scope().encode(), digest_size=4).hexdigest()}"
+
+
+def _scope() -> str:
+    """What a process number is unique in: this boot of this machine, this process namespace."""
+    parts = [socket.gethostname()]
+    try:
+        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
+        parts.append(str(os.stat("/proc/self/ns/pid").st_ino))
+    except OSError:  # not Linux: host name and process number must do
+        pass
+    return "/".join(parts)
+
+
+def _start_time(pid: int) -> int | None:
+    """When a process started, in clock ticks since boot; None where that cannot be read. A zombie counts as gone."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except OSError:
+        return None
+    fields = stat.rpartition(")")[2].split()  # the command's name may hold spaces and brackets
+    return -1 if fields[0] in "ZX" else int(fields[19])

@@ -1,0 +1,43 @@
+"""The environment variables that recordzoo reads, each checked where it is read: a bad value names its variable."""
+
+import os
+
+from recordzoo.errors import ArgumentError
+
+
+def mirror() -> str | None:
+    """Base URL tried before the official hosts, as ``<mirror>/<dataset>/<file>`` (``RECORDZOO_MIRROR``)."""
+    return os.environ.get("RECORDZOO_MIRROR", "").rstrip("/") or None
+
+
+def auto_prepare_bytes() -> float:
+    """How much raw data a constructor converts without being asked (``RECORDZOO_AUTO_PREPARE_GB``, 20; 0 = never)."""
+    return _number("RECORDZOO_AUTO_PREPARE_GB", 20.0) * 1e9
+
+
+def timeout_s() -> float:
+    """How long a server may stay silent (``RECORDZOO_TIMEOUT``, 30 seconds)."""
+    return _number("RECORDZOO_TIMEOUT", 30.0)
+
+
+def stale_s() -> float:
+    """How old the heartbeat of a build may be before another process takes it over (``RECORDZOO_STALE_S``, 120)."""
+    return _number("RECORDZOO_STALE_S", 120.0)
+
+
+def offline() -> bool:
+    """Whether nothing may be fetched (``RECORDZOO_OFFLINE``)."""
+    return os.environ.get("RECORDZOO_OFFLINE", "").lower() not in ("", "0", "no", "false")
+
+
+def _number(variable: str, default: float) -> float:
+    text = os.environ.get(variable, "")
+    if not text:
+        return default
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value < float("inf"):
+        raise ArgumentError(f"The environment variable {variable} is {text!r}; it must be a number, 0 or more.")
+    return value
