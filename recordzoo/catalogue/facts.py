@@ -1,0 +1,150 @@
+"""What is known of a dataset without having it: plain facts, no behaviour beyond looking them up."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from recordzoo.errors import ArgumentError
+
+if TYPE_CHECKING:
+    from recordzoo.sources.download import RemoteFile
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """Raw data that is obtained, converted and published on its own: one record set.
+
+    Attributes:
+        name: "train", "segmentations", or "" if it is the only one or the main one.
+        description: What is in it.
+        optional: Prepared only when it is asked for by name.
+    """
+
+    name: str
+    description: str = ""
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A named list of positions: how many samples, and in which part.
+
+    Attributes:
+        name: What the dataset class calls it.
+        count: How many samples.
+        part: The part that holds them.
+    """
+
+    name: str
+    count: int
+    part: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RawFile:
+    """What is downloaded.
+
+    Attributes:
+        name: The file's name, in the user's folder and on a mirror.
+        parts: The parts that are made from it.
+        urls: Where it is, in the order of trying.
+        size_bytes: Its exact size, where known.
+        md5: Its MD5, where known.
+        sha256: Its SHA-256, where known.
+        needs_terms: The URLs may be used only by someone who accepted the host's terms of access.
+        optional: It is read when it is there; it is not downloaded.
+    """
+
+    name: str
+    parts: tuple[str, ...] = ("",)
+    urls: tuple[str, ...] = ()
+    size_bytes: int | None = None
+    md5: str | None = None
+    sha256: str | None = None
+    needs_terms: bool = False
+    optional: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is known of a dataset without having it.
+
+    Attributes:
+        name: What it is called on the command line, and its record sets on disk: "cub200".
+        title: What people call it: "CUB-200-2011".
+        summary: One sentence.
+        homepage: Where it comes from.
+        licence: Under what terms it may be used, as far as its authors say.
+        citation: What to cite.
+        class_paths: Its dataset classes, each as "module:Name".
+        recipe_module: The module whose `recipe(part)` makes its record sets.
+        parts: Its record sets.
+        files: Its raw files, in the order of reading.
+        splits: Its splits.
+        num_classes: How many classes, where it has classes.
+        instructions: How to fetch its files by hand, where that may be needed.
+    """
+
+    name: str
+    title: str
+    summary: str
+    homepage: str
+    licence: str
+    citation: str
+    class_paths: tuple[str, ...]
+    recipe_module: str
+    parts: tuple[Part, ...]
+    files: tuple[RawFile, ...]
+    splits: tuple[Split, ...]
+    num_classes: int | None = None
+    instructions: str = ""
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The dataset classes as they are imported from `recordzoo`."""
+        return tuple(path.partition(":")[2] for path in self.class_paths)
+
+    @property
+    def size_bytes(self) -> int:
+        """The size of all files that are downloaded when the dataset is prepared by name."""
+        wanted = {part.name for part in self.parts if not part.optional}
+        return sum(file.size_bytes or 0 for file in self.files if wanted.intersection(file.parts) and not file.optional)
+
+    def part(self, name: str = "") -> Part:
+        """Look up one part.
+
+        Raises:
+            ArgumentError: There is no such part.
+        """
+        for part in self.parts:
+            if part.name == name:
+                return part
+        raise ArgumentError(
+            f"{self.name} has no part {name!r}; it has {', '.join(self.set_name(part.name) for part in self.parts)}."
+        )
+
+    def set_name(self, part: str = "") -> str:
+        """Name a part's record set: "cub200", "imagenet.train"."""
+        return f"{self.name}.{part}" if part else self.name
+
+    def raw_files(self, part: str = "") -> tuple["RemoteFile", ...]:
+        """Give a part's raw files as they are downloaded, without the optional ones.
+
+        Raises:
+            ArgumentError: There is no such part.
+        """
+        from recordzoo.sources.download import RemoteFile  # imports requests: not for `list` and `info`
+
+        self.part(part)
+        return tuple(
+            RemoteFile(
+                name=file.name,
+                urls=file.urls,
+                size_bytes=file.size_bytes,
+                md5=file.md5,
+                sha256=file.sha256,
+                needs_terms=file.needs_terms,
+                instructions=self.instructions,
+            )
+            for file in self.files
+            if part in file.parts and not file.optional
+        )

@@ -1,0 +1,126 @@
+"""A dataset's TOML file, read strictly: a typing error must not pass for an absent fact."""
+
+import tomllib
+
+from recordzoo.catalogue.facts import Entry, Part, RawFile, Split
+from recordzoo.errors import ArgumentError
+
+
+def parse(name: str, text: str) -> Entry:
+    """Read a dataset's facts from TOML, strictly: a key that is missing, unknown or of another type is an error.
+
+    Raises:
+        ArgumentError: The text is not such a file; the message names the place.
+    """
+    try:
+        data = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as err:
+        raise ArgumentError(f"{name}.toml is not TOML: {err}") from err
+    top = _Table(f"{name}.toml", data)
+    part_tables = top.tables("parts")
+    parts = tuple(
+        Part(part, description=table.text("description", ""), optional=table.flag("optional"))
+        for part, table in part_tables.items()
+    ) or (Part(""),)
+    files = tuple(_file(table) for table in top.table_list("files"))
+    splits = tuple(
+        Split(split, count=table.number("count", needed=True) or 0, part=table.text("part", ""))
+        for split, table in top.tables("splits").items()
+    )
+    result = Entry(
+        name=name,
+        title=top.text("title"),
+        summary=top.text("summary"),
+        homepage=top.text("homepage"),
+        licence=top.text("licence"),
+        citation=top.text("citation"),
+        class_paths=top.texts("class"),
+        recipe_module=top.text("recipe"),
+        parts=parts,
+        files=files,
+        splits=splits,
+        num_classes=top.number("num_classes"),
+        instructions=top.text("instructions", "").strip(),
+    )
+    for table in (top, *part_tables.values()):
+        table.done()
+    known = {part.name for part in parts}
+    for what, wanted in [*((f.name, f.parts) for f in files), *((f"split {s.name}", (s.part,)) for s in splits)]:
+        if not known.issuperset(wanted):
+            raise ArgumentError(f"{name}.toml: {what} belongs to {wanted}, but the parts are {sorted(known)}.")
+    return result
+
+
+def _file(table: "_Table") -> RawFile:
+    part = table.text("part", "")
+    result = RawFile(
+        name=table.text("name"),
+        parts=table.texts("parts", (part,)),
+        urls=table.texts("urls", ()),
+        size_bytes=table.number("size_bytes"),
+        md5=table.text("md5", "") or None,
+        sha256=table.text("sha256", "") or None,
+        needs_terms=table.flag("needs_terms"),
+        optional=table.flag("optional"),
+    )
+    for digest, length in ((result.md5, 32), (result.sha256, 64)):
+        if digest is not None and (len(digest) != length or not set(digest) <= set("0123456789abcdef")):
+            raise ArgumentError(f"{table.where}: {digest!r} is not a hash of {length} hexadecimal digits.")
+    table.done()
+    return result
+
+
+class _Table:
+    """One TOML table, and which of its keys nobody has asked for."""
+
+    def __init__(self, where: str, data: dict[str, object]) -> None:
+        self.where = where
+        self._data = dict(data)
+
+    def text(self, key: str, default: str | None = None) -> str:
+        value = self._data.pop(key, default)
+        if not isinstance(value, str):
+            raise self._wrong(key, value, "a string")
+        return value
+
+    def texts(self, key: str, default: tuple[str, ...] | None = None) -> tuple[str, ...]:
+        value = self._data.pop(key, default)
+        items = (value,) if isinstance(value, str) else value
+        if not isinstance(items, list | tuple) or not all(isinstance(item, str) for item in items):
+            raise self._wrong(key, value, "a string or a list of strings")
+        return tuple(items)
+
+    def number(self, key: str, *, needed: bool = False) -> int | None:
+        value = self._data.pop(key, None)
+        if value is None and not needed:
+            return None
+        if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+            raise self._wrong(key, value, "a whole number")
+        return value
+
+    def flag(self, key: str) -> bool:
+        value = self._data.pop(key, False)
+        if not isinstance(value, bool):
+            raise self._wrong(key, value, "true or false")
+        return value
+
+    def tables(self, key: str) -> dict[str, "_Table"]:
+        value = self._data.pop(key, {})
+        if not isinstance(value, dict) or not all(isinstance(item, dict) for item in value.values()):
+            raise self._wrong(key, value, "tables")
+        return {name: _Table(f"{self.where}: [{key}.{name}]", item) for name, item in value.items()}
+
+    def table_list(self, key: str) -> list["_Table"]:
+        value = self._data.pop(key, [])
+        if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
+            raise self._wrong(key, value, "a list of tables")
+        return [_Table(f"{self.where}: [[{key}]] number {i}", item) for i, item in enumerate(value, 1)]
+
+    def done(self) -> None:
+        """Refuse keys that nobody asked for: a typing error would otherwise pass for an absent fact."""
+        if self._data:
+            raise ArgumentError(f"{self.where} has unknown keys: {', '.join(self._data)}.")
+
+    def _wrong(self, key: str, value: object, wanted: str) -> ArgumentError:
+        found = "missing" if value is None else repr(value)
+        return ArgumentError(f"{self.where}: {key} must be {wanted}; it is {found}.")
