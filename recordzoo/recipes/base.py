@@ -59,9 +59,15 @@ class BlobField:
 
 @dataclass(frozen=True)
 class Stored:
-    """What has been stored: for each blob field the keys, in the order of writing."""
+    """What has been stored.
+
+    Attributes:
+        keys: For each blob field the keys, in the order of writing, each once.
+        skipped: Keys of images that were left out because the person asked to skip broken ones.
+    """
 
     keys: Mapping[str, Sequence[str]]
+    skipped: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,10 @@ class Recipe(ABC):
     @abstractmethod
     def looked_for(self, root: Path) -> list[str]:
         """Say what `find` looks for, for the error that says it was not there."""
+
+    def extras(self) -> Mapping[str, bytes]:
+        """Small files to lay beside the manifest, by name: what may differ between two runs over the same raw data."""
+        return {}
 
     @abstractmethod
     def extract(self, member: Member) -> Iterator[Blob | Side]:

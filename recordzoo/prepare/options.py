@@ -1,0 +1,39 @@
+"""The options that every dataset's constructor and `recordzoo prepare` share."""
+
+import os
+from typing import Literal, TypedDict
+
+from recordzoo.progress import Progress
+
+
+class PrepareOptions(TypedDict, total=False):
+    """How a record set is found or made; all optional, all keyword-only.
+
+    Attributes:
+        prepare: True: convert raw data that is there, however large. False: never convert. Default: convert up to
+            20 GB (``RECORDZOO_AUTO_PREPARE_GB``).
+        records_dir: The record set's own directory, instead of ``<root>/<name>.records``.
+        mirror: Base URL tried before the official hosts, as ``<mirror>/<dataset>/<file>``; default
+            ``RECORDZOO_MIRROR``.
+        workers: Processes that convert; default: the cores that this process may use, 8 at most.
+        check_hash: Compare raw archives with the known hash (default). False is for an archive that you re-packed.
+        accept_terms: You accept the official host's terms of access (ImageNet).
+        discard_raw: Delete the archives that this preparation downloaded once the records are published.
+        on_error: What to do with an image whose header no decoder recognises: "keep" it as it is (default; reading it
+            raises, as in torchvision), "skip" it, or "raise".
+        refresh: Make the record set again although it is there, and exchange the two.
+        shard_bytes: About how large a shard becomes; default an eighth of the raw data, 64 MiB to 1 GiB.
+        progress: Told how the work goes on; default: `logging`, logger "recordzoo".
+    """
+
+    prepare: bool | None
+    records_dir: str | os.PathLike[str] | None
+    mirror: str | None
+    workers: int | None
+    check_hash: bool
+    accept_terms: bool
+    discard_raw: bool
+    on_error: Literal["keep", "skip", "raise"]
+    refresh: bool
+    shard_bytes: int | None
+    progress: Progress | None

@@ -1,0 +1,126 @@
+"""Arrays of a record set: plain ``.npy`` files, written once, mapped when read, never unpickled."""
+
+import hashlib
+import io
+import mmap
+import os
+import zlib
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo import durable
+from recordzoo.errors import CorruptRecordError, ManifestError
+from recordzoo.records.files import Directory, pread
+from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, array_dtype
+
+_CHUNK = 4 << 20
+_HEADER_BYTES = 10  # magic, version and length of an .npy 1.0 header
+
+
+def file_name(name: str) -> str:
+    """Return the file of an array."""
+    return f"{name}.npy"
+
+
+# Any: arrays of any dtype of the format.
+def write_array(folder: Path, name: str, values: NDArray[Any]) -> ArraySpec:
+    """Write and sync an array and return what the manifest says of it."""
+    dtype = values.dtype
+    values = np.ascontiguousarray(values, dtype if dtype == INDEX_DTYPE else dtype.newbyteorder("<"))
+    buffer = io.BytesIO()
+    header = {"descr": np.lib.format.dtype_to_descr(values.dtype), "fortran_order": False, "shape": values.shape}
+    np.lib.format.write_array_header_1_0(buffer, header)
+    data = buffer.getvalue() + values.tobytes()
+    durable.write_file(folder / file_name(name), data)
+    return ArraySpec(
+        dtype="" if dtype == INDEX_DTYPE else values.dtype.str,
+        shape=values.shape,
+        size_bytes=len(data),
+        crc32=zlib.crc32(data),
+        blake2b=hashlib.blake2b(data, digest_size=32).hexdigest(),
+    )
+
+
+# Any: as above.
+def map_array(directory: Directory, name: str, spec: ArraySpec, *, check: bool) -> NDArray[Any]:
+    """Map an array of a record set, read-only.
+
+    Args:
+        directory: The record set's directory.
+        name: The array's name.
+        spec: What the manifest says of it.
+        check: Compare the whole file with its CRC-32 first (4 GB/s). Not needed for indices: each row holds the
+            CRC-32 of the value it points to.
+
+    Raises:
+        CorruptRecordError: The file is not the one that was written.
+    """
+    where = directory.path / file_name(name)
+    fd = directory.open(file_name(name), spec.size_bytes)
+    try:
+        if check and checksum(fd, spec.size_bytes) != spec.crc32:
+            raise CorruptRecordError(
+                f"{where} is damaged: its CRC-32 is not the one in the manifest. Prepare the dataset again.",
+                path=str(where),
+            )
+        head = pread(fd, _HEADER_BYTES, 0)
+        dtype = array_dtype(spec.dtype)
+        num_values = int(np.prod(spec.shape, dtype=np.int64))
+        start = _HEADER_BYTES + int.from_bytes(head[8:10], "little")
+        if head[:8] != b"\x93NUMPY\x01\x00" or start + num_values * dtype.itemsize != spec.size_bytes:
+            raise ManifestError(f"{where} is not the array {name!r} of the manifest.", path=str(where))
+        if not num_values:
+            return np.zeros(spec.shape, dtype)
+        mapped = mmap.mmap(fd, spec.size_bytes, access=mmap.ACCESS_READ)
+    finally:
+        os.close(fd)
+    return np.frombuffer(mapped, dtype, num_values, start).reshape(spec.shape)
+
+
+def checksum(fd: int, num_bytes: int) -> int:
+    """Return the CRC-32 of a file without keeping it in memory."""
+    crc = 0
+    for offset in range(0, num_bytes, _CHUNK):
+        crc = zlib.crc32(pread(fd, min(_CHUNK, num_bytes - offset), offset), crc)
+    return crc
+
+
+def pack_names(names: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
+    """Concatenate names as UTF-8 (bytes that are not UTF-8 come back as they were): uint8 [total], uint64 [n + 1]."""
+    encoded = [name.encode("utf-8", "surrogateescape") for name in names]
+    offsets = np.zeros(len(encoded) + 1, np.uint64)
+    np.cumsum([len(name) for name in encoded], out=offsets[1:])
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+
+
+class Names(Sequence[str]):
+    """The names of a record set, decoded when asked for; nothing is kept."""
+
+    def __init__(self, data: NDArray[np.uint8], offsets: NDArray[np.uint64]) -> None:
+        self._data, self._offsets = data, offsets
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    @overload
+    def __getitem__(self, position: int) -> str: ...
+    @overload
+    def __getitem__(self, position: slice) -> list[str]: ...
+    def __getitem__(self, position: int | slice) -> str | list[str]:
+        if isinstance(position, slice):
+            return [self[i] for i in range(*position.indices(len(self)))]
+        if not -len(self) <= position < len(self):
+            raise IndexError(f"position {position} of {len(self)} names")
+        position %= len(self)
+        start, stop = int(self._offsets[position]), int(self._offsets[position + 1])
+        return self._data[start:stop].tobytes().decode("utf-8", "surrogateescape")
+
+    def __iter__(self) -> Iterator[str]:
+        offsets = self._offsets.tolist()
+        data = self._data.tobytes()
+        for start, stop in zip(offsets, offsets[1:], strict=False):
+            yield data[start:stop].decode("utf-8", "surrogateescape")

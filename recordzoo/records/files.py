@@ -1,0 +1,197 @@
+"""Opening the files of a record set: relative to its directory's descriptor, never through a link, regular files only.
+
+`ShardFiles` keeps a bounded number of shards open in a process, whichever reader they belong to: a descriptor is leased
+while it is read from, closed when others are wanted more, and not carried into a forked child.
+"""
+
+import os
+import stat
+import threading
+import weakref
+from collections import OrderedDict, deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
+
+_FLAGS = (
+    os.O_RDONLY
+    | getattr(os, "O_CLOEXEC", 0)
+    | getattr(os, "O_NOFOLLOW", 0)  # a link may lead out of the directory
+    | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO would wait for ever
+    | getattr(os, "O_BINARY", 0)
+)
+_BY_DESCRIPTOR = os.open in os.supports_dir_fd
+HAS_PREAD = hasattr(os, "pread")
+
+
+class Directory:
+    """A record set's directory, held open so that what is opened in it later is of the same generation."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._fd: int | None = None
+        if _BY_DESCRIPTOR:
+            self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            weakref.finalize(self, os.close, self._fd)
+
+    def open(self, name: str, size_bytes: int | None = None) -> int:
+        """Open a regular file of exactly `size_bytes` and return its descriptor.
+
+        Raises:
+            ManifestError: There is no such file.
+            CorruptRecordError: It is a link, a FIFO, a directory, ..., or has another size.
+            RecordError: It cannot be opened.
+        """
+        where = self.path / name
+        try:
+            fd = os.open(name, _FLAGS, dir_fd=self._fd) if self._fd is not None else os.open(where, _FLAGS)
+        except FileNotFoundError as err:
+            raise ManifestError(f"{where} is missing from the record set.", path=str(where)) from err
+        except OSError as err:
+            try:
+                entry = os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+            except OSError:
+                entry = None
+            if entry is not None and not stat.S_ISREG(entry.st_mode):
+                raise CorruptRecordError(f"{where} is {_kind(entry.st_mode)}, not a file.", path=str(where)) from err
+            raise RecordError(f"{where} cannot be opened: {err.strerror}.", path=str(where)) from err
+        entry = os.fstat(fd)
+        problem = ""
+        if not stat.S_ISREG(entry.st_mode):
+            problem = f"is {_kind(entry.st_mode)}, not a file"
+        elif size_bytes is not None and entry.st_size != size_bytes:
+            problem = f"has {entry.st_size:,} bytes instead of {size_bytes:,}: it was cut, extended or replaced"
+        if problem:
+            os.close(fd)
+            raise CorruptRecordError(f"{where} {problem}. Prepare the dataset again.", path=str(where))
+        return fd
+
+
+def _kind(mode: int) -> str:
+    for test, name in (
+        (stat.S_ISLNK, "a link"),
+        (stat.S_ISDIR, "a directory"),
+        (stat.S_ISFIFO, "a FIFO"),
+        (stat.S_ISSOCK, "a socket"),
+    ):
+        if test(mode):
+            return name
+    return "a device"
+
+
+def pread(fd: int, num_bytes: int, offset: int) -> bytes:
+    """Read exactly up to `num_bytes` at `offset`; fewer only at the end of the file."""
+    data = _read_at(fd, num_bytes, offset)
+    if len(data) == num_bytes or not data:
+        return data
+    parts = [data]  # Linux reads at most 2 GiB a call; a signal may cut a read short
+    have = len(data)
+    while have < num_bytes and (more := _read_at(fd, num_bytes - have, offset + have)):
+        parts.append(more)
+        have += len(more)
+    return b"".join(parts)
+
+
+_seek_lock = threading.Lock()
+
+
+def _seek_and_read(fd: int, num_bytes: int, offset: int) -> bytes:
+    """`os.pread` where the system has none (Windows)."""
+    with _seek_lock:
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.read(fd, num_bytes)
+
+
+_read_at: Callable[[int, int, int], bytes] = os.pread if HAS_PREAD else _seek_and_read
+
+
+@dataclass(slots=True)
+class _Lease:
+    fd: int
+    users: int
+    wanted: bool = True
+
+
+class ShardFiles:
+    """The process's open shards, least recently used first; keys are (reader's token, shard number)."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        self._forget()
+
+    def _forget(self) -> None:
+        self._lock = threading.Lock()
+        self._open: OrderedDict[tuple[int, int], _Lease] = OrderedDict()
+        self._dropped: deque[int] = deque()
+
+    def acquire(self, key: tuple[int, int], opener: Callable[[], int]) -> _Lease:
+        """Lease a descriptor; the caller gives it back with `release`."""
+        with self._lock:
+            lease = self._open.get(key)
+            if lease is not None:
+                lease.users += 1
+                self._open.move_to_end(key)
+                return lease
+        fd = opener()
+        with self._lock:
+            lease = self._open.get(key)
+            if lease is not None:  # another thread was faster
+                os.close(fd)
+            else:
+                self._sweep()
+                lease = self._open[key] = _Lease(fd, 0)
+                while len(self._open) > self.limit:
+                    self._discard(next(iter(self._open)))
+            lease.users += 1
+            return lease
+
+    def release(self, lease: _Lease) -> None:
+        """Give a lease back; a descriptor that is no longer wanted is closed by the last one to do so."""
+        with self._lock:
+            lease.users -= 1
+            if not lease.users and not lease.wanted:
+                os.close(lease.fd)
+
+    def drop(self, token: int) -> None:
+        """Close what a reader had open, now or soon: this is called by the garbage collector, maybe with the lock held."""
+        self._dropped.append(token)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._sweep()
+            finally:
+                self._lock.release()
+
+    def _sweep(self) -> None:
+        while self._dropped:
+            token = self._dropped.popleft()
+            for key in [key for key in list(self._open) if key[0] == token]:
+                self._discard(key)
+
+    def _discard(self, key: tuple[int, int]) -> None:
+        lease = self._open.pop(key)
+        lease.wanted = False
+        if not lease.users:
+            os.close(lease.fd)
+
+    def after_fork(self) -> None:
+        """In a forked child: leave nothing open, and a lock that no thread of the parent holds."""
+        for lease in self._open.values():
+            os.close(lease.fd)
+        self._forget()
+
+
+def _default_limit() -> int:
+    """An eighth of what the process may open: workers, sockets and the user's own files need theirs."""
+    try:
+        import resource
+    except ImportError:  # Windows
+        return 128
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return 128 if soft == resource.RLIM_INFINITY else max(4, min(512, soft // 8))
+
+
+shard_files = ShardFiles(_default_limit())
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=shard_files.after_fork)

@@ -1,0 +1,383 @@
+"""What a record set is: `Manifest`, and the strict reading of ``manifest.json``.
+
+A manifest may come from a stranger. Everything in it has a type, a range and a pattern; names are matched, never joined
+from free text; nothing is allocated for a number before it was compared with a file's size.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, NoReturn, TypeVar
+
+import numpy as np
+
+from recordzoo.errors import FormatVersionError, ManifestError
+
+FORMAT = "recordzoo"
+VERSION = 1
+MANIFEST_NAME = "manifest.json"
+MAX_MANIFEST_BYTES = 64 << 20
+MAX_RECORDS = 1 << 40
+MAX_FILE_BYTES = 1 << 50
+MAX_SHARDS = 1 << 20
+
+INDEX_DTYPE = np.dtype([("shard", "<u4"), ("slot", "<u4"), ("length", "<u4"), ("crc32", "<u4"), ("offset", "<u8")])
+NO_SHARD = 0xFFFFFFFF
+"""In an index: this position has no value in this field."""
+
+_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+_SPLIT = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_SHARD = re.compile(r"shard-[0-9]{5,7}\.lmdb")
+_DATASET = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
+_DTYPE = re.compile(r"[<|](b1|[iu][1248]|f[248])")
+_HASH = re.compile(r"[0-9a-f]{64}")
+_ENCODINGS = ("image", "raw", "json", "bytes")
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class BlobSpec:
+    """A blob field: how its values are encoded and, for "raw", the shape [H, W, C] of each (uint8)."""
+
+    encoding: str
+    shape: tuple[int, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ArraySpec:
+    """An array file: dtype (little-endian), shape, and what proves that it is the one that was written."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    size_bytes: int
+    crc32: int
+    blake2b: str
+
+
+@dataclass(frozen=True, slots=True)
+class ShardSpec:
+    """A shard file: its size, number of values, LMDB's page size and last page, and its hash."""
+
+    name: str
+    size_bytes: int
+    num_values: int
+    page_size: int
+    last_page: int
+    blake2b: str
+
+
+@dataclass(frozen=True, slots=True)
+class RawFile:
+    """A raw file that the set was made from; `hash` is ``md5:...`` or ``sha256:...`` where it was checked."""
+
+    name: str
+    size_bytes: int
+    hash: str | None
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """All that is known of a record set without opening its shards.
+
+    Attributes:
+        dataset: Name in the catalogue, or "folder".
+        part: Part of the raw data, or "".
+        variant: How images are stored; "original" means untouched.
+        num_records: Number of positions.
+        blobs: Blob fields by name; the index of each is the array ``<name>.index``.
+        arrays: Array files by name (without ".npy"), indices, names and splits among them.
+        splits: Number of positions of each split; the positions are the array ``split-<name>``.
+        shards: Shards by number.
+        classes: Class names in label order, or None.
+        source: What the set was made from: "archive" or "tree", and a digest of the selection for a tree.
+        raw_files: The archives it was made from.
+        bad: Names of images that no decoder recognised when they were stored, each with the reason.
+        skipped: Names of members that were left out on request, each with the reason.
+        metadata: What the dataset wants to know when it is opened; JSON.
+    """
+
+    dataset: str
+    part: str
+    variant: str
+    num_records: int
+    blobs: Mapping[str, BlobSpec]
+    arrays: Mapping[str, ArraySpec]
+    splits: Mapping[str, int]
+    shards: tuple[ShardSpec, ...]
+    classes: tuple[str, ...] | None = None
+    source: str = ""
+    raw_files: tuple[RawFile, ...] = ()
+    bad: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    # Any: JSON values.
+    metadata: Mapping[str, Any] = field(default_factory=dict)
+
+    def to_bytes(self) -> bytes:
+        """Write the manifest: the same manifest gives the same bytes, ASCII, keys sorted."""
+        document = {
+            "format": FORMAT,
+            "version": VERSION,
+            "features": [],
+            "dataset": self.dataset,
+            "part": self.part,
+            "variant": self.variant,
+            "records": self.num_records,
+            "blobs": {
+                name: {"encoding": spec.encoding, "shape": None if spec.shape is None else list(spec.shape)}
+                for name, spec in self.blobs.items()
+            },
+            "arrays": {
+                name: {
+                    "dtype": spec.dtype,
+                    "shape": list(spec.shape),
+                    "bytes": spec.size_bytes,
+                    "crc32": spec.crc32,
+                    "blake2b": spec.blake2b,
+                }
+                for name, spec in self.arrays.items()
+            },
+            "splits": dict(self.splits),
+            "shards": [
+                {
+                    "name": spec.name,
+                    "bytes": spec.size_bytes,
+                    "values": spec.num_values,
+                    "page_size": spec.page_size,
+                    "last_page": spec.last_page,
+                    "blake2b": spec.blake2b,
+                }
+                for spec in self.shards
+            ],
+            "classes": None if self.classes is None else list(self.classes),
+            "source": self.source,
+            "raw_files": [{"name": r.name, "bytes": r.size_bytes, "hash": r.hash} for r in self.raw_files],
+            "bad": dict(self.bad),
+            "skipped": dict(self.skipped),
+            "metadata": dict(self.metadata),
+        }
+        return json.dumps(document, sort_keys=True, indent=1, ensure_ascii=True, allow_nan=False).encode() + b"\n"
+
+
+def manifest_digest(data: bytes) -> str:
+    """Return the identity of a record set: the BLAKE2b-256 of its manifest, which holds the hashes of all else."""
+    return hashlib.blake2b(data, digest_size=32).hexdigest()
+
+
+def parse_manifest(data: bytes, where: str) -> Manifest:
+    """Read a manifest, believing nothing.
+
+    Args:
+        data: The file's bytes.
+        where: The file's path, for the messages.
+
+    Raises:
+        FormatVersionError: Written in a later format, or needs a feature that is not known here.
+        ManifestError: Anything in it is not as the format says; the message names it.
+    """
+    if len(data) > MAX_MANIFEST_BYTES:
+        raise ManifestError(f"{where}: the manifest has {len(data):,} bytes, more than {MAX_MANIFEST_BYTES:,}.")
+    try:
+        document = json.loads(data.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as err:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+        raise ManifestError(f"{where}: the manifest is not valid JSON ({str(err) or 'nested too deeply'}).") from err
+    top = _Node(document, where, "the manifest")
+    if top.text("format") != FORMAT:
+        top.fail("format", f"is not {FORMAT!r}")
+    version = top.integer("version", 1, 1 << 31)
+    features = top.list_of("features", lambda node: node.as_text(200))
+    if version > VERSION or features:
+        what = f"format {version}" if version > VERSION else f"the features {', '.join(map(repr, features))}"
+        raise FormatVersionError(
+            f"{where}: this record set uses {what}; this recordzoo reads format {VERSION}. "
+            "Upgrade recordzoo, or prepare the dataset again with this version.",
+            path=where,
+            version=version,
+        )
+    return _build(top)
+
+
+def _build(top: "_Node") -> Manifest:
+    num_records = top.integer("records", 0, MAX_RECORDS)
+    manifest = Manifest(
+        dataset=top.matching("dataset", _DATASET),
+        part=top.text("part", 64),
+        variant=top.matching("variant", _DATASET),
+        num_records=num_records,
+        blobs=top.map_of("blobs", _NAME, _blob),
+        arrays=top.map_of("arrays", re.compile(r"[a-z][a-z0-9_.-]{0,127}"), _array),
+        splits=top.map_of("splits", _SPLIT, lambda node: node.as_integer(0, MAX_RECORDS)),
+        shards=tuple(top.list_of("shards", _shard, MAX_SHARDS)),
+        classes=top.optional("classes", lambda node: tuple(node.as_list(lambda item: item.as_text(4096)))),
+        source=top.text("source", 4096),
+        raw_files=tuple(top.list_of("raw_files", _raw_file)),
+        bad=top.map_of("bad", None, lambda node: node.as_text(4096)),
+        skipped=top.map_of("skipped", None, lambda node: node.as_text(4096)),
+        metadata=top.map_of("metadata", None, lambda node: node.value),
+    )
+    if manifest.part and not _DATASET.fullmatch(manifest.part):
+        top.fail("part", "is not a part's name")
+    _check_arrays(top, manifest)
+    for number, shard in enumerate(manifest.shards):
+        if shard.name != shard_name(number):
+            top.fail("shards", f"names {shard.name!r} where {shard_name(number)!r} must stand")
+    return manifest
+
+
+def shard_name(number: int) -> str:
+    """Return the file name of a shard."""
+    return f"shard-{number:05d}.lmdb"
+
+
+def _check_arrays(top: "_Node", manifest: Manifest) -> None:
+    """Check that the arrays that the format itself needs are there, with the shapes that it needs."""
+    needed: dict[str, tuple[str, tuple[int, ...]]] = {"names_offsets": ("<u8", (manifest.num_records + 1,))}
+    for name in manifest.blobs:
+        needed[f"{name}.index"] = ("", (manifest.num_records,))
+    for name, count in manifest.splits.items():
+        needed[f"split-{name}"] = ("<i8", (count,))
+    if "names" not in manifest.arrays:
+        top.fail("arrays", "lacks 'names'")
+    for name, (dtype, shape) in needed.items():
+        spec = manifest.arrays.get(name)
+        if spec is None or spec.dtype != dtype or spec.shape != shape:
+            top.fail("arrays", f"lacks {name!r}, or it has another dtype or shape than {shape}")
+    for name, spec in manifest.arrays.items():
+        if (spec.dtype == "") != name.endswith(".index") or (name.endswith(".index") and name not in needed):
+            top.fail("arrays", f"has {name!r}, which belongs to no blob field")
+        own = name in needed or name == "names"
+        if not own and not (_NAME.fullmatch(name) and spec.shape[:1] == (manifest.num_records,)):
+            top.fail("arrays", f"has {name!r} with shape {spec.shape}; its first dimension must be the records")
+
+
+def _blob(node: "_Node") -> BlobSpec:
+    encoding = node.text("encoding")
+    shape = node.optional("shape", lambda item: tuple(item.as_list(lambda d: d.as_integer(1, 1 << 20), 4)))
+    if encoding not in _ENCODINGS or (encoding == "raw") != (shape is not None):
+        node.fail(
+            "encoding", f"is {encoding!r} with shape {shape}; known are {', '.join(_ENCODINGS)}, a shape with raw"
+        )
+    return BlobSpec(encoding, shape)
+
+
+def _array(node: "_Node") -> ArraySpec:
+    dtype = node.text("dtype")
+    if dtype and not _DTYPE.fullmatch(dtype):
+        node.fail("dtype", f"is {dtype!r}, not a little-endian number")
+    shape = tuple(node.list_of("shape", lambda item: item.as_integer(0, MAX_RECORDS + 1), 8))
+    size_bytes = node.integer("bytes", 0, MAX_FILE_BYTES)
+    num_bytes = array_dtype(dtype).itemsize
+    for dimension in shape:
+        num_bytes *= dimension
+    if not shape or num_bytes > size_bytes:
+        node.fail("shape", f"is {shape}, which does not fit into the file's {size_bytes:,} bytes")
+    return ArraySpec(dtype, shape, size_bytes, node.integer("crc32", 0, 0xFFFFFFFF), node.matching("blake2b", _HASH))
+
+
+def array_dtype(text: str) -> np.dtype[Any]:
+    """Return the dtype that a manifest's text stands for; "" is the index row."""
+    return np.dtype(text) if text else INDEX_DTYPE
+
+
+def _shard(node: "_Node") -> ShardSpec:
+    return ShardSpec(
+        name=node.matching("name", _SHARD),
+        size_bytes=node.integer("bytes", 0, MAX_FILE_BYTES),
+        num_values=node.integer("values", 0, 1 << 32),
+        page_size=node.integer("page_size", 256, 1 << 16),
+        last_page=node.integer("last_page", 0, MAX_FILE_BYTES),
+        blake2b=node.matching("blake2b", _HASH),
+    )
+
+
+def _raw_file(node: "_Node") -> RawFile:
+    return RawFile(
+        name=node.text("name", 1024),
+        size_bytes=node.integer("bytes", 0, MAX_FILE_BYTES),
+        hash=node.optional("hash", lambda item: item.as_text(200)),
+    )
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return result
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a JSON number")
+
+
+class _Node:
+    """A value of the document that knows where it stands, so that every complaint names the place."""
+
+    # Any: JSON values, about to be checked.
+    def __init__(self, value: Any, where: str, path: str) -> None:
+        self.value, self.where, self.path = value, where, path
+
+    def fail(self, key: str, problem: str) -> NoReturn:
+        raise ManifestError(
+            f"{self.where}: {self.path}: {key!r} {problem}. The record set is damaged or not one; "
+            "prepare the dataset again.",
+            path=self.where,
+        )
+
+    def _is(self, kind: type[T], key: str = "this") -> T:
+        if type(self.value) is not kind:  # exactly: True is an int for isinstance
+            self.fail(key, f"is a {type(self.value).__name__}, not a {kind.__name__}")
+        return self.value  # type: ignore[no-any-return]  # its type was just compared
+
+    def get(self, key: str) -> "_Node":
+        document = self._is(dict)
+        if key not in document:
+            self.fail(key, "is missing")
+        return _Node(document[key], self.where, f"{self.path}, {key!r}")
+
+    def as_text(self, limit: int = 200) -> str:
+        text = self._is(str)
+        if len(text) > limit:
+            self.fail("this", f"is a text of {len(text):,} characters, more than {limit:,}")
+        return text
+
+    def as_integer(self, low: int, high: int) -> int:
+        number = self._is(int)
+        if not low <= number <= high:
+            self.fail("this", f"is {str(number)[:40]}, not between {low} and {high}")
+        return number
+
+    def as_list(self, item: Callable[["_Node"], T], limit: int = 10_000_000) -> list[T]:
+        values = self._is(list)
+        if len(values) > limit:
+            self.fail("this", f"has {len(values):,} entries, more than {limit:,}")
+        return [item(_Node(value, self.where, f"{self.path}[{i}]")) for i, value in enumerate(values)]
+
+    def text(self, key: str, limit: int = 200) -> str:
+        return self.get(key).as_text(limit)
+
+    def integer(self, key: str, low: int, high: int) -> int:
+        return self.get(key).as_integer(low, high)
+
+    def matching(self, key: str, pattern: re.Pattern[str]) -> str:
+        text = self.text(key)
+        if not pattern.fullmatch(text):
+            self.fail(key, f"is {text!r}, which does not match {pattern.pattern}")
+        return text
+
+    def list_of(self, key: str, item: Callable[["_Node"], T], limit: int = 10_000_000) -> list[T]:
+        return self.get(key).as_list(item, limit)
+
+    def map_of(self, key: str, names: re.Pattern[str] | None, item: Callable[["_Node"], T]) -> dict[str, T]:
+        node = self.get(key)
+        result = {}
+        for name in node._is(dict):
+            if names is not None and not names.fullmatch(name):
+                self.fail(key, f"has the name {name[:80]!r}, which does not match {names.pattern}")
+            result[name] = item(node.get(name))
+        return result
+
+    def optional(self, key: str, item: Callable[["_Node"], T]) -> T | None:
+        node = self.get(key)
+        return None if node.value is None else item(node)

@@ -1,0 +1,213 @@
+"""Position → bytes: `RecordReader`, the only way in which datasets see a record set."""
+
+import itertools
+import os
+import threading
+import weakref
+import zlib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.errors import CorruptRecordError, RecordError
+from recordzoo.records.arrays import Names, map_array
+from recordzoo.records.files import Directory, pread, shard_files
+from recordzoo.records.manifest import (
+    MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
+    NO_SHARD,
+    Manifest,
+    manifest_digest,
+    parse_manifest,
+)
+
+_HAS_FADVISE = hasattr(os, "posix_fadvise")
+_tokens = itertools.count()
+
+
+def is_record_set(path: Path) -> bool:
+    """Whether a directory is a (published) record set: it has a manifest."""
+    return (path / MANIFEST_NAME).is_file()
+
+
+class RecordReader:
+    """Reads a record set. Threads and forked processes may share one; it pickles to its path and digest.
+
+    Opening reads the manifest and nothing else; arrays are mapped when they are first used.
+
+    Args:
+        path: The record set's directory.
+        digest: Refuse any other record set than this one (`RecordReader.digest`).
+
+    Raises:
+        ManifestError: It is not a record set, or a damaged one.
+        FormatVersionError: It was written in a later format.
+        RecordError: It is another record set than the one that `digest` names.
+    """
+
+    def __init__(self, path: str | os.PathLike[str], *, digest: str | None = None) -> None:
+        self.path = Path(path).absolute()
+        try:
+            self._directory = Directory(self.path)
+        except OSError as err:
+            raise RecordError(f"{self.path} cannot be opened: {err.strerror}.", path=str(self.path)) from err
+        data = self._manifest_bytes()
+        self.digest = manifest_digest(data)
+        if digest is not None and digest != self.digest:
+            raise RecordError(
+                f"{self.path} was replaced by another record set since it was opened. Open the dataset again.",
+                path=str(self.path),
+            )
+        self.manifest: Manifest = parse_manifest(data, os.fspath(self.path / MANIFEST_NAME))
+        self._arrays: dict[str, NDArray[Any]] = {}  # Any: arrays of any dtype of the format
+        self._names: Names | None = None
+        self._lock = threading.RLock()
+        self._token = next(_tokens)
+        weakref.finalize(self, shard_files.drop, self._token)
+
+    def _manifest_bytes(self) -> bytes:
+        fd = self._directory.open(MANIFEST_NAME)
+        try:
+            return pread(fd, MAX_MANIFEST_BYTES + 1, 0)
+        finally:
+            os.close(fd)
+
+    def __len__(self) -> int:
+        return self.manifest.num_records
+
+    def __repr__(self) -> str:
+        return f"RecordReader({os.fspath(self.path)!r})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _reopen, (os.fspath(self.path), self.digest)
+
+    def read(self, field: str, position: int) -> bytes:
+        """Return the value of a blob field at a position, its CRC-32 compared.
+
+        Raises:
+            KeyError: There is no such field.
+            IndexError: There is no such position.
+            LookupError: The position has no value in this field.
+            CorruptRecordError: The stored bytes are not the ones that were written.
+        """
+        shard, slot, length, crc, offset = self._row(field, position)
+        if shard == NO_SHARD:
+            raise LookupError(f"{self.path}: {self.names[position]!r} has no {field!r}.")
+        if shard >= len(self.manifest.shards):
+            raise self._corrupt(field, position, f"the index points to shard {shard}, which does not exist")
+        spec = self.manifest.shards[shard]
+        if offset + length > spec.size_bytes:
+            raise self._corrupt(field, position, f"the index points outside {spec.name}")
+        lease = shard_files.acquire((self._token, shard), lambda: self._directory.open(spec.name, spec.size_bytes))
+        try:
+            data = pread(lease.fd, length, offset)
+        except OSError as err:
+            raise self._corrupt(field, position, f"{spec.name} cannot be read ({err.strerror})") from err
+        finally:
+            shard_files.release(lease)
+        if zlib.crc32(data) != crc or len(data) != length:
+            raise self._corrupt(field, position, f"its bytes in {spec.name}, slot {slot}, have another CRC-32")
+        return data
+
+    def _row(self, field: str, position: int) -> tuple[int, int, int, int, int]:
+        index = self._index(field)
+        if not 0 <= position < len(index):
+            raise IndexError(f"position {position} of {len(index)} in {self.path}")
+        row: tuple[int, int, int, int, int] = index[position].item()
+        return row
+
+    def _corrupt(self, field: str, position: int, problem: str) -> CorruptRecordError:
+        try:
+            name = self.names[position]
+        except (RecordError, IndexError):
+            name = "?"
+        return CorruptRecordError(
+            f"{self.path}: {field} {position} ({name}) is damaged: {problem}. Run: recordzoo verify {self.path}",
+            path=str(self.path),
+            field=field,
+            position=position,
+            name=name,
+        )
+
+    def has(self, field: str, position: int) -> bool:
+        """Whether a position has a value in a blob field."""
+        return self._row(field, position)[0] != NO_SHARD
+
+    def hint(self, field: str, positions: Sequence[int]) -> None:
+        """Tell the kernel which values will be read soon, so that the disk can work on all of them at once."""
+        if not _HAS_FADVISE:
+            return
+        index = self._index(field)
+        wanted = np.asarray(positions, np.int64)
+        rows = index[wanted[(wanted >= 0) & (wanted < len(index))]]
+        rows = rows[rows["shard"] < len(self.manifest.shards)]
+        for shard in np.unique(rows["shard"]).tolist():
+            spec = self.manifest.shards[shard]
+            lease = shard_files.acquire(
+                (self._token, shard), lambda spec=spec: self._directory.open(spec.name, spec.size_bytes)
+            )
+            try:
+                for _, _, length, _, offset in rows[rows["shard"] == shard].tolist():
+                    if offset + length <= spec.size_bytes:
+                        os.posix_fadvise(lease.fd, offset, length, os.POSIX_FADV_WILLNEED)
+            finally:
+                shard_files.release(lease)
+
+    def _index(self, field: str) -> NDArray[Any]:
+        index = self._arrays.get(f"{field}.index")
+        if index is None:
+            if field not in self.manifest.blobs:
+                raise KeyError(f"{self.path} has no blob field {field!r}; it has {', '.join(self.manifest.blobs)}.")
+            index = self._map(f"{field}.index", check=False)
+        return index
+
+    def _map(self, name: str, *, check: bool) -> NDArray[Any]:
+        with self._lock:
+            if name not in self._arrays:
+                self._arrays[name] = map_array(self._directory, name, self.manifest.arrays[name], check=check)
+            return self._arrays[name]
+
+    def array(self, name: str) -> NDArray[Any]:
+        """Return an array field, mapped read-only; its first dimension is the position.
+
+        Raises:
+            KeyError: There is no such array.
+            CorruptRecordError: Its file is not the one that was written.
+        """
+        if name not in self.manifest.arrays:
+            raise KeyError(f"{self.path} has no array {name!r}.")
+        found = self._arrays.get(name)
+        return found if found is not None else self._map(name, check=True)
+
+    @property
+    def names(self) -> Names:
+        """The records' names in canonical order, relative to the dataset's folder."""
+        if self._names is None:
+            data, offsets = self.array("names"), self.array("names_offsets")
+            bounds = offsets[:: max(1, len(offsets) - 1)]  # the first and the last
+            if int(bounds[0]) != 0 or int(bounds[-1]) != len(data) or bool((offsets[1:] < offsets[:-1]).any()):
+                raise CorruptRecordError(f"{self.path}: the names' offsets do not ascend.", path=str(self.path))
+            self._names = Names(data, offsets)
+        return self._names
+
+    def split(self, name: str = "") -> NDArray[np.int64]:
+        """Return the positions of a split, int64; all of them, in order, for "".
+
+        Raises:
+            KeyError: There is no such split.
+            CorruptRecordError: Its file is damaged or points outside the record set.
+        """
+        if not name:
+            return np.arange(len(self), dtype=np.int64)
+        known = f"split-{name}" in self._arrays
+        positions = self.array(f"split-{name}")
+        if not known and len(positions) and not (positions.min() >= 0 and positions.max() < len(self)):
+            raise CorruptRecordError(f"{self.path}: split {name!r} points outside the records.", path=str(self.path))
+        return positions
+
+
+def _reopen(path: str, digest: str) -> RecordReader:
+    return RecordReader(path, digest=digest)

@@ -1,0 +1,174 @@
+"""One LMDB file: `ShardWriter` fills it, `seal` reads it back and says what it is."""
+
+import hashlib
+import mmap
+import os
+import zlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import lmdb
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.errors import CorruptRecordError, PrepareError
+from recordzoo.records import layout
+from recordzoo.steps import step
+
+MAX_VALUE_BYTES = (1 << 31) - (1 << 20)
+"""LMDB's own limit is 4 GiB; py-lmdb has had trouble from 2 GiB on."""
+
+_COMMIT_BYTES = 32 << 20
+_PAGE = 4096
+_INLINE = 2000  # values a little above this go to pages of their own; only the estimate of a file's size needs it
+
+
+def lmdb_options() -> dict[str, Any]:
+    """Options that every opening of a shard shares, whether written or read."""
+    # LMDB 1.0 files cannot be read by 0.9; the binding can write them since 3.0 and an environment variable may ask it to.
+    return {"lib_version": 0} if int(lmdb.__version__.split(".")[0]) >= 3 else {}
+
+
+def stored_bytes(length: int) -> int:
+    """About how many bytes of a shard a value of `length` bytes takes."""
+    if length <= _INLINE:
+        return length + 16
+    return -(-(length + layout.PAGE_HEADER) // _PAGE) * _PAGE + 24
+
+
+class ShardWriter:
+    """Appends values to a new LMDB file, keys 0, 1, 2, ... as 4 bytes big-endian.
+
+    As a context manager it finishes the file (all committed and synced) only if no exception passes.
+
+    Args:
+        path: The file; must not exist.
+        capacity_bytes: How large the file may become. It is stored in the file, so it must follow from the data.
+    """
+
+    def __init__(self, path: Path, capacity_bytes: int) -> None:
+        self.path = path
+        self.num_values = 0
+        self._uncommitted = 0
+        self._env = lmdb.open(
+            os.fspath(path),
+            subdir=False,
+            lock=False,  # one writer, and readers do not take part; no lock file beside the shard
+            meminit=True,  # otherwise heap contents reach a file that is shared
+            sync=False,  # one sync at the end; until then nothing refers to the file
+            metasync=False,
+            writemap=False,
+            map_size=capacity_bytes,
+            max_dbs=0,
+            mode=0o644,
+            **lmdb_options(),
+        )
+        self._txn = self._env.begin(write=True)
+        step("shard.opened")
+
+    def put(self, data: bytes) -> int:
+        """Append a value and return its slot.
+
+        Raises:
+            PrepareError: It is too large, or LMDB did not take it.
+        """
+        if len(data) > MAX_VALUE_BYTES:
+            raise PrepareError(f"A value of {len(data):,} bytes is more than a shard takes ({MAX_VALUE_BYTES:,}).")
+        slot = self.num_values
+        if not self._txn.put(slot.to_bytes(4, "big"), data, append=True):
+            raise PrepareError(f"{self.path}: LMDB refused key {slot}, though keys ascend.")
+        self.num_values += 1
+        self._uncommitted += len(data)
+        if self._uncommitted >= _COMMIT_BYTES:
+            self._txn.commit()
+            self._txn = self._env.begin(write=True)
+            self._uncommitted = 0
+            step("shard.committed")
+        return slot
+
+    def __enter__(self) -> "ShardWriter":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._txn.commit()
+                step("shard.written")
+                self._env.sync(True)
+            else:
+                self._txn.abort()
+        finally:
+            self._env.close()
+
+
+@dataclass(frozen=True, slots=True)
+class Sealed:
+    """A finished shard: what the manifest says of it, and uint64 [n] offsets of its values by slot."""
+
+    size_bytes: int
+    page_size: int
+    last_page: int
+    blake2b: str
+    offsets: NDArray[np.uint64]
+
+
+def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
+    """Read a written shard back, prove that it holds what was put into it, and hash it.
+
+    Each value's place is found in LMDB's pages; its bytes there must have the CRC-32 that they had when they were put,
+    and LMDB itself, asked for the key, must give that same place.
+
+    Args:
+        path: The shard.
+        lengths: Length of each value in bytes, by slot.
+        crcs: CRC-32 of each value, by slot.
+
+    Raises:
+        CorruptRecordError: The file does not hold what was put into it (a bad disk, a bad memory).
+    """
+    where = os.fspath(path)
+    with open(path, "rb") as file:
+        data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    meta, values = layout.walk(data, where)
+    if not np.array_equal(values.slots, np.arange(len(lengths), dtype=np.uint32)):
+        raise CorruptRecordError(f"{where}: it holds {len(values.slots)} values, {len(lengths)} were put.", path=where)
+    if not np.array_equal(values.lengths, np.asarray(lengths, np.uint32)):
+        raise CorruptRecordError(f"{where}: a value's length is not what was put.", path=where)
+    view = memoryview(data)
+    offsets = values.offsets.tolist()
+    for slot, (offset, length, crc) in enumerate(zip(offsets, lengths, crcs, strict=True)):
+        if zlib.crc32(view[offset : offset + length]) != crc:
+            raise CorruptRecordError(f"{where}: value {slot} reads back otherwise than it was put.", path=where)
+    _compare_with_lmdb(path, offsets, lengths)
+    return Sealed(
+        size_bytes=len(data),
+        page_size=meta.page_size,
+        last_page=meta.last_page,
+        blake2b=hashlib.blake2b(data, digest_size=32).hexdigest(),
+        offsets=values.offsets,
+    )
+
+
+def _compare_with_lmdb(path: Path, offsets: Sequence[int], lengths: Sequence[int]) -> None:
+    """Ask LMDB for every key: its answers point into its own map of the file, so addresses differ by one constant."""
+    with (
+        lmdb.open(os.fspath(path), subdir=False, readonly=True, lock=False, create=False, **lmdb_options()) as env,
+        env.begin(buffers=True) as txn,
+    ):
+        base = None
+        slot = -1
+        for slot, (key, value) in enumerate(txn.cursor()):
+            same = int.from_bytes(key, "big") == slot and len(value) == lengths[slot]
+            if same and len(value):
+                address = np.frombuffer(value, np.uint8).__array_interface__["data"][0] - offsets[slot]
+                base = address if base is None else base
+                same = address == base
+            if not same:
+                raise CorruptRecordError(f"{path}: LMDB finds value {slot} in another place.", path=os.fspath(path))
+        if slot + 1 != len(lengths):
+            raise CorruptRecordError(f"{path}: LMDB finds {slot + 1} values of {len(lengths)}.", path=os.fspath(path))

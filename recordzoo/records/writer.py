@@ -1,0 +1,110 @@
+"""Records → a record set: `write_set` puts arrays and manifest beside finished shards."""
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo import durable
+from recordzoo.records.arrays import file_name, pack_names, write_array
+from recordzoo.records.manifest import (
+    MANIFEST_NAME,
+    ArraySpec,
+    BlobSpec,
+    Manifest,
+    RawFile,
+    ShardSpec,
+    manifest_digest,
+    parse_manifest,
+)
+from recordzoo.steps import step
+
+
+@dataclass(frozen=True)
+class SetContents:
+    """All of a record set but the shards' own bytes; see `Manifest` for the fields that stand there too.
+
+    Attributes:
+        indices: For each blob field the index rows (`INDEX_DTYPE`), one a position.
+        names: The records' names in canonical order.
+        arrays: Array fields, first dimension the position.
+        splits: int64 positions of each split.
+        shards: The shards that lie in the folder, by number.
+        extras: Files that are not part of the set's identity, by name.
+    """
+
+    dataset: str
+    part: str
+    blobs: Mapping[str, BlobSpec]
+    indices: Mapping[str, NDArray[Any]]  # Any: structured rows
+    names: Sequence[str]
+    shards: Sequence[ShardSpec]
+    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # Any: of any numeric dtype
+    splits: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    classes: Sequence[str] | None = None
+    variant: str = "original"
+    source: str = ""
+    raw_files: Sequence[RawFile] = ()
+    bad: Mapping[str, str] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
+    metadata: Mapping[str, Any] = field(default_factory=dict)  # Any: JSON values
+    extras: Mapping[str, bytes] = field(default_factory=dict)
+
+
+def write_set(folder: Path, contents: SetContents) -> str:
+    """Write arrays, then the manifest, into the folder that holds the shards; sync all of it.
+
+    Files of the folder that do not belong to the set (left by an interrupted run) are removed.
+
+    Returns:
+        The set's digest.
+
+    Raises:
+        ManifestError: The contents break the format, so that the set could not be read.
+    """
+    specs = _write_arrays(folder, contents)
+    for name, data in contents.extras.items():
+        durable.write_file(folder / name, data)
+    step("set.arrays_written")
+    manifest = Manifest(
+        dataset=contents.dataset,
+        part=contents.part,
+        variant=contents.variant,
+        num_records=len(contents.names),
+        blobs=contents.blobs,
+        arrays=specs,
+        splits={name: len(positions) for name, positions in contents.splits.items()},
+        shards=tuple(contents.shards),
+        classes=None if contents.classes is None else tuple(contents.classes),
+        source=contents.source,
+        raw_files=tuple(contents.raw_files),
+        bad=contents.bad,
+        skipped=contents.skipped,
+        metadata=contents.metadata,
+    )
+    data = manifest.to_bytes()
+    parse_manifest(data, os.fspath(folder / MANIFEST_NAME))  # what cannot be read is not published
+    own = {MANIFEST_NAME, *contents.extras, *(shard.name for shard in contents.shards), *map(file_name, specs)}
+    for entry in list(os.scandir(folder)):
+        if entry.name not in own:
+            os.unlink(entry.path)
+    durable.write_file(folder / MANIFEST_NAME, data)
+    durable.sync_directory(folder)
+    step("set.manifest_written")
+    return manifest_digest(data)
+
+
+def _write_arrays(folder: Path, contents: SetContents) -> dict[str, ArraySpec]:
+    packed, offsets = pack_names(contents.names)
+    arrays: dict[str, NDArray[Any]] = {
+        **{f"{name}.index": rows for name, rows in contents.indices.items()},
+        **contents.arrays,
+        **{f"split-{name}": np.asarray(positions, np.int64) for name, positions in contents.splits.items()},
+        "names": packed,
+        "names_offsets": offsets,
+    }
+    return {name: write_array(folder, name, values) for name, values in arrays.items()}
