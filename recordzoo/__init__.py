@@ -1,0 +1,41 @@
+"""A torchvision-compatible dataset zoo: raw data is downloaded, converted once into record sets, and read fast.
+
+    from recordzoo import CUB200Record
+    train = CUB200Record("data", split="train", download=True)
+
+Importing this package touches no disk, no network and no torch; a dataset class is imported when it is first named.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+__version__ = "0.1.0"
+
+if TYPE_CHECKING:
+    from recordzoo.datasets.cifar10 import CIFAR10Record as CIFAR10Record
+    from recordzoo.datasets.cub200 import CUB200Record as CUB200Record
+    from recordzoo.datasets.folder import ImageFolderRecord as ImageFolderRecord
+    from recordzoo.datasets.imagenet import ImageNetRecord as ImageNetRecord
+    from recordzoo.datasets.voc import VOCDetectionRecord as VOCDetectionRecord
+    from recordzoo.datasets.voc import VOCSegmentationRecord as VOCSegmentationRecord
+
+__all__ = [
+    "CIFAR10Record",
+    "CUB200Record",
+    "ImageFolderRecord",
+    "ImageNetRecord",
+    "VOCDetectionRecord",
+    "VOCSegmentationRecord",
+    "__version__",
+]
+
+
+# Any: a class.
+def __getattr__(name: str) -> Any:
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(importlib.import_module("recordzoo.datasets"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -1,0 +1,108 @@
+"""`ds.loader`: the user's loader, which finds the images of a record set by their torchvision paths."""
+
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from torchvision import get_image_backend
+from torchvision.datasets.folder import default_loader, pil_loader
+
+from recordzoo.datasets.sequences import find_name, join_name
+from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.records.reader import RecordReader
+
+
+class RecordLoader:
+    """Calls a loader for images that are in a record set, whether or not their files still exist.
+
+    It equals the loader that it was made from. Subclasses of torchvision datasets often call ``self.loader(path)``
+    themselves; here that works without the tree.
+
+    Args:
+        loader: What the user gave: any callable that takes a path. torchvision's own decode from the stored bytes.
+        reader: The record set.
+        folder: The directory that its names are relative to, existing or not.
+    """
+
+    # Any: a loader returns what its user wants.
+    def __init__(self, loader: Callable[[str], Any], reader: RecordReader, folder: str) -> None:
+        self.loader = loader
+        self.reader = reader
+        self.folder = folder
+
+    def __call__(self, path: Any) -> Any:
+        """Load the image at a path: from the record set if the path is one of its own, else from the disk."""
+        position = self.find(path)
+        return self.loader(path) if position is None else self.load(position)
+
+    def load(self, position: int) -> Any:
+        """Load the image at a position of the record set.
+
+        Raises:
+            ImageError: It cannot be decoded; the message names the record set and the file.
+        """
+        if self._is_stock():
+            with naming(self.reader.path, _Name(self.reader, position)):
+                return decode_rgb(self.reader.read("image", position))
+        name = self.reader.names[position]
+        path = join_name(self.folder, name)
+        if os.path.exists(path):
+            return self.loader(path)
+        data = self.reader.read("image", position)
+        with naming(self.reader.path, name), as_file(data, os.path.basename(path)) as temporary:
+            return self.loader(temporary)
+
+    def find(self, path: Any) -> int | None:
+        """Find the position of a path in the record set; None if it is not one of its paths."""
+        text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+        start = os.path.join(self.folder, "")
+        if not isinstance(text, str) or not text.startswith(start):
+            return None
+        return find_name(self.reader.names, text[len(start) :].replace(os.sep, "/"))
+
+    def _is_stock(self) -> bool:
+        if self.loader is default_loader:
+            return bool(get_image_backend() == "PIL")
+        return self.loader is pil_loader
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.loader == (other.loader if isinstance(other, RecordLoader) else other))
+
+    def __hash__(self) -> int:
+        return hash(self.loader)
+
+    def __repr__(self) -> str:
+        return repr(self.loader)
+
+
+class _Name:
+    """A record's name, looked up only if a message needs it."""
+
+    def __init__(self, reader: RecordReader, position: int) -> None:
+        self._reader, self._position = reader, position
+
+    def __str__(self) -> str:
+        return self._reader.names[self._position]
+
+
+@contextmanager
+def as_file(data: bytes, name: str) -> Iterator[str]:
+    """Give bytes a path for the time of a call, ending in `name`: in memory on Linux, a temporary file elsewhere."""
+    with tempfile.TemporaryDirectory(prefix="recordzoo-") as folder:
+        path = os.path.join(folder, name)
+        if not hasattr(os, "memfd_create"):
+            Path(path).write_bytes(data)
+            yield path
+            return
+        fd = os.memfd_create("recordzoo")
+        try:
+            with open(fd, "wb", closefd=False) as file:
+                file.write(data)
+            # By process number and not /proc/self: a loader may start a program and hand it the path.
+            os.symlink(f"/proc/{os.getpid()}/fd/{fd}", path)
+            yield path
+        finally:
+            os.close(fd)

@@ -1,0 +1,1 @@
+"""Record bytes → training batches."""
