@@ -1,0 +1,166 @@
+"""ImageNet (ILSVRC2012) by code: the three archives with their real names and layout, or torchvision's extracted tree.
+
+Among the pictures is what the real set has: a PNG named .JPEG, a CMYK and a grayscale JPEG, and a broken EXIF block.
+"""
+
+import hashlib
+import io
+import tarfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.io import savemat
+
+from recordzoo.sources.download import RemoteFile
+from tests.fakes.cub200 import write_tgz
+from tests.fakes.pictures import encoded, jpeg, picture, with_broken_exif
+
+TRAIN_ARCHIVE = "ILSVRC2012_img_train.tar"
+VAL_ARCHIVE = "ILSVRC2012_img_val.tar"
+DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
+
+# WNIDs with their synonyms, sorted; "crane" stands for two classes in the real set too.
+CLASSES = {
+    "n01440764": "tench, Tinca tinca",
+    "n01443537": "goldfish, Carassius auratus",
+    "n02012849": "crane",
+    "n02105855": "Shetland sheepdog, Shetland sheep dog, Shetland",
+    "n03126707": "crane",
+}
+
+
+@dataclass(frozen=True)
+class FakeImageNet:
+    """The pictures and what the development kit says of them.
+
+    Attributes:
+        synonyms: For each WNID its names, in one text as in the development kit.
+        train: For each WNID its pictures by file name, in the order of its inner archive.
+        val: The validation pictures by file name, in the order of the archive, which is not sorted.
+        val_wnids: The WNID of each, in the order of the sorted names.
+    """
+
+    synonyms: Mapping[str, str]
+    train: Mapping[str, Mapping[str, bytes]]
+    val: Mapping[str, bytes]
+    val_wnids: tuple[str, ...]
+
+    def split(self, name: str) -> dict[str, bytes]:
+        """Give the pictures of "train" or "val" by ``<wnid>/<file>``."""
+        if name == "train":
+            return {f"{wnid}/{file}": data for wnid, files in self.train.items() for file, data in files.items()}
+        wnid_of = dict(zip(sorted(self.val), self.val_wnids, strict=True))
+        return {f"{wnid_of[file]}/{file}": data for file, data in self.val.items()}
+
+    def write_train_archive(self, folder: Path) -> Path:
+        inner = {f"{wnid}.tar": tar_bytes(files) for wnid, files in self.train.items()}
+        path = folder / TRAIN_ARCHIVE
+        path.write_bytes(tar_bytes(inner))
+        return path
+
+    def write_val_archive(self, folder: Path) -> Path:
+        path = folder / VAL_ARCHIVE
+        path.write_bytes(tar_bytes(self.val))
+        return path
+
+    def write_devkit(self, folder: Path) -> Path:
+        return write_tgz(folder / DEVKIT, devkit_files(self))
+
+    def write_tree(self, folder: Path, split: str) -> Path:
+        """Lay out a split as torchvision extracts it."""
+        for name, data in self.split(split).items():
+            path = folder / split / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        return folder / split
+
+    def write_meta_bin(self, folder: Path) -> Path:
+        """Save what torchvision's `parse_devkit_archive` saves."""
+        import torch
+
+        synonyms = {wnid: tuple(names.split(", ")) for wnid, names in self.synonyms.items()}
+        torch.save((synonyms, list(self.val_wnids)), folder / "meta.bin")
+        return folder / "meta.bin"
+
+
+def build(
+    num_classes: int = 5, images_per_class: int = 4, *, size: tuple[int, int] = (48, 40), seed: int = 0
+) -> FakeImageNet:
+    """Make the dataset; more classes than `CLASSES` get made-up WNIDs. Half as many pictures for validation."""
+    rng = np.random.default_rng(seed)
+    synonyms = dict(list(CLASSES.items())[:num_classes])
+    for k in range(len(synonyms), num_classes):
+        synonyms[f"n1{k:07d}"] = f"thing {k}, object {k}"
+    train = {wnid: _pictures(rng, wnid, images_per_class, size) for wnid in synonyms}
+    num_val = max(1, num_classes * images_per_class // 2)
+    val_wnids = tuple(rng.permutation(np.resize(np.array(list(synonyms)), num_val)).tolist())
+    names = [f"ILSVRC2012_val_{k:08d}.JPEG" for k in rng.permutation(num_val) + 1]
+    val = {name: jpeg(picture(rng, *size)) for name in names}
+    return FakeImageNet(synonyms, train, val, val_wnids)
+
+
+def remote_files(
+    folder: Path, part: str, url: Callable[[str], str] = lambda name: "", *, needs_terms: bool = False
+) -> tuple[RemoteFile, ...]:
+    """Describe the archives of a part in `folder` as the catalogue does the real ones: names, sizes, true hashes."""
+    result = []
+    for name in (TRAIN_ARCHIVE,) if part == "train" else (VAL_ARCHIVE, DEVKIT):
+        data = (folder / name).read_bytes()
+        urls = (url(name),) if url(name) else ()
+        md5 = hashlib.md5(data).hexdigest()
+        result.append(RemoteFile(name, urls, size_bytes=len(data), md5=md5, needs_terms=needs_terms))
+    return tuple(result)
+
+
+def _pictures(rng: np.random.Generator, wnid: str, count: int, size: tuple[int, int]) -> dict[str, bytes]:
+    names = [f"{wnid}_{number}.JPEG" for number in rng.choice(20_000, count, replace=False).tolist()]
+    photos = {name: picture(rng, *size, box=(5, 5, 20, 20)) for name in names}
+    files = {name: jpeg(photo) for name, photo in photos.items()}
+    if wnid == "n01440764":  # the kinds of file that every class has only one of
+        odd = [
+            lambda photo: encoded(photo, "PNG"),  # n02105855_2933.JPEG of the real set
+            lambda photo: jpeg(photo.convert("CMYK")),
+            lambda photo: jpeg(photo.convert("L")),
+            lambda photo: with_broken_exif(jpeg(photo)),
+        ]
+        files.update({name: make(photos[name]) for name, make in zip(names, odd, strict=False)})
+    return files
+
+
+def devkit_files(fake: FakeImageNet) -> dict[str, bytes]:
+    """Make the two files that matter: ``meta.mat``, a struct array of synsets, and the ground truth, one id a line."""
+    # Neither the ids nor the rows are in the order of the WNIDs, and the inner nodes of WordNet come last.
+    wnids = list(fake.synonyms)[::-1]
+    kind = [("ILSVRC2012_ID", "O"), ("WNID", "O"), ("words", "O"), ("gloss", "O"), ("num_children", "O")]
+    kind += [("children", "O"), ("wordnet_height", "O"), ("num_train_images", "O")]
+    rows = [
+        (float(k), wnid, fake.synonyms[wnid], "what it is", 0.0, np.array([], float), 0.0, 1300.0)
+        for k, wnid in enumerate(wnids, 1)
+    ]
+    for k, name in enumerate(("n00001740", "n00004475"), len(wnids) + 1):
+        rows.append((float(k), name, "entity, thing", "an inner node", 2.0, np.array([1.0, 2.0]), 5.0, 0.0))
+    synsets = np.empty((len(rows), 1), dtype=kind)
+    for k, row in enumerate(rows):
+        synsets[k, 0] = row
+    mat = io.BytesIO()
+    savemat(mat, {"synsets": synsets})
+    id_of = {wnid: k for k, wnid in enumerate(wnids, 1)}
+    truth = "".join(f"{id_of[wnid]}\n" for wnid in fake.val_wnids)
+    folder = "ILSVRC2012_devkit_t12/"
+    return {
+        folder + "readme.txt": b"Generated, in the layout of the ILSVRC2012 development kit.\n",
+        folder + "data/meta.mat": mat.getvalue(),
+        folder + "data/ILSVRC2012_validation_ground_truth.txt": truth.encode(),
+    }
+
+
+def tar_bytes(files: Mapping[str, bytes]) -> bytes:
+    buffer = io.BytesIO()
+    with tarfile.open(fileobj=buffer, mode="w") as tar:
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            tar.addfile(info, io.BytesIO(data))
+    return buffer.getvalue()
