@@ -27,7 +27,7 @@ SPLITS = ("train", "test", "all")
 TARGET_TYPES = ("category", "bbox", "parts", "attributes", "segmentation")
 
 
-class CUB200Record(ClassFolderDataset, ImageFolder):
+class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """CUB-200-2011: 11,788 photographs of 200 kinds of birds, in ImageFolder's order over ``CUB_200_2011/images``.
 
     ``split="train"`` is the default: 5,994 photographs. The raw data is ``CUB_200_2011/`` or ``CUB_200_2011.tgz`` under

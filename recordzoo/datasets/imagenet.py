@@ -22,7 +22,7 @@ SPLITS = ("train", "val")
 logger = logging.getLogger("recordzoo")
 
 
-class ImageNetRecord(ClassFolderDataset, ImageNet):
+class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # torchvision is untyped
     """ImageNet (ILSVRC2012): 1,281,167 training or 50,000 validation photographs of 1,000 classes.
 
     The raw data is under `root`: ``ILSVRC2012_img_train.tar`` for training; ``ILSVRC2012_img_val.tar`` and

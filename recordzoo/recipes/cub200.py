@@ -83,7 +83,7 @@ class CUB200(Recipe):
         order = class_folder_order(keys)
         names = [keys[index] for index in order]
         classes, target = class_labels(names)
-        parsed = annotations.parse(names, sides)
+        parsed = annotations.parse(names, sides, stored.skipped)
         return Arrangement(
             names=names,
             blobs={"image": order},

@@ -38,12 +38,13 @@ class Annotations:
     metadata: Mapping[str, Any] = field(default_factory=dict)
 
 
-def parse(names: Sequence[str], sides: Mapping[str, bytes]) -> Annotations:
+def parse(names: Sequence[str], sides: Mapping[str, bytes], skipped: frozenset[str] = frozenset()) -> Annotations:
     """Read the annotation files that are there.
 
     Args:
         names: Images in canonical order, relative to ``CUB_200_2011/images``.
         sides: The files by name.
+        skipped: Images that were left out on request, and are listed all the same.
 
     Raises:
         SourceError: The list of images is not the images that are there, or a file is broken or not whole.
@@ -51,30 +52,35 @@ def parse(names: Sequence[str], sides: Mapping[str, bytes]) -> Annotations:
     metadata = _names(sides)
     if IMAGE_LIST not in sides:
         return Annotations(metadata=metadata)
-    ids = _image_ids(names, sides[IMAGE_LIST])
+    id_of = {name: image_id for image_id, name in _id_and_text(IMAGE_LIST, sides[IMAGE_LIST])}
+    ids = _image_ids(names, id_of, skipped)
+    skipped_ids = [id_of[name] for name in skipped if name in id_of]
+
+    def table(file: str, num_columns: int, dtype: type[np.number[Any]]) -> _Table:
+        return _Table(file, sides[file], num_columns, dtype, skipped_ids)
+
     arrays: dict[str, NDArray[Any]] = {"image_id": ids}
     splits: dict[str, NDArray[np.int64]] = {}
     if SPLIT in sides:
-        table = _Table(SPLIT, sides[SPLIT], 2, np.int64)
-        is_train = table.spread(ids)[:, 0, 0]
+        is_train = table(SPLIT, 2, np.int64).spread(ids)[:, 0, 0]
         splits = {"train": np.flatnonzero(is_train == 1), "test": np.flatnonzero(is_train != 1)}
     if BOXES in sides:
-        arrays["bbox"] = _Table(BOXES, sides[BOXES], 5, np.float64).spread(ids)[:, 0].astype(np.float32)
+        arrays["bbox"] = table(BOXES, 5, np.float64).spread(ids)[:, 0].astype(np.float32)
     if PARTS in sides:
         num_parts = len(metadata.get("part_names", ()))
-        arrays["parts"] = _Table(PARTS, sides[PARTS], 5, np.float64).spread(ids, True, num_parts).astype(np.float32)
+        arrays["parts"] = table(PARTS, 5, np.float64).spread(ids, True, num_parts).astype(np.float32)
     if ATTRIBUTES in sides:
         num_attributes = len(metadata.get("attribute_names", ()))
         # int32, and only the first three columns: 3.7 million lines, a few of which have more columns than they should.
-        table = _Table(ATTRIBUTES, sides[ATTRIBUTES], 3, np.int32)
-        arrays["attributes"] = table.spread(ids, True, num_attributes)[:, :, 0].astype(np.uint8)
+        present = table(ATTRIBUTES, 3, np.int32).spread(ids, True, num_attributes)[:, :, 0]
+        arrays["attributes"] = present.astype(np.uint8)
     return Annotations(arrays, splits, metadata)
 
 
 def _names(sides: Mapping[str, bytes]) -> dict[str, Any]:
-    attributes = next((name for name in ATTRIBUTE_NAMES if name in sides), None)
-    files = {"part_names": PART_NAMES, "attribute_names": attributes}
-    return {key: _numbered_lines(file, sides[file]) for key, file in files.items() if file in sides}
+    files = {"part_names": (PART_NAMES,), "attribute_names": ATTRIBUTE_NAMES}
+    there = {key: next((name for name in names if name in sides), "") for key, names in files.items()}
+    return {key: _numbered_lines(file, sides[file]) for key, file in there.items() if file}
 
 
 def _numbered_lines(file: str, data: bytes) -> list[str]:
@@ -96,10 +102,9 @@ def _id_and_text(file: str, data: bytes) -> list[tuple[int, str]]:
     return pairs
 
 
-def _image_ids(names: Sequence[str], data: bytes) -> NDArray[np.int64]:
+def _image_ids(names: Sequence[str], id_of: Mapping[str, int], skipped: frozenset[str]) -> NDArray[np.int64]:
     """Return the id of each name; the list and the names must be the same set."""
-    id_of = {name: image_id for image_id, name in _id_and_text(IMAGE_LIST, data)}
-    if lost := sorted(id_of.keys() - set(names)):
+    if lost := sorted(id_of.keys() - set(names) - skipped):
         raise SourceError(
             f"{IMAGE_LIST} lists {len(id_of)} images, but {len(lost)} of them are not in the raw data: {_first(lost)}. "
             "The data is not complete: extract or download it again."
@@ -118,7 +123,10 @@ def _image_ids(names: Sequence[str], data: bytes) -> NDArray[np.int64]:
 class _Table:
     """A text file of numbers, one row a line: an image's id, for some the number of a column, then values."""
 
-    def __init__(self, file: str, data: bytes, num_columns: int, dtype: type[np.number[Any]]) -> None:
+    # Any: a number's precision.
+    def __init__(
+        self, file: str, data: bytes, num_columns: int, dtype: type[np.number[Any]], skipped_ids: Sequence[int]
+    ) -> None:
         self.file = file
         if not data.strip():
             raise SourceError(f"{file} is empty.")
@@ -129,6 +137,8 @@ class _Table:
             )
         except ValueError as err:
             raise SourceError(f"{file} is not a table of {num_columns} or more numbers a line: {err}.") from err
+        if skipped_ids:
+            self.rows = self.rows[~np.isin(self.rows[:, 0], skipped_ids)]
 
     def spread(self, ids: NDArray[np.int64], numbered: bool = False, num_columns: int = 0) -> NDArray[Any]:
         """Put the values in the order of `ids`: [N, C, V], C = 1 unless the second column is a number from 1 to C."""
@@ -158,7 +168,7 @@ class _Table:
         order = np.argsort(ids)
         row_ids = self.rows[:, 0].astype(np.int64)
         places = np.searchsorted(ids[order], row_ids).clip(max=len(ids) - 1)
-        positions = order[places]
+        positions: NDArray[np.int64] = order[places]
         unknown = np.flatnonzero(ids[positions] != row_ids)
         if len(unknown):
             raise SourceError(f"{self.file}: {IMAGE_LIST} has no image with the number {row_ids[unknown[0]]}.")

@@ -17,7 +17,7 @@ from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Side, S
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order, class_labels
 from recordzoo.recipes.imagenet_meta import DEVKIT, META_BIN, SIDES, Meta, meta_source, parse_meta
 from recordzoo.recipes.raw_files import files_of_part
-from recordzoo.sources.archive import ArchiveSource, ChainSource, NestedTarSource
+from recordzoo.sources.archive import ArchivedSource, ArchiveSource, ChainSource, NestedTarSource
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
 from recordzoo.sources.tree import TreeSource
@@ -54,7 +54,7 @@ class ImageNet(Recipe):
         tree, archive, meta = root / self.part, root / self.raw_files[0].name, meta_source(root)
         found, _ = _look(tree)
         is_usable = meta is not None or self.part == "train"  # archive and flat folder do not tell the labels of "val"
-        images: Source
+        images: ArchivedSource
         if found == "sorted" or (found == "flat" and self.part == "val" and is_usable):
             images = TreeSource(tree)
         elif archive.is_file() and is_usable:
@@ -91,7 +91,7 @@ class ImageNet(Recipe):
         if not keys:
             raise SourceError(f"ImageNet: there is no image of the split {self.part!r} in the raw data.")
         meta = parse_meta(sides)
-        placed = keys if self.part == "train" else _sort_into_wnids(keys, meta)
+        placed = keys if self.part == "train" else _sort_into_wnids(keys, meta, stored.skipped)
         order = class_folder_order(placed)
         names = [placed[index] for index in order]
         wnids, target = class_labels(names)
@@ -120,15 +120,16 @@ def synonyms_metadata(wnids: Sequence[str], meta: Meta | None) -> dict[str, Any]
     return {"synonyms": [list(meta.synonyms[wnid]) for wnid in wnids]}
 
 
-def _sort_into_wnids(keys: Sequence[str], meta: Meta | None) -> Sequence[str]:
+def _sort_into_wnids(keys: Sequence[str], meta: Meta | None, skipped: frozenset[str]) -> Sequence[str]:
     """Name validation images ``<wnid>/<file>``, as torchvision sorts them: the sorted names beside the ground truth."""
-    flat = sorted(key for key in keys if "/" not in key)
+    every = {*keys, *skipped}
+    flat = sorted(key for key in every if "/" not in key)
     if not flat:
         return keys
-    if len(flat) < len(keys):
+    if len(flat) < len(every):
         raise SourceError(
             f"ImageNet: {len(flat)} validation images lie outside of a <wnid> folder (the first is {flat[0]}) and "
-            f"{len(keys) - len(flat)} inside: sorting them was interrupted. Remove the folder val/ and start from "
+            f"{len(every) - len(flat)} inside: sorting them was interrupted. Remove the folder val/ and start from "
             "ILSVRC2012_img_val.tar."
         )
     if meta is None:

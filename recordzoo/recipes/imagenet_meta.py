@@ -14,8 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from recordzoo.errors import SourceError
-from recordzoo.sources.archive import ArchiveSource
-from recordzoo.sources.member import Source
+from recordzoo.sources.archive import ArchivedSource, ArchiveSource
 from recordzoo.sources.tree import TreeSource
 
 DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
@@ -39,7 +38,7 @@ class Meta:
     val_wnids: tuple[str, ...]
 
 
-def meta_source(root: Path) -> Source | None:
+def meta_source(root: Path) -> ArchivedSource | None:
     """Find ``meta.bin`` or the development kit under `root`, the first as torchvision does."""
     if (root / META_BIN).is_file():
         return TreeSource(root, [META_BIN])
@@ -88,7 +87,8 @@ def _parse_meta_mat(data: bytes) -> tuple[dict[int, str], dict[str, tuple[str, .
     try:
         # By place and not by name, as torchvision reads it: ILSVRC2012_ID, WNID, words, gloss, num_children, ...
         # A .mat file of this version holds numbers, texts and structs; loading it runs nothing.
-        synsets = scipy.io.loadmat(io.BytesIO(data), squeeze_me=True)["synsets"]
+        mat = scipy.io.loadmat(io.BytesIO(data), squeeze_me=True)  # type: ignore[arg-type]  # it takes files too
+        synsets = mat["synsets"]
         leaves = [synset for synset in synsets.reshape(-1).tolist() if synset[4] == 0]
         wnid_of = {int(number): str(wnid) for number, wnid, *_ in leaves}
         synonyms = {str(wnid): tuple(str(words).split(", ")) for _, wnid, words, *_ in leaves}
