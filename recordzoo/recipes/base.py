@@ -5,6 +5,7 @@ is (`find`), what each member of it becomes (`extract`), and, when everything is
 targets (`arrange`).
 """
 
+import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -117,6 +118,14 @@ class Recipe(ABC):
     def options(self) -> Mapping[str, Any]:
         """What besides the raw data decides the result (JSON); part of the plan, so that a resume never mixes."""
         return {}
+
+    def target(self, root: Path) -> Path:
+        """Return where the record set of the raw data under `root` lies."""
+        return root / f"{self.set_name}.records"
+
+    def command(self, root: Path) -> str:
+        """Return the command line that prepares it."""
+        return f"recordzoo prepare {self.set_name} --root {shlex.quote(str(root))}"
 
     @abstractmethod
     def find(self, root: Path) -> Source | None:

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import itertools
 import mmap
 import os
 import zlib
@@ -122,5 +123,5 @@ class Names(Sequence[str]):
     def __iter__(self) -> Iterator[str]:
         offsets = self._offsets.tolist()
         data = self._data.tobytes()
-        for start, stop in zip(offsets, offsets[1:], strict=False):
+        for start, stop in itertools.pairwise(offsets):
             yield data[start:stop].decode("utf-8", "surrogateescape")

@@ -108,7 +108,9 @@ _read_at: Callable[[int, int, int], bytes] = os.pread if HAS_PREAD else _seek_an
 
 
 @dataclass(slots=True)
-class _Lease:
+class Lease:
+    """An open shard and how many read from it right now."""
+
     fd: int
     users: int
     wanted: bool = True
@@ -123,10 +125,10 @@ class ShardFiles:
 
     def _forget(self) -> None:
         self._lock = threading.Lock()
-        self._open: OrderedDict[tuple[int, int], _Lease] = OrderedDict()
+        self._open: OrderedDict[tuple[int, int], Lease] = OrderedDict()
         self._dropped: deque[int] = deque()
 
-    def acquire(self, key: tuple[int, int], opener: Callable[[], int]) -> _Lease:
+    def acquire(self, key: tuple[int, int], opener: Callable[[], int]) -> Lease:
         """Lease a descriptor; the caller gives it back with `release`."""
         with self._lock:
             lease = self._open.get(key)
@@ -141,13 +143,13 @@ class ShardFiles:
                 os.close(fd)
             else:
                 self._sweep()
-                lease = self._open[key] = _Lease(fd, 0)
+                lease = self._open[key] = Lease(fd, 0)
                 while len(self._open) > self.limit:
                     self._discard(next(iter(self._open)))
             lease.users += 1
             return lease
 
-    def release(self, lease: _Lease) -> None:
+    def release(self, lease: Lease) -> None:
         """Give a lease back; a descriptor that is no longer wanted is closed by the last one to do so."""
         with self._lock:
             lease.users -= 1
@@ -155,7 +157,7 @@ class ShardFiles:
                 os.close(lease.fd)
 
     def drop(self, token: int) -> None:
-        """Close what a reader had open, now or soon: this is called by the garbage collector, maybe with the lock held."""
+        """Close what a reader had open, now or soon: the garbage collector calls this, maybe with the lock held."""
         self._dropped.append(token)
         if self._lock.acquire(blocking=False):
             try:

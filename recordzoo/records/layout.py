@@ -131,7 +131,7 @@ def _page(data: mmap.mmap, meta: Meta, number: int, where: str) -> tuple[int, ND
     nodes = page[8 : lower // 2].astype(np.int64) >> 1
     # A leaf node's header, key and, if big, page number are read: 20 bytes; a branch's first key may be empty: 8.
     room = 10 if flags & _LEAF else 4
-    if len(nodes) and not (8 <= nodes.min() and nodes.max() + 4 <= len(page)):
+    if len(nodes) and not (nodes.min() >= 8 and nodes.max() + 4 <= len(page)):
         raise CorruptRecordError(f"{where}: page {number} has a node outside itself.", path=where)
     if flags & _LEAF and len(nodes):
         # Room for the widest reading of a node; a short inline value at the page's end is padded instead.

@@ -328,7 +328,7 @@ class _Node:
     def _is(self, kind: type[T], key: str = "this") -> T:
         if type(self.value) is not kind:  # exactly: True is an int for isinstance
             self.fail(key, f"is a {type(self.value).__name__}, not a {kind.__name__}")
-        return self.value  # type: ignore[no-any-return]  # its type was just compared
+        return self.value
 
     def get(self, key: str) -> "_Node":
         document = self._is(dict)

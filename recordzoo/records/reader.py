@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError, RecordError
 from recordzoo.records.arrays import Names, map_array
-from recordzoo.records.files import Directory, pread, shard_files
+from recordzoo.records.files import Directory, Lease, pread, shard_files
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
     NO_SHARD,
     Manifest,
+    ShardSpec,
     manifest_digest,
     parse_manifest,
 )
@@ -101,7 +102,7 @@ class RecordReader:
         spec = self.manifest.shards[shard]
         if offset + length > spec.size_bytes:
             raise self._corrupt(field, position, f"the index points outside {spec.name}")
-        lease = shard_files.acquire((self._token, shard), lambda: self._directory.open(spec.name, spec.size_bytes))
+        lease = self._lease(shard, spec)
         try:
             data = pread(lease.fd, length, offset)
         except OSError as err:
@@ -111,6 +112,9 @@ class RecordReader:
         if zlib.crc32(data) != crc or len(data) != length:
             raise self._corrupt(field, position, f"its bytes in {spec.name}, slot {slot}, have another CRC-32")
         return data
+
+    def _lease(self, shard: int, spec: ShardSpec) -> Lease:
+        return shard_files.acquire((self._token, shard), lambda: self._directory.open(spec.name, spec.size_bytes))
 
     def _row(self, field: str, position: int) -> tuple[int, int, int, int, int]:
         index = self._index(field)
@@ -136,6 +140,11 @@ class RecordReader:
         """Whether a position has a value in a blob field."""
         return self._row(field, position)[0] != NO_SHARD
 
+    def lengths(self, field: str) -> NDArray[np.uint32]:
+        """Return the length in bytes of each position's value, uint32 [N]; 0 where there is none."""
+        lengths: NDArray[np.uint32] = self._index(field)["length"]
+        return lengths
+
     def hint(self, field: str, positions: Sequence[int]) -> None:
         """Tell the kernel which values will be read soon, so that the disk can work on all of them at once."""
         if not _HAS_FADVISE:
@@ -146,9 +155,7 @@ class RecordReader:
         rows = rows[rows["shard"] < len(self.manifest.shards)]
         for shard in np.unique(rows["shard"]).tolist():
             spec = self.manifest.shards[shard]
-            lease = shard_files.acquire(
-                (self._token, shard), lambda spec=spec: self._directory.open(spec.name, spec.size_bytes)
-            )
+            lease = self._lease(shard, spec)
             try:
                 for _, _, length, _, offset in rows[rows["shard"] == shard].tolist():
                     if offset + length <= spec.size_bytes:

@@ -1,8 +1,10 @@
 """One LMDB file: `ShardWriter` fills it, `seal` reads it back and says what it is."""
 
+import errno
 import hashlib
 import mmap
 import os
+import shutil
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,13 +24,14 @@ MAX_VALUE_BYTES = (1 << 31) - (1 << 20)
 """LMDB's own limit is 4 GiB; py-lmdb has had trouble from 2 GiB on."""
 
 _COMMIT_BYTES = 32 << 20
+_NEARLY_FULL_BYTES = 1 << 20
 _PAGE = 4096
 _INLINE = 2000  # values a little above this go to pages of their own; only the estimate of a file's size needs it
 
 
 def lmdb_options() -> dict[str, Any]:
     """Options that every opening of a shard shares, whether written or read."""
-    # LMDB 1.0 files cannot be read by 0.9; the binding can write them since 3.0 and an environment variable may ask it to.
+    # LMDB 1.0 files are unreadable to 0.9; the binding writes them since 3.0 if an environment variable asks it to.
     return {"lib_version": 0} if int(lmdb.__version__.split(".")[0]) >= 3 else {}
 
 
@@ -78,16 +81,24 @@ class ShardWriter:
         if len(data) > MAX_VALUE_BYTES:
             raise PrepareError(f"A value of {len(data):,} bytes is more than a shard takes ({MAX_VALUE_BYTES:,}).")
         slot = self.num_values
-        if not self._txn.put(slot.to_bytes(4, "big"), data, append=True):
-            raise PrepareError(f"{self.path}: LMDB refused key {slot}, though keys ascend.")
-        self.num_values += 1
-        self._uncommitted += len(data)
-        if self._uncommitted >= _COMMIT_BYTES:
-            self._txn.commit()
-            self._txn = self._env.begin(write=True)
-            self._uncommitted = 0
-            step("shard.committed")
+        try:
+            if not self._txn.put(slot.to_bytes(4, "big"), data, append=True):
+                raise PrepareError(f"{self.path}: LMDB refused key {slot}, though keys ascend.")
+            self.num_values += 1
+            self._uncommitted += len(data)
+            if self._uncommitted >= _COMMIT_BYTES:
+                self._txn.commit()
+                self._txn = self._env.begin(write=True)
+                self._uncommitted = 0
+                step("shard.committed")
+        except lmdb.Error as err:
+            raise self._disk_error(err) from err
         return slot
+
+    def _disk_error(self, err: lmdb.Error) -> OSError:
+        """Say what the system would: LMDB calls a full disk an I/O error, so the volume is asked at once."""
+        full = shutil.disk_usage(self.path.parent).free < _NEARLY_FULL_BYTES or os.strerror(errno.ENOSPC) in str(err)
+        return OSError(errno.ENOSPC if full else errno.EIO, str(err), str(self.path))
 
     def __enter__(self) -> "ShardWriter":
         return self
@@ -102,6 +113,8 @@ class ShardWriter:
                 self._env.sync(True)
             else:
                 self._txn.abort()
+        except lmdb.Error as err:
+            raise self._disk_error(err) from err
         finally:
             self._env.close()
 

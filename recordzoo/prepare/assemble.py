@@ -1,0 +1,143 @@
+"""Finished shards → a record set in the build directory, ready for the rename that publishes it."""
+
+import logging
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.errors import PrepareError
+from recordzoo.prepare.build import Build
+from recordzoo.prepare.rows import load_rows, load_sides
+from recordzoo.recipes.base import ABSENT, Arrangement, Recipe, Stored
+from recordzoo.records.manifest import INDEX_DTYPE, NO_SHARD, BlobSpec, RawFile, ShardSpec, shard_name
+from recordzoo.records.writer import SetContents, write_set
+
+logger = logging.getLogger("recordzoo")
+
+
+class _Rows:
+    """All rows of one blob field, each key once, in the order of writing."""
+
+    def __init__(self) -> None:
+        self.keys: list[str] = []
+        self._parts: list[NDArray[np.void]] = []
+
+    def add(self, keys: list[str], rows: NDArray[np.void]) -> None:
+        self.keys += keys
+        self._parts.append(rows)
+
+    def unique(self, field: str) -> NDArray[np.void]:
+        """Return the rows; of two with the same key the later counts, as when an archive is unpacked."""
+        rows = np.concatenate(self._parts) if self._parts else np.zeros(0, INDEX_DTYPE)
+        last = {key: number for number, key in enumerate(self.keys)}
+        if len(last) != len(self.keys):
+            logger.warning("%d %s names stand twice in the raw data; the later counts.", len(rows) - len(last), field)
+            keep = sorted(last.values())
+            self.keys = [self.keys[number] for number in keep]
+            rows = rows[keep]
+        return rows
+
+
+def assemble(build: Build, recipe: Recipe, source: str, raw_files: Sequence[RawFile]) -> str:
+    """Arrange what was stored and write the set into the build directory.
+
+    Returns:
+        The set's digest.
+
+    Raises:
+        SourceError: Something is missing in the raw data.
+        PrepareError: The recipe arranged what was not stored (a bug in it).
+    """
+    fields, shards = _load(build, recipe)
+    sides: dict[str, bytes] = {}
+    bad: dict[str, str] = {}
+    skipped: dict[str, str] = {}
+    for number in sorted(build.units):
+        unit = build.units[number]
+        sides.update(load_sides(build.path, unit))
+        bad.update(unit.bad)
+        skipped.update(unit.skipped)
+    rows = {name: collected.unique(name) for name, collected in fields.items()}
+    stored = Stored({name: collected.keys for name, collected in fields.items()}, frozenset(skipped))
+    arrangement = recipe.arrange(stored, sides)
+    _check(arrangement, recipe, rows)
+    build.move_shards()
+    return write_set(
+        build.set_folder,
+        SetContents(
+            dataset=recipe.dataset,
+            part=recipe.part,
+            blobs={name: BlobSpec(spec.encoding, spec.shape) for name, spec in recipe.fields.items()},
+            indices={name: _index(rows[name], arrangement.blobs[name]) for name in recipe.fields},
+            names=arrangement.names,
+            shards=shards,
+            arrays=arrangement.arrays,
+            splits=arrangement.splits,
+            classes=arrangement.classes,
+            source=source,
+            raw_files=raw_files,
+            bad=bad,
+            skipped=skipped,
+            metadata=arrangement.metadata,
+            extras=recipe.extras(),
+        ),
+    )
+
+
+def _load(build: Build, recipe: Recipe) -> tuple[dict[str, _Rows], list[ShardSpec]]:
+    fields = {name: _Rows() for name in recipe.fields}
+    shards: list[ShardSpec] = []
+    for shard in (shard for unit in sorted(build.shards) for shard in build.shards[unit]):
+        number = len(shards)
+        shards.append(
+            ShardSpec(
+                name=shard_name(number),
+                size_bytes=shard.size_bytes,
+                num_values=shard.num_values,
+                page_size=shard.page_size,
+                last_page=shard.last_page,
+                blake2b=shard.blake2b,
+            )
+        )
+        loaded = load_rows(build.path, shard)
+        rows = np.zeros(shard.num_values, INDEX_DTYPE)
+        rows["shard"] = number
+        rows["slot"] = np.arange(shard.num_values)
+        rows["length"], rows["crc32"], rows["offset"] = loaded.lengths, loaded.crcs, loaded.offsets
+        names = list(loaded.names)
+        for code, field in enumerate(loaded.field_names):
+            mine = np.flatnonzero(loaded.fields == code)
+            fields[field].add(names if len(mine) == len(names) else [names[i] for i in mine.tolist()], rows[mine])
+    return fields, shards
+
+
+def _index(rows: NDArray[np.void], order: NDArray[np.int64]) -> NDArray[np.void]:
+    index = np.zeros(len(order), INDEX_DTYPE)
+    present = order != ABSENT
+    index[present] = rows[order[present]]
+    index["shard"][~present] = NO_SHARD
+    return index
+
+
+def _check(arrangement: Arrangement, recipe: Recipe, rows: dict[str, NDArray[np.void]]) -> None:
+    count = len(arrangement.names)
+    problems = []
+    if len(set(arrangement.names)) != count:
+        problems.append("names stand twice")
+    for name in recipe.fields:
+        order = arrangement.blobs.get(name)
+        if (
+            order is None
+            or len(order) != count
+            or (count and not (order.min() >= -1 and order.max() < len(rows[name])))
+        ):
+            problems.append(f"the order of {name!r} does not fit")
+    problems += [
+        f"the array {name!r} does not fit" for name, array in arrangement.arrays.items() if len(array) != count
+    ]
+    for name, split in arrangement.splits.items():
+        if len(split) and not (split.min() >= 0 and split.max() < count):
+            problems.append(f"the split {name!r} points outside")
+    if problems:
+        raise PrepareError(f"The recipe of {recipe.set_name} arranged {count} records wrongly: {'; '.join(problems)}.")

@@ -1,0 +1,398 @@
+"""One preparation from beginning to end: `ensure` does it, `describe` says what it would do."""
+
+import contextlib
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Unpack
+
+from recordzoo import durable, settings
+from recordzoo.errors import (
+    ArgumentError,
+    HashMismatchError,
+    LostBuildError,
+    NotPreparedError,
+    PrepareError,
+    RecordZooError,
+    SourceError,
+)
+from recordzoo.prepare.assemble import assemble
+from recordzoo.prepare.build import Build, find_builds, remove_dead
+from recordzoo.prepare.convert import Task
+from recordzoo.prepare.options import PrepareOptions
+from recordzoo.prepare.run import default_workers, run_tasks
+from recordzoo.prepare.space import OVERHEAD, check_space, disk_error
+from recordzoo.prepare.turn import my_turn
+from recordzoo.progress import LogProgress, Progress, format_bytes
+from recordzoo.recipes.base import Recipe
+from recordzoo.records.manifest import MANIFEST_NAME, VERSION, RawFile, manifest_digest
+from recordzoo.records.reader import is_record_set
+from recordzoo.sources.download import RemoteFile, fetch
+from recordzoo.sources.hashing import BackgroundHash
+from recordzoo.sources.member import Source
+
+logger = logging.getLogger("recordzoo")
+
+WRITER = 1
+"""Changes when the same raw data gives other bytes, so that an interrupted build of another version is not mixed in."""
+
+_ON_ERROR = ("keep", "skip", "raise")
+
+
+def ensure(recipe: Recipe, root: Path, *, download: bool = False, **options: Unpack[PrepareOptions]) -> Path:
+    """Return the published record set; make it if it is not there. Silent if it is.
+
+    Any number of processes may ask at once: one works, the others wait for it.
+
+    Args:
+        recipe: What to make.
+        root: Where raw data is, or is downloaded to.
+        download: Download raw data that is not there.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        NotPreparedError: No records, and no raw data that may be converted without being asked.
+        SourceError: Raw data cannot be had or is not what it should be.
+        PrepareError: Conversion failed; what is finished is kept.
+        ArgumentError: An option has a value that it cannot have.
+    """
+    job = Job(recipe, root, download, options)
+    return job.target if job.is_published and not job.refresh else job.run()
+
+
+# Any: JSON values.
+def describe(recipe: Recipe, root: Path, *, download: bool = True, **options: Unpack[PrepareOptions]) -> dict[str, Any]:
+    """Say what `ensure` would do: a JSON object with sizes in bytes. Writes nothing and fetches nothing."""
+    return Job(recipe, root, download, options).describe()
+
+
+@dataclass
+class Job:
+    """A preparation: what is asked for, and each step of it."""
+
+    recipe: Recipe
+    root: Path
+    download: bool
+    options: PrepareOptions
+    target: Path = field(init=False)
+    refresh: bool = field(init=False)
+    progress: Progress = field(init=False)
+    _fetched: list[Path] = field(init=False, default_factory=list)
+
+    def __post_init__(self) -> None:
+        records_dir = self.options.get("records_dir")
+        self.target = (Path(records_dir).expanduser() if records_dir else self.recipe.target(self.root)).absolute()
+        self.refresh = self.options.get("refresh", False)
+        self.progress = self.options.get("progress") or LogProgress()
+        if self.options.get("on_error", "keep") not in _ON_ERROR:
+            raise ArgumentError(
+                f"Unknown value {self.options['on_error']!r} for argument on_error. Valid values are {_ON_ERROR}."
+            )
+        for name in ("workers", "shard_bytes"):
+            value = self.options.get(name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ArgumentError(f"Argument {name} is {value!r}; it must be a whole number, 1 or more.")
+
+    @property
+    def is_published(self) -> bool:
+        """Whether the record set is there."""
+        return is_record_set(self.target)
+
+    def run(self) -> Path:
+        """Make the record set, or wait for the process that does."""
+        before = self._generation()
+        while True:
+            try:
+                with my_turn(self.target, lambda: self._is_done(before), self.progress) as build_it:
+                    if build_it:
+                        self._prepare()
+                return self.target
+            except LostBuildError as err:
+                self.progress.note(str(err))
+
+    def _generation(self) -> str:
+        """Which record set is there before the work begins; "" for none."""
+        with contextlib.suppress(OSError):
+            return manifest_digest((self.target / MANIFEST_NAME).read_bytes())
+        return ""
+
+    def _is_done(self, before: str) -> bool:
+        return self.is_published and (not self.refresh or self._generation() != before)
+
+    def _prepare(self) -> None:
+        source = self._source()
+        self._check_size(source)
+        plan = self._plan(source)
+        self._check_room(source)
+        self._make_parent()
+        build, others = self._claim(plan)
+        for other in others:
+            self.progress.note(f"{other} is left from a preparation with other options; remove it if it is not needed.")
+        try:
+            self._announce(source, build)
+            self._convert(build, source)
+        except BaseException as err:
+            build.release()
+            if isinstance(err, OSError) and not isinstance(err, RecordZooError):
+                remaining = int(source.size_bytes * OVERHEAD) - _built_bytes(build)
+                raise disk_error(err, self.target.parent, remaining) from err
+            raise
+        build.remove()
+        remove_dead(self.target)
+        if self.options.get("discard_raw", False):
+            for path in self._fetched:
+                durable.remove(path)
+
+    def _claim(self, plan: dict[str, Any]) -> tuple[Build, list[Path]]:  # Any: JSON values
+        try:
+            return Build.claim(self.target, plan)
+        except OSError as err:
+            raise disk_error(err, self.target.parent, 0) from err
+
+    def _source(self) -> Source:
+        """Find the raw data, or download it.
+
+        Raises:
+            NotPreparedError: There is none, and it may not be downloaded.
+        """
+        try:
+            source = self.recipe.find(self.root)
+        except SourceError:
+            if not self.download:
+                raise
+            source = None  # something of it is missing; it is fetched now
+        if source is None and self.download:
+            if not self.recipe.raw_files:
+                raise NotPreparedError(f"{self._missing()} It cannot be downloaded.")
+            for remote in self.recipe.raw_files:
+                self._fetch(remote)
+            source = self.recipe.find(self.root)
+        if source is None:
+            hint = f"Pass download=True, or run: {self.recipe.command(self.root)}" if self.recipe.raw_files else ""
+            raise NotPreparedError(f"{self._missing()} {hint}".strip(), root=str(self.root))
+        return source
+
+    def _missing(self) -> str:
+        looked = [self.target.name, *self.recipe.looked_for(self.root)]
+        return f"{self.recipe.set_name}: no records and no raw data in {self.root} (looked for {', '.join(looked)})."
+
+    def _fetch(self, remote: RemoteFile) -> None:
+        there = (self.root / remote.name).exists()
+        path = fetch(
+            remote,
+            self.root,
+            dataset=self.recipe.dataset,
+            mirror=self.options.get("mirror"),
+            check_hash=self._check_hash,
+            accept_terms=self.options.get("accept_terms", False),
+            progress=self.progress,
+        )
+        if not there:
+            self._fetched.append(path)
+
+    @property
+    def _check_hash(self) -> bool:
+        return self.options.get("check_hash", True)
+
+    def _check_size(self, source: Source) -> None:
+        """Refuse to convert what nobody asked for, or more than one expects of a constructor.
+
+        Raises:
+            NotPreparedError: It is refused; the message has the command that does it.
+        """
+        asked = self.options.get("prepare")
+        if asked or self.download or self.refresh:
+            return
+        command = f"Run: {self.recipe.command(self.root)} (or pass prepare=True)"
+        if asked is False:
+            raise NotPreparedError(f"{self.recipe.set_name}: no records at {self.target}. {command}")
+        if source.size_bytes > settings.auto_prepare_bytes():
+            raise NotPreparedError(
+                f"{self.recipe.set_name}: {source.description} ({format_bytes(source.size_bytes)}) is not converted "
+                f"unasked: it is more than {format_bytes(settings.auto_prepare_bytes())} "
+                f"(RECORDZOO_AUTO_PREPARE_GB). {command}"
+            )
+
+    def _plan(self, source: Source) -> dict[str, Any]:  # Any: JSON values
+        return {
+            "writer": WRITER,
+            "format": VERSION,
+            "set": self.recipe.set_name,
+            "source": source.fingerprint(),
+            "options": dict(self.recipe.options),
+            "shard_bytes": self._shard_bytes(source),
+            "on_error": self._on_error,
+        }
+
+    @property
+    def _on_error(self) -> str:
+        return self.options.get("on_error", "keep")
+
+    def _shard_bytes(self, source: Source) -> int:
+        """An eighth of the data, so that a small set, too, is worked on by several processes; 64 MiB to 1 GiB."""
+        return self.options.get("shard_bytes") or max(64 << 20, min(1 << 30, source.size_bytes // 8))
+
+    def _check_room(self, source: Source) -> None:
+        done = sum(_tree_bytes(found.path) for found in find_builds(self.target) if found.is_dead)
+        check_space(self.target.parent, int(source.size_bytes * OVERHEAD) - done)
+
+    def _make_parent(self) -> None:
+        try:
+            self.target.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as err:
+            raise PrepareError(f"{self.target.parent} cannot be made: {err.strerror}. Pass records_dir.") from err
+
+    def _announce(self, source: Source, build: Build) -> None:
+        size = format_bytes(source.size_bytes)
+        there = source.size_bytes + int(source.size_bytes * OVERHEAD)
+        resumed = _built_bytes(build)
+        self.progress.note(
+            f"Preparing {self.recipe.set_name}: {source.description} ({size}) -> {self.target}; "
+            f"raw data and records together take {format_bytes(there)}"
+            + (f"; {format_bytes(resumed)} are already converted" if resumed else "")
+        )
+
+    def _convert(self, build: Build, source: Source) -> None:
+        remotes = self._remotes(source)
+        hashes = self._start_hashes(remotes)
+        try:
+            target_bytes = self._shard_bytes(source)
+            tasks = [
+                Task(
+                    number=number,
+                    unit=unit,
+                    recipe=self.recipe,
+                    folder=build.path,
+                    shard_bytes=target_bytes,
+                    on_error=self._on_error,
+                    done=tuple(build.shards.get(number, ())),
+                )
+                for number, unit in enumerate(source.units(target_bytes))
+            ]
+            done = sum(tasks[number].unit.size_bytes for number in build.units)
+            self.progress.begin(f"converting {self.recipe.set_name}", source.size_bytes, done)
+            run_tasks(
+                build, tasks, self.options.get("workers") or default_workers(), list(hashes.values()), self.progress
+            )
+            self.progress.end()
+            raw_files = [self._checked(path, remote, hashes.get(path)) for path, remote in remotes.items()]
+        finally:
+            for each in hashes.values():
+                each.close()
+        self._check_unchanged(source, build)
+        digest = assemble(build, self.recipe, "archive" if remotes else "tree", raw_files)
+        self._warn_of_bad(build)
+        self._publish(build, digest)
+
+    def _publish(self, build: Build, digest: str) -> None:
+        if build.publish(replace=self.refresh):
+            return
+        theirs = self._generation()
+        if theirs != digest:
+            logger.warning("%s was published by another process, from other raw data or options.", self.target)
+
+    def _remotes(self, source: Source) -> dict[Path, RemoteFile | None]:
+        """The archives that are converted, each with what is known of it."""
+        known = {remote.name: remote for remote in self.recipe.raw_files}
+        archives: Sequence[Path] = getattr(source, "archives", ())
+        return {path: known.get(path.name) for path in archives}
+
+    def _start_hashes(self, remotes: dict[Path, RemoteFile | None]) -> dict[Path, BackgroundHash]:
+        """Begin to hash what was not hashed while it was downloaded.
+
+        Raises:
+            HashMismatchError: An archive has not even the right size.
+        """
+        hashes = {}
+        for path, remote in remotes.items():
+            if remote is None or not self._check_hash:
+                continue
+            size = path.stat().st_size
+            if remote.size_bytes is not None and size != remote.size_bytes:
+                raise self._mismatch(path, f"{remote.size_bytes:,} bytes", f"{size:,}")
+            if remote.hash and path not in self._fetched:
+                hashes[path] = BackgroundHash(path, remote.hash[0])
+        return hashes
+
+    def _checked(self, path: Path, remote: RemoteFile | None, running: BackgroundHash | None) -> RawFile:
+        size = path.stat().st_size
+        if remote is None or remote.hash is None or not self._check_hash:
+            return RawFile(path.name, size, None)
+        algorithm, expected = remote.hash
+        if running is not None:
+            if running.position < size:
+                self.progress.note(f"checking the {algorithm} of {path.name}")
+            found = running.hexdigest()
+            if found != expected:
+                raise self._mismatch(path, f"{algorithm} {expected}", found)
+        return RawFile(path.name, size, f"{algorithm}:{expected}")
+
+    def _mismatch(self, path: Path, expected: str, found: str) -> HashMismatchError:
+        return HashMismatchError(
+            f"{path} is not the expected file: expected {expected}, found {found}. Nothing was published. "
+            "Remove the file and download it again; if you re-packed it yourself, pass check_hash=False "
+            "(--no-check-hash).",
+            path=str(path),
+            expected=expected,
+            found=found,
+        )
+
+    def _check_unchanged(self, source: Source, build: Build) -> None:
+        """Look at the raw data again: what was read must be what was planned.
+
+        Raises:
+            SourceError: It changed meanwhile.
+        """
+        again = self.recipe.find(self.root)
+        if again is None or again.fingerprint() != build.plan["source"]:
+            raise SourceError(
+                f"{source.description} changed while it was converted. Nothing was published; run the command again."
+            )
+
+    def _warn_of_bad(self, build: Build) -> None:
+        for what, kind in (("kept as they are", "bad"), ("left out", "skipped")):
+            found = {name: why for unit in build.units.values() for name, why in getattr(unit, kind).items()}
+            if found:
+                shown = "; ".join(f"{name}: {why}" for name, why in list(found.items())[:20])
+                more = f"; and {len(found) - 20} more" if len(found) > 20 else ""
+                logger.warning("%d broken images were %s: %s%s", len(found), what, shown, more)
+
+    def describe(self) -> dict[str, Any]:  # Any: JSON values
+        """See the function `describe`."""
+        result: dict[str, Any] = {
+            "dataset": self.recipe.dataset,
+            "part": self.recipe.part,
+            "target": str(self.target),
+            "state": "ready",
+            "source": None,
+            "raw_bytes": 0,
+            "download_bytes": 0,
+            "peak_bytes": 0,
+        }
+        if self.is_published and not self.refresh:
+            return result
+        source = None
+        with contextlib.suppress(SourceError):
+            source = self.recipe.find(self.root)
+        if source is not None:
+            resumable = any(found.is_dead for found in find_builds(self.target))
+            result |= {"state": "resume" if resumable else "convert", "source": source.description}
+            result["raw_bytes"] = source.size_bytes
+        elif self.download and self.recipe.raw_files:
+            missing = [remote for remote in self.recipe.raw_files if not (self.root / remote.name).exists()]
+            result |= {"state": "download", "source": ", ".join(remote.name for remote in self.recipe.raw_files)}
+            result["download_bytes"] = sum(remote.size_bytes or 0 for remote in missing)
+            result["raw_bytes"] = sum(remote.size_bytes or 0 for remote in self.recipe.raw_files)
+        else:
+            result["state"] = "missing"
+        result["peak_bytes"] = int(result["raw_bytes"] * (1 + OVERHEAD))
+        return result
+
+
+def _built_bytes(build: Build) -> int:
+    return sum(shard.size_bytes for done in build.shards.values() for shard in done)
+
+
+def _tree_bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*.lmdb") if path.is_file())

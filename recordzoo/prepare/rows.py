@@ -1,0 +1,171 @@
+"""What is known of finished shards and units, as files and journal lines of a build directory."""
+
+import hashlib
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo import durable
+from recordzoo.errors import PrepareError
+from recordzoo.records.arrays import Names, pack_names
+
+
+@dataclass(frozen=True, slots=True)
+class ShardDone:
+    """A finished shard: the unit it belongs to, its number there, what the manifest will say, its rows' digest."""
+
+    unit: int
+    number: int
+    num_values: int
+    size_bytes: int
+    page_size: int
+    last_page: int
+    blake2b: str
+    rows: str
+
+    @property
+    def name(self) -> str:
+        """Its name in the build directory, without an ending."""
+        return f"u{self.unit:05d}-s{self.number:04d}"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitDone:
+    """A finished unit: its shards, the digest of its side files, and the images that were found broken."""
+
+    unit: int
+    shards: tuple[ShardDone, ...]
+    sides: str
+    bad: Mapping[str, str]
+    skipped: Mapping[str, str]
+
+    # Any: JSON values.
+    def to_json(self) -> dict[str, Any]:
+        """The journal line, without the shards: each has its own."""
+        line = asdict(self)
+        line["shards"] = len(self.shards)
+        return line
+
+
+@dataclass
+class ShardRows:
+    """What was put into a shard, by slot: field and key of each value, its length in bytes and its CRC-32."""
+
+    fields: list[str] = field(default_factory=list)
+    keys_: list[str] = field(default_factory=list)
+    lengths: list[int] = field(default_factory=list)
+    crcs: list[int] = field(default_factory=list)
+
+    def append(self, field_name: str, key: str, length: int, crc: int) -> None:
+        """Note the next slot."""
+        self.fields.append(field_name)
+        self.keys_.append(key)
+        self.lengths.append(length)
+        self.crcs.append(crc)
+
+
+@dataclass(frozen=True)
+class LoadedRows:
+    """`ShardRows` read back, as arrays, with the offsets that sealing found."""
+
+    field_names: Sequence[str]
+    fields: NDArray[np.uint8]
+    names: Names
+    lengths: NDArray[np.uint32]
+    crcs: NDArray[np.uint32]
+    offsets: NDArray[np.uint64]
+
+    def keys(self) -> Iterator[tuple[str, str]]:
+        """Field and key of each value, by slot."""
+        for number, name in zip(self.fields.tolist(), self.names, strict=True):
+            yield self.field_names[number], name
+
+
+def save_rows(folder: Path, name: str, rows: ShardRows, offsets: NDArray[np.uint64]) -> str:
+    """Write a shard's rows beside it and return their digest."""
+    field_names = sorted(set(rows.fields))
+    numbers = {field_name: number for number, field_name in enumerate(field_names)}
+    packed, bounds = pack_names(rows.keys_)
+    return _save(
+        folder / f"{name}.rows.npz",
+        field_names=np.array(field_names, dtype=np.str_),
+        fields=np.array([numbers[field_name] for field_name in rows.fields], np.uint8),
+        packed=packed,
+        bounds=bounds,
+        lengths=np.array(rows.lengths, np.uint32),
+        crcs=np.array(rows.crcs, np.uint32),
+        offsets=offsets,
+    )
+
+
+def load_rows(folder: Path, shard: ShardDone) -> LoadedRows:
+    """Read a shard's rows.
+
+    Raises:
+        PrepareError: They are not the ones that were journalled.
+    """
+    arrays = _load(folder / f"{shard.name}.rows.npz", shard.rows)
+    return LoadedRows(
+        field_names=arrays["field_names"].tolist(),
+        fields=arrays["fields"],
+        names=Names(arrays["packed"], arrays["bounds"]),
+        lengths=arrays["lengths"],
+        crcs=arrays["crcs"],
+        offsets=arrays["offsets"],
+    )
+
+
+def save_sides(folder: Path, unit: int, sides: Mapping[str, bytes]) -> str:
+    """Write a unit's side files and return their digest."""
+    packed, bounds = pack_names(list(sides))
+    sizes = np.array([len(data) for data in sides.values()], np.int64)
+    content = np.frombuffer(b"".join(sides.values()), np.uint8)
+    return _save(folder / f"u{unit:05d}.sides.npz", packed=packed, bounds=bounds, sizes=sizes, content=content)
+
+
+def has_sides(folder: Path, unit: UnitDone) -> bool:
+    """Whether a unit's side files are there, byte for byte."""
+    try:
+        load_sides(folder, unit)
+    except PrepareError:
+        return False
+    return True
+
+
+def load_sides(folder: Path, unit: UnitDone) -> dict[str, bytes]:
+    """Read a unit's side files.
+
+    Raises:
+        PrepareError: They are not the ones that were journalled.
+    """
+    arrays = _load(folder / f"u{unit.unit:05d}.sides.npz", unit.sides)
+    ends = np.cumsum(arrays["sizes"]).tolist()
+    content = arrays["content"]
+    names = Names(arrays["packed"], arrays["bounds"])
+    starts = [0, *ends]
+    return {name: content[start:end].tobytes() for name, start, end in zip(names, starts, ends, strict=False)}
+
+
+# Any: arrays of any dtype.
+def _save(path: Path, **arrays: NDArray[Any]) -> str:
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    data = buffer.getvalue()
+    durable.write_file(path, data)
+    return hashlib.blake2b(data, digest_size=32).hexdigest()
+
+
+def _load(path: Path, digest: str) -> dict[str, NDArray[Any]]:
+    try:
+        data = path.read_bytes()
+    except OSError as err:
+        raise PrepareError(f"{path} cannot be read: {err.strerror}.") from err
+    if hashlib.blake2b(data, digest_size=32).hexdigest() != digest:
+        raise PrepareError(f"{path} is not the file that was journalled.")
+    with np.load(io.BytesIO(data), allow_pickle=False) as loaded:
+        return dict(loaded)

@@ -1,0 +1,143 @@
+"""Units → finished shards: in this process, or in several."""
+
+import contextlib
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import replace
+from pathlib import Path
+
+import loky
+from loky.process_executor import TerminatedWorkerError
+
+from recordzoo.errors import PrepareError
+from recordzoo.prepare.build import Build
+from recordzoo.prepare.convert import Task, UnitConverter, convert_unit
+from recordzoo.prepare.rows import UnitDone
+from recordzoo.progress import Progress
+from recordzoo.sources.hashing import BackgroundHash
+
+AHEAD_BYTES = 2 << 30
+"""How far units are handed out ahead of the archive's hash, so that both read the same pages of the cache."""
+
+_POLL_S = 0.25
+
+
+def default_workers() -> int:
+    """Return how many processes convert: the cores that this process may use, 8 at most."""
+    if hasattr(os, "sched_getaffinity"):
+        return min(8, len(os.sched_getaffinity(0)))
+    return min(8, os.cpu_count() or 1)
+
+
+def run_tasks(
+    build: Build, tasks: Sequence[Task], workers: int, hashes: Sequence[BackgroundHash], progress: Progress
+) -> None:
+    """Convert every unit that the build has not got yet, and journal what is finished as soon as it is.
+
+    Raises:
+        SourceError, PrepareError, OSError: A unit failed; what was finished before is journalled.
+    """
+    todo = [task for task in tasks if task.number not in build.units]
+    if workers <= 1 or len(todo) <= 1:
+        for task in todo:
+            _run_here(build, task, progress)
+        return
+    todo = [replace(task, parent=os.getpid()) for task in todo]
+    executor = loky.ProcessPoolExecutor(max_workers=min(workers, len(todo)), initializer=_ignore_interrupts)
+    try:
+        _run_pool(build, executor, todo, workers, hashes, progress)
+    except (BrokenProcessPool, TerminatedWorkerError) as err:
+        raise PrepareError(
+            "A converting process was killed (by the system, for want of memory?). What is finished is kept; "
+            "run the same command again, with --workers 1 if it happens again."
+        ) from err
+    finally:
+        executor.shutdown(wait=True, kill_workers=True)
+
+
+def _run_here(build: Build, task: Task, progress: Progress) -> None:
+    unit = UnitConverter(task, build.journal_shard, progress.advance).run()
+    build.journal_unit(unit)
+
+
+def _run_pool(
+    build: Build,
+    executor: Executor,
+    todo: Sequence[Task],
+    workers: int,
+    hashes: Sequence[BackgroundHash],
+    progress: Progress,
+) -> None:
+    waiting = list(reversed(todo))
+    running: dict[Future[UnitDone], Task] = {}
+    starts = dict(zip((task.number for task in todo), _starts(todo), strict=True))
+    meter = _Meter(build.path, progress)
+    try:
+        while waiting or running:
+            while waiting and len(running) <= workers and _may_start(starts[waiting[-1].number], hashes, running):
+                task = waiting.pop()
+                running[executor.submit(convert_unit, task)] = task
+            finished, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+            for future in finished:
+                del running[future]
+                _journal(build, future.result(), meter)
+            meter.look()
+            build.check()
+    except BaseException:
+        # Journal what finished meanwhile: it need not be made again.
+        for future in running:
+            if future.done() and not future.cancelled() and future.exception() is None:
+                with contextlib.suppress(OSError, PrepareError):
+                    _journal(build, future.result(), meter)
+        raise
+
+
+def _journal(build: Build, unit: UnitDone, meter: "_Meter") -> None:
+    for shard in unit.shards[len(build.shards.get(unit.unit, ())) :]:
+        build.journal_shard(shard)
+        meter.finished(shard.size_bytes, shard.num_values)
+    build.journal_unit(unit)
+
+
+def _starts(tasks: Sequence[Task]) -> Iterator[int]:
+    """Yield about where in the archive each unit begins; after a resume too low, which only hands out earlier."""
+    position = 0
+    for task in tasks:
+        yield position
+        position += task.unit.size_bytes
+
+
+def _may_start(start: int, hashes: Sequence[BackgroundHash], running: dict[Future[UnitDone], Task]) -> bool:
+    return not hashes or not running or start - AHEAD_BYTES <= sum(each.position for each in hashes)
+
+
+def _ignore_interrupts() -> None:
+    """In a worker: Ctrl-C reaches the whole process group; the builder alone decides what it means."""
+    import signal
+
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+class _Meter:
+    """Tells progress from the files that workers write: it needs no channel, so any executor will do."""
+
+    def __init__(self, folder: Path, progress: Progress) -> None:
+        self._folder, self._progress = folder, progress
+        self._done = self._told = 0
+
+    def finished(self, num_bytes: int, num_images: int) -> None:
+        """Count a finished shard."""
+        self._done += num_bytes
+        self._progress.advance(0, num_images)
+
+    def look(self) -> None:
+        """Tell what has been written since the last look."""
+        growing = 0
+        for path in self._folder.glob("*.tmp"):
+            with contextlib.suppress(OSError):
+                growing += path.stat().st_size
+        now = max(self._told, self._done + growing)  # a shard that is renamed just now is counted by neither
+        self._progress.advance(now - self._told)
+        self._told = now

@@ -1,0 +1,57 @@
+"""Room on the disk: asked for before the work begins, and named when it ends during it."""
+
+import errno
+import shutil
+from pathlib import Path
+
+from recordzoo.errors import DiskSpaceError, PrepareError, RecordZooError
+from recordzoo.progress import format_bytes
+
+_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG)
+OVERHEAD = 1.02
+"""A record set's size over that of its raw data (photographs of 110 KB on average; benchmarks/size.py)."""
+
+
+def free_bytes(folder: Path) -> int:
+    """Return how much room there is on the volume of a folder, which may not exist yet."""
+    while not folder.exists():
+        folder = folder.parent
+    return shutil.disk_usage(folder).free
+
+
+def check_space(folder: Path, needed: int) -> None:
+    """Refuse to begin what cannot end.
+
+    Raises:
+        DiskSpaceError: There is too little room.
+    """
+    free = free_bytes(folder)
+    if needed > free:
+        raise DiskSpaceError(
+            f"{folder} has {format_bytes(free)} free; preparing needs {format_bytes(needed)}: "
+            f"{format_bytes(needed - free)} more. Free some space, or pass records_dir on another volume.",
+            path=str(folder),
+            missing_bytes=needed - free,
+        )
+
+
+def disk_error(err: OSError, folder: Path, remaining: int) -> RecordZooError:
+    """Turn what the disk said into an error that says what to do.
+
+    Args:
+        err: What was raised.
+        folder: Where was written to.
+        remaining: About how many bytes were still to be written.
+    """
+    free = free_bytes(folder)
+    if err.errno in _FULL:
+        missing = max(remaining - free, 0)
+        return DiskSpaceError(
+            f"No room left in {folder}: about {format_bytes(missing)} more are needed. What is finished is kept; "
+            "free some space and run the same command again.",
+            path=str(folder),
+            missing_bytes=missing,
+        )
+    return PrepareError(
+        f"Writing to {folder} failed: {err}. What is finished is kept; run the same command again.", path=str(folder)
+    )
