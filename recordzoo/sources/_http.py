@@ -1,0 +1,235 @@
+"""One HTTP answer: redirects followed by our rules, its bytes as sent, and what is wrong with it put into words."""
+
+import datetime
+import email.utils
+import html
+import http
+import importlib.metadata
+import re
+import urllib.parse
+from collections.abc import Mapping
+from types import TracebackType
+
+import requests
+import urllib3.exceptions  # requests raises these through `Response.raw`, and installs the package
+
+from recordzoo import settings
+from recordzoo.errors import DownloadError
+
+MAX_REDIRECTS = 5
+_CHUNK_BYTES = 128 << 10
+"""At most this much is received in vain when a connection breaks."""
+
+_RETRIED = {408, 425, 429}
+_TITLE = re.compile(rb"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
+_MARKUP = re.compile(rb"(\xef\xbb\xbf)?\s*(<!doctype\s+html|<html|<head|<body|<script)", re.IGNORECASE)
+_CONTENT_RANGE = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
+_UNSATISFIED_RANGE = re.compile(r"bytes\s+\*/(\d+)")
+
+
+class TryAgainError(Exception):
+    """This attempt failed and another may not; never leaves `sources`.
+
+    Args:
+        reason: What happened, to follow a file's name and a colon.
+        wait_s: What the server asks for; None: as long as the caller thinks right.
+        from_zero: The bytes that are there cannot be continued at this address.
+    """
+
+    def __init__(self, reason: str, *, wait_s: float | None = None, from_zero: bool = False) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s
+        self.from_zero = from_zero
+
+
+class Answer:
+    """A server's answer to one GET, body unread: 200, 206 or 416."""
+
+    def __init__(self, url: str, response: requests.Response) -> None:
+        self.url = url
+        self._response = response
+        self.status = response.status_code
+        self.etag = response.headers.get("ETag", "").strip()
+        self.last_modified = response.headers.get("Last-Modified", "").strip()
+
+    def __enter__(self) -> "Answer":
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._response.close()
+
+    @property
+    def start(self) -> int | None:
+        """Where in the file the body starts; None if the answer does not say so."""
+        if self.status == 200:
+            return 0
+        match = _CONTENT_RANGE.fullmatch(self._content_range)
+        return int(match[1]) if match else None
+
+    @property
+    def total(self) -> int | None:
+        """How long the whole file is by this answer; None if it does not say so."""
+        if self.status == 200:
+            length = self._response.headers.get("Content-Length", "")
+            return int(length) if length.isdecimal() else None
+        match = _CONTENT_RANGE.fullmatch(self._content_range)
+        text = match[3] if match else "*"
+        if unsatisfied := _UNSATISFIED_RANGE.fullmatch(self._content_range):
+            text = unsatisfied[1]
+        return None if text == "*" else int(text)
+
+    def read(self) -> bytes:
+        """Return the next bytes of the body; b"" at its end.
+
+        Raises:
+            TryAgainError: The connection broke or went silent.
+        """
+        try:
+            data: bytes = self._response.raw.read(_CHUNK_BYTES, decode_content=False)
+        except urllib3.exceptions.ReadTimeoutError as err:
+            raise TryAgainError(f"{_host(self.url)} sent nothing for {settings.timeout_s():g} s") from err
+        except (urllib3.exceptions.HTTPError, OSError) as err:
+            raise TryAgainError(f"the connection to {_host(self.url)} broke ({_cause(err)})") from err
+        return data
+
+    def page_title(self, head: bytes) -> str | None:
+        """Tell whether the body, whose first bytes are `head`, is a web page: its title ("" without one), else None."""
+        says_html = "html" in self._response.headers.get("Content-Type", "").lower()
+        is_text = not any(byte < 9 for byte in head[:512])  # every archive has such a byte early on
+        if not _MARKUP.match(head) and not (says_html and is_text and head):
+            return None
+        match = _TITLE.search(head)
+        title = html.unescape(match[1].decode("utf-8", "replace")) if match else ""
+        return " ".join(title.split())[:100]
+
+    @property
+    def _content_range(self) -> str:
+        return self._response.headers.get("Content-Range", "").strip()
+
+
+def get(session: requests.Session, url: str, headers: Mapping[str, str]) -> Answer:
+    """Ask for a file, following redirects: https never to anything else, at most `MAX_REDIRECTS` of them.
+
+    Raises:
+        TryAgainError: The server cannot be reached or is busy.
+        DownloadError: It will not give the file however often it is asked.
+    """
+    here, seen = url, {url}
+    while True:
+        response = _get_once(session, here, headers)
+        location = session.get_redirect_target(response)
+        if location is None:
+            break
+        response.close()
+        there = urllib.parse.urljoin(here, location)
+        _check_redirect(url, here, there, seen)
+        seen.add(there)
+        here = there
+    try:
+        _check_status(here, response)
+    except BaseException:
+        response.close()
+        raise
+    return Answer(here, response)
+
+
+def retry_after_s(text: str, now: datetime.datetime) -> float | None:
+    """Read a Retry-After header, seconds or a date; None if it is neither (RFC 9110, section 10.2.3)."""
+    text = text.strip()
+    if text.isdecimal():
+        return float(text)
+    try:
+        when = email.utils.parsedate_to_datetime(text)
+    except (ValueError, TypeError):
+        return None
+    if when.tzinfo is None:  # "-0000": UTC, of a clock that does not know where it is
+        when = when.replace(tzinfo=datetime.UTC)
+    return max(0.0, (when - now).total_seconds())
+
+
+def _get_once(session: requests.Session, url: str, headers: Mapping[str, str]) -> requests.Response:
+    all_headers = {
+        # Some hosts refuse the names of Python's libraries.
+        "User-Agent": f"recordzoo/{_version()} (+https://recordzoo.github.io/recordzoo/)",
+        "Accept-Encoding": "identity",  # a re-compressed body has other offsets
+        **headers,
+    }
+    timeout = settings.timeout_s() or None  # 0: however long it takes
+    try:
+        return session.get(url, headers=all_headers, timeout=timeout, stream=True, allow_redirects=False)
+    except requests.exceptions.SSLError as err:
+        if "CERTIFICATE_VERIFY_FAILED" not in str(err):
+            raise TryAgainError(f"no secure connection to {_host(url)} ({_cause(err)})") from err
+        raise DownloadError(
+            f"{url}: the certificate of {_host(url)} is not valid ({_cause(err)}). If your network has a certificate "
+            "authority of its own, name its file in REQUESTS_CA_BUNDLE; also check this machine's clock."
+        ) from err
+    except requests.exceptions.Timeout as err:
+        raise TryAgainError(f"{_host(url)} did not answer for {settings.timeout_s():g} s") from err
+    except (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError) as err:
+        raise TryAgainError(f"no connection to {_host(url)} ({_cause(err)})") from err
+    except (requests.exceptions.RequestException, ValueError) as err:
+        raise DownloadError(f"{url!r} cannot be asked for: {err}.") from err
+
+
+def _check_redirect(url: str, here: str, there: str, seen: set[str]) -> None:
+    scheme = urllib.parse.urlsplit(there).scheme
+    if scheme not in ("http", "https") or (here.startswith("https:") and scheme != "https"):
+        raise DownloadError(
+            f"{url}: {here} redirects to {there}; from https only https is followed, so that nobody on the way can "
+            "exchange the file. Try a mirror (RECORDZOO_MIRROR)."
+        )
+    if there in seen:
+        raise DownloadError(f"{url}: redirected in a loop ({' -> '.join([*sorted(seen), there])}).")
+    if len(seen) > MAX_REDIRECTS:
+        raise DownloadError(f"{url}: more than {MAX_REDIRECTS} redirects, the last one to {there}.")
+
+
+def _check_status(url: str, response: requests.Response) -> None:
+    status = response.status_code
+    encoding = response.headers.get("Content-Encoding", "identity").strip().lower() or "identity"
+    if status in (200, 206) and encoding != "identity":
+        raise DownloadError(
+            f"{url}: sent with Content-Encoding {encoding}, though only the file's own bytes were asked for; it could "
+            "not be resumed. A proxy may do that; try another network or a mirror (RECORDZOO_MIRROR)."
+        )
+    if status in (200, 206, 416):
+        return
+    if status in _RETRIED or status >= 500:
+        wait_s = retry_after_s(response.headers.get("Retry-After", ""), datetime.datetime.now(datetime.UTC))
+        raise TryAgainError(f"{_host(url)} answered {_status(status)}", wait_s=wait_s)
+    hint = "Try a mirror (RECORDZOO_MIRROR)."
+    if status in (401, 403):
+        hint = "The host may want a login, or its terms accepted: open the address in a browser."
+    elif status in (404, 410):
+        hint = "The file may have moved: see whether a newer recordzoo knows where, or try a mirror (RECORDZOO_MIRROR)."
+    elif status == 407:
+        hint = "Your proxy wants a login: HTTPS_PROXY=http://user:password@host:port."
+    raise DownloadError(f"{url}: the server answered {_status(status)}. {hint}", status=status)
+
+
+def _status(status: int) -> str:
+    try:
+        return f"{status} {http.HTTPStatus(status).phrase}"
+    except ValueError:
+        return str(status)
+
+
+def _host(url: str) -> str:
+    return urllib.parse.urlsplit(url).netloc.rpartition("@")[2] or url
+
+
+def _cause(err: BaseException) -> str:
+    """Say what lies under three layers of libraries: ``[Errno 111] Connection refused``."""
+    while below := err.__cause__ or err.__context__:
+        err = below
+    return str(err) or type(err).__name__
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("recordzoo")
+    except importlib.metadata.PackageNotFoundError:  # run from a checkout
+        return "0"

@@ -1,0 +1,278 @@
+"""From the addresses of a file to its complete, verified part: attempts, waits, and which bytes may be kept."""
+
+import errno
+import logging
+import random
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+import requests
+
+from recordzoo import steps
+from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, SourceError
+from recordzoo.progress import Progress, format_bytes, format_seconds
+from recordzoo.sources import _http
+from recordzoo.sources._http import Answer, TryAgainError
+from recordzoo.sources._part import Part, Stamp
+
+logger = logging.getLogger("recordzoo")
+
+ATTEMPTS = 5
+"""How often in a row a host may fail without a new byte: a line that drops every 100 MB still brings 148 GB."""
+BACKOFF_S = 1.0
+"""The first wait; each further one is twice as long, up to `BACKOFF_CAP_S`, less a random part of up to a half."""
+BACKOFF_CAP_S = 30.0
+RETRY_AFTER_CAP_S = 300.0
+"""A host that asks to wait longer than this has failed; the part is kept for later."""
+
+_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+_REPLACED = (
+    "If the host replaced the file, a newer recordzoo may know it; check_hash=False takes it as it is, without a check."
+)
+
+
+class Transfer:
+    """One file on its way: what is known of it, its part, and what the user was told of its progress.
+
+    Args:
+        target: Its final name.
+        part: Its unfinished file.
+        session: What carries connections and cookies from one request to the next.
+        progress: What is told of the work.
+        size: The size it must have, if any.
+        expected: The algorithm and digest of the hash that it must have, if any.
+        instructions: What people can do where no address gives the file.
+    """
+
+    def __init__(
+        self,
+        target: Path,
+        part: Part,
+        session: requests.Session,
+        progress: Progress,
+        size: int | None,
+        expected: tuple[str, str] | None,
+        instructions: str,
+    ) -> None:
+        self._target = target
+        self._part = part
+        self._session = session
+        self._progress = progress
+        self._size = size
+        self._hash = expected
+        self._instructions = instructions
+        self._told: tuple[int | None, int] | None = None  # total and position, as told to progress
+
+    def run(self, urls: Sequence[str]) -> None:
+        """Publish the file from the first address that has it."""
+        part = self._part
+        if part.size_bytes:
+            self._progress.note(f"{self._target.name}: resuming after {format_bytes(part.size_bytes)}")
+            part.hash_present()
+        failures: list[SourceError] = []
+        for url in urls:
+            try:
+                self._obtain(url)
+                break
+            except SourceError as err:
+                failures.append(err)
+                if len(failures) < len(urls):
+                    logger.warning("%s Trying the next address.", err)
+        else:
+            raise self._summary(failures)
+        steps.step("download.verified")
+        try:
+            part.publish()
+        except OSError as err:
+            raise self._write_error(err) from err
+        steps.step("download.published")
+        self._progress.end()
+        for failure in failures:  # what another host got wrong is of no use beside the right file
+            if isinstance(failure, HashMismatchError) and failure.details.get("path"):
+                failure.path.unlink(missing_ok=True)
+
+    def _obtain(self, url: str) -> None:
+        """Get all bytes and compare their hash; a file put together from several answers gets one more chance."""
+        self._receive(url)
+        if self._is_expected():
+            return
+        if self._part.is_pieced:
+            self._progress.note(f"{self._target.name}: the resumed file has another hash than expected; starting over")
+            self._part.start_over()
+            self._receive(url, {"Cache-Control": "no-cache"})
+            if self._is_expected():
+                return
+        raise self._mismatch(url)
+
+    def _is_expected(self) -> bool:
+        return self._hash is None or self._part.hexdigest() == self._hash[1]
+
+    def _receive(self, url: str, headers: dict[str, str] | None = None) -> None:
+        """Ask as often as it takes for the bytes from where the part ends."""
+        part = self._part
+        if self._size is not None and part.size_bytes > self._size:
+            part.start_over()
+        failed, from_zero = 0, False
+        while self._size is None or part.size_bytes < self._size or part.size_bytes == 0:
+            before = part.size_bytes, part.restarts
+            try:
+                self._attempt(url, dict(headers or {}), from_zero)
+                break
+            except TryAgainError as err:
+                # Starting over is no progress: a host that ignores Range and drops half-way would be asked for ever.
+                came_further = part.size_bytes > before[0] and part.restarts == before[1]
+                failed = 0 if came_further else failed + 1
+                from_zero = err.from_zero
+                self._wait(url, err, failed)
+        if self._told is None:  # an earlier process had received all of it
+            self._tell(part.size_bytes, part.size_bytes)
+        steps.step("download.complete")
+
+    def _attempt(self, url: str, headers: dict[str, str], from_zero: bool) -> None:
+        """Ask once and take what comes; returns when the file is complete."""
+        part = self._part
+        offset = 0 if from_zero else self._resumable_bytes(url)
+        stamp = part.stamp if part.stamp is not None and part.stamp.url == url else None
+        if offset:
+            headers["Range"] = f"bytes={offset}-"
+            if stamp is not None and stamp.validator:
+                headers["If-Range"] = stamp.validator
+        with _http.get(self._session, url, headers) as answer:
+            if answer.status == 416:
+                if offset and answer.total == offset and self._size is None:
+                    return
+                raise TryAgainError("the server does not have the rest of what is there", wait_s=0, from_zero=True)
+            _check_start(answer, offset, stamp)
+            first = answer.read()
+            total = self._check_content(answer, url, first)
+            if not answer.start:
+                part.start_over(Stamp(url, answer.etag, answer.last_modified))
+            else:
+                part.go_on(same_file=stamp is not None)
+            self._tell(part.size_bytes, total)
+            self._copy(answer, url, first, total)
+
+    def _resumable_bytes(self, url: str) -> int:
+        """How many bytes may be kept: all if their hash is compared in the end or the server can tell, else none."""
+        stamp = self._part.stamp
+        can_tell = stamp is not None and stamp.url == url and bool(stamp.validator)
+        return self._part.size_bytes if self._hash or can_tell else 0
+
+    def _check_content(self, answer: Answer, url: str, first: bytes) -> int | None:
+        """Refuse a web page or a file of another size before the part is touched; return the size, if known."""
+        title = answer.page_title(first) if not answer.start else None
+        if title is not None and not self._target.name.lower().endswith((".html", ".htm")):
+            named = f"titled {title!r}" if title else "without a title"
+            raise DownloadError(
+                f"{url}: the server sent a web page {named} instead of {self._target.name} (a login, a quota or a "
+                "network's sign-in page?). Nothing of it was kept. Open the address in a browser, or try a mirror "
+                "(RECORDZOO_MIRROR)."
+            )
+        if self._size is not None and answer.total not in (None, self._size):
+            raise self._size_error(url, f"{answer.total} bytes")
+        return self._size if self._size is not None else answer.total
+
+    def _copy(self, answer: Answer, url: str, chunk: bytes, total: int | None) -> None:
+        part = self._part
+        while chunk:
+            if total is not None and part.size_bytes + len(chunk) > total:
+                part.start_over()
+                raise self._size_error(url, f"more than {total} bytes")
+            try:
+                part.write(chunk)
+            except OSError as err:
+                raise self._write_error(err) from err
+            self._tell(part.size_bytes, total)
+            steps.step("download.received")
+            chunk = answer.read()
+        if total is not None and part.size_bytes < total:
+            raise TryAgainError(f"received {part.size_bytes} of {total} bytes, then the server stopped")
+
+    def _wait(self, url: str, err: TryAgainError, failed: int) -> None:
+        """Let some time pass before the next attempt; raise if there is to be none."""
+        kept = self._part.size_bytes
+        fate = f"{format_bytes(kept)} are kept; the same command goes on from there" if kept else "Nothing was received"
+        if failed >= ATTEMPTS:
+            raise DownloadError(
+                f"{url}: {err}, and {ATTEMPTS} attempts in a row brought nothing new. {fate}.", path=self._target
+            ) from err
+        wait_s = err.wait_s
+        if wait_s is None:
+            # Half of it random, so that a thousand jobs that lost the same server do not come back as one.
+            wait_s = min(BACKOFF_CAP_S, BACKOFF_S * 2.0 ** max(0, failed - 1)) * random.uniform(0.5, 1.0)
+        elif wait_s > RETRY_AFTER_CAP_S:
+            raise DownloadError(
+                f"{url}: {err} and asks to come back in {format_seconds(wait_s)}; recordzoo waits at most "
+                f"{format_seconds(RETRY_AFTER_CAP_S)}. {fate}.",
+                path=self._target,
+            ) from err
+        self._progress.note(f"{self._target.name}: {err}; trying again in {format_seconds(wait_s)}")
+        time.sleep(wait_s)
+
+    def _tell(self, position: int, total: int | None) -> None:
+        """Bring progress to a position: it begins where the download resumes and goes back when that starts over."""
+        if self._told is None or self._told[0] != total:
+            self._progress.begin(f"downloading {self._target.name}", total, position)
+        elif position != self._told[1]:
+            self._progress.advance(position - self._told[1])
+        self._told = total, position
+
+    def _write_error(self, err: OSError) -> PrepareError:
+        folder, have = self._target.parent, self._part.size_bytes
+        if err.errno not in _NO_ROOM:
+            return PrepareError(f"Cannot write {self._part.path}: {err}.", path=self._target)
+        total = self._size if self._size is not None else (self._told or (None,))[0]
+        missing = format_bytes(total - have) if total is not None else "an unknown rest"
+        return DiskSpaceError(
+            f"No room left in {folder} for {self._target.name}: {format_bytes(have)} are there, {missing} still "
+            f"missing ({err.strerror}). What is there is kept; make room and run the same command again.",
+            path=folder,
+            missing_bytes=None if total is None else total - have,
+        )
+
+    def _size_error(self, url: str, found: str) -> HashMismatchError:
+        return HashMismatchError(
+            f"{self._target.name}: expected {self._size} bytes, but {url} sends {found}; nothing of them was kept. "
+            f"{_REPLACED}",
+            url=url,
+            expected=self._size,
+        )
+
+    def _mismatch(self, url: str) -> HashMismatchError:
+        algorithm, expected = self._hash or ("", "")
+        found, size = self._part.hexdigest(), self._part.size_bytes
+        dated = f", of {self._part.stamp.last_modified}" if self._part.stamp and self._part.stamp.last_modified else ""
+        aside = self._part.put_aside(found)
+        return HashMismatchError(
+            f"{self._target.name} from {url} is not the expected file: expected {algorithm} {expected}, found {found} "
+            f"({size} bytes{dated}). It is kept as {aside} for a look. If it was damaged on the way, run the same "
+            f"command again. {_REPLACED}",
+            url=url,
+            path=aside,
+            expected=expected,
+            found=found,
+        )
+
+    def _summary(self, failures: Sequence[SourceError]) -> SourceError:
+        """Make one error of those of all addresses; a wrong file says more than a dead host."""
+        text = "\n".join(map(str, failures))
+        if len(failures) > 1:
+            text = f"{self._target}: none of {len(failures)} addresses gave the file.\n{text}"
+        for failure in failures:
+            if isinstance(failure, HashMismatchError):
+                return HashMismatchError(text, **failure.details)
+        if self._instructions:
+            text = f"{text}\n{self._instructions}"
+        return DownloadError(text, **failures[-1].details)
+
+
+def _check_start(answer: Answer, offset: int, stamp: Stamp | None) -> None:
+    """Refuse bytes that do not continue what is there; an answer from zero is always welcome."""
+    if answer.start == 0:
+        return
+    if answer.start != offset:
+        found = "from nobody knows where" if answer.start is None else f"from {answer.start}"
+        raise TryAgainError(f"the server sent bytes {found} instead of {offset}", wait_s=0, from_zero=True)
+    if stamp is not None and stamp.etag and answer.etag and stamp.etag != answer.etag:
+        raise TryAgainError("the file changed on the server", wait_s=0, from_zero=True)

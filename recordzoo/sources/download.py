@@ -1,0 +1,126 @@
+"""A remote file becomes a complete, verified local one: resumed after any interruption, from any host that has it.
+
+The states of the file on disk are in docs/architecture.md: `_part` holds them, `_transfer` moves between them, `_http`
+is one answer of a server.
+"""
+
+import urllib.parse
+from dataclasses import dataclass
+from pathlib import Path
+
+import requests
+
+from recordzoo import settings, steps
+from recordzoo.errors import ArgumentError, DownloadError, TermsError
+from recordzoo.progress import LogProgress, Progress, format_bytes
+from recordzoo.sources._part import Part
+from recordzoo.sources._transfer import Transfer
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A raw file that can be downloaded, and what is known of it.
+
+    Attributes:
+        name: What it is called locally, whatever a server calls it.
+        urls: Where it is, the best address first.
+        size_bytes: Its size, if known.
+        md5: Its MD5 in hexadecimal, if known.
+        sha256: Its SHA-256 in hexadecimal, if known; compared instead of the MD5.
+        needs_terms: Whether its `urls` (not a mirror) may be used only by who accepted the host's terms.
+        instructions: A numbered recipe for people who must fetch it by hand.
+
+    Raises:
+        ArgumentError: `name` is not a plain file name.
+    """
+
+    name: str
+    urls: tuple[str, ...] = ()
+    size_bytes: int | None = None
+    md5: str | None = None
+    sha256: str | None = None
+    needs_terms: bool = False
+    instructions: str = ""
+
+    def __post_init__(self) -> None:
+        if self.name in ("", ".", "..") or any(char in self.name for char in "/\\\0"):
+            raise ArgumentError(f"RemoteFile: name is {self.name!r}; it must be a plain file name.")
+
+    @property
+    def hash(self) -> tuple[str, str] | None:
+        """The algorithm and the digest to compare with; None if no digest is known."""
+        if self.sha256:
+            return "sha256", self.sha256.lower()
+        return ("md5", self.md5.lower()) if self.md5 else None
+
+    @property
+    def facts(self) -> str:
+        """Size and hash for people: ``1.15 GB, md5 97eceeb1...``."""
+        size = format_bytes(self.size_bytes) if self.size_bytes is not None else "size unknown"
+        return f"{size}, {' '.join(self.hash)}" if self.hash else f"{size}, no known hash"
+
+
+def fetch(
+    remote: RemoteFile,
+    folder: Path,
+    *,
+    dataset: str,
+    mirror: str | None = None,
+    check_hash: bool = True,
+    accept_terms: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Return the local copy of a remote file, complete and verified; download or resume it if it is not there.
+
+    A file that is there already is returned untouched and unread. Any number of processes may do this at once.
+
+    Args:
+        remote: What to fetch.
+        folder: Where to; it is made if need be.
+        dataset: Its folder at a mirror: ``<mirror>/<dataset>/<name>``.
+        mirror: A base URL tried first; None: that of ``RECORDZOO_MIRROR``, if set.
+        check_hash: False takes any size and content, for an archive that its host re-packed.
+        accept_terms: Whether the user accepted the host's terms.
+        progress: What is told of the work; None: a log line now and then.
+
+    Raises:
+        TermsError: Only the official host has it and its terms are not accepted; the text says how to get it.
+        DownloadError: No address gave it, or ``RECORDZOO_OFFLINE`` is set. What was received is kept and resumed.
+        HashMismatchError: An address gave another file; it is kept under ``<name>.bad-<hash>``.
+        DiskSpaceError: There is no room left for it. What was received is kept and resumed.
+        PrepareError: It could not be written for another reason.
+    """
+    target = folder / remote.name
+    if target.exists():
+        return target
+    urls = _addresses(remote, target, dataset, mirror or settings.mirror(), accept_terms)
+    if settings.offline():
+        raise DownloadError(
+            f"{target} is not there and RECORDZOO_OFFLINE is set, so it is not downloaded from {urls[0]}. Unset it, or "
+            f"put the file there ({remote.facts}).",
+            path=target,
+        )
+    folder.mkdir(parents=True, exist_ok=True)
+    size, expected = (remote.size_bytes, remote.hash) if check_hash else (None, None)
+    with requests.Session() as session, Part(target, expected[0] if expected else None) as part:
+        steps.step("download.claimed")
+        transfer = Transfer(target, part, session, progress or LogProgress(), size, expected, remote.instructions)
+        transfer.run(urls)
+    return target
+
+
+def _addresses(remote: RemoteFile, target: Path, dataset: str, mirror: str | None, accept_terms: bool) -> list[str]:
+    urls = list(remote.urls) if accept_terms or not remote.needs_terms else []
+    if mirror:
+        urls.insert(0, f"{mirror.rstrip('/')}/{urllib.parse.quote(dataset)}/{urllib.parse.quote(remote.name)}")
+    if urls:
+        return urls
+    place = f"recordzoo looks for it at {target} ({remote.facts})."
+    if remote.needs_terms:
+        instructions = remote.instructions.rstrip() or (
+            f"{remote.name} may be downloaded only by who accepted the terms of its host. If you did, pass "
+            "accept_terms=True."
+        )
+        raise TermsError(f"{instructions}\n{place}", path=target)
+    instructions = remote.instructions.rstrip() or f"No address of {remote.name} is known; set RECORDZOO_MIRROR."
+    raise DownloadError(f"{instructions}\n{place}", path=target)

@@ -1,0 +1,286 @@
+"""A real file server on the loopback interface that can fail in every way a host on the internet does.
+
+    with FileServer({"a.tgz": data}, {"a.tgz": [Fault(drop_after=1000)]}) as server:
+        ...  # the first answer breaks after 1,000 bytes, the later ones are whole
+        assert server.sent("a.tgz") == len(data)
+
+Each request for a path takes the next `Fault` from that path's list; when none is left, answers are what they should
+be. ``itertools.repeat(Fault(...))`` never ends.
+"""
+
+import contextlib
+import email.utils
+import functools
+import hashlib
+import re
+import socket
+import ssl
+import struct
+import sys
+import threading
+import urllib.parse
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import IO, Any
+
+LAST_MODIFIED = email.utils.formatdate(1_000_000_000, usegmt=True)
+_CHUNK_BYTES = 16 << 10
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What is wrong with one answer; everything else about it is right.
+
+    Attributes:
+        status: Answer only this status, with an empty body.
+        retry_after: The Retry-After header.
+        location: Redirect there (302).
+        body: Serve these bytes instead of the file's.
+        content_type: The Content-Type header.
+        headers: Further headers.
+        etag: The ETag header; "" for none. Default: from the content.
+        last_modified: The Last-Modified header; "" for none.
+        encoding: The Content-Encoding header (the bytes stay as they are).
+        length: "chunked" or "close" in place of Content-Length.
+        extra: More bytes after the right ones, promised by Content-Length.
+        missing: How many bytes fewer than promised are sent before the connection is closed.
+        drop_after: Close the connection after so many bytes of this answer's body.
+        reset: Close it by RST instead of FIN: the client may lose what it had not read.
+        stall_after: Send so many bytes, then nothing until the client leaves or the server stops.
+        ignore_range: Answer 200 with the whole file whatever is asked.
+        ignore_if_range: Answer 206 even if the file changed.
+        shift: Answer a range so many bytes away from the one that is asked for.
+        content_range: The Content-Range header of a 206; "" for none.
+        unsatisfiable: Answer 416 to every Range.
+    """
+
+    status: int | None = None
+    retry_after: str | None = None
+    location: str | None = None
+    body: bytes | None = None
+    content_type: str = "application/octet-stream"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    etag: str | None = None
+    last_modified: str = LAST_MODIFIED
+    encoding: str | None = None
+    length: str = ""
+    extra: bytes = b""
+    missing: int = 0
+    drop_after: int | None = None
+    reset: bool = False
+    stall_after: int | None = None
+    ignore_range: bool = False
+    ignore_if_range: bool = False
+    shift: int = 0
+    content_range: str | None = None
+    unsatisfiable: bool = False
+
+
+@dataclass
+class Request:
+    """A line of the server's log."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    status: int = 0
+    sent: int = 0
+    """How many bytes of the body went into the socket."""
+
+    @property
+    def range(self) -> str | None:
+        return self.headers.get("Range")
+
+    @property
+    def if_range(self) -> str | None:
+        return self.headers.get("If-Range")
+
+
+class FileServer:
+    """Serve a folder or a dictionary of path to bytes while the `with` block lasts.
+
+    Attributes:
+        url: Its base address, without a slash at the end.
+        log: The requests so far, in order.
+        stalled: Set when an answer has come to its `stall_after`.
+    """
+
+    def __init__(
+        self,
+        content: Mapping[str, bytes] | Path,
+        faults: Mapping[str, Iterable[Fault]] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        self._content = content
+        self._faults = {path: iter(list_) for path, list_ in (faults or {}).items()}
+        self._lock = threading.Lock()
+        self._http = _Server(("127.0.0.1", 0), functools.partial(_Handler, self))
+        if tls is not None:
+            self._http.socket = tls.wrap_socket(self._http.socket, server_side=True, do_handshake_on_connect=False)
+        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._http.server_port}"
+        self.log: list[Request] = []
+        self.stalled = threading.Event()
+        self.stopping = threading.Event()
+
+    def __enter__(self) -> "FileServer":
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stopping.set()
+        self._http.shutdown()
+        self._thread.join()
+        self._http.server_close()
+        if self._http.errors:
+            raise self._http.errors[0]
+
+    def requests(self, path: str) -> list[Request]:
+        """The requests for one path, in order."""
+        return [request for request in self.log if request.path == path]
+
+    def sent(self, path: str) -> int:
+        """How many bytes of bodies were sent for a path."""
+        return sum(request.sent for request in self.requests(path))
+
+    def content(self, path: str) -> bytes | None:
+        """The file's bytes; None if there is none."""
+        if isinstance(self._content, Mapping):
+            return self._content.get(path)
+        file = (self._content / path).resolve()
+        return file.read_bytes() if file.is_relative_to(self._content.resolve()) and file.is_file() else None
+
+    def next_fault(self, path: str) -> Fault:
+        """The fault of the next answer."""
+        with self._lock:
+            return next(self._faults.get(path, iter(())), Fault())
+
+
+class _Server(ThreadingHTTPServer):
+    """Keeps the errors of its threads, so that a broken fake fails its test; clients that leave are no error."""
+
+    def __init__(self, *args: Any) -> None:
+        self.errors: list[BaseException] = []
+        super().__init__(*args)
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        error = sys.exception()
+        if error is not None and not isinstance(error, OSError):
+            self.errors.append(error)
+
+
+class _Handler(BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    wfile: IO[bytes]  # type: ignore[assignment]  # typeshed names a class that socketserver does not use
+
+    def __init__(self, owner: FileServer, *args: Any) -> None:
+        self.owner = owner
+        super().__init__(*args)
+
+    def log_message(self, format: str, *args: Any) -> None:
+        pass
+
+    def do_HEAD(self) -> None:
+        self.do_GET()
+
+    def do_GET(self) -> None:
+        path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path).lstrip("/")
+        request = Request(self.command, path, dict(self.headers.items()))
+        self.owner.log.append(request)
+        fault = self.owner.next_fault(path)
+        data = fault.body if fault.body is not None else self.owner.content(path)
+        if fault.location is not None:
+            self._empty(request, 302, {"Location": fault.location, **fault.headers})
+        elif fault.status is not None or data is None:
+            wait = {} if fault.retry_after is None else {"Retry-After": fault.retry_after}
+            self._empty(request, fault.status or 404, {**wait, **fault.headers})
+        else:
+            self._file(request, fault, data)
+
+    def _empty(self, request: Request, status: int, headers: Mapping[str, str]) -> None:
+        request.status = status
+        self.send_response(status)
+        for name, value in {"Content-Length": "0", **headers}.items():
+            self.send_header(name, value)
+        self.end_headers()
+
+    def _file(self, request: Request, fault: Fault, data: bytes) -> None:
+        etag = f'"{hashlib.md5(data).hexdigest()}"' if fault.etag is None else fault.etag
+        start = self._start(request, fault, etag)
+        if start is not None and (start >= len(data) or fault.unsatisfiable):
+            self._empty(request, 416, {"Content-Range": f"bytes */{len(data)}"})
+            return
+        headers = {"Accept-Ranges": "bytes", "Content-Type": fault.content_type, **fault.headers}
+        headers |= {"ETag": etag} if etag else {}
+        headers |= {"Last-Modified": fault.last_modified} if fault.last_modified else {}
+        headers |= {"Content-Encoding": fault.encoding} if fault.encoding else {}
+        if start is not None:
+            start += fault.shift
+            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
+            headers |= {} if fault.content_range is None else {"Content-Range": fault.content_range}
+        body = data[start or 0 :] + fault.extra
+        if fault.length == "chunked":
+            headers["Transfer-Encoding"] = "chunked"
+        elif not fault.length:
+            headers["Content-Length"] = str(len(body))
+        request.status = 200 if start is None else 206
+        self.send_response(request.status)
+        for name, value in headers.items():
+            self.send_header(name, value)
+        self.end_headers()
+        if self.command != "HEAD":
+            with contextlib.suppress(ConnectionError):
+                self._send(request, fault, body)
+
+    def _start(self, request: Request, fault: Fault, etag: str) -> int | None:
+        """Where the answer starts; None for the whole file by a 200."""
+        match = re.fullmatch(r"bytes=(\d+)-", request.range or "")
+        if not match or fault.ignore_range:
+            return None
+        changed = request.if_range is not None and request.if_range not in (etag, fault.last_modified)
+        return None if changed and not fault.ignore_if_range else int(match[1])
+
+    def _send(self, request: Request, fault: Fault, body: bytes) -> None:
+        limits = [fault.drop_after, fault.stall_after, len(body) - fault.missing]
+        limit = min(limit for limit in limits if limit is not None)
+        chunked = fault.length == "chunked"
+        for piece in _pieces(body[:limit]):
+            request.sent += len(piece)
+            try:
+                self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+            except ConnectionError:
+                request.sent -= len(piece)
+                raise
+        if fault.stall_after is not None and limit == fault.stall_after:
+            self._stall()
+        elif limit == len(body) and fault.drop_after is None:
+            if chunked:
+                self.wfile.write(b"0\r\n\r\n")
+            self.close_connection = self.close_connection or bool(fault.length and not chunked)
+            return
+        self.close_connection = True
+        if fault.reset:
+            self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            self.connection.close()
+
+    def _stall(self) -> None:
+        self.owner.stalled.set()
+        self.connection.settimeout(0.05)
+        while not self.owner.stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                if not self.connection.recv(1):
+                    return
+
+
+def _pieces(body: bytes) -> Iterator[bytes]:
+    for start in range(0, len(body), _CHUNK_BYTES):
+        yield body[start : start + _CHUNK_BYTES]
+
+
+if __name__ == "__main__":
+    with FileServer(Path(sys.argv[1])) as running:
+        print(running.url, flush=True)
+        with contextlib.suppress(KeyboardInterrupt):
+            threading.Event().wait()
