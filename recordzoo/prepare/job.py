@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Unpack
@@ -10,7 +9,6 @@ from typing import Any, Unpack
 from recordzoo import durable, settings
 from recordzoo.errors import (
     ArgumentError,
-    HashMismatchError,
     LostBuildError,
     NotPreparedError,
     PrepareError,
@@ -21,15 +19,14 @@ from recordzoo.prepare.assemble import assemble
 from recordzoo.prepare.build import Build, find_builds, remove_dead
 from recordzoo.prepare.convert import Task
 from recordzoo.prepare.options import PrepareOptions
+from recordzoo.prepare.raw import RawData
 from recordzoo.prepare.run import default_workers, run_tasks
 from recordzoo.prepare.space import OVERHEAD, check_space, disk_error
 from recordzoo.prepare.turn import my_turn
 from recordzoo.progress import LogProgress, Progress, format_bytes
 from recordzoo.recipes.base import Recipe
-from recordzoo.records.manifest import MANIFEST_NAME, VERSION, RawFile, manifest_digest
+from recordzoo.records.manifest import MANIFEST_NAME, VERSION, manifest_digest
 from recordzoo.records.reader import is_record_set
-from recordzoo.sources.download import RemoteFile, fetch
-from recordzoo.sources.hashing import BackgroundHash
 from recordzoo.sources.member import Source
 
 logger = logging.getLogger("recordzoo")
@@ -78,13 +75,14 @@ class Job:
     target: Path = field(init=False)
     refresh: bool = field(init=False)
     progress: Progress = field(init=False)
-    _fetched: list[Path] = field(init=False, default_factory=list)
+    _raw: RawData = field(init=False)
 
     def __post_init__(self) -> None:
         records_dir = self.options.get("records_dir")
         self.target = (Path(records_dir).expanduser() if records_dir else self.recipe.target(self.root)).absolute()
         self.refresh = self.options.get("refresh", False)
         self.progress = self.options.get("progress") or LogProgress()
+        self._raw = RawData(self.recipe, self.root, self.target, self.download, self.options, self.progress)
         if self.options.get("on_error", "keep") not in _ON_ERROR:
             raise ArgumentError(
                 f"Unknown value {self.options['on_error']!r} for argument on_error. Valid values are {_ON_ERROR}."
@@ -141,7 +139,7 @@ class Job:
         build.remove()
         remove_dead(self.target)
         if self.options.get("discard_raw", False):
-            for path in self._fetched:
+            for path in self._raw.fetched:
                 durable.remove(path)
 
     def _claim(self, plan: dict[str, Any]) -> tuple[Build, list[Path]]:  # Any: JSON values
@@ -156,18 +154,7 @@ class Job:
         Raises:
             NotPreparedError: There is none, and it may not be downloaded.
         """
-        try:
-            source = self.recipe.find(self.root)
-        except SourceError:
-            if not self.download:
-                raise
-            source = None  # something of it is missing; it is fetched now
-        if source is None and self.download:
-            if not self.recipe.raw_files:
-                raise NotPreparedError(f"{self._missing()} It cannot be downloaded.")
-            for remote in self.recipe.raw_files:
-                self._fetch(remote)
-            source = self.recipe.find(self.root)
+        source = self._raw.find()
         if source is None:
             hint = f"Pass download=True, or run: {self.recipe.command(self.root)}" if self.recipe.raw_files else ""
             raise NotPreparedError(f"{self._missing()} {hint}".strip(), root=str(self.root))
@@ -176,24 +163,6 @@ class Job:
     def _missing(self) -> str:
         looked = [self.target.name, *self.recipe.looked_for(self.root)]
         return f"{self.recipe.set_name}: no records and no raw data in {self.root} (looked for {', '.join(looked)})."
-
-    def _fetch(self, remote: RemoteFile) -> None:
-        there = (self.root / remote.name).exists()
-        path = fetch(
-            remote,
-            self.root,
-            dataset=self.recipe.dataset,
-            mirror=self.options.get("mirror"),
-            check_hash=self._check_hash,
-            accept_terms=self.options.get("accept_terms", False),
-            progress=self.progress,
-        )
-        if not there:
-            self._fetched.append(path)
-
-    @property
-    def _check_hash(self) -> bool:
-        return self.options.get("check_hash", True)
 
     def _check_size(self, source: Source) -> None:
         """Refuse to convert what nobody asked for, or more than one expects of a constructor.
@@ -254,8 +223,8 @@ class Job:
         )
 
     def _convert(self, build: Build, source: Source) -> None:
-        remotes = self._remotes(source)
-        hashes = self._start_hashes(remotes)
+        archives = self._raw.archives(source)
+        hashes = self._raw.start_hashes(archives)
         try:
             target_bytes = self._shard_bytes(source)
             tasks = [
@@ -276,12 +245,12 @@ class Job:
                 build, tasks, self.options.get("workers") or default_workers(), list(hashes.values()), self.progress
             )
             self.progress.end()
-            raw_files = [self._checked(path, remote, hashes.get(path)) for path, remote in remotes.items()]
+            raw_files = [self._raw.checked(path, remote, hashes.get(path)) for path, remote in archives.items()]
         finally:
             for each in hashes.values():
                 each.close()
         self._check_unchanged(source, build)
-        digest = assemble(build, self.recipe, "archive" if remotes else "tree", raw_files)
+        digest = assemble(build, self.recipe, "archive" if archives else "tree", raw_files)
         self._warn_of_bad(build)
         self._publish(build, digest)
 
@@ -291,52 +260,6 @@ class Job:
         theirs = self._generation()
         if theirs != digest:
             logger.warning("%s was published by another process, from other raw data or options.", self.target)
-
-    def _remotes(self, source: Source) -> dict[Path, RemoteFile | None]:
-        """The archives that are converted, each with what is known of it."""
-        known = {remote.name: remote for remote in self.recipe.raw_files}
-        archives: Sequence[Path] = getattr(source, "archives", ())
-        return {path: known.get(path.name) for path in archives}
-
-    def _start_hashes(self, remotes: dict[Path, RemoteFile | None]) -> dict[Path, BackgroundHash]:
-        """Begin to hash what was not hashed while it was downloaded.
-
-        Raises:
-            HashMismatchError: An archive has not even the right size.
-        """
-        hashes = {}
-        for path, remote in remotes.items():
-            if remote is None or not self._check_hash:
-                continue
-            size = path.stat().st_size
-            if remote.size_bytes is not None and size != remote.size_bytes:
-                raise self._mismatch(path, f"{remote.size_bytes:,} bytes", f"{size:,}")
-            if remote.hash and path not in self._fetched:
-                hashes[path] = BackgroundHash(path, remote.hash[0])
-        return hashes
-
-    def _checked(self, path: Path, remote: RemoteFile | None, running: BackgroundHash | None) -> RawFile:
-        size = path.stat().st_size
-        if remote is None or remote.hash is None or not self._check_hash:
-            return RawFile(path.name, size, None)
-        algorithm, expected = remote.hash
-        if running is not None:
-            if running.position < size:
-                self.progress.note(f"checking the {algorithm} of {path.name}")
-            found = running.hexdigest()
-            if found != expected:
-                raise self._mismatch(path, f"{algorithm} {expected}", found)
-        return RawFile(path.name, size, f"{algorithm}:{expected}")
-
-    def _mismatch(self, path: Path, expected: str, found: str) -> HashMismatchError:
-        return HashMismatchError(
-            f"{path} is not the expected file: expected {expected}, found {found}. Nothing was published. "
-            "Remove the file and download it again; if you re-packed it yourself, pass check_hash=False "
-            "(--no-check-hash).",
-            path=str(path),
-            expected=expected,
-            found=found,
-        )
 
     def _check_unchanged(self, source: Source, build: Build) -> None:
         """Look at the raw data again: what was read must be what was planned.

@@ -14,9 +14,19 @@ OVERHEAD = 1.02
 
 def free_bytes(folder: Path) -> int:
     """Return how much room there is on the volume of a folder, which may not exist yet."""
+    return shutil.disk_usage(_existing(folder)).free
+
+
+def volume(folder: Path) -> int:
+    """Return the number of the volume on which a folder is, or would be made."""
+    return _existing(folder).stat().st_dev
+
+
+def _existing(folder: Path) -> Path:
+    folder = folder.absolute()
     while not folder.exists():
         folder = folder.parent
-    return shutil.disk_usage(folder).free
+    return folder
 
 
 def check_space(folder: Path, needed: int) -> None:

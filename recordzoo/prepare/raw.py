@@ -1,0 +1,139 @@
+"""Raw data of one preparation: found or downloaded, and its archives' hashes compared."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recordzoo.errors import HashMismatchError, NotPreparedError, SourceError
+from recordzoo.prepare.options import PrepareOptions
+from recordzoo.prepare.space import OVERHEAD, check_space, volume
+from recordzoo.progress import Progress
+from recordzoo.recipes.base import Recipe
+from recordzoo.records.manifest import RawFile
+from recordzoo.sources.download import RemoteFile, fetch
+from recordzoo.sources.hashing import BackgroundHash
+from recordzoo.sources.member import Source
+
+
+@dataclass
+class RawData:
+    """Finds and fetches what a recipe needs, and remembers what it fetched.
+
+    Attributes:
+        fetched: Archives that this preparation downloaded, and that were therefore hashed already.
+    """
+
+    recipe: Recipe
+    root: Path
+    target: Path
+    download: bool
+    options: PrepareOptions
+    progress: Progress
+    fetched: list[Path] = field(default_factory=list)
+
+    def find(self) -> Source | None:
+        """Find the raw data, or download it; None if there is none and it may not be downloaded.
+
+        Raises:
+            SourceError: Something of it is missing, or cannot be had.
+        """
+        try:
+            source = self.recipe.find(self.root)
+        except SourceError:
+            if not self.download:
+                raise
+            source = None  # something of it is missing; it is fetched now
+        if source is None and self.download:
+            if not self.recipe.raw_files:
+                raise NotPreparedError(f"{self.recipe.set_name}: no raw data in {self.root}; it cannot be downloaded.")
+            self._check_room()
+            for remote in self.recipe.raw_files:
+                self._fetch(remote)
+            source = self.recipe.find(self.root)
+        return source
+
+    def _check_room(self) -> None:
+        """Ask, before the first byte, for room for what is still to be downloaded and for the records.
+
+        Raises:
+            DiskSpaceError: There is too little.
+        """
+        sizes = {remote.name: remote.size_bytes or 0 for remote in self.recipe.raw_files}
+        there = sum(path.stat().st_size for name in sizes for path in self.root.glob(f"{name}*") if path.is_file())
+        missing = max(0, sum(sizes.values()) - there)
+        records = int(sum(sizes.values()) * OVERHEAD)
+        if volume(self.root) == volume(self.target):
+            check_space(self.root, missing + records)
+        else:
+            check_space(self.root, missing)
+            check_space(self.target.parent, records)
+
+    def _fetch(self, remote: RemoteFile) -> None:
+        there = (self.root / remote.name).exists()
+        path = fetch(
+            remote,
+            self.root,
+            dataset=self.recipe.dataset,
+            mirror=self.options.get("mirror"),
+            check_hash=self._check_hash,
+            accept_terms=self.options.get("accept_terms", False),
+            progress=self.progress,
+        )
+        if not there:
+            self.fetched.append(path)
+
+    @property
+    def _check_hash(self) -> bool:
+        return self.options.get("check_hash", True)
+
+    def archives(self, source: Source) -> dict[Path, RemoteFile | None]:
+        """Return the archives of a source, each with what is known of it; none for a tree."""
+        known = {remote.name: remote for remote in self.recipe.raw_files}
+        paths: Sequence[Path] = getattr(source, "archives", ())
+        return {path: known.get(path.name) for path in paths}
+
+    def start_hashes(self, archives: dict[Path, RemoteFile | None]) -> dict[Path, BackgroundHash]:
+        """Begin to hash, beside the conversion, what was not hashed while it was downloaded.
+
+        Raises:
+            HashMismatchError: An archive has not even the right size.
+        """
+        wanted = []
+        for path, remote in archives.items():
+            if remote is None or not self._check_hash:
+                continue
+            size = path.stat().st_size
+            if remote.size_bytes is not None and size != remote.size_bytes:
+                raise _mismatch(path, f"{remote.size_bytes:,} bytes", f"{size:,}")
+            if remote.hash and path not in self.fetched:
+                wanted.append((path, remote.hash[0]))
+        return {path: BackgroundHash(path, algorithm) for path, algorithm in wanted}
+
+    def checked(self, path: Path, remote: RemoteFile | None, running: BackgroundHash | None) -> RawFile:
+        """Wait for an archive's hash, compare it, and return what the manifest says of the archive.
+
+        Raises:
+            HashMismatchError: It has another hash than the expected one.
+        """
+        size = path.stat().st_size
+        if remote is None or remote.hash is None or not self._check_hash:
+            return RawFile(path.name, size, None)
+        algorithm, expected = remote.hash
+        if running is not None:
+            if running.position < size:
+                self.progress.note(f"Checking the {algorithm} of {path.name}.")
+            found = running.hexdigest()
+            if found != expected:
+                raise _mismatch(path, f"{algorithm} {expected}", found)
+        return RawFile(path.name, size, f"{algorithm}:{expected}")
+
+
+def _mismatch(path: Path, expected: str, found: str) -> HashMismatchError:
+    return HashMismatchError(
+        f"{path} is not the expected file: expected {expected}, found {found}. Nothing was published. "
+        "Remove the file and download it again; if you re-packed it yourself, pass check_hash=False "
+        "(--no-check-hash).",
+        path=str(path),
+        expected=expected,
+        found=found,
+    )
