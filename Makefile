@@ -1,0 +1,53 @@
+# `make demo` and `make test` do everything on a fresh machine: virtual environment, dependencies, run.
+# Nothing but the package registry is reached, and only while .venv is made.
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+# Two workers: the tests start processes of their own.
+PYTEST := $(BIN)/python -m pytest
+FAST := -n 2 -m "not slow"
+
+.PHONY: help install demo test slow lint types docs generate bench clean
+
+help:  ## Show this list.
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+
+install: $(VENV)/.stamp  ## Make the virtual environment, if it is not there or pyproject.toml changed.
+
+# The stamp is written last, so that an interrupted installation is done again.
+# pip before 25.1 knows no dependency groups; dev and docs are therefore extras.
+$(VENV)/.stamp: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "recordzoo needs Python 3.11 or later; say which: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev,docs]'
+	@touch $@
+
+demo: install  ## Show the whole way on generated pictures: download, resume, convert, compare, train. Offline.
+	$(BIN)/recordzoo demo --output demo-output
+
+test: install  ## Run the fast tests.
+	$(PYTEST) $(FAST)
+
+slow: install  ## Run the slow tests.
+	$(PYTEST) -n 2 -m slow
+
+lint: install  ## Check style and formatting.
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: install  ## Check types.
+	$(BIN)/mypy
+
+docs: install  ## Build the site into site/; a warning is an error.
+	$(BIN)/python docs/generate.py --check
+	$(BIN)/mkdocs build --strict --quiet
+
+generate: install  ## Write the generated parts of the documentation anew.
+	$(BIN)/python docs/generate.py
+
+bench: install  ## Measure; see docs/benchmarks.md.
+	$(BIN)/python -m benchmarks
+
+clean:  ## Remove what these commands made.
+	rm -rf $(VENV) site demo-output .pytest_cache .mypy_cache .ruff_cache

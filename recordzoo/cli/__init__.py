@@ -1,0 +1,14 @@
+"""The command line: ``recordzoo`` and ``python -m recordzoo``. Nothing here is imported by the library."""
+
+import sys
+from typing import NoReturn
+
+__all__ = ["main"]
+
+
+def main() -> NoReturn:
+    """Run the command line and exit with its code."""
+    from recordzoo.cli.app import app
+    from recordzoo.cli.run import run
+
+    sys.exit(run(app, sys.argv[1:]))

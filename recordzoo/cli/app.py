@@ -1,0 +1,156 @@
+"""The commands: what each takes and which function does it. What they need is imported when they run."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recordzoo.cli.exits import MEANINGS
+
+
+def _exit_code_help() -> str:
+    # "\b" keeps click from joining the lines.
+    lines = [f"{code.value:>3}  {meaning}" for code, meaning in MEANINGS.items()]
+    return "\n".join(["\b", "Exit codes:", *lines])
+
+
+app = typer.Typer(
+    name="recordzoo",
+    help="Datasets for PyTorch: downloaded, converted once into a few large checked files, read at the disk's speed.",
+    epilog=_exit_code_help(),
+    no_args_is_help=True,
+    rich_markup_mode=None,  # plain text: rich would double the time to the first line
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout; errors as JSON on stderr.")]
+
+
+def _complete(incomplete: str) -> list[str]:
+    """Complete the names of datasets and their parts."""
+    from recordzoo import catalogue
+
+    entries = [catalogue.entry(name) for name in catalogue.names()]
+    names = [*(e.name for e in entries), *(e.set_name(p.name) for e in entries for p in e.parts if p.name)]
+    return [name for name in names if name.startswith(incomplete)]
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        from recordzoo import __version__
+        from recordzoo.cli.output import put
+
+        put(f"recordzoo {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def recordzoo(
+    version: Annotated[
+        bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
+    ] = False,
+) -> None:
+    """Datasets for PyTorch: downloaded, converted once into a few large checked files, read at the disk's speed."""
+
+
+@app.command("list")
+def list_command(as_json: Json = False) -> None:
+    """List the datasets that can be prepared by name."""
+    from recordzoo.cli.info import list_datasets
+
+    list_datasets(as_json)
+
+
+@app.command(short_help="Show a dataset's facts, or what a record set holds.")
+def info(
+    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, or a record set's path.", autocompletion=_complete)],
+    as_json: Json = False,
+) -> None:
+    """Show what is known of a dataset: size, splits, files, licence; or what a record set holds."""
+    from recordzoo.cli.info import show
+
+    show(name, as_json)
+
+
+@app.command(short_help="Download, convert once, publish the record set.")
+def prepare(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME|PATH...",
+            help='Datasets ("imagenet"), parts of one ("imagenet.val"), or directories with a folder for each class.',
+            autocompletion=_complete,
+        ),
+    ],
+    root: Annotated[
+        Path, typer.Option(help="Where raw files and record sets are, or go to.", file_okay=False, show_default=True)
+    ] = Path("."),
+    split: Annotated[str | None, typer.Option(help="Only the part that holds this split.")] = None,
+    mirror: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Try URL/<dataset>/<file> before the official hosts (RECORDZOO_MIRROR)."),
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes that convert; default: one a core, 8 at most.")] = None,
+    records_dir: Annotated[
+        Path | None, typer.Option(help="The record set's own directory, instead of ROOT/NAME.records.", file_okay=False)
+    ] = None,
+    discard_raw: Annotated[
+        bool, typer.Option("--discard-raw", help="Afterwards delete the archives that this command downloaded.")
+    ] = False,
+    accept_terms: Annotated[
+        bool, typer.Option("--accept-terms", help="You accept the official host's terms of access (ImageNet).")
+    ] = False,
+    check_hash: Annotated[
+        bool, typer.Option("--check-hash/--no-check-hash", help="Compare archives with their known hash.")
+    ] = True,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Print what would be done, how large, and where to; do nothing.")
+    ] = False,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Make the record set again although it is there, and exchange the two.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Download what is not there, convert it once, publish the record set.
+
+    Run the same command again to go on after any failure or interruption. A record set that is there is left alone.
+    """
+    from recordzoo.cli.prepare import prepare_all
+
+    options = {
+        "mirror": mirror,
+        "workers": workers,
+        "records_dir": records_dir,
+        "discard_raw": discard_raw,
+        "accept_terms": accept_terms,
+        "check_hash": check_hash,
+        "refresh": refresh,
+    }
+    prepare_all(names, root, split, options, dry_run=dry_run, as_json=as_json)
+
+
+@app.command()
+def verify(
+    path: Annotated[Path, typer.Argument(metavar="PATH", help="A record set's directory.")],
+    full: Annotated[
+        bool, typer.Option("--full", help="Also read every byte: hashes of all files, every record's checksum.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Check whether a record set is whole."""
+    from recordzoo.cli.verify import verify_set
+
+    return verify_set(path, full=full, as_json=as_json)
+
+
+@app.command(short_help="See it all in about a minute, offline.")
+def demo(
+    output: Annotated[
+        Path, typer.Option(help="Where the demo's files and its contact sheet go.", file_okay=False)
+    ] = Path("demo-output"),
+) -> int:
+    """Show the whole way in about a minute, offline, with generated pictures in CUB-200-2011's layout."""
+    from recordzoo.cli.demo import run_demo
+
+    return run_demo(output)

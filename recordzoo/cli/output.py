@@ -1,0 +1,74 @@
+"""What is printed: data on stdout, people's text on stderr, and nothing that a stranger's file name could smuggle in."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, TextIO
+
+SCHEMA_VERSION = 1
+"""Of every JSON document that the command line prints; it grows when a key changes its meaning or goes away."""
+
+
+def clean(text: str) -> str:
+    """Escape what would not show or would act on a terminal: control and direction characters, lone surrogates.
+
+    >>> clean("bird\\x1b[2J.jpg")
+    'bird\\\\x1b[2J.jpg'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def clean_lines(text: str) -> str:
+    """Like `clean`, but keep the line breaks of a message that we wrote ourselves."""
+    return "\n".join(clean(line) for line in text.splitlines())
+
+
+def say(text: str) -> None:
+    """Print one line for people."""
+    print(clean_lines(text), file=sys.stderr, flush=True)  # noqa: T201 - the command line is where printing happens
+
+
+def put(text: str) -> None:
+    """Print data, line by line."""
+    print(clean_lines(text))  # noqa: T201 - as above
+
+
+# Any: JSON values.
+def put_json(document: Mapping[str, Any], stream: TextIO | None = None) -> None:
+    """Print one JSON document: ASCII, so that it survives any terminal and any pipe."""
+    text = json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=2, default=str)
+    print(text, file=stream or sys.stdout)  # noqa: T201 - as above
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """Lay rows out in columns under a head; the last column is as wide as it wants."""
+    lines = [head, *rows]
+    widths = [max(len(line[i]) for line in lines) for i in range(len(head) - 1)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]).rstrip()
+        for line in lines
+    )
+
+
+def make_safe() -> None:
+    """Let a name that the terminal's encoding does not have be escaped instead of ending the command."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)  # absent where a test replaced the stream
+        if reconfigure is not None:
+            reconfigure(errors="backslashreplace")
+
+
+def is_terminal() -> bool:
+    """Whether people's text goes to a terminal that can redraw a line."""
+    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def forget_stdout() -> None:
+    """After a reader went away (``recordzoo list | head``): let nothing be flushed into the broken pipe at exit."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except BrokenPipeError:
+            os.dup2(null, stream.fileno())

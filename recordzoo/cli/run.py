@@ -1,0 +1,110 @@
+"""From the command line to an exit code: one place where errors, signals and broken pipes end."""
+
+import signal
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from types import FrameType
+from typing import Any
+
+import typer
+
+from recordzoo.cli import output
+from recordzoo.cli.exits import Exit, exit_code
+from recordzoo.errors import RecordZooError, TermsError
+
+# Found through the one class that every typer exports: newer ones carry click inside, older ones import it.
+_USAGE_ERROR = typer.BadParameter.__mro__[1]
+
+
+def run(app: Callable[..., Any], args: Sequence[str]) -> int:
+    """Run the command line and return its exit code; nothing but `SystemExit` from a shell's completion escapes."""
+    as_json = "--json" in args
+    signals = _Signals()
+    try:
+        with signals:
+            output.make_safe()
+            # Any: a command returns None or its exit code; typer returns the code of its own early exits.
+            result: Any = app(args=list(args), prog_name="recordzoo", standalone_mode=False)
+            sys.stdout.flush()
+        code = result if isinstance(result, int) else Exit.OK
+    except BrokenPipeError:
+        output.forget_stdout()
+        code = Exit.FAILED
+    except (KeyboardInterrupt, typer.Abort):
+        code = Exit.INTERRUPTED
+    except Exception as err:  # noqa: BLE001 - whatever it is, it becomes a message and a code here
+        code = Exit.FAILED
+        if not signals.caught:
+            code = _report(err, as_json)
+    if signals.caught or code == Exit.INTERRUPTED:
+        code = 128 + (signals.caught or signal.SIGINT)
+        _report_interrupted(code, as_json)
+    return int(code)
+
+
+def _report(err: Exception, as_json: bool) -> int:
+    """Say what went wrong and what to do next, on stderr."""
+    if isinstance(err, _USAGE_ERROR):
+        code, text = Exit.USAGE, f"{err.format_message().rstrip('.')}. See: {_command_path(err)} --help"
+    elif isinstance(err, RecordZooError | OSError):
+        code, text = exit_code(err), str(err)
+    else:
+        code, text = Exit.FAILED, f"{type(err).__name__}: {err} (an error in recordzoo; please report it)"
+        if not as_json:
+            traceback.print_exception(err)
+    if as_json:
+        details = {key: value for key, value in getattr(err, "details", {}).items() if value is not None}
+        error = {"code": int(code), "name": Exit(code).name.lower(), "type": type(err).__name__, "message": text}
+        output.put_json({"error": {**error, "details": details}}, sys.stderr)
+    elif isinstance(err, TermsError):
+        output.say(f"error: {text}")
+    else:
+        output.say("error: " + " ".join(text.split("\n")))
+    return int(code)
+
+
+def _report_interrupted(code: int, as_json: bool) -> None:
+    name = Exit(code).name.lower()
+    text = f"{name}; what is finished is kept, and the same command goes on from there."
+    if as_json:
+        output.put_json(
+            {"error": {"code": code, "name": name, "type": "KeyboardInterrupt", "message": text}}, sys.stderr
+        )
+    else:
+        output.say(text)
+
+
+def _command_path(err: Any) -> str:  # Any: click's error, whose module depends on typer's version
+    context = getattr(err, "ctx", None)
+    return context.command_path if context else "recordzoo"
+
+
+class _Signals:
+    """SIGTERM handled like SIGINT: both raise `KeyboardInterrupt` once, so that the library can put things away.
+
+    A second signal within a second is the same one sent twice (by the terminal and by `make`) and is ignored; a later
+    one means it, and ends the process at once.
+    """
+
+    def __init__(self) -> None:
+        self.caught = 0
+        self._when = 0.0
+        self._before: dict[int, Any] = {}  # Any: a handler as `signal` gives it
+
+    def __enter__(self) -> None:
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            self._before[signum] = signal.signal(signum, self._handle)
+
+    def __exit__(self, *exc: object) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)
+
+    def _handle(self, signum: int, frame: FrameType | None) -> None:
+        if not self.caught:
+            self.caught, self._when = signum, time.monotonic()
+            raise KeyboardInterrupt
+        if time.monotonic() - self._when > 1:
+            signal.signal(signum, signal.SIG_DFL)
+            signal.raise_signal(signum)
