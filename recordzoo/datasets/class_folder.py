@@ -24,7 +24,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS
 from recordzoo.datasets.base import RecordDataset, derived
 from recordzoo.datasets.loader import RecordLoader
 from recordzoo.datasets.sequences import LazySamples, LazyTargets, Selection, join_name
-from recordzoo.errors import FolderError
+from recordzoo.recipes.folder import raise_if_empty
 
 # Any, here and below: a loader returns what its user wants, a path is whatever the user assigned.
 Loader = Callable[[str], Any]
@@ -145,20 +145,6 @@ def check_not_empty(selection: Selection, classes: Sequence[str], extensions: Se
     """
     counts = np.bincount(selection.targets(), minlength=len(classes))
     raise_if_empty([name for name, count in zip(classes, counts.tolist(), strict=False) if not count], extensions)
-
-
-def raise_if_empty(empty: Sequence[str], extensions: Sequence[str] | None) -> None:
-    """Raise torchvision's error if there are classes without samples.
-
-    Raises:
-        FolderError: There are.
-    """
-    if not empty:
-        return
-    message = f"Found no valid file for the classes {', '.join(sorted(empty))}. "
-    if extensions is not None:
-        message += f"Supported extensions are: {', '.join(extensions)}"
-    raise FolderError(message)
 
 
 def _filtered(selection: Selection, folder: str, is_valid_file: Callable[[str], bool]) -> Selection:

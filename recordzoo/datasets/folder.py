@@ -1,0 +1,281 @@
+"""`ImageFolderRecord`: torchvision's ImageFolder over the records beside the tree, which may be gone."""
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torchvision.datasets.folder import IMG_EXTENSIONS, DatasetFolder, ImageFolder, default_loader
+
+from recordzoo.datasets.class_folder import ClassFolderDataset, Loader
+from recordzoo.datasets.sequences import Selection, join_name
+from recordzoo.datasets.tree_check import check_tree
+from recordzoo.errors import FolderError, OtherSourceError
+from recordzoo.prepare import PrepareOptions, ensure, is_record_set
+from recordzoo.recipes.class_folders import class_folder_order
+from recordzoo.recipes.folder import raise_if_empty, recipe, selection_digest
+from recordzoo.records.reader import RecordReader
+
+# Any: labels are whatever an overridden find_classes gives.
+Samples = list[tuple[str, Any]]
+
+
+class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `ImageFolder`, read from records.
+
+    The first time, the images of `root` are copied into ``<root>.records`` beside it. From then on neither the scan
+    nor the tree is needed. Images that `is_valid_file`, or an overridden `find_classes` or `make_dataset`, selects are
+    a view of these records where they hold them all; else they get records of their own,
+    ``<root>-<8 hex digits>.records``.
+
+    Args:
+        root: The tree, one folder for each class; or a record set.
+        transform: Applied to the image.
+        target_transform: Applied to the label.
+        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
+        is_valid_file: Which files are samples, by path; by default those that end as images do.
+        allow_empty: Whether a class may be without samples.
+        **options: See `PrepareOptions`; ``records_dir`` is exactly where the records are.
+
+    Raises:
+        FolderError: There is no tree and there are no records; or no class; or a class is empty. torchvision's words.
+        NotPreparedError: There is too much to convert without being asked.
+        OtherSourceError: `records_dir` holds the records of another tree or of another selection.
+
+    Example:
+        >>> dataset = ImageFolderRecord("photos")
+        >>> image, label = dataset[0]
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        transform: Callable[..., Any] | None = None,
+        target_transform: Callable[..., Any] | None = None,
+        loader: Loader = default_loader,
+        is_valid_file: Callable[[str], bool] | None = None,
+        allow_empty: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        options = self._checked(options)
+        self._start(root, transform=transform, target_transform=target_transform)
+        self._reader: RecordReader | None = None
+        folder = os.path.expanduser(os.fspath(root))
+        if is_valid_file is None and not self._overrides():
+            reader = self._open_whole(folder, allow_empty, options)
+            if not allow_empty:
+                raise_if_empty(_empty_classes(reader), IMG_EXTENSIONS)
+            selection = Selection(reader)
+        else:
+            selection = self._select(folder, is_valid_file, allow_empty, options)
+        self._reader = selection.reader
+        self._show_folder(selection, folder, loader, allow_empty=True)
+        if is_valid_file is not None:
+            self.extensions = None
+
+    def _overrides(self) -> bool:
+        """Whether a subclass says itself what the classes or samples are."""
+        kind = type(self)
+        return (
+            kind.find_classes is not ImageFolderRecord.find_classes
+            or kind.make_dataset is not DatasetFolder.make_dataset
+        )
+
+    def _has_tree(self) -> bool:
+        root = Path(self.root).expanduser()
+        return root.is_dir() and not is_record_set(root)
+
+    def _open_whole(self, folder: str, allow_empty: bool, options: PrepareOptions) -> RecordReader:
+        """Open the records of all images of the tree, or the record set given; make them if they are not there."""
+        tree = Path(folder).resolve()
+        if is_record_set(tree):
+            return _class_folder_reader(tree)
+        whole = recipe(allow_empty=allow_empty)
+        explicit = options.get("records_dir")
+        place = Path(explicit).expanduser().absolute() if explicit is not None else whole.target(tree)
+        if options.get("refresh") or not is_record_set(place):
+            self.find_classes(self.root)  # the same error as torchvision's if there is nothing to scan
+            return RecordReader(ensure(whole, tree, **{**options, "records_dir": place}))
+        reader = _class_folder_reader(place)
+        if explicit is not None and reader.manifest.metadata.get("selection"):
+            raise OtherSourceError(
+                f"{place} holds a selection of the images of {tree}, not all of them. Pass another records_dir, "
+                "or none.",
+                path=str(place),
+            )
+        check_tree(reader, tree, explicit=explicit is not None)
+        return reader
+
+    def _select(
+        self, folder: str, is_valid_file: Callable[[str], bool] | None, allow_empty: bool, options: PrepareOptions
+    ) -> Selection:
+        """Show what torchvision's scan selects: of the tree if it is there, of the stored names if it is gone."""
+        extensions = IMG_EXTENSIONS if is_valid_file is None else None
+        tree = Path(folder).resolve()
+        if self._has_tree():
+            samples = self._scanned(extensions, is_valid_file, allow_empty)
+            names = [_relative(path, folder) for path, _ in samples]
+            reader, positions = self._store(tree, names, options)
+            return _selection(reader, positions, samples)
+        for reader in _stored_sets(tree, options):
+            self._reader = reader
+            self.classes, self.class_to_idx = self.find_classes(self.root)
+            found = list(_stored_samples(reader, folder, self.class_to_idx, extensions or (), is_valid_file))
+            stored_as = reader.manifest.metadata.get("selection")
+            if stored_as and stored_as != selection_digest([reader.names[position] for position, _ in found]):
+                continue
+            if not allow_empty:
+                labels = {label for _, label in found}
+                raise_if_empty([name for name, label in self.class_to_idx.items() if label not in labels], extensions)
+            positions = np.array([position for position, _ in found], np.int64)
+            return _selection(reader, positions, found)
+        self._reader = None
+        self.find_classes(self.root)  # raises: there is no tree
+        raise FolderError(f"{folder} is not there, and no records of this selection are beside it.", path=folder)
+
+    def _scanned(
+        self, extensions: tuple[str, ...] | None, is_valid_file: Callable[[str], bool] | None, allow_empty: bool
+    ) -> Samples:
+        try:
+            self.classes, self.class_to_idx = self.find_classes(self.root)
+            found = self.make_dataset(
+                self.root,
+                class_to_idx=self.class_to_idx,
+                extensions=extensions,
+                is_valid_file=is_valid_file,
+                allow_empty=allow_empty,
+            )
+        except FileNotFoundError as err:
+            raise err if isinstance(err, FolderError) else FolderError(str(err)) from err
+        return cast(Samples, found)
+
+    def _store(
+        self, tree: Path, names: Sequence[str], options: PrepareOptions
+    ) -> tuple[RecordReader, NDArray[np.int64]]:
+        """Open records that hold these names, and make them if there are none; also return the names' positions."""
+        explicit = options.get("records_dir")
+        whole = Path(explicit).expanduser().absolute() if explicit is not None else recipe().target(tree)
+        if is_record_set(whole) and not options.get("refresh"):
+            reader = _class_folder_reader(whole)
+            positions = positions_of(names, reader.names)
+            if positions is not None:
+                return reader, positions
+            if explicit is not None:
+                raise OtherSourceError(
+                    f"{whole} does not hold all of the {len(names)} files that are selected in {tree}. Pass another "
+                    "records_dir, or none.",
+                    path=str(whole),
+                )
+        own = recipe(names)
+        place = whole if explicit is not None else own.target(tree)
+        reader = RecordReader(ensure(own, tree, **{**options, "records_dir": place}))
+        positions = positions_of(names, reader.names)
+        if positions is None:
+            raise OtherSourceError(f"{place} holds other files than those selected in {tree}.", path=str(place))
+        return reader, positions
+
+    # Any: torchvision declares it so.
+    def find_classes(self, directory: str | os.PathLike[str]) -> tuple[list[Any], dict[Any, int]]:
+        """Find the classes of a directory; those of the records for our own root when the tree is gone.
+
+        Raises:
+            FolderError: There is no such directory, or no class in it.
+        """
+        reader = self.__dict__.get("_reader")
+        if reader is not None and os.fspath(directory) == os.fspath(self.root) and not self._has_tree():
+            classes = list(reader.manifest.classes or ())
+            return classes, {name: label for label, name in enumerate(classes)}
+        try:
+            return cast(tuple[list[Any], dict[Any, int]], ImageFolder.find_classes(self, directory))
+        except FileNotFoundError as err:
+            raise FolderError(str(err), path=os.fspath(directory)) from err
+
+
+def positions_of(names: Sequence[str], stored: Sequence[str]) -> NDArray[np.int64] | None:
+    """Find the position of each name in `stored`, which is in ImageFolder's order; None if one is missing.
+
+    One walk along both, sorted: a look-up table of a million names would cost more than the names.
+    """
+    positions = np.empty(len(names), np.int64)
+    walk = enumerate(stored)
+    position, current = -1, None
+    for index in class_folder_order(names).tolist():
+        while current != names[index]:
+            found = next(walk, None)
+            if found is None:
+                return None
+            position, current = found
+        positions[index] = position
+    return positions
+
+
+def _selection(reader: RecordReader, positions: NDArray[np.int64], samples: Sequence[tuple[Any, Any]]) -> Selection:
+    targets = np.array([label for _, label in samples], np.int64)
+    whole = len(positions) == len(reader) and bool((positions == np.arange(len(reader))).all())
+    if whole and np.array_equal(targets, reader.array("target")):
+        return Selection(reader)
+    return Selection(reader, positions=positions, targets=targets)
+
+
+def _relative(path: str, folder: str) -> str:
+    start = os.path.join(folder, "")
+    name = path[len(start) :].replace(os.sep, "/")
+    if not path.startswith(start) or {"..", ".", ""}.intersection(name.split("/")):
+        raise FolderError(f"{path} is not inside a class folder of {folder}; records hold only such files.", path=path)
+    return name
+
+
+def _empty_classes(reader: RecordReader) -> list[str]:
+    # Written by the folder recipe; sets of other datasets have no empty classes.
+    empty = reader.manifest.metadata.get("empty_classes", [])
+    return [str(name) for name in empty] if isinstance(empty, list) else []
+
+
+def _class_folder_reader(path: Path) -> RecordReader:
+    reader = RecordReader(path)
+    manifest = reader.manifest
+    if "image" not in manifest.blobs or "target" not in manifest.arrays or manifest.classes is None:
+        raise OtherSourceError(f"{path} is a record set of {manifest.dataset}, not one of classes.", path=str(path))
+    return reader
+
+
+def _stored_sets(tree: Path, options: PrepareOptions) -> Iterator[RecordReader]:
+    """Open the record sets that may stand for a tree that is gone: its selections first, then the whole."""
+    explicit = options.get("records_dir")
+    if explicit is not None or is_record_set(tree):
+        places = [Path(explicit).expanduser().absolute() if explicit is not None else tree]
+    else:
+        own = sorted(tree.parent.glob(f"{glob_escape(tree.name)}-????????.records"))
+        places = [*own, recipe().target(tree)]
+    for place in places:
+        if is_record_set(place):
+            yield _class_folder_reader(place)
+
+
+def glob_escape(text: str) -> str:
+    """Escape what `Path.glob` would read as a pattern."""
+    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in text)
+
+
+# Any: labels, as above.
+def _stored_samples(
+    reader: RecordReader,
+    folder: str,
+    class_to_idx: Mapping[str, Any],
+    extensions: tuple[str, ...],
+    is_valid_file: Callable[[str], bool] | None,
+) -> Iterator[tuple[int, Any]]:
+    """Do what torchvision's make_dataset does, with the stored names for the tree: (position, label)."""
+    of_class: dict[str, list[int]] = {}
+    for position, name in enumerate(reader.names):
+        of_class.setdefault(name.partition("/")[0], []).append(position)
+    for wanted in sorted(class_to_idx):
+        for position in of_class.get(wanted.partition("/")[0], ()):
+            name = reader.names[position]
+            if not name.startswith(f"{wanted}/"):
+                continue
+            path = join_name(folder, name)
+            if is_valid_file(path) if is_valid_file is not None else name.lower().endswith(extensions):
+                yield position, class_to_idx[wanted]

@@ -1,0 +1,141 @@
+"""Has a tree changed since its records were made? Only directories are looked at; names where their times differ."""
+
+import bisect
+import json
+import os
+import warnings
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from recordzoo.datasets.sequences import name_key
+from recordzoo.errors import OtherSourceError
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS
+from recordzoo.recipes.folder import TREE_FILE
+from recordzoo.records.reader import RecordReader
+
+_SAMPLE = 1000
+_warned: set[Path] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class _Known:
+    """What `TREE_FILE` says: where the tree was, and when each of its directories changed, in ns."""
+
+    root: str
+    directories: Mapping[str, int]
+
+
+def check_tree(reader: RecordReader, tree: Path, *, explicit: bool) -> None:
+    """Compare a tree with its records; warn, once a process and path, if it has changed.
+
+    Args:
+        reader: The records.
+        tree: The resolved tree; nothing is said if it is gone.
+        explicit: The user named the records; then they must be those of this tree.
+
+    Raises:
+        OtherSourceError: They are those of another one.
+    """
+    known = _read(reader)
+    if known is None or not _exists(tree, known):
+        return
+    moved = known.root != os.fspath(tree)
+    differences = list(_differences(reader, tree, known))
+    if moved and not differences:
+        differences = list(_size_differences(reader, tree))
+    if not differences:
+        return
+    what = differences[0] + (f" and {len(differences) - 1} more" if len(differences) > 1 else "")
+    if moved and explicit:
+        raise OtherSourceError(
+            f"{reader.path} holds the records of {known.root}, not of {tree}: {what}. "
+            "Pass another records_dir, or none.",
+            path=str(reader.path),
+        )
+    if tree not in _warned:
+        _warned.add(tree)
+        warnings.warn(
+            f"{tree} is not what it was when {reader.path} was made from it: {what}. The records are used as they "
+            f"are; to make them again, run: recordzoo prepare {tree} --refresh",
+            stacklevel=4,
+        )
+
+
+def _read(reader: RecordReader) -> _Known | None:
+    """Read `TREE_FILE`; None if it is not there or not ours, because it only helps."""
+    try:
+        document = json.loads((reader.path / TREE_FILE).read_bytes())
+        root, directories = document["root"], document["directories"]
+        times = {str(name): int(time) for name, time in directories.items()}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return None
+    return _Known(str(root), {name: time for name, time in times.items() if ".." not in name.split("/")})
+
+
+def _exists(tree: Path, known: _Known) -> bool:
+    """Whether anything of the tree is there; an empty mount point is a tree that is gone."""
+    return any((tree / name).is_dir() for name in known.directories if name and "/" not in name)
+
+
+def _differences(reader: RecordReader, tree: Path, known: _Known) -> Iterator[str]:
+    skipped = {name.rpartition("/")[0]: set[str]() for name in reader.manifest.skipped}
+    for name in reader.manifest.skipped:
+        skipped[name.rpartition("/")[0]].add(name)
+    for directory, time in known.directories.items():
+        path = tree / directory
+        try:
+            if path.stat().st_mtime_ns == time:
+                continue
+            folders, files = _list(path, directory)
+        except OSError:
+            yield f"{directory}/ is gone"
+            continue
+        inside = {name for name in known.directories if name and name.rpartition("/")[0] == directory}
+        yield from (f"{name}/ is new" for name in sorted(folders - inside))
+        if not directory:
+            continue
+        stored = _stored(reader, directory) | skipped.get(directory, set())
+        yield from (f"{name} is new" for name in sorted(files - stored))
+        yield from (f"{name} is gone" for name in sorted(stored - files))
+
+
+def _list(path: Path, directory: str) -> tuple[set[str], set[str]]:
+    """List the folders and the images of a directory, as names relative to the tree."""
+    start = f"{directory}/" if directory else ""
+    folders: set[str] = set()
+    files: set[str] = set()
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                folders.add(start + entry.name)
+            elif entry.name.lower().endswith(IMAGE_ENDINGS):
+                files.add(start + entry.name)
+    return folders, files
+
+
+def _stored(reader: RecordReader, directory: str) -> set[str]:
+    """Return the stored names of one directory: they lie together in ImageFolder's order."""
+    names = reader.names
+    start = bisect.bisect_left(names, name_key(f"{directory}/"), key=name_key)
+    found = set()
+    for position in range(start, len(names)):
+        name = names[position]
+        if name.rpartition("/")[0] != directory:
+            break
+        found.add(name)
+    return found
+
+
+def _size_differences(reader: RecordReader, tree: Path) -> Iterator[str]:
+    """Compare the sizes of up to 1,000 files, spread evenly, with those of the stored values."""
+    lengths = reader.lengths("image")
+    for position in range(0, len(reader), max(1, len(reader) // _SAMPLE)):
+        name = reader.names[position]
+        try:
+            size = (tree / name).stat().st_size
+        except OSError:
+            yield f"{name} is gone"
+            continue
+        if size != int(lengths[position]):
+            yield f"{name} has another size"

@@ -1,0 +1,171 @@
+"""`VOCDetectionRecord` and `VOCSegmentationRecord`: torchvision's Pascal VOC classes from the records of a year."""
+
+import io
+import os
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Unpack
+
+from PIL import Image
+from torchvision.datasets import VOCDetection, VOCSegmentation
+from torchvision.datasets.voc import ET_parse
+
+from recordzoo.datasets.base import RecordDataset, check_choice
+from recordzoo.datasets.sequences import LazyPaths, Selection, find_name, join_name
+from recordzoo.errors import FolderError, NotPreparedError
+from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.prepare import PrepareOptions
+from recordzoo.recipes.voc import base_folder, recipe, split_name
+
+_YEARS = [str(year) for year in range(2007, 2013)]
+
+
+class _VOCRecord(RecordDataset):
+    """What both classes share: `images` and `targets`, paths that torchvision would use, existing or not."""
+
+    images: Sequence[str]
+    targets: Sequence[str]
+    # Any: transforms take and return what their user wants.
+    transforms: Callable[[Any, Any], tuple[Any, Any]] | None
+
+    _SPLITS_DIR: str
+    _TARGET_DIR: str
+    _TARGET_FILE_EXT: str
+    _TARGET_FIELD: str
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        year: str = "2012",
+        image_set: str = "train",
+        download: bool = False,
+        transform: Callable[..., Any] | None = None,
+        target_transform: Callable[..., Any] | None = None,
+        transforms: Callable[..., Any] | None = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
+        self.year = check_choice(year, "year", _YEARS)
+        valid = ["train", "trainval", "val", *(["test"] if year == "2007" else [])]
+        self.image_set = check_choice(image_set, "image_set", valid)
+        part = "2007-test" if image_set == "test" else year
+        wanted = recipe(part, self.raw_files)
+        self.url, self.filename = next(iter(wanted.raw_files[0].urls), ""), wanted.raw_files[0].name
+        self.md5 = wanted.raw_files[0].md5
+        reader = self._open(wanted, download=download, options=options)
+        split = split_name(self._SPLITS_DIR, image_set)
+        if split not in reader.manifest.splits:
+            raise NotPreparedError(
+                f"{type(self).__name__}: {reader.path} has no list ImageSets/{self._SPLITS_DIR}/{image_set}.txt; it "
+                f"has {', '.join(reader.manifest.splits)}. The raw data that it was made from lacked it.",
+                path=str(reader.path),
+            )
+        self._show(Selection(reader, split))
+        self._folder = join_name(os.fspath(self.root), base_folder(part))
+        self.images = LazyPaths(self._selection, os.path.join(self._folder, "JPEGImages"), ".jpg")
+        self.targets = LazyPaths(self._selection, os.path.join(self._folder, self._TARGET_DIR), self._TARGET_FILE_EXT)
+
+    def __len__(self) -> int:
+        return len(self.images)
+
+    def _image(self, index: int) -> Image.Image:
+        data, name = self._bytes(self.images, index, "image")
+        with naming(self.records_path, name):
+            return decode_rgb(data)
+
+    def _bytes(self, paths: Sequence[str], index: int, field: str) -> tuple[bytes, str]:
+        """Return the content of the file that `paths` has at an index, and its name for messages."""
+        reader = self._selection.reader
+        if isinstance(paths, LazyPaths) and not paths.changed:
+            position: int | None = self._selection.position(paths.index_of(index))
+        else:
+            position = self._find(paths[index])
+        if position is None:
+            with open(paths[index], "rb") as file:
+                return file.read(), paths[index]
+        if not reader.has(field, position):
+            raise FolderError(f"{paths[index]} was not in the raw data of {reader.path}.", path=paths[index])
+        return reader.read(field, position), f"{field} of {reader.names[position]}"
+
+    def _find(self, path: str) -> int | None:
+        """Find the record of a path that was assigned: the one of the image with the same name."""
+        folder, file = os.path.split(path)
+        stem = os.path.splitext(file)[0]
+        if os.path.dirname(folder) != self._folder:
+            return None
+        return find_name(self._selection.reader.names, f"JPEGImages/{stem}.jpg")
+
+    def _hintable(self) -> bool:
+        return isinstance(self.images, LazyPaths) and not self.images.changed
+
+    def _hint_fields(self) -> Iterable[str]:
+        return ("image", self._TARGET_FIELD)
+
+
+class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `VOCDetection`, read from records.
+
+    Args:
+        root: Where ``VOCdevkit/`` or the year's archive is or goes to; or the record set.
+        year: "2007" to "2012".
+        image_set: "train", "val" or "trainval"; "test" for 2007.
+        download: Download the year's archive if it is not there.
+        transform: Applied to the image.
+        target_transform: Applied to the annotation.
+        transforms: Applied to both, instead of the other two.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        ArgumentError: `year` or `image_set` has another value, or `transforms` comes with one of the others.
+        NotPreparedError: There are no records and no raw data.
+
+    Example:
+        >>> dataset = VOCDetectionRecord("data", image_set="val")
+        >>> image, annotation = dataset[0]
+    """
+
+    _TARGET_FIELD = "annotation"
+
+    # Any: an annotation is a nested dict; transforms make of both what they want.
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        """Return (RGB PIL image, annotation as a dict).
+
+        Raises:
+            IndexError: There is no such sample.
+            ImageError: The image cannot be decoded.
+            CorruptRecordError: The stored bytes are damaged.
+        """
+        image: Any = self._image(index)
+        data, name = self._bytes(self.annotations, index, self._TARGET_FIELD)
+        with naming(self.records_path, name):
+            target: Any = self.parse_voc_xml(ET_parse(io.BytesIO(data)).getroot())
+        if self.transforms is not None:
+            image, target = self.transforms(image, target)
+        return image, target
+
+
+class VOCSegmentationRecord(_VOCRecord, VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `VOCSegmentation`, read from the same records as `VOCDetectionRecord`, which see.
+
+    Example:
+        >>> dataset = VOCSegmentationRecord("data", image_set="val")
+        >>> image, mask = dataset[0]
+    """
+
+    _TARGET_FIELD = "mask"
+
+    # Any: transforms make of both what they want.
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        """Return (RGB PIL image, mask as a PIL image of mode P: the class of each pixel, 255 for the borders).
+
+        Raises:
+            IndexError: There is no such sample.
+            ImageError: One of them cannot be decoded.
+            CorruptRecordError: The stored bytes are damaged.
+        """
+        image: Any = self._image(index)
+        data, name = self._bytes(self.masks, index, self._TARGET_FIELD)
+        with naming(self.records_path, name):
+            target: Any = Image.open(io.BytesIO(data))
+        if self.transforms is not None:
+            image, target = self.transforms(image, target)
+        return image, target

@@ -1,0 +1,198 @@
+"""How a class-per-folder tree of the user's own becomes records: `<tree>.records`, in ImageFolder's order.
+
+The scan is `torchvision.datasets.folder.find_classes` and `make_dataset` without torch: same names, same order, same
+error texts (a differential test compares them).
+"""
+
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recordzoo.errors import FolderError
+from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Stored
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order
+from recordzoo.sources.download import RemoteFile
+from recordzoo.sources.member import Member, Source
+from recordzoo.sources.tree import TreeSource
+
+TREE_FILE = "tree.json"
+"""Beside the manifest: where the tree was and when its directories last changed. Not a part of the format."""
+
+
+def recipe(names: Sequence[str] | None = None, *, allow_empty: bool = True) -> "FolderRecipe":
+    """Return the recipe of a tree.
+
+    Args:
+        names: Only these files of it, ``class/[folders/]file``; by default everything that ends as an image does.
+        allow_empty: Whether a class may be without images.
+    """
+    return FolderRecipe(names, allow_empty=allow_empty)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """What a tree holds.
+
+    Attributes:
+        root: The resolved tree.
+        classes: Its first-level directories, sorted.
+        names: The selected files, in ImageFolder's order.
+        directories: For each directory, relative ("" is the tree itself), when it last changed, in ns.
+    """
+
+    root: Path
+    classes: tuple[str, ...]
+    names: tuple[str, ...]
+    directories: Mapping[str, int]
+
+    @property
+    def empty_classes(self) -> list[str]:
+        """The classes without selected files."""
+        return sorted(set(self.classes).difference(name.partition("/")[0] for name in self.names))
+
+
+class FolderRecipe(Recipe):
+    """The images of a tree. `find` remembers what it saw for `arrange` and `extras`; a pickled copy does not."""
+
+    dataset = "folder"
+    part = ""
+    fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
+    raw_files: tuple[RemoteFile, ...] = ()
+
+    def __init__(self, names: Sequence[str] | None = None, *, allow_empty: bool = True) -> None:
+        self.selection = "" if names is None else selection_digest(names)
+        self.allow_empty = allow_empty
+        self._names = None if names is None else tuple(names)
+        self._scan: Scan | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        # Worker processes get their names with their unit; a million of them would travel for nothing.
+        return {"selection": self.selection, "allow_empty": self.allow_empty, "_names": None, "_scan": None}
+
+    # Any: JSON, declared so by Recipe.
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """See `Recipe`."""
+        return {"selection": self.selection}
+
+    def target(self, root: Path) -> Path:
+        """See `Recipe`: beside the tree, because inside it would be a class of it."""
+        tree = root.resolve()
+        ending = f"-{self.selection[:8]}" if self.selection else ""
+        return tree.with_name(f"{tree.name}{ending}.records")
+
+    def command(self, root: Path) -> str:
+        """See `Recipe`."""
+        return f"recordzoo prepare {shlex.quote(os.fspath(root))}"
+
+    def find(self, root: Path) -> Source | None:
+        """Scan the tree.
+
+        Raises:
+            FolderError: There is no tree, no class, or a class has no images; in torchvision's words.
+        """
+        self._scan = scan(root.resolve(), self._names)
+        if not self.allow_empty:
+            raise_if_empty(self._scan.empty_classes, IMAGE_ENDINGS if self._names is None else None)
+        return TreeSource(self._scan.root, list(self._scan.names))
+
+    def looked_for(self, root: Path) -> list[str]:
+        """See `Recipe`."""
+        return ["one folder for each class"]
+
+    def extras(self) -> Mapping[str, bytes]:
+        """See `Recipe`: `TREE_FILE`."""
+        if self._scan is None or self.selection:
+            return {}
+        tree = {"root": os.fspath(self._scan.root), "directories": dict(self._scan.directories)}
+        return {TREE_FILE: json.dumps(tree, indent=1).encode()}
+
+    def extract(self, member: Member) -> Iterator[Blob]:
+        """See `Recipe`."""
+        yield Blob("image", member.name, member.read())
+
+    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
+        """See `Recipe`."""
+        keys = stored.keys.get("image", ())
+        order = class_folder_order(keys)
+        names = [keys[index] for index in order]
+        folders = [name.partition("/")[0] for name in names]
+        classes = sorted(set(folders) if self._scan is None else self._scan.classes)
+        label_of = {name: label for label, name in enumerate(classes)}
+        return Arrangement(
+            names=names,
+            blobs={"image": order},
+            arrays={"target": np.fromiter((label_of[name] for name in folders), np.int64, len(folders))},
+            classes=classes,
+            metadata={"selection": self.selection, "empty_classes": sorted(set(classes).difference(folders))},
+        )
+
+
+def selection_digest(names: Sequence[str]) -> str:
+    """Return the identity of a selection of files: 32 hex digits, the same in whatever order they are named."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(set(names)):
+        digest.update(name.encode("utf-8", "surrogateescape") + b"\0")
+    return digest.hexdigest()
+
+
+def scan(root: Path, names: Sequence[str] | None = None) -> Scan:
+    """List the classes and images of a tree as torchvision does; links to directories are followed.
+
+    Args:
+        root: The tree.
+        names: Take these files instead of looking for images.
+
+    Raises:
+        FolderError: There is no tree, or no class in it.
+    """
+    directories = {"": root.stat().st_mtime_ns} if root.exists() else {}
+    classes = class_names(root)
+    if names is not None:
+        order = class_folder_order(list(dict.fromkeys(names)))
+        unique = list(dict.fromkeys(names))
+        return Scan(root, tuple(classes), tuple(unique[i] for i in order), directories)
+    found: list[str] = []
+    for name in classes:
+        top = os.path.join(root, name)
+        for path, _, files in sorted(os.walk(top, followlinks=True)):
+            folder = name + path[len(top) :].replace(os.sep, "/")
+            directories[folder] = os.stat(path).st_mtime_ns
+            found += [f"{folder}/{file}" for file in sorted(files) if file.lower().endswith(IMAGE_ENDINGS)]
+    return Scan(root, tuple(classes), tuple(found), directories)
+
+
+def class_names(root: Path) -> list[str]:
+    """List the first-level directories of a tree, sorted.
+
+    Raises:
+        FolderError: There is no tree, or no directory in it.
+    """
+    try:
+        with os.scandir(root) as entries:
+            classes = sorted(entry.name for entry in entries if entry.is_dir())
+    except FileNotFoundError as err:
+        raise FolderError(str(err), path=os.fspath(root)) from err
+    if not classes:
+        raise FolderError(f"Couldn't find any class folder in {root}.", path=os.fspath(root))
+    return classes
+
+
+def raise_if_empty(empty: Sequence[str], endings: Sequence[str] | None) -> None:
+    """Raise torchvision's error if there are classes without images.
+
+    Raises:
+        FolderError: There are.
+    """
+    if empty:
+        message = f"Found no valid file for the classes {', '.join(sorted(empty))}. "
+        if endings is not None:
+            message += f"Supported extensions are: {', '.join(endings)}"
+        raise FolderError(message, classes=list(empty))

@@ -1,0 +1,96 @@
+"""CIFAR-10 by code: the real names, and batches pickled as Python 2 did in 2009; small and seeded."""
+
+import hashlib
+import io
+import pickle
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recordzoo.sources.download import RemoteFile
+
+FOLDER = "cifar-10-batches-py"
+ARCHIVE = "cifar-10-python.tar.gz"
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+
+class _Python2Pickler(pickle._Pickler):  # type: ignore[misc,name-defined]  # the Python one: its steps can be replaced
+    """Writes text as Python 2's byte strings, which only ``encoding="latin1"`` reads as text again."""
+
+    dispatch = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+
+    def save_text(self, obj: str | bytes) -> None:
+        data = obj if isinstance(obj, bytes) else obj.encode("latin1")
+        self.write(b"T" + len(data).to_bytes(4, "little") + data)
+        self.memoize(obj)
+
+    dispatch[bytes] = save_text
+    dispatch[str] = save_text
+
+
+def python2_pickle(value: object) -> bytes:
+    file = io.BytesIO()
+    _Python2Pickler(file, protocol=2).dump(value)
+    return file.getvalue().replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")
+
+
+@dataclass(frozen=True)
+class FakeCIFAR10:
+    """The files below ``cifar-10-batches-py/``."""
+
+    files: dict[str, bytes]
+
+    @property
+    def md5s(self) -> dict[str, str]:
+        return {name: hashlib.md5(data).hexdigest() for name, data in self.files.items()}
+
+    @property
+    def lists(self) -> dict[str, Any]:
+        """Class attributes that make torchvision's CIFAR10 accept these batches."""
+        md5s = self.md5s
+        return {
+            "train_list": [[f"data_batch_{k}", md5s[f"data_batch_{k}"]] for k in range(1, 6)],
+            "test_list": [["test_batch", md5s["test_batch"]]],
+            "meta": {"filename": "batches.meta", "key": "label_names", "md5": md5s["batches.meta"]},
+        }
+
+    def write_tree(self, root: Path) -> Path:
+        (root / FOLDER).mkdir(parents=True)
+        for name, data in self.files.items():
+            (root / FOLDER / name).write_bytes(data)
+        return root
+
+    def write_archive(self, root: Path) -> Path:
+        root.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(root / ARCHIVE, "w:gz") as tar:
+            for name, data in self.files.items():
+                member = tarfile.TarInfo(f"{FOLDER}/{name}")
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+        return root
+
+    def remote(self, archive: Path, *urls: str) -> RemoteFile:
+        data = archive.read_bytes()
+        return RemoteFile(ARCHIVE, urls, len(data), md5=hashlib.md5(data).hexdigest())
+
+
+def build(images_per_batch: int = 7, seed: int = 0) -> FakeCIFAR10:
+    rng = np.random.default_rng(seed)
+    files = {}
+    for name in [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]:
+        files[name] = python2_pickle(
+            {
+                "batch_label": f"{name} of a fake",
+                "labels": rng.integers(0, 10, images_per_batch).tolist(),
+                "data": rng.integers(0, 256, (images_per_batch, 3072), dtype=np.uint8),
+                "filenames": [f"{name}_{k:06d}.png" for k in range(images_per_batch)],
+            }
+        )
+    files["batches.meta"] = python2_pickle(
+        {"num_cases_per_batch": images_per_batch, "label_names": list(CLASSES), "num_vis": 3072}
+    )
+    files["readme.html"] = b"<html></html>"
+    return FakeCIFAR10(files)

@@ -1,0 +1,113 @@
+"""Pascal VOC by code: the real layout, annotations with one, several and no objects, masks for some; seeded."""
+
+import hashlib
+import io
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+from recordzoo import catalogue
+from recordzoo.recipes.voc import base_folder
+from recordzoo.sources.download import RemoteFile
+from tests.fakes.pictures import encoded, jpeg, picture
+
+CATEGORIES = ("person", "dog", "tvmonitor", "car", "sheep")
+
+
+@dataclass(frozen=True)
+class FakeVOC:
+    """The files of one year, by their names in the archive."""
+
+    part: str
+    files: dict[str, bytes]
+
+    @property
+    def archive(self) -> str:
+        return catalogue.entry("voc").raw_files(self.part)[0].name
+
+    def write_tree(self, root: Path) -> Path:
+        for name, data in self.files.items():
+            path = root / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(data)
+        return root
+
+    def write_archive(self, root: Path) -> Path:
+        root.mkdir(parents=True, exist_ok=True)
+        with tarfile.open(root / self.archive, "w") as tar:
+            for name, data in self.files.items():
+                member = tarfile.TarInfo(name)
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+        return root
+
+    def remote(self, archive: Path, *urls: str) -> RemoteFile:
+        data = archive.read_bytes()
+        return RemoteFile(self.archive, urls, len(data), md5=hashlib.md5(data).hexdigest())
+
+
+def build(part: str = "2012", num_images: int = 12, seed: int = 0) -> FakeVOC:
+    """Make a year: most images are in the lists of detection, every third also in those of segmentation."""
+    rng = np.random.default_rng(seed)
+    base = base_folder(part)
+    stems = [f"2007_{number:06d}" for number in rng.permutation(900)[:num_images].tolist()]
+    files: dict[str, bytes] = {}
+    for number, stem in enumerate(stems):
+        width, height = (int(side) for side in rng.integers(30, 60, 2))
+        files[f"{base}/JPEGImages/{stem}.jpg"] = jpeg(picture(rng, width, height))
+        files[f"{base}/Annotations/{stem}.xml"] = _annotation(rng, stem, width, height, 1 + number % 3)
+        if number % 3 == 0:
+            files[f"{base}/SegmentationClass/{stem}.png"] = _mask(rng, width, height)
+            files[f"{base}/SegmentationObject/{stem}.png"] = _mask(rng, width, height)
+    listed = stems[:-1]  # one image is in no list
+    half = len(listed) // 2
+    sets = (
+        {"test": listed}
+        if part.endswith("-test")
+        else {
+            "train": listed[:half],
+            "val": listed[half:],
+            "trainval": sorted(listed),
+        }
+    )
+    with_mask = {stem for number, stem in enumerate(stems) if number % 3 == 0}
+    for name, members in sets.items():
+        files[f"{base}/ImageSets/Main/{name}.txt"] = _lines(members)
+        files[f"{base}/ImageSets/Main/dog_{name}.txt"] = _lines([f"{stem} -1" for stem in members])
+        files[f"{base}/ImageSets/Segmentation/{name}.txt"] = _lines([stem for stem in members if stem in with_mask])
+    return FakeVOC(part, files)
+
+
+def _lines(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _mask(rng: np.random.Generator, width: int, height: int) -> bytes:
+    mask = Image.fromarray(rng.choice(np.array([0, 1, 15, 255], np.uint8), (height, width))).convert("L")
+    mask = mask.convert("P")
+    mask.putpalette(rng.integers(0, 256, 768, dtype=np.uint8).tobytes())
+    return encoded(mask, "PNG")
+
+
+def _annotation(rng: np.random.Generator, stem: str, width: int, height: int, num_objects: int) -> bytes:
+    objects = ""
+    for _ in range(num_objects):
+        x, y = (int(value) for value in rng.integers(1, 15, 2))
+        part = "<part><name>head</name><bndbox><xmin>2</xmin><ymin>2</ymin><xmax>5</xmax><ymax>5</ymax></bndbox></part>"
+        objects += f"""
+	<object>
+		<name>{CATEGORIES[int(rng.integers(len(CATEGORIES)))]}</name>
+		<pose>Unspecified</pose>
+		<difficult>0</difficult>
+		<bndbox><xmin>{x}</xmin><ymin>{y}</ymin><xmax>{x + 12}</xmax><ymax>{y + 10}</ymax></bndbox>{part * int(rng.integers(3))}
+	</object>"""
+    return f"""<annotation>
+	<folder>VOC2012</folder>
+	<filename>{stem}.jpg</filename>
+	<size><width>{width}</width><height>{height}</height><depth>3</depth></size>
+	<segmented>0</segmented>{objects}
+</annotation>
+""".encode()
