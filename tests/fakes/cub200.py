@@ -87,7 +87,7 @@ def build(
             images[image_id] = f"{folder}/{stem}.jpg"
             photo = picture(rng, width, height, label / num_classes, boxes[image_id][:4])  # type: ignore[arg-type]
             files[f"CUB_200_2011/images/{folder}/{stem}.jpg"] = jpeg(photo)
-            masks[f"segmentations/{folder}/{stem}.png"] = _mask((width, height), (x, y, x + w, y + h))
+            masks[f"segmentations/{folder}/{stem}.png"] = _mask((width, height), (x, y, x + w - 1, y + h - 1))
     files = {**_annotations(rng, images, classes, boxes), **files}
     return FakeCUB200(files, masks, images)
 

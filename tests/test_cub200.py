@@ -1,0 +1,423 @@
+import pickle
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torchvision.datasets import ImageFolder, wrap_dataset_for_transforms_v2
+from torchvision.datasets.folder import IMG_EXTENSIONS
+
+from recordzoo.datasets.cub200 import CUB200Record
+from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError, SourceError
+from recordzoo.recipes import cub200_annotations as annotations
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order
+from recordzoo.recipes.cub200 import recipe
+from recordzoo.records.reader import RecordReader
+from tests.fakes import cub200
+from tests.fakes.server import FileServer
+
+FAKE = cub200.build()
+ALL_TYPES = ["category", "bbox", "parts", "attributes", "segmentation"]
+FILES = {
+    "bbox": "CUB_200_2011/bounding_boxes.txt",
+    "parts": "CUB_200_2011/parts/part_locs.txt",
+    "attributes": "CUB_200_2011/attributes/image_attribute_labels.txt",
+}
+
+
+def record_class(folder: Path) -> type[CUB200Record]:
+    """Make a class whose raw files are the fake archives in a folder."""
+    files = cub200.remote_files(folder)
+    if (folder / cub200.MASK_ARCHIVE).exists():
+        files += cub200.remote_files(folder, part="segmentations")
+
+    class Record(CUB200Record):
+        raw_files = files if len(files) == 2 else (*files, *recipe("segmentations").raw_files)
+
+    return Record
+
+
+def open_tree(root: Path, without: tuple[str, ...] = (), files: dict[str, bytes] | None = None, **options):
+    """Lay out an extracted tree, some files left out or replaced, and open it."""
+    FAKE.write_tree(root, without)
+    for name, data in (files or {}).items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_bytes(data)
+    return CUB200Record(root, **{"split": "all", **options})
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("archives")
+    FAKE.write_archive(folder)
+    FAKE.write_mask_archive(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def birds(archives: Path) -> CUB200Record:
+    return record_class(archives)(archives, split="all", target_type=ALL_TYPES)
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> ImageFolder:
+    """What torchvision shows of the extracted archive."""
+    return ImageFolder(FAKE.write_tree(tmp_path_factory.mktemp("plain")) / "CUB_200_2011/images")
+
+
+def ids_in_order(plain: ImageFolder) -> list[int]:
+    id_of = {name: image_id for image_id, name in FAKE.images.items()}
+    return [id_of["/".join(Path(path).parts[-2:])] for path, _ in plain.samples]
+
+
+def rows(file: str) -> list[list[str]]:
+    return [line.split() for line in FAKE.files[file].decode().splitlines()]
+
+
+@pytest.mark.parametrize("form", ["archive", "tree"])
+def test_samples_are_those_of_image_folder(form: str, tmp_path: Path, plain: ImageFolder) -> None:
+    FAKE.write_archive(tmp_path)
+    kind = record_class(tmp_path)
+    if form == "tree":
+        (tmp_path / cub200.ARCHIVE).unlink()
+        FAKE.write_tree(tmp_path)
+    found = kind(tmp_path, split="all")
+    assert isinstance(found, ImageFolder)
+    assert len(found) == len(plain) == 12
+    assert found.classes == plain.classes
+    assert found.class_to_idx == plain.class_to_idx
+    assert found.targets == plain.targets
+    assert found.imgs is found.samples
+    base = tmp_path / "CUB_200_2011/images"
+    assert found.samples == [(str(base / Path(path).relative_to(plain.root)), target) for path, target in plain.samples]
+    for i, (path, target) in enumerate(plain.samples):
+        assert found.read(i) == Path(path).read_bytes()
+        image, label = found[i]
+        assert (image.tobytes(), image.size, image.mode) == (plain[i][0].tobytes(), plain[i][0].size, "RGB")
+        assert (label, type(label)) == (target, int)
+
+
+def test_archive_and_tree_give_the_same_bytes(archives: Path, birds: CUB200Record, tmp_path: Path) -> None:
+    tree = open_tree(tmp_path, target_type=["bbox", "parts", "attributes"])
+    mine, its = (RecordReader(dataset.records_path) for dataset in (birds, tree))
+    assert list(mine.names) == list(its.names)
+    for name in ("target", "image_id", "bbox", "parts", "attributes", "split-train", "split-test"):
+        np.testing.assert_array_equal(mine.array(name), its.array(name))
+        assert mine.array(name).dtype == its.array(name).dtype
+    assert mine.manifest.metadata == its.manifest.metadata
+
+
+def test_splits_are_those_of_the_list(archives: Path, plain: ImageFolder) -> None:
+    is_train = {int(image_id): int(flag) for image_id, flag in rows("CUB_200_2011/train_test_split.txt")}
+    kind = record_class(archives)
+    ids = ids_in_order(plain)
+    assert kind(archives).split == "train"
+    for split, flag in (("train", 1), ("test", 0)):
+        found = kind(archives, split=split)
+        assert found.image_ids.tolist() == [image_id for image_id in ids if is_train[image_id] == flag]
+        assert found.targets == [plain.targets[ids.index(image_id)] for image_id in found.image_ids]
+        assert f"\n    Split: {split}\n" in f"{found!r}\n"
+    assert kind(archives, split="all").image_ids.tolist() == ids
+    assert ids != sorted(ids)  # or the test would not see an image taken for another
+
+
+def test_targets_of_every_type(birds: CUB200Record, plain: ImageFolder) -> None:
+    boxes = {row[0]: row[1:] for row in rows(FILES["bbox"])}
+    points = {(row[0], row[1]): row[2:] for row in rows(FILES["parts"])}
+    present = {(row[0], row[1]): row[2] for row in rows(FILES["attributes"])}
+    assert {len(row) for row in rows(FILES["attributes"])} == {5, 6, 7}  # lines with columns too many are there
+    for i, image_id in enumerate(map(str, ids_in_order(plain))):
+        category, bbox, parts, attributes, mask = birds[i][1]
+        assert category == plain.targets[i]
+        assert bbox.dtype == parts.dtype == torch.float32
+        assert attributes.dtype == torch.uint8
+        assert bbox.tolist() == torch.tensor([float(value) for value in boxes[image_id]]).tolist()
+        expected = [[float(value) for value in points[image_id, str(k)]] for k in range(1, 16)]
+        assert parts.tolist() == torch.tensor(expected).tolist()
+        assert attributes.tolist() == [int(present[image_id, str(k)]) for k in range(1, 313)]
+        name = FAKE.images[int(image_id)].replace(".jpg", ".png")
+        data = FAKE.masks[f"segmentations/{name}"]
+        assert birds._masks.read("mask", i) == data
+        assert (mask.mode, mask.size) == ("L", plain[i][0].size)
+        assert set(mask.tobytes()) == {0, 204, 255}
+
+
+def test_some_boxes_stick_out_and_are_kept(birds: CUB200Record) -> None:
+    outside = 0
+    for image, (_, (x, y, w, h), *_) in birds:
+        outside += bool(x + w > image.width or y + h > image.height)
+    assert outside
+
+
+def test_names_of_parts_and_attributes(birds: CUB200Record) -> None:
+    assert birds.part_names == list(cub200.PART_NAMES)
+    assert birds.attribute_names == list(cub200.ATTRIBUTE_NAMES)
+    assert "left eye" in birds.part_names
+
+
+def test_one_type_gives_itself_and_a_list_a_tuple(archives: Path) -> None:
+    kind = record_class(archives)
+    alone = kind(archives, target_type="bbox")[0][1]
+    assert isinstance(alone, torch.Tensor)
+    listed = kind(archives, target_type=["bbox"])[0][1]
+    assert isinstance(listed, tuple)
+    assert listed[0].tolist() == alone.tolist()
+    assert kind(archives, target_type=["category"])[0][1] == (0,)
+    seen = []
+    kind(archives, target_type=["category", "bbox"], target_transform=seen.append, transform=lambda image: None)[0]
+    assert [type(item) for item in seen[0]] == [int, torch.Tensor]
+
+
+def test_targets_are_copies(archives: Path) -> None:
+    dataset = record_class(archives)(archives, target_type="bbox")
+    dataset[0][1].zero_()
+    assert dataset[0][1].any()
+
+
+def test_mask_is_a_mask_at_the_image_position(birds: CUB200Record) -> None:
+    for i in range(len(birds)):
+        mask = np.asarray(birds[i][1][-1])
+        x, y, w, h = birds[i][1][1].int().tolist()
+        inside = mask[y : y + h, x : x + w]
+        assert (inside == 204).sum() == (mask == 204).sum() > 0
+
+
+@pytest.mark.parametrize("form", ["archive", "tree", "command line"])
+def test_masks_are_prepared_only_when_asked_for(form: str, tmp_path: Path) -> None:
+    FAKE.write_archive(tmp_path)
+    FAKE.write_mask_archive(tmp_path)
+    kind = record_class(tmp_path)
+    kind(tmp_path)
+    masks = tmp_path / "cub200.segmentations.records"
+    assert not masks.exists()
+    if form == "tree":
+        (tmp_path / cub200.MASK_ARCHIVE).unlink()
+        FAKE.write_mask_tree(tmp_path)
+    if form == "command line":
+        from recordzoo.prepare import ensure
+
+        ensure(recipe("segmentations", kind.raw_files), tmp_path)  # it knows nothing of the images' record set
+    image, mask = kind(tmp_path, target_type="segmentation")[0]
+    assert image.size == mask.size
+    assert RecordReader(masks).names[0] == RecordReader(tmp_path / "cub200.records").names[0]
+
+
+def test_masks_lie_beside_a_record_set_elsewhere(archives: Path, tmp_path: Path) -> None:
+    kind = record_class(archives)
+    kind(archives, target_type="segmentation", records_dir=tmp_path / "birds.records")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["birds.records", "birds.segmentations.records"]
+    given = kind(tmp_path / "birds.records", target_type="segmentation", split="test")
+    assert given[0][1].mode == "L"
+    assert str(given.root) == str(tmp_path / "birds.records")
+
+
+def test_an_image_without_a_mask(tmp_path: Path) -> None:
+    FAKE.write_mask_tree(tmp_path)
+    gone = sorted(FAKE.masks)[3]
+    (tmp_path / gone).unlink()
+    dataset = open_tree(tmp_path, target_type="segmentation")
+    assert dataset[2][1].size == dataset[2][0].size
+    assert dataset[4][1].size == dataset[4][0].size
+    with pytest.raises(RecordError, match=r"has no mask"):
+        dataset[3]
+
+
+def test_masks_of_other_images_are_refused(tmp_path: Path) -> None:
+    for name in ("here", "there"):
+        (tmp_path / name).mkdir()
+    other = cub200.build(seed=5)
+    other.write_tree(tmp_path / "there")
+    other.write_mask_tree(tmp_path / "there")
+    CUB200Record(tmp_path / "there", target_type="segmentation")
+    (tmp_path / "there/cub200.segmentations.records").rename(tmp_path / "here/cub200.segmentations.records")
+    with pytest.raises(OtherSourceError, match="belong to other images"):
+        open_tree(tmp_path / "here", target_type="segmentation")
+
+
+def test_masks_that_belong_to_nothing(tmp_path: Path) -> None:
+    (tmp_path / "segmentations/x").mkdir(parents=True)
+    (tmp_path / "segmentations/x/y.png").write_bytes(next(iter(FAKE.masks.values())))
+    with pytest.raises(SourceError, match="none of the 1 masks"):
+        open_tree(tmp_path, target_type="segmentation")
+
+
+@pytest.mark.parametrize("kind", FILES)
+def test_an_absent_file_disables_its_target_only(kind: str, tmp_path: Path) -> None:
+    rest = [other for other in FILES if other != kind]
+    assert open_tree(tmp_path, (FILES[kind],), target_type=["category", *rest])[0][1][0] == 0
+    with pytest.raises(NotPreparedError, match=FILES[kind]) as caught:
+        CUB200Record(tmp_path, target_type=kind)
+    assert isinstance(caught.value, FileNotFoundError)
+
+
+def test_without_the_split_file_there_is_only_all(tmp_path: Path) -> None:
+    assert len(open_tree(tmp_path, ("CUB_200_2011/train_test_split.txt",))) == 12
+    with pytest.raises(NotPreparedError, match=r"split 'train' needs CUB_200_2011/train_test_split\.txt"):
+        CUB200Record(tmp_path)
+
+
+def test_images_alone_are_a_dataset(tmp_path: Path, plain: ImageFolder) -> None:
+    dataset = open_tree(tmp_path, tuple(name for name in FAKE.files if not name.endswith(".jpg")))
+    assert dataset.targets == plain.targets
+    assert dataset.attribute_names == dataset.part_names == []
+    with pytest.raises(NotPreparedError, match=r"images\.txt"):
+        _ = dataset.image_ids
+
+
+def test_attribute_names_where_the_readme_says_they_are(tmp_path: Path) -> None:
+    moved = {"CUB_200_2011/attributes/attributes.txt": FAKE.files["attributes.txt"]}
+    assert open_tree(tmp_path, ("attributes.txt",), moved).attribute_names == list(cub200.ATTRIBUTE_NAMES)
+
+
+def test_a_listed_image_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    gone = FAKE.images[5]
+    with pytest.raises(SourceError, match=f"1 of them are not in the raw data: {gone}"):
+        open_tree(tmp_path, (f"CUB_200_2011/images/{gone}",))
+    assert not (tmp_path / "cub200.records").exists()
+
+
+def test_an_image_that_is_not_listed_is_an_error(tmp_path: Path) -> None:
+    extra = "CUB_200_2011/images/001.Black_footed_Albatross/new.jpg"
+    with pytest.raises(SourceError, match=r"1 images .* not listed .*: 001\.Black_footed_Albatross/new\.jpg"):
+        open_tree(tmp_path, (), {extra: FAKE.files[f"CUB_200_2011/images/{FAKE.images[1]}"]})
+
+
+@pytest.mark.parametrize(
+    ("file", "damage", "message"),
+    [
+        (FILES["bbox"], lambda data: data[: len(data) // 2], "not complete|not a table"),
+        (FILES["bbox"], lambda data: data.replace(b"3 ", b"99 ", 1), "has no image with the number 99"),
+        (FILES["bbox"], lambda data: b"1 2 three 4 5\n", "not a table of 5 or more numbers"),
+        (FILES["bbox"], lambda data: b"", "is empty"),
+        (FILES["parts"], lambda data: b"".join(data.splitlines(True)[:-1]), "lacks rows for 1 of 12 images"),
+        (FILES["parts"], lambda data: data + b"1 16 0 0 0\n", r"the second column goes from 1 to 16; expected 1 to 15"),
+        (FILES["attributes"], lambda data: data + b"1 4000000 0 0 0\n", "expected 1 to 312"),
+        ("CUB_200_2011/images.txt", lambda data: b"one " + data, "line 1: expected a number and a name"),
+        ("CUB_200_2011/images.txt", lambda data: data.replace(b"2 ", b"1 ", 1), "have the same number"),
+        ("CUB_200_2011/parts/parts.txt", lambda data: data.replace(b"2 ", b"44 ", 1), "not numbered from 1 to 15"),
+    ],
+)
+def test_a_broken_annotation_file_is_an_error(file: str, damage, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match=message) as caught:
+        open_tree(tmp_path, (), {file: damage(FAKE.files[file])})
+    assert file in str(caught.value)
+
+
+def test_a_skipped_image_does_not_move_the_others(tmp_path: Path, birds: CUB200Record) -> None:
+    broken = f"CUB_200_2011/images/{FAKE.images[5]}"
+    dataset = open_tree(tmp_path, (), {broken: b"no picture"}, on_error="skip", target_type=["bbox", "attributes"])
+    assert len(dataset) == 11
+    kept = [i for i, image_id in enumerate(birds.image_ids) if image_id != 5]
+    assert dataset.image_ids.tolist() == birds.image_ids[kept].tolist()
+    for i, position in enumerate(kept):
+        for mine, its in zip(dataset[i][1], birds[position][1][1:4:2], strict=True):
+            assert torch.equal(mine, its)
+
+
+def test_arguments_that_do_not_exist(archives: Path) -> None:
+    kind = record_class(archives)
+    with pytest.raises(ArgumentError, match="Unknown value 'val' for argument split"):
+        kind(archives, split="val")
+    with pytest.raises(ArgumentError, match="Unknown value 'mask' for argument target_type"):
+        kind(archives, target_type="mask")
+    with pytest.raises(ArgumentError, match="target_type is"):
+        kind(archives, target_type=[])
+    with pytest.raises(ArgumentError, match="argument part"):
+        recipe("masks")
+    with pytest.raises(ArgumentError, match=r"raw_files of cub200 lacks CUB_200_2011\.tgz"):
+        recipe("", ())
+
+
+def test_nothing_there(tmp_path: Path) -> None:
+    with pytest.raises(NotPreparedError) as caught:
+        CUB200Record(tmp_path)
+    for part in ("cub200.records", "CUB_200_2011/images/", "CUB_200_2011.tgz", str(tmp_path), "download=True"):
+        assert part in str(caught.value)
+
+
+def test_assigned_samples(archives: Path, plain: ImageFolder) -> None:
+    dataset = record_class(archives)(archives, split="all", target_type=["category", "bbox"])
+    box = dataset[3][1][1]
+    dataset.samples = [(dataset.samples[3][0], 77)]
+    image, (category, found) = dataset[0]
+    assert (category, found.tolist()) == (77, box.tolist())
+    assert image.tobytes() == plain[3][0].tobytes()
+    dataset.samples = [(plain.samples[0][0], 1)]  # a file of the user's own
+    with pytest.raises(LookupError, match="nothing but its category is known"):
+        dataset[0]
+
+
+def test_is_valid_file_selects(archives: Path) -> None:
+    dataset = record_class(archives)(
+        archives, split="all", target_type="bbox", is_valid_file=lambda path: "_0001_" not in path
+    )
+    assert len(dataset) == 9
+    assert len(dataset.image_ids) == 9
+    by_id = {int(row[0]): [float(value) for value in row[1:]] for row in rows(FILES["bbox"])}
+    assert [dataset[i][1].tolist() for i in range(9)] == [by_id[image_id] for image_id in dataset.image_ids]
+
+
+def test_pickles_and_is_wrapped(birds: CUB200Record) -> None:
+    dataset = CUB200Record(birds.records_path, split="all", target_type=ALL_TYPES)
+    data = pickle.dumps(dataset)
+    assert len(data) < 2500
+    again = pickle.loads(data)
+    assert torch.equal(again[3][1][2], birds[3][1][2])
+    assert again[3][1][4].tobytes() == birds[3][1][4].tobytes()
+    batch = dataset.__getitems__([3, 1])
+    assert [sample[1][0] for sample in batch] == [birds[3][1][0], birds[1][1][0]]
+    wrapped = wrap_dataset_for_transforms_v2(dataset)
+    assert isinstance(wrapped, ImageFolder)
+    assert wrapped.part_names == birds.part_names
+    assert wrapped[3][1][0] == birds[3][1][0]
+
+
+def test_download_fetches_masks_only_when_asked_for(archives: Path, tmp_path: Path) -> None:
+    names = (cub200.ARCHIVE, cub200.MASK_ARCHIVE)
+    with FileServer({name: (archives / name).read_bytes() for name in names}) as server:
+
+        class Record(CUB200Record):
+            raw_files = (
+                *cub200.remote_files(archives, lambda name: f"{server.url}/{name}"),
+                *cub200.remote_files(archives, lambda name: f"{server.url}/{name}", "segmentations"),
+            )
+
+        Record(tmp_path, download=True)
+        assert {request.path.lstrip("/") for request in server.log} == {cub200.ARCHIVE}
+        assert Record(tmp_path, download=True, target_type="segmentation")[0][1].mode == "L"
+        assert {request.path.lstrip("/") for request in server.log} == set(names)
+
+
+def test_image_endings_are_torchvisions() -> None:
+    assert IMAGE_ENDINGS == IMG_EXTENSIONS
+
+
+def test_class_folder_order_is_image_folders(tmp_path: Path) -> None:
+    names = ["a/2.png", "a/10.png", "a/b/1.png", "a/b!/1.png", "a!/1.png", "a/b/c/1.png", "a/Z.png", "é/1.png"]
+    for name in names:
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (2, 2)).save(tmp_path / name)
+    expected = [Path(path).relative_to(tmp_path).as_posix() for path, _ in ImageFolder(tmp_path).samples]
+    assert [names[i] for i in class_folder_order(names)] == expected
+
+
+@pytest.mark.slow
+def test_full_size_annotations_are_read_in_seconds() -> None:
+    num_images = 11_788
+    names = [f"{k // 60:03d}.Bird/{k:05d}.jpg" for k in range(num_images)]
+    lines = "".join(f"{{0}} {k} {k % 2} 3 {k / 7:.3f}\n" for k in range(1, 313))
+    points = "".join(f"{{0}} {k} 312.0 182.0 {k % 2}\n" for k in range(1, 16))
+    ids = range(1, num_images + 1)
+    sides = {
+        annotations.IMAGE_LIST: "".join(f"{i} {name}\n" for i, name in zip(ids, names, strict=True)).encode(),
+        annotations.ATTRIBUTES: "".join(lines.format(i) for i in ids).replace(" 3 1.000", " 0 3 1.0 7").encode(),
+        annotations.PARTS: "".join(points.format(i) for i in ids).encode(),
+    }
+    start = time.perf_counter()
+    parsed = annotations.parse(names, sides)
+    assert time.perf_counter() - start < 5
+    assert parsed.arrays["attributes"].shape == (num_images, 312)
+    assert (parsed.arrays["attributes"] == np.arange(1, 313) % 2).all()
+    assert parsed.arrays["parts"].shape == (num_images, 15, 3)
