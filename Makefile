@@ -6,6 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 # Two workers: the tests start processes of their own.
 PYTEST := $(BIN)/python -m pytest
+# Their advertisement for a successor; says nothing of our pages.
+export NO_MKDOCS_2_WARNING := 1
 FAST := -n 2 -m "not slow"
 
 .PHONY: help install demo test slow lint types docs generate bench clean

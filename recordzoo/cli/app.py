@@ -64,7 +64,9 @@ def list_command(as_json: Json = False) -> None:
 
 @app.command(short_help="Show a dataset's facts, or what a record set holds.")
 def info(
-    name: Annotated[str, typer.Argument(metavar="NAME", help="A dataset, or a record set's path.", autocompletion=_complete)],
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="A dataset, or the path of a record set.", autocompletion=_complete)
+    ],
     as_json: Json = False,
 ) -> None:
     """Show what is known of a dataset: size, splits, files, licence; or what a record set holds."""
@@ -91,7 +93,9 @@ def prepare(
         str | None,
         typer.Option(metavar="URL", help="Try URL/<dataset>/<file> before the official hosts (RECORDZOO_MIRROR)."),
     ] = None,
-    workers: Annotated[int | None, typer.Option(min=1, help="Processes that convert; default: one a core, 8 at most.")] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that convert; default: a core each, at most 8.")
+    ] = None,
     records_dir: Annotated[
         Path | None, typer.Option(help="The record set's own directory, instead of ROOT/NAME.records.", file_okay=False)
     ] = None,

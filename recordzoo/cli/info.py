@@ -132,7 +132,7 @@ def _show_record_set(path: Path, as_json: bool) -> None:
                 f"classes:   {number(document['classes'])}",
                 f"fields:    {', '.join(document['fields'])}",
                 f"size:      {format_bytes(total)} in {len(manifest.shards):,} shards",
-                f"bad:       {len(manifest.bad):,} images that no decoder recognises, {len(manifest.skipped):,} left out",
+                f"bad:       {len(manifest.bad):,} that no decoder recognises, {len(manifest.skipped):,} left out",
                 f"digest:    {reader.digest}",
             ]
         )

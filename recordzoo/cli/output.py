@@ -1,4 +1,4 @@
-"""What is printed: data on stdout, people's text on stderr, and nothing that a stranger's file name could smuggle in."""
+"""What is printed: data on stdout, people's text on stderr, and nothing that a stranger's file name smuggles in."""
 
 import json
 import os
@@ -38,7 +38,7 @@ def put(text: str) -> None:
 def put_json(document: Mapping[str, Any], stream: TextIO | None = None) -> None:
     """Print one JSON document: ASCII, so that it survives any terminal and any pipe."""
     text = json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=2, default=str)
-    print(text, file=stream or sys.stdout)  # noqa: T201 - as above
+    print(text, file=stream or sys.stdout)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:

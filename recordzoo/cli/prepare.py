@@ -30,22 +30,22 @@ def prepare_all(
 
 
 def _prepare(target: Target, options: Mapping[str, Any], as_json: bool) -> dict[str, Any]:
-    from recordzoo.prepare import describe, ensure
+    from recordzoo.prepare import ensure, is_record_set
     from recordzoo.records.reader import RecordReader
 
     recipe = target.recipe()
-    state = describe(recipe, target.root, download=True, **options)["state"]
+    was_ready = is_record_set(options["records_dir"] or recipe.target(target.root)) and not options["refresh"]
     began = time.monotonic()
     path = ensure(recipe, target.root, download=True, progress=make_progress(), **options)
     elapsed_s = time.monotonic() - began
     records = len(RecordReader(path))
-    how = "" if state == "ready" else f", {'made again' if options['refresh'] else 'made'} in {format_seconds(elapsed_s)}"
+    how = "" if was_ready else f", made in {format_seconds(elapsed_s)}"
     output.say(f"{target.label}: ready, {records:,} records in {output.clean(str(path))}{how}")
     return {
         "name": recipe.set_name,
         "path": str(path),
         "records": records,
-        "state_before": state,
+        "was_ready": was_ready,
         "elapsed_s": round(elapsed_s, 3),
     }
 
@@ -62,10 +62,11 @@ def _show_plans(wanted: Sequence[Target], options: Mapping[str, Any], as_json: b
 
 
 _STATES = {
+    "missing": "there is no raw data, and nowhere to get it from",
     "ready": "ready in {target}; nothing to do",
-    "resume": "goes on with an interrupted preparation: {source} ({raw}) to {target}, peak of disk {peak}",
-    "convert": "converts {source} ({raw}) to {target}, peak of disk {peak}",
-    "download": "downloads and converts {source} ({raw}) to {target}, peak of disk {peak}",
+    "resume": "goes on with an interrupted preparation: {source} ({raw}) to {target}; peak of disk {peak}",
+    "convert": "converts {source} ({raw}) to {target}; peak of disk {peak}",
+    "download": "downloads and converts {source} ({raw}) to {target}; peak of disk {peak}",
 }
 
 

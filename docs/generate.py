@@ -1,0 +1,172 @@
+"""Write the parts of the documentation that the program knows better: datasets, commands, exit codes, the API's list.
+
+    python docs/generate.py             # writes
+    python docs/generate.py --check     # fails where something is stale
+
+A generated part stands between two comments in its page; everything around it is written by hand.
+"""
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import typer.main
+
+import recordzoo
+from recordzoo import catalogue
+from recordzoo.catalogue import Entry, RawFile
+from recordzoo.cli.app import app
+from recordzoo.cli.exits import MEANINGS
+from recordzoo.datasets import CLASSES
+from recordzoo.progress import format_bytes
+
+ROOT = Path(__file__).parent.parent
+
+
+def dataset_overview() -> str:
+    """One row for each dataset."""
+    rows = [
+        (
+            f"`{e.name}`",
+            f"[{e.title}]({e.homepage})",
+            "<br>".join(f"`{name}`" for name in e.class_names),
+            _splits(e),
+            format_bytes(e.size_bytes) if e.size_bytes else "?",
+        )
+        for e in map(catalogue.entry, catalogue.names())
+    ]
+    own = ("*a path*", "any class-per-folder tree", "`ImageFolderRecord`", "", "")
+    return _table(("name", "dataset", "class", "splits", "download"), [*rows, own])
+
+
+def dataset_pages() -> str:
+    """Everything that the catalogue knows, a section for each dataset."""
+    return "\n\n".join(_dataset_section(catalogue.entry(name)) for name in catalogue.names())
+
+
+def commands() -> str:
+    """Every command with its arguments and options."""
+    group: Any = typer.main.get_command(app)  # Any: click's classes, which newer typers carry inside
+    sections = [f"## recordzoo\n\n{_parameters(group)}"]
+    for name, command in group.commands.items():
+        arguments = [p.metavar for p in command.params if p.param_type_name == "argument"]
+        usage = " ".join(["recordzoo", name, *arguments, "[OPTIONS]"])
+        sections.append(f"## {name}\n\n```text\n{usage}\n```\n\n{_unwrapped(command.help)}\n\n{_parameters(command)}")
+    return "\n\n".join(sections)
+
+
+def exit_codes() -> str:
+    """What each exit code means."""
+    return _table(("code", "meaning"), [(str(code.value), meaning) for code, meaning in MEANINGS.items()])
+
+
+def environment() -> str:
+    """The environment variables, from the docstrings of `recordzoo.settings`."""
+    from recordzoo import settings
+
+    rows = []
+    for function in vars(settings).values():
+        match = re.fullmatch(
+            r"(.*) \(``(RECORDZOO_\w+)``(?:, (.*))?\)\.", getattr(function, "__doc__", None) or "", re.S
+        )
+        if match:
+            rows.append((f"`{match[2]}`", _unwrapped(match[1]).replace("``", "`"), match[3] or "not set"))
+    return _table(("variable", "what it says", "default"), rows)
+
+
+def api_classes() -> str:
+    """A section for each public class."""
+    return "\n\n".join(f"::: {CLASSES[name]}.{name}" for name in recordzoo.__all__ if name in CLASSES)
+
+
+SECTIONS: dict[str, tuple[tuple[str, Callable[[], str]], ...]] = {
+    "README.md": (("datasets", dataset_overview),),
+    "docs/datasets.md": (("overview", dataset_overview), ("datasets", dataset_pages)),
+    "docs/cli.md": (("commands", commands), ("exit codes", exit_codes), ("environment", environment)),
+    "docs/api.md": (("classes", api_classes),),
+}
+
+
+def updated(page: str) -> str:
+    """Return a page with its generated parts made anew."""
+    text = (ROOT / page).read_text(encoding="utf-8")
+    for name, make in SECTIONS[page]:
+        begin, end = f"<!-- generated: {name} -->", f"<!-- end of generated: {name} -->"
+        if text.count(begin) != 1 or text.count(end) != 1:
+            sys.exit(f"{page} must have {begin} and {end} once.")
+        before, _, rest = text.partition(begin)
+        after = rest.partition(end)[2]
+        text = f"{before}{begin}\n\n{make()}\n\n{end}{after}"
+    return text
+
+
+def main(arguments: Sequence[str]) -> None:
+    """Write the pages, or say which are stale."""
+    stale = [page for page in SECTIONS if (ROOT / page).read_text(encoding="utf-8") != updated(page)]
+    if "--check" in arguments:
+        sys.exit(f"stale: {', '.join(stale)}; run: make generate" if stale else 0)
+    for page in stale:
+        (ROOT / page).write_text(updated(page), encoding="utf-8")
+
+
+def _dataset_section(entry: Entry) -> str:
+    parts = [
+        (f"`{entry.set_name(p.name)}`", p.description or "everything", "only when named" if p.optional else "yes")
+        for p in entry.parts
+    ]
+    classes = [f"[`{path.partition(':')[2]}`](api.md#{path.replace(':', '.')})" for path in entry.class_paths]
+    lines = [
+        f"## {entry.title}",
+        f"{entry.summary} [Homepage]({entry.homepage}).",
+        f"- in Python: {', '.join(classes)}\n"
+        f"- in a shell: `recordzoo prepare {entry.name} --root DIR`\n"
+        f"- splits: {_splits(entry)}\n"
+        + (f"- classes: {entry.num_classes:,}\n" if entry.num_classes else "")
+        + f"- licence: {entry.licence}\n"
+        f"- cite: {entry.citation}",
+        _table(("record set", "holds", "prepared with the dataset"), parts),
+        _table(("raw file", "bytes", "hash"), map(_file_row, entry.files)),
+    ]
+    if entry.instructions:
+        lines.append("By hand:\n\n```text\n" + entry.instructions.replace("{folder}", "DIR") + "\n```")
+    return "\n\n".join(lines)
+
+
+def _file_row(file: RawFile) -> tuple[str, str, str]:
+    name = f"[`{file.name}`]({file.urls[0]})" if file.urls else f"`{file.name}`"
+    terms = ", terms of access" if file.needs_terms else ""
+    size = f"{file.size_bytes:,}" if file.size_bytes else "?"
+    return (
+        name + terms,
+        size,
+        f"`md5:{file.md5}`" if file.md5 else f"`sha256:{file.sha256}`" if file.sha256 else "none known",
+    )
+
+
+def _splits(entry: Entry) -> str:
+    return ", ".join(f"{split.name} {split.count:,}" for split in entry.splits)
+
+
+def _parameters(command: Any) -> str:  # Any: a click command
+    rows = []
+    for parameter in command.params:
+        names = " / ".join(f"`{name}`" for name in (*parameter.opts, *parameter.secondary_opts))
+        if parameter.param_type_name == "argument":
+            names = f"`{parameter.metavar}`"
+        rows.append((names, _unwrapped(parameter.help or "")))
+    return _table(("argument or option", "what it does"), rows)
+
+
+def _unwrapped(text: str) -> str:
+    return "\n\n".join(" ".join(paragraph.split()) for paragraph in text.split("\n\n"))
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    cells = [head, ["---"] * len(head), *rows]
+    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
