@@ -30,9 +30,14 @@ class Progress(Protocol):
 
 
 class LogProgress:
-    """The default: one line through `logging` at the start and the end of a stage, and every half minute between."""
+    """The default: one line through `logging` at the start and the end of a stage, and now and then between.
 
-    def __init__(self) -> None:
+    Args:
+        interval_s: How long to be silent within a stage.
+    """
+
+    def __init__(self, interval_s: float = LOG_INTERVAL_S) -> None:
+        self._interval_s = interval_s
         self._stage = ""
         self._total: int | None = None
         self._start_bytes = self._bytes = self._images = 0
@@ -51,7 +56,7 @@ class LogProgress:
         self._bytes += num_bytes
         self._images += num_images
         now = time.monotonic()
-        if now - self._said >= LOG_INTERVAL_S:
+        if now - self._said >= self._interval_s:
             self._said = now
             logger.info("%s", self._line(now))
 

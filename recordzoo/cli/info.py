@@ -102,7 +102,7 @@ def _show_record_set(path: Path, as_json: bool) -> None:
     reader = RecordReader(path)
     manifest = reader.manifest
     total = sum(shard.size_bytes for shard in manifest.shards) + sum(a.size_bytes for a in manifest.arrays.values())
-    document = {
+    document: dict[str, Any] = {  # Any: JSON values
         "path": str(path),
         "digest": reader.digest,
         "dataset": manifest.dataset,

@@ -14,8 +14,8 @@ from recordzoo.cli import output
 from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.errors import RecordZooError, TermsError
 
-# Found through the one class that every typer exports: newer ones carry click inside, older ones import it.
-_USAGE_ERROR = typer.BadParameter.__mro__[1]
+# Any: found through the one class that every typer exports: newer ones carry click inside, older ones import it.
+_USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 
 def run(app: Callable[..., Any], args: Sequence[str]) -> int:
@@ -44,8 +44,8 @@ def run(app: Callable[..., Any], args: Sequence[str]) -> int:
     return int(code)
 
 
-def _report(err: Exception, as_json: bool) -> int:
-    """Say what went wrong and what to do next, on stderr."""
+def _report(err: Any, as_json: bool) -> int:
+    """Say what went wrong and what to do next, on stderr; `err` is any exception."""
     if isinstance(err, _USAGE_ERROR):
         code, text = Exit.USAGE, f"{err.format_message().rstrip('.')}. See: {_command_path(err)} --help"
     elif isinstance(err, RecordZooError | OSError):
