@@ -23,9 +23,10 @@ def parse(name: str, text: str) -> Entry:
         for part, table in part_tables.items()
     ) or (Part(""),)
     files = tuple(_file(table) for table in top.table_list("files"))
+    split_tables = top.tables("splits")
     splits = tuple(
         Split(split, count=table.number("count", needed=True) or 0, part=table.text("part", ""))
-        for split, table in top.tables("splits").items()
+        for split, table in split_tables.items()
     )
     result = Entry(
         name=name,
@@ -42,7 +43,7 @@ def parse(name: str, text: str) -> Entry:
         num_classes=top.number("num_classes"),
         instructions=top.text("instructions", "").strip(),
     )
-    for table in (top, *part_tables.values()):
+    for table in (top, *part_tables.values(), *split_tables.values()):
         table.done()
     known = {part.name for part in parts}
     for what, wanted in [*((f.name, f.parts) for f in files), *((f"split {s.name}", (s.part,)) for s in splits)]:

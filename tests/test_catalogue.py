@@ -1,0 +1,133 @@
+"""The catalogue: every file of it is whole, and a wrong one is refused by name."""
+
+import importlib
+import re
+import subprocess
+import sys
+
+import pytest
+
+from recordzoo import catalogue
+from recordzoo.catalogue.parse import parse
+from recordzoo.errors import ArgumentError
+
+GOOD = """
+title = "Birds"
+summary = "Two birds."
+homepage = "https://example.org/"
+licence = "CC0"
+citation = "Nobody."
+class = "recordzoo.datasets.birds:BirdsRecord"
+recipe = "recordzoo.recipes.birds"
+
+[parts.train]
+description = "one bird"
+[parts.extra]
+optional = true
+
+[[files]]
+name = "birds.tgz"
+part = "train"
+urls = ["https://example.org/birds.tgz"]
+size_bytes = 10
+md5 = "00000000000000000000000000000000"
+
+[[files]]
+name = "notes.txt"
+parts = ["train", "extra"]
+size_bytes = 5
+optional = true
+
+[splits.train]
+count = 1
+part = "train"
+"""
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_every_entry_is_whole(name):
+    entry = catalogue.entry(name)
+    assert re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name)
+    assert entry.name == name
+    for text in (entry.title, entry.summary, entry.licence, entry.citation):
+        assert text.strip() == text
+        assert text
+    assert entry.homepage.startswith(("https://", "http://"))
+    assert entry.splits
+    assert all(split.count > 0 for split in entry.splits)
+    for part in entry.parts:
+        assert entry.raw_files(part.name), f"no raw file makes {entry.set_name(part.name)}"
+    for file in entry.files:
+        assert file.md5 or file.sha256, f"{file.name} has no hash"
+        assert all(url.startswith("https://") for url in file.urls), file.urls
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_the_entry_names_a_class_and_a_recipe_that_exist(name):
+    entry = catalogue.entry(name)
+    for path in entry.class_paths:
+        module, _, kind = path.partition(":")
+        assert getattr(importlib.import_module("recordzoo"), kind).__module__ == module
+    for part in entry.parts:
+        recipe = importlib.import_module(entry.recipe_module).recipe(part.name)
+        assert (recipe.dataset, recipe.part) == (name, part.name)
+        assert recipe.raw_files == entry.raw_files(part.name)
+
+
+def test_parses_all_facts():
+    entry = parse("birds", GOOD)
+    assert [(p.name, p.optional) for p in entry.parts] == [("train", False), ("extra", True)]
+    assert entry.class_names == ("BirdsRecord",)
+    assert entry.size_bytes == 10  # the optional file and the optional part are not fetched
+    assert entry.set_name("train") == "birds.train"
+    assert [file.name for file in entry.raw_files("train")] == ["birds.tgz"]
+    assert entry.raw_files("extra") == ()
+    assert entry.raw_files("train")[0].hash == ("md5", "0" * 32)
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        (('title = "Birds"', ""), "birds.toml: title must be a string; it is missing"),
+        (('title = "Birds"', "title = 3"), "title must be a string; it is 3"),
+        (('title = "Birds"', 'title = "Birds"\ntitel = "x"'), "birds.toml has unknown keys: titel"),
+        (("size_bytes = 10", "size_bytes = -1"), r"[[files]] number 1: size_bytes must be a whole number"),
+        (("size_bytes = 10", "size_byte = 1"), "[[files]] number 1 has unknown keys: size_byte"),
+        (("0" * 32, "0" * 31), "is not a hash of 32 hexadecimal digits"),
+        (('part = "train"\nurls', 'part = "trian"\nurls'), "birds.tgz belongs to ('trian',), but the parts are"),
+        (("count = 1", "count = true"), "[splits.train]: count must be a whole number"),
+        (("count = 1", "kount = 1"), "[splits.train]: count must be a whole number; it is missing"),
+        (("count = 1", "count = 1\nmore = 1"), "[splits.train] has unknown keys: more"),
+        (("optional = true\n\n[[files]]", "optional = 1\n\n[[files]]"), "optional must be true or false"),
+        (("[splits.train]", "[splits.train"), "birds.toml is not TOML"),
+    ],
+)
+def test_a_wrong_file_is_refused_with_the_place(change, told):
+    text = GOOD.replace(*change)
+    assert text != GOOD
+    with pytest.raises(ArgumentError) as caught:
+        parse("birds", text)
+    assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(("wrong", "meant"), [("cub20", "cub200"), ("CUB-200", "cub200"), ("imagnet", "imagenet")])
+def test_an_unknown_name_says_which_may_be_meant(wrong, meant):
+    with pytest.raises(ArgumentError, match=f"Unknown dataset '{wrong}'. Did you mean {meant}\\?") as caught:
+        catalogue.entry(wrong)
+    assert caught.value.meant == meant
+    with pytest.raises(ArgumentError, match=r"Unknown dataset 'zzzzzz'. The datasets are .*imagenet"):
+        catalogue.entry("zzzzzz")
+
+
+def test_an_unknown_part_says_which_there_are():
+    with pytest.raises(ArgumentError, match=r"imagenet has no part 'test'; it has imagenet.train, imagenet.val."):
+        catalogue.entry("imagenet").part("test")
+
+
+def test_reading_it_imports_no_torch_no_numpy_no_requests():
+    code = (
+        "import sys; from recordzoo import catalogue; [catalogue.entry(n) for n in catalogue.names()];"
+        "sys.exit(' '.join({'torch', 'numpy', 'requests'} & set(sys.modules)) or 0)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert result.returncode == 0, result.stderr

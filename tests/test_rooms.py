@@ -1,0 +1,89 @@
+"""The rooms of docs/architecture.md: imports point up their list, and never down."""
+
+import ast
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from recordzoo import catalogue
+
+PACKAGE = Path(__file__).parent.parent / "recordzoo"
+PAGE = PACKAGE.parent / "docs" / "architecture.md"
+MODULES = sorted(path.relative_to(PACKAGE) for path in PACKAGE.rglob("*.py"))
+OUTSIDE = {"__init__", "__main__"}  # the front door and the command: below all rooms
+
+
+def rooms() -> list[str]:
+    """Read the list of rooms from the page, top to bottom."""
+    section = PAGE.read_text(encoding="utf-8").partition("\n## Rooms\n")[2].partition("\n## ")[0]
+    names = re.findall(r"^\| `(\w+)/?` \|", section, flags=re.MULTILINE)
+    assert len(names) > 5, "the table of rooms was not found"
+    return names
+
+
+def room_of(module: Path) -> str:
+    return module.parts[0].removesuffix(".py")
+
+
+def imported_rooms(path: Path) -> set[str]:
+    """Find the rooms that a module imports from, inside functions too, and by name through `import_module`."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative imports are not used here"
+            names = [node.module or ""]
+            if node.module == "recordzoo":
+                names = [f"recordzoo.{alias.name}" for alias in node.names]
+        else:
+            continue
+        found |= {name.split(".")[1] for name in names if name.startswith("recordzoo.")}
+    return found
+
+
+def test_every_room_is_on_the_list():
+    assert {room_of(module) for module in MODULES} - OUTSIDE == set(rooms())
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if room_of(m) not in OUTSIDE], ids=str)
+def test_imports_point_up_the_list(module):
+    order = rooms()
+    allowed = set(order[: order.index(room_of(module)) + 1])
+    imported = imported_rooms(PACKAGE / module) & set(order)
+    assert imported <= allowed, f"{module} imports from rooms below its own: {sorted(imported - allowed)}"
+
+
+@pytest.mark.parametrize("module", [m for m in MODULES if room_of(m) == "records"], ids=str)
+def test_records_know_no_dataset(module):
+    text = (PACKAGE / module).read_text(encoding="utf-8").lower()
+    known = [*catalogue.names(), *(e.title.lower() for e in map(catalogue.entry, catalogue.names())), "torchvision"]
+    assert [name for name in known if re.search(rf"\b{re.escape(name)}\b", text)] == []
+
+
+def modules_after(code: str) -> set[str]:
+    """Run code in a fresh process and list the packages that it has imported."""
+    code += "\nimport sys; print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(result.stderr.splitlines()[-1].split())
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--help"], ["list"], ["list", "--json"], ["info", "imagenet"], ["prepare", "--help"]]
+)
+def test_light_commands_import_no_torch(arguments):
+    code = f"from recordzoo.cli.app import app; from recordzoo.cli.run import run; run(app, {arguments!r})"
+    assert not modules_after(code) & {"torch", "torchvision", "numpy", "requests", "rich", "lmdb"}
+
+
+def test_importing_the_package_imports_no_torch():
+    assert not modules_after("import recordzoo") & {"torch", "torchvision", "numpy", "requests", "lmdb"}
+
+
+def test_preparing_imports_no_torch():
+    code = "import recordzoo.prepare, recordzoo.catalogue as c, importlib\n"
+    code += "[importlib.import_module(c.entry(n).recipe_module) for n in c.names()]; import recordzoo.recipes.folder"
+    assert not modules_after(code) & {"torch", "torchvision"}
