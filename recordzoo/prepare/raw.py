@@ -10,7 +10,7 @@ from recordzoo.prepare.space import OVERHEAD, check_space, volume
 from recordzoo.progress import Progress
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.manifest import RawFile
-from recordzoo.sources.download import RemoteFile, fetch
+from recordzoo.sources.download import RemoteFile, addresses, fetch
 from recordzoo.sources.hashing import BackgroundHash
 from recordzoo.sources.member import Source
 
@@ -46,11 +46,28 @@ class RawData:
         if source is None and self.download:
             if not self.recipe.raw_files:
                 raise NotPreparedError(f"{self.recipe.set_name}: no raw data in {self.root}; it cannot be downloaded.")
+            self._check_terms()
             self._check_room()
             for remote in self.recipe.raw_files:
                 self._fetch(remote)
             source = self.recipe.find(self.root)
         return source
+
+    def _check_terms(self) -> None:
+        """Ask, before anything else, whether all that is missing may be downloaded.
+
+        Raises:
+            TermsError: The terms of its host were not accepted; the text says what to do.
+        """
+        for remote in self.recipe.raw_files:
+            if not (self.root / remote.name).exists():
+                addresses(
+                    remote,
+                    self.root,
+                    dataset=self.recipe.dataset,
+                    mirror=self.options.get("mirror"),
+                    accept_terms=self.options.get("accept_terms", False),
+                )
 
     def _check_room(self) -> None:
         """Ask, before the first byte, for room for what is still to be downloaded and for the records.

@@ -7,6 +7,7 @@ them (torchvision/datasets/imagenet.py, `parse_devkit_archive` and `load_meta_fi
 import io
 import pickle
 import struct
+import warnings
 import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -102,7 +103,9 @@ def _parse_meta_bin(data: bytes) -> Meta:
 
     broken = (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, IndexError, TypeError, OSError)
     try:
-        loaded: Any = torch.load(io.BytesIO(data), weights_only=True)  # Any: whatever the file holds; checked below
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # torch's guesses about a file that is not torch's
+            loaded: Any = torch.load(io.BytesIO(data), weights_only=True)  # Any: whatever it holds; checked below
         synonyms, val_wnids = loaded
         meta = Meta({wnid: tuple(names) for wnid, names in synonyms.items()}, tuple(val_wnids))
         texts = [*meta.synonyms, *(name for names in meta.synonyms.values() for name in names), *meta.val_wnids]

@@ -4,8 +4,9 @@ The states of the file on disk are in docs/architecture.md: `_part` holds them, 
 is one answer of a server.
 """
 
+import shlex
 import urllib.parse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import requests
@@ -28,7 +29,8 @@ class RemoteFile:
         md5: Its MD5 in hexadecimal, if known.
         sha256: Its SHA-256 in hexadecimal, if known; compared instead of the MD5.
         needs_terms: Whether its `urls` (not a mirror) may be used only by who accepted the host's terms.
-        instructions: A numbered recipe for people who must fetch it by hand.
+        instructions: A numbered recipe for people who must fetch it by hand; ``{folder}`` in it stands for the folder
+            that the file goes to, quoted for a shell.
 
     Raises:
         ArgumentError: `name` is not a plain file name.
@@ -93,7 +95,8 @@ def fetch(
     target = folder / remote.name
     if target.exists():
         return target
-    urls = _addresses(remote, target, dataset, mirror or settings.mirror(), accept_terms)
+    remote = _with_folder(remote, folder)
+    urls = addresses(remote, folder, dataset=dataset, mirror=mirror, accept_terms=accept_terms)
     if settings.offline():
         raise DownloadError(
             f"{target} is not there and RECORDZOO_OFFLINE is set, so it is not downloaded from {urls[0]}. Unset it, or "
@@ -109,7 +112,17 @@ def fetch(
     return target
 
 
-def _addresses(remote: RemoteFile, target: Path, dataset: str, mirror: str | None, accept_terms: bool) -> list[str]:
+def addresses(
+    remote: RemoteFile, folder: Path, *, dataset: str, mirror: str | None = None, accept_terms: bool = False
+) -> list[str]:
+    """List where a file may be downloaded from; the arguments are those of `fetch`.
+
+    Raises:
+        TermsError: Only the official host has it and its terms are not accepted; the text says how to get it.
+        DownloadError: No address is known; the text says what is.
+    """
+    remote, target = _with_folder(remote, folder), folder / remote.name
+    mirror = mirror or settings.mirror()
     urls = list(remote.urls) if accept_terms or not remote.needs_terms else []
     if mirror:
         urls.insert(0, f"{mirror.rstrip('/')}/{urllib.parse.quote(dataset)}/{urllib.parse.quote(remote.name)}")
@@ -124,3 +137,7 @@ def _addresses(remote: RemoteFile, target: Path, dataset: str, mirror: str | Non
         raise TermsError(f"{instructions}\n{place}", path=target)
     instructions = remote.instructions.rstrip() or f"No address of {remote.name} is known; set RECORDZOO_MIRROR."
     raise DownloadError(f"{instructions}\n{place}", path=target)
+
+
+def _with_folder(remote: RemoteFile, folder: Path) -> RemoteFile:
+    return replace(remote, instructions=remote.instructions.replace("{folder}", shlex.quote(str(folder))))

@@ -1,0 +1,438 @@
+import contextlib
+import io
+import logging
+import os
+import pickle
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+from torchvision.datasets import ImageNet
+from torchvision.models._meta import _IMAGENET_CATEGORIES
+
+from recordzoo.datasets.imagenet import ImageNetRecord
+from recordzoo.errors import ArgumentError, NotPreparedError, SourceError, TermsError
+from recordzoo.prepare import ensure
+from recordzoo.recipes.imagenet import recipe
+from recordzoo.recipes.imagenet_meta import Meta, parse_meta, read_meta
+from recordzoo.records.reader import RecordReader
+from tests.fakes import imagenet
+from tests.fakes.server import FileServer
+
+FAKE = imagenet.build()
+SPLITS = ("train", "val")
+ODD = sorted(FAKE.train["n01440764"])
+
+
+def record_class(folder: Path) -> type[ImageNetRecord]:
+    """Make a class whose raw files are the fake archives in a folder."""
+
+    class Record(ImageNetRecord):
+        raw_files = (*imagenet.remote_files(folder, "train"), *imagenet.remote_files(folder, "val"))
+
+    return Record
+
+
+@pytest.fixture(scope="module")
+def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("archives")
+    FAKE.write_train_archive(folder)
+    FAKE.write_val_archive(folder)
+    FAKE.write_devkit(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def extracted(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The root as torchvision leaves it, which torchvision itself then opens without archives."""
+    folder = tmp_path_factory.mktemp("extracted")
+    for split in SPLITS:
+        FAKE.write_tree(folder, split)
+    FAKE.write_meta_bin(folder)
+    return folder
+
+
+def link_archives(archives: Path, root: Path, *names: str) -> None:
+    for name in names or (imagenet.TRAIN_ARCHIVE, imagenet.VAL_ARCHIVE, imagenet.DEVKIT):
+        os.link(archives / name, root / name)
+
+
+@contextlib.contextmanager
+def recorded_warnings() -> Iterator[list[str]]:
+    texts: list[str] = []
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        yield texts
+    texts += [str(warning.message) for warning in caught]
+
+
+@pytest.mark.parametrize("form", ["archives", "tree", "small units"])
+@pytest.mark.parametrize("split", SPLITS)
+def test_is_torchvisions_image_net(split: str, form: str, archives: Path, extracted: Path, tmp_path: Path) -> None:
+    kind, options = record_class(archives), {}
+    if form == "tree":
+        FAKE.write_tree(tmp_path, split)
+        FAKE.write_meta_bin(tmp_path)
+    else:
+        link_archives(archives, tmp_path)
+    if form == "small units":
+        options = {"shard_bytes": 4096, "workers": 2}
+    theirs = ImageNet(extracted, split)
+    ours = kind(str(tmp_path), split, **options)
+    assert isinstance(ours, ImageNet)
+    for name in ("wnids", "wnid_to_idx", "classes", "class_to_idx", "split", "targets", "extensions"):
+        assert getattr(ours, name) == getattr(theirs, name), name
+    assert len(ours) == len(theirs) == len(FAKE.split(split))
+    assert ours.split_folder == str(tmp_path / split)
+    assert ours.samples == [(path.replace(str(extracted), str(tmp_path)), target) for path, target in theirs.samples]
+    assert repr(ours).replace(str(tmp_path), str(extracted)) == repr(theirs).replace("ImageNet", "Record")
+    assert "Split: " + split in repr(ours)
+    for i, (path, _) in enumerate(theirs.samples):
+        assert ours.read(i) == Path(path).read_bytes() == FAKE.split(split)["/".join(Path(path).parts[-2:])]
+        with recorded_warnings() as expected:
+            image, label = theirs[i]
+        with recorded_warnings() as found:
+            mine, target = ours[i]
+        assert (mine.tobytes(), mine.size, mine.mode) == (image.tobytes(), image.size, image.mode)
+        assert (target, type(target)) == (label, int)
+        assert found == expected
+
+
+def test_the_odd_pictures_are_there_and_untouched(archives: Path, tmp_path: Path) -> None:
+    link_archives(archives, tmp_path, imagenet.TRAIN_ARCHIVE)
+    dataset = record_class(archives)(tmp_path)
+    names = [Path(path).name for path, _ in dataset.samples]
+    seen = set()
+    for name in FAKE.train["n01440764"]:
+        data = dataset.read(names.index(name))
+        assert data == FAKE.train["n01440764"][name]
+        with recorded_warnings() as texts, Image.open(io.BytesIO(data)) as image:
+            image.getexif()
+            seen.add((image.format, image.mode))
+        seen.update("EXIF" for text in texts if "EXIF" in text)
+    assert seen == {("PNG", "RGB"), ("JPEG", "CMYK"), ("JPEG", "L"), ("JPEG", "RGB"), "EXIF"}
+    assert not RecordReader(dataset.records_path).manifest.bad
+
+
+_opened: list[str] = []
+_watching: list[bool] = []
+
+
+def _watch(event: str, arguments: tuple[object, ...]) -> None:
+    """Audit hook (it cannot be removed): note files that are opened for writing, or made in other ways."""
+    if _watching and event in ("open", "os.rename", "os.link", "os.symlink", "shutil.copyfile"):
+        path, *more = arguments
+        is_write = event != "open" or (
+            len(more) > 1 and isinstance(more[1], int) and more[1] & (os.O_WRONLY | os.O_RDWR)
+        )
+        if is_write and isinstance(path, str | os.PathLike):
+            _opened.append(os.fspath(path))
+
+
+def test_the_tar_of_tars_makes_no_image_file(archives: Path, tmp_path: Path) -> None:
+    link_archives(archives, tmp_path, imagenet.TRAIN_ARCHIVE)
+    sys.addaudithook(_watch)
+    _watching.append(True)
+    try:
+        record_class(archives)(tmp_path, workers=1)
+    finally:
+        _watching.clear()
+    assert _opened
+    assert not [path for path in _opened if path.lower().endswith((".jpeg", ".jpg", ".png"))]
+    made = {path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*")}
+    assert not [name for name in made if name.lower().endswith((".jpeg", ".tar.tmp"))]
+    assert {name.partition("/")[0] for name in made} <= {
+        imagenet.TRAIN_ARCHIVE,
+        "imagenet.train.records",
+        "imagenet.train.records.lock",
+    }
+
+
+def test_training_needs_no_devkit(archives: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    link_archives(archives, tmp_path, imagenet.TRAIN_ARCHIVE)
+    with caplog.at_level(logging.INFO, "recordzoo"):
+        dataset = record_class(archives)(tmp_path)
+    said = [record.getMessage() for record in caplog.records if "one name" in record.getMessage()]
+    assert len(said) == 1
+    assert imagenet.DEVKIT in said[0]
+    assert dataset.wnids == sorted(FAKE.train)
+    assert dataset.classes == [(wnid,) for wnid in dataset.wnids]
+    assert dataset.class_to_idx == dataset.wnid_to_idx
+    assert pickle.loads(pickle.dumps(ImageNetRecord(dataset.records_path))).classes == dataset.classes
+
+
+@pytest.mark.parametrize("form", ["devkit", "meta.bin"])
+def test_names_are_found_when_opening(form: str, archives: Path, tmp_path: Path, extracted: Path) -> None:
+    link_archives(archives, tmp_path, imagenet.TRAIN_ARCHIVE)
+    kind = record_class(archives)
+    assert kind(tmp_path).classes[0] == ("n01440764",)
+    if form == "devkit":
+        FAKE.write_devkit(tmp_path)
+    else:
+        FAKE.write_meta_bin(tmp_path)
+    assert kind(tmp_path).classes == ImageNet(extracted, "train").classes
+    assert kind(tmp_path).class_to_idx["crane"] == 4
+
+
+def test_a_broken_devkit_does_not_stop_training(
+    archives: Path, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    link_archives(archives, tmp_path, imagenet.TRAIN_ARCHIVE)
+    kind = record_class(archives)
+    kind(tmp_path)
+    (tmp_path / "meta.bin").write_bytes(b"not what torch saves")
+    assert kind(tmp_path).classes[0] == ("n01440764",)
+    assert "meta.bin is not what torchvision's ImageNet writes" in caplog.text
+
+
+def test_names_stay_with_the_record_set(archives: Path, tmp_path: Path, extracted: Path) -> None:
+    link_archives(archives, tmp_path)
+    kind = record_class(archives)
+    expected = kind(tmp_path).classes
+    (tmp_path / imagenet.DEVKIT).unlink()
+    assert kind(tmp_path).classes == expected == ImageNet(extracted, "train").classes
+
+
+def test_a_thousand_classes_have_torchvisions_names(tmp_path: Path) -> None:
+    fake = imagenet.build(1000, 1, size=(8, 8))
+    fake.write_train_archive(tmp_path)
+    fake.write_val_archive(tmp_path)
+    fake.write_devkit(tmp_path)
+    (tmp_path / "alone").mkdir()
+    os.link(tmp_path / imagenet.TRAIN_ARCHIVE, tmp_path / "alone" / imagenet.TRAIN_ARCHIVE)
+    dataset = record_class(tmp_path)(tmp_path / "alone")
+    assert dataset.classes == [(name,) for name in _IMAGENET_CATEGORIES]
+    assert dataset.class_to_idx["tench"] == 0
+    last = {name: label for label, (name,) in enumerate(dataset.classes)}
+    assert dataset.class_to_idx == last
+
+
+def test_a_sorted_val_tree_needs_no_devkit(tmp_path: Path) -> None:
+    FAKE.write_tree(tmp_path, "val")
+    dataset = ImageNetRecord(tmp_path, "val")
+    assert dataset.wnids == sorted(set(FAKE.val_wnids))
+    assert [path for path, _ in dataset.samples] == sorted(str(tmp_path / "val" / name) for name in FAKE.split("val"))
+
+
+@pytest.mark.parametrize("layout", ["archive", "flat folder"])
+@pytest.mark.parametrize("labels", ["devkit", "meta.bin"])
+def test_val_images_get_their_wnids(layout: str, labels: str, archives: Path, tmp_path: Path, extracted: Path) -> None:
+    if layout == "archive":
+        link_archives(archives, tmp_path, imagenet.VAL_ARCHIVE)
+    else:
+        (tmp_path / "val").mkdir()
+        for name, data in FAKE.val.items():
+            (tmp_path / "val" / name).write_bytes(data)
+    if labels == "devkit":
+        FAKE.write_devkit(tmp_path)
+    else:
+        FAKE.write_meta_bin(tmp_path)
+    dataset = record_class(archives)(tmp_path, "val")
+    assert dataset.targets == ImageNet(extracted, "val").targets
+    assert [dataset.read(i) for i in range(len(dataset))] == [
+        FAKE.split("val")[name] for name in sorted(FAKE.split("val"))
+    ]
+
+
+def test_val_archive_without_devkit(archives: Path, tmp_path: Path) -> None:
+    link_archives(archives, tmp_path, imagenet.VAL_ARCHIVE)
+    with pytest.raises(NotPreparedError) as caught:
+        ImageNetRecord(tmp_path, "val")
+    for part in (
+        "ILSVRC2012_img_val.tar (the images are there)",
+        imagenet.DEVKIT,
+        "meta.bin",
+        "missing",
+        "image-net.org",
+    ):
+        assert part in str(caught.value)
+
+
+def test_what_an_interrupted_torchvision_leaves_is_not_taken(archives: Path, tmp_path: Path) -> None:
+    train = FAKE.write_tree(tmp_path, "train")
+    (train / "n01443537.tar").write_bytes(imagenet.tar_bytes(FAKE.train["n01443537"]))
+    with pytest.raises(NotPreparedError, match=r"n01443537\.tar is still in train/"):
+        ImageNetRecord(tmp_path, "train")
+    val = FAKE.write_tree(tmp_path, "val")
+    (val / "ILSVRC2012_val_00009999.JPEG").write_bytes(b"x")
+    with pytest.raises(NotPreparedError, match=r"ILSVRC2012_val_00009999\.JPEG is still in val/"):
+        ImageNetRecord(tmp_path, "val")
+    link_archives(archives, tmp_path)
+    kind = record_class(archives)
+    for split in SPLITS:  # the archives are whole
+        assert len(kind(tmp_path, split)) == len(FAKE.split(split))
+        assert RecordReader(kind(tmp_path, split).records_path).manifest.source == "archive"
+
+
+def test_too_few_val_images(archives: Path, tmp_path: Path) -> None:
+    (tmp_path / "val").mkdir()
+    for name in sorted(FAKE.val)[1:]:
+        (tmp_path / "val" / name).write_bytes(FAKE.val[name])
+    FAKE.write_devkit(tmp_path)
+    with pytest.raises(SourceError, match=r"there are 9 validation images, but the ground truth .* 10 lines"):
+        record_class(archives)(tmp_path, "val")
+
+
+def test_a_skipped_val_image_does_not_move_the_labels(archives: Path, tmp_path: Path, extracted: Path) -> None:
+    (tmp_path / "val").mkdir()
+    broken = sorted(FAKE.val)[4]
+    for name, data in FAKE.val.items():
+        (tmp_path / "val" / name).write_bytes(b"broken" if name == broken else data)
+    FAKE.write_devkit(tmp_path)
+    dataset = record_class(archives)(tmp_path, "val", on_error="skip", allow_empty=True)
+    expected = [sample for sample in ImageNet(extracted, "val").samples if not sample[0].endswith(broken)]
+    assert [(Path(path).name, dataset.wnids[label]) for path, label in dataset.samples] == [
+        (Path(path).name, Path(path).parts[-2]) for path, _ in expected
+    ]
+
+
+def test_an_incomplete_set_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fake = imagenet.build(1000, 1, size=(8, 8))
+    fake.write_tree(tmp_path, "train")
+    ImageNetRecord(tmp_path)
+    assert "ImageNet's split 'train' has 1,000 images, not 1,281,167." in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("sides", "message"),
+    [
+        ({"meta.bin": b"\x80\x04."}, "meta.bin is not what"),
+        ({"meta.bin": b""}, "meta.bin is not what"),
+        ({"ILSVRC2012_devkit_t12/data/meta.mat": b""}, "has no ILSVRC2012_devkit_t12/data/ILSVRC2012_validation"),
+        ({**imagenet.devkit_files(FAKE), "ILSVRC2012_devkit_t12/data/meta.mat": b"no mat"}, "not ImageNet's list"),
+        (
+            {
+                **imagenet.devkit_files(FAKE),
+                "ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.txt": b"1\n6\n",
+            },
+            "names a class that .* does not have: 6",  # 6 is there, but an inner node
+        ),
+    ],
+)
+def test_a_broken_devkit_is_said(sides: dict[str, bytes], message: str) -> None:
+    with pytest.raises(SourceError, match=message):
+        parse_meta(sides)
+
+
+def test_meta_bin_with_something_else_in_it(tmp_path: Path) -> None:
+    for content in ([1, 2, 3], ({"n1": 5}, []), ({"n1": ("a",)}, [1]), "text"):
+        torch.save(content, tmp_path / "meta.bin")
+        with pytest.raises(SourceError, match=r"meta\.bin is not what"):
+            read_meta(tmp_path)
+
+
+def test_cut_meta_mat_at_every_place() -> None:
+    """Whatever scipy makes of a damaged file is one error, never another exception or a hang."""
+    sides = imagenet.devkit_files(FAKE)
+    name = "ILSVRC2012_devkit_t12/data/meta.mat"
+    for length in range(0, len(sides[name]), 7):
+        with contextlib.suppress(SourceError), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            parse_meta({**sides, name: sides[name][:length]})
+
+
+def test_devkit_and_meta_bin_agree(archives: Path, extracted: Path) -> None:
+    meta = read_meta(archives)
+    assert isinstance(meta, Meta)
+    assert meta == read_meta(extracted)
+    assert set(meta.synonyms) == set(FAKE.synonyms)  # no inner nodes
+
+
+def test_bad_arguments(tmp_path: Path) -> None:
+    with pytest.raises(ValueError) as theirs:
+        ImageNet(tmp_path, split="test")
+    with pytest.raises(ArgumentError) as ours:
+        ImageNetRecord(tmp_path, split="test")
+    assert str(ours.value) == str(theirs.value)
+    with pytest.raises(TypeError, match="unexpected keyword argument 'downlaod'"):
+        ImageNetRecord(tmp_path, downlaod=True)
+    with pytest.raises(ArgumentError, match="argument part"):
+        recipe("test")
+
+
+@pytest.mark.parametrize("split", SPLITS)
+def test_the_terms_error_is_the_recipe(split: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RECORDZOO_MIRROR", raising=False)
+    with pytest.raises(TermsError) as caught:
+        ImageNetRecord(tmp_path, split, download=True)
+    text = str(caught.value)
+    for part in (
+        "1. ",
+        "https://image-net.org/challenges/LSVRC/2012/2012-downloads.php",
+        "ILSVRC2012_img_train.tar (147,897,477,120 bytes",
+        "ILSVRC2012_img_val.tar (6,744,924,160 bytes",
+        "ILSVRC2012_devkit_t12.tar.gz",
+        f"into {tmp_path}\n",
+        f"recordzoo prepare imagenet --root {tmp_path}",
+        "accept_terms=True",
+        "--accept-terms",
+        "RECORDZOO_MIRROR",
+    ):
+        assert part in text
+    assert "{" not in text
+    assert not list(tmp_path.glob("*.tar"))
+
+
+@pytest.mark.parametrize("way", ["mirror", "terms"])
+def test_download(way: str, archives: Path, tmp_path: Path) -> None:
+    names = (imagenet.TRAIN_ARCHIVE, imagenet.VAL_ARCHIVE, imagenet.DEVKIT)
+    contents = {f"imagenet/{name}": (archives / name).read_bytes() for name in names}
+    with FileServer(contents) as server:
+        url = server.url
+
+        class Record(ImageNetRecord):
+            raw_files = (
+                *imagenet.remote_files(archives, "train", lambda name: f"{url}/imagenet/{name}", needs_terms=True),
+                *imagenet.remote_files(archives, "val", lambda name: f"{url}/imagenet/{name}", needs_terms=True),
+            )
+
+        options = {"mirror": url} if way == "mirror" else {"accept_terms": True}
+        assert len(Record(tmp_path, "train", download=True, **options)) == 20
+        assert {request.path.lstrip("/") for request in server.log} == {f"imagenet/{imagenet.TRAIN_ARCHIVE}"}
+        val = Record(tmp_path, "val", download=True, **options)
+        assert {request.path.lstrip("/") for request in server.log} == set(contents)
+        assert val.classes[0] == ("tench", "Tinca tinca")
+        assert Record(tmp_path, "train").classes[0] == ("tench", "Tinca tinca")  # the development kit came since
+
+
+def test_recipes_import_no_torch() -> None:
+    code = (
+        "import sys, recordzoo.recipes.imagenet as i, recordzoo.recipes.cub200 as c\n"
+        "i.recipe('train'); i.recipe('val'); c.recipe(); c.recipe('segmentations')\n"
+        "assert not {'torch', 'torchvision', 'scipy'} & set(sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_preparing_from_archives_imports_no_torch(archives: Path, tmp_path: Path) -> None:
+    link_archives(archives, tmp_path)
+    code = (
+        "import sys\nfrom pathlib import Path\nfrom recordzoo.recipes.imagenet import recipe\n"
+        "from recordzoo.prepare import ensure\n"
+        "if __name__ == '__main__':\n"
+        "    for part in ('train', 'val'):\n"
+        "        ensure(recipe(part), Path(sys.argv[1]), check_hash=False, workers=1)\n"
+        "    assert 'torch' not in sys.modules\n"
+    )
+    subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
+    assert len(ImageNetRecord(tmp_path, "val")) == 10
+
+
+def test_same_bytes_whatever_the_workers(archives: Path, tmp_path: Path) -> None:
+    files = imagenet.remote_files(archives, "train")
+    digests = set()
+    for workers in (1, 2):
+        path = ensure(
+            recipe("train", files),
+            archives,
+            records_dir=tmp_path / f"{workers}.records",
+            workers=workers,
+            shard_bytes=8192,
+        )
+        digests.add(RecordReader(path).digest)
+    assert len(digests) == 1
