@@ -475,6 +475,21 @@ def test_a_shorter_part_does_not_replace_a_longer_one(tmp_path: Path) -> None:
     assert server.log[1].range == "bytes=500000-"
 
 
+def test_who_loses_the_race_for_a_part_starts_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    part = leave_part(tmp_path, DATA[:1000])
+    rename = os.rename
+
+    def lose(source: Path, target: Path) -> None:
+        if source == part:
+            part.unlink()  # stands for the winner's rename, which comes between our look and ours
+        rename(source, target)
+
+    monkeypatch.setattr(os, "rename", lose)
+    with serve() as server:
+        assert get(remote(server), tmp_path).read_bytes() == DATA
+    assert server.log[0].range is None
+
+
 def test_four_processes_at_once_all_end_fine(tmp_path: Path) -> None:
     leave_part(tmp_path, DATA[:1000])
     with serve(*[Fault(drop_after=300_000)] * 4) as server:
@@ -844,6 +859,13 @@ def test_a_part_that_was_damaged_on_disk_is_downloaded_again_once(tmp_path: Path
     assert [request.range for request in server.log] == ([None] if size == len(DATA) else ["bytes=1000-", None])
     assert server.log[-1].headers["Cache-Control"] == "no-cache"
     assert recorder.position == len(DATA)
+    assert files(tmp_path) == {NAME}
+
+
+def test_two_halves_of_different_files_are_downloaded_again_once(tmp_path: Path) -> None:
+    with serve(Fault(body=OTHER, drop_after=1000, etag="", last_modified="")) as server:
+        assert get(remote(server), tmp_path).read_bytes() == DATA
+    assert [request.range for request in server.log] == [None, "bytes=1000-", None]
     assert files(tmp_path) == {NAME}
 
 
