@@ -1,0 +1,57 @@
+"""The error tree: drawn, exported, picklable, and what torchvision users catch."""
+
+import inspect
+import pickle
+import re
+
+import pytest
+from torch._utils import ExceptionWrapper
+
+from recordzoo import errors
+from recordzoo.errors import RecordZooError
+
+KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, RecordZooError)]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+class TestEveryError:
+    def test_keeps_text_and_details_through_pickle(self, kind):
+        again = pickle.loads(pickle.dumps(kind("what went wrong", path="/a", position=7)))
+        assert type(again) is kind
+        assert str(again) == "what went wrong"
+        assert (again.path, again.position) == ("/a", 7)
+        with pytest.raises(AttributeError):
+            _ = again.no_such_detail
+
+    def test_comes_out_of_a_worker_as_itself(self, kind):
+        try:
+            raise kind("what went wrong", path="/a")
+        except RecordZooError:
+            wrapped = pickle.loads(pickle.dumps(ExceptionWrapper(where="in worker 0")))
+        with pytest.raises(kind, match="what went wrong"):
+            wrapped.reraise()
+
+    def test_is_more_than_ours(self, kind):
+        builtins = [base for base in kind.__mro__ if base.__module__ in ("builtins", "PIL")]
+        assert kind is RecordZooError or len(builtins) > len([Exception, BaseException, object])
+
+
+def test_the_drawing_is_the_tree():
+    drawn = {}
+    parents: list[str] = []
+    for line in errors.__doc__.splitlines():
+        match = re.match(r"^    ([│├└─ ]*)(\w+Error)(?: \(([\w, ]+)\))?", line)
+        if match is None:
+            continue
+        depth = len(match[1]) // 4
+        parents = [*parents[:depth], match[2]]
+        drawn[match[2]] = (parents[-2] if depth else None, set(match[3].split(", ")) if match[3] else set())
+    assert set(drawn) == {kind.__name__ for kind in KINDS}
+    for kind in KINDS:
+        parent, builtins = drawn[kind.__name__]
+        names = {base.__name__ for base in kind.__bases__}
+        assert names == ({"Exception"} if parent is None else {parent} | builtins)
+
+
+def test_an_error_needs_no_text():
+    assert str(RecordZooError()) == ""

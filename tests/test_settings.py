@@ -1,0 +1,40 @@
+"""Environment variables: their defaults, their values, and a bad one named."""
+
+import pytest
+
+from recordzoo import settings
+from recordzoo.errors import ArgumentError
+
+NUMBERS = {
+    "RECORDZOO_AUTO_PREPARE_GB": (settings.auto_prepare_bytes, 20e9, 1e9),
+    "RECORDZOO_TIMEOUT": (settings.timeout_s, 30.0, 1.0),
+    "RECORDZOO_STALE_S": (settings.stale_s, 120.0, 1.0),
+}
+
+
+@pytest.mark.parametrize("variable", NUMBERS)
+def test_numbers(variable, monkeypatch):
+    read, default, unit = NUMBERS[variable]
+    monkeypatch.delenv(variable, raising=False)
+    assert read() == default
+    monkeypatch.setenv(variable, "0.5")
+    assert read() == 0.5 * unit
+    for bad in ("abc", "-1", "nan", "inf"):
+        monkeypatch.setenv(variable, bad)
+        with pytest.raises(ArgumentError, match=f"{variable} is '{bad}'"):
+            read()
+
+
+def test_mirror(monkeypatch):
+    monkeypatch.delenv("RECORDZOO_MIRROR", raising=False)
+    assert settings.mirror() is None
+    monkeypatch.setenv("RECORDZOO_MIRROR", "https://mirror.example/data/")
+    assert settings.mirror() == "https://mirror.example/data"
+
+
+def test_offline(monkeypatch):
+    monkeypatch.delenv("RECORDZOO_OFFLINE", raising=False)
+    assert not settings.offline()
+    for value, offline in (("1", True), ("0", False), ("yes", True), ("No", False), ("", False)):
+        monkeypatch.setenv("RECORDZOO_OFFLINE", value)
+        assert settings.offline() is offline
