@@ -1,0 +1,257 @@
+"""Archives as sources: streamed front to back, never unpacked to disk; no path is ever made from a member's name."""
+
+import hashlib
+import io
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import BinaryIO, Protocol
+
+from recordzoo.errors import ArchiveError
+from recordzoo.sources.member import Member, Source, Unit
+from recordzoo.sources.stream import BUFFER_BYTES, COMPRESSIONS, PassedOver, Tape, Unpacked, unpacked_cap
+from recordzoo.sources.tar import tar_files, tar_members
+from recordzoo.sources.zip import ZIP_STARTS, zip_members
+
+
+class ArchivedSource(Source, Protocol):
+    """A source that says which archives it reads (none: it is a tree)."""
+
+    @property
+    def archives(self) -> tuple[Path, ...]:
+        """The files that it reads and that are of no use once they are converted."""
+        ...
+
+
+@dataclass(frozen=True)
+class ArchiveSource:
+    """One tar, tar.gz, tar.bz2, tar.xz or zip, told apart by how it starts and not by its name.
+
+    Attributes:
+        path: The archive.
+    """
+
+    path: Path
+
+    @property
+    def archives(self) -> tuple[Path, ...]:
+        """The archive."""
+        return (self.path,)
+
+    @property
+    def description(self) -> str:
+        """The archive's path."""
+        return str(self.path)
+
+    @property
+    def size_bytes(self) -> int:
+        """The archive's own size."""
+        return _stat(self.path).st_size
+
+    def fingerprint(self) -> str:
+        """Return a digest of the archive's name, size and time of change."""
+        return _fingerprint(self.path)
+
+    def units(self, target_bytes: int) -> list[Unit]:
+        """Return the one unit that there is: an archive is read from its start."""
+        return [ArchiveUnit(self.path, self.size_bytes)]
+
+
+@dataclass(frozen=True, slots=True)
+class ArchiveUnit:
+    """All of one archive; see `Unit`."""
+
+    path: Path
+    size_bytes: int
+
+    def members(self) -> Iterator[Member]:
+        """Read the archive from its start.
+
+        Raises:
+            ArchiveError: It is cut, broken or hostile. A stream that ends without an error was whole.
+        """
+        with _open(self.path) as file:
+            start = file.read(8)
+            file.seek(0)
+            archive_bytes = os.fstat(file.fileno()).st_size
+            if start.startswith(ZIP_STARTS):
+                yield from zip_members(self.path, file, archive_bytes)
+                return
+            passed_over = PassedOver(str(self.path))
+            with _tape(self.path, file, start, archive_bytes) as tape:
+                yield from tar_members(tape, passed_over)
+            passed_over.report()
+
+
+@dataclass(frozen=True)
+class NestedTarSource:
+    """An uncompressed tar of tars, as ImageNet's: a unit is a run of inner tars, found by the outer headers alone.
+
+    Members are named "<inner tar's stem>/<name>".
+
+    Attributes:
+        path: The outer tar.
+    """
+
+    path: Path
+
+    @property
+    def archives(self) -> tuple[Path, ...]:
+        """The outer tar."""
+        return (self.path,)
+
+    @property
+    def description(self) -> str:
+        """The outer tar's path."""
+        return str(self.path)
+
+    @property
+    def size_bytes(self) -> int:
+        """The outer tar's own size."""
+        return _stat(self.path).st_size
+
+    def fingerprint(self) -> str:
+        """Return a digest of the outer tar's name, size and time of change."""
+        return _fingerprint(self.path)
+
+    def units(self, target_bytes: int) -> list[Unit]:
+        """Group inner tars in their order, as many as stay within `target_bytes`, at least one.
+
+        Raises:
+            ArchiveError: The outer tar is cut, broken, compressed, or has two inner tars of one name.
+        """
+        groups: list[list[InnerTar]] = []
+        room = 0
+        for inner in self._inner_tars():
+            if not groups or inner.size_bytes > room:
+                groups.append([])
+                room = target_bytes
+            groups[-1].append(inner)
+            room -= inner.size_bytes
+        return [NestedTarUnit(self.path, tuple(group)) for group in groups]
+
+    def _inner_tars(self) -> Iterator["InnerTar"]:
+        seen = set()
+        passed_over = PassedOver(str(self.path))
+        with _open(self.path) as file:
+            size_bytes = os.fstat(file.fileno()).st_size
+            with Tape(file, self.path, size_bytes=size_bytes, owned=False) as tape:
+                for name, inner_bytes in tar_files(tape, passed_over):
+                    inner = InnerTar(name, tape.position, inner_bytes)
+                    if inner.stem in seen:
+                        raise tape.error(f"has two inner tars named {inner.stem!r}")
+                    seen.add(inner.stem)
+                    yield inner
+        passed_over.report()
+
+
+@dataclass(frozen=True, slots=True)
+class InnerTar:
+    """Where a tar lies inside another."""
+
+    name: str
+    offset: int
+    size_bytes: int
+
+    @property
+    def stem(self) -> str:
+        """Its name without folders and ending: ImageNet's class."""
+        return PurePosixPath(self.name).stem
+
+
+@dataclass(frozen=True, slots=True)
+class NestedTarUnit:
+    """A run of inner tars; see `Unit`."""
+
+    path: Path
+    inner_tars: tuple[InnerTar, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """The inner tars' sizes together."""
+        return sum(inner.size_bytes for inner in self.inner_tars)
+
+    def members(self) -> Iterator[Member]:
+        """Read the inner tars one after another.
+
+        Raises:
+            ArchiveError: One of them is cut, broken or hostile; the message names it.
+        """
+        with _open(self.path) as file:
+            for inner in self.inner_tars:
+                file.seek(inner.offset)
+                passed_over = PassedOver(f"{self.path}, inner tar {inner.name!r}")
+                with Tape(file, self.path, inner=inner.name, size_bytes=inner.size_bytes, owned=False) as tape:
+                    yield from tar_members(tape, passed_over, prefix=f"{inner.stem}/")
+                passed_over.report()
+
+
+@dataclass(frozen=True)
+class ChainSource:
+    """Several sources, one after another.
+
+    Attributes:
+        sources: What is chained.
+    """
+
+    sources: Sequence[ArchivedSource]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "sources", tuple(self.sources))
+
+    @property
+    def archives(self) -> tuple[Path, ...]:
+        """The archives of all."""
+        return tuple(path for source in self.sources for path in source.archives)
+
+    @property
+    def description(self) -> str:
+        """What all are."""
+        return ", ".join(source.description for source in self.sources)
+
+    @property
+    def size_bytes(self) -> int:
+        """The sizes of all together."""
+        return sum(source.size_bytes for source in self.sources)
+
+    def fingerprint(self) -> str:
+        """Return a digest of the fingerprints of all."""
+        return _digest(source.fingerprint() for source in self.sources)
+
+    def units(self, target_bytes: int) -> list[Unit]:
+        """Return the units of all, one source after another."""
+        return [unit for source in self.sources for unit in source.units(target_bytes)]
+
+
+def _tape(path: Path, file: BinaryIO, start: bytes, archive_bytes: int) -> Tape:
+    """Return the tar in a file, unpacked if its start says that it is compressed."""
+    for magic, new_decompressor in COMPRESSIONS.items():
+        if start.startswith(magic):
+            unpacked = io.BufferedReader(Unpacked(file, new_decompressor), BUFFER_BYTES)
+            return Tape(unpacked, path, cap_bytes=unpacked_cap(archive_bytes))
+    return Tape(file, path, size_bytes=archive_bytes)
+
+
+def _open(path: Path) -> BinaryIO:
+    try:
+        return open(path, "rb", buffering=BUFFER_BYTES)
+    except OSError as err:
+        raise ArchiveError(f"{path}: cannot be opened ({err.strerror}).", path=path) from err
+
+
+def _stat(path: Path) -> os.stat_result:
+    try:
+        return path.stat()
+    except OSError as err:
+        raise ArchiveError(f"{path}: cannot be looked at ({err.strerror}).", path=path) from err
+
+
+def _fingerprint(path: Path) -> str:
+    status = _stat(path)
+    return _digest([path.name, str(status.st_size), str(status.st_mtime_ns)])
+
+
+def _digest(parts: Iterator[str] | Sequence[str]) -> str:
+    # No file's name has a NUL in it.
+    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()

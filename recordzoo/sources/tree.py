@@ -1,0 +1,243 @@
+"""A directory as a source: its files in torchvision's order, under the names that they have in the archive."""
+
+import functools
+import hashlib
+import logging
+import os
+import stat
+from array import array
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from recordzoo.errors import FolderError, SourceError
+from recordzoo.sources.member import MAX_MEMBER_BYTES, Member, Unit
+
+logger = logging.getLogger("recordzoo")
+
+_NUM_NAMED = 20  # of the problems of a listing
+
+
+@dataclass(frozen=True)
+class TreeSource:
+    """The files under a directory, listed once: what is asked of one source always agrees.
+
+    Without `names`, all regular files in the order of ``sorted(os.walk(base, followlinks=True))``, each directory's
+    files sorted: the order in which `torchvision.datasets.folder.make_dataset` meets those of a class.
+
+    Attributes:
+        base: The directory.
+        names: The files, relative to `base` with "/" between the parts, in the order wanted; None for all.
+    """
+
+    base: Path
+    names: Sequence[str] | None = None
+
+    def __post_init__(self) -> None:
+        if self.names is not None:
+            object.__setattr__(self, "names", tuple(self.names))
+
+    def __reduce__(self) -> tuple[type["TreeSource"], tuple[Path, Sequence[str] | None]]:
+        return TreeSource, (self.base, self.names)  # without the listing
+
+    @property
+    def archives(self) -> tuple[Path, ...]:
+        """None: a tree was not downloaded."""
+        return ()
+
+    @property
+    def description(self) -> str:
+        """The directory's path."""
+        return str(self.base)
+
+    @property
+    def size_bytes(self) -> int:
+        """The files' sizes together."""
+        return sum(self._listing.sizes)
+
+    def fingerprint(self) -> str:
+        """Return a digest of all names, sizes and times of change, as they were listed."""
+        return self._listing.fingerprint
+
+    def units(self, target_bytes: int) -> list[Unit]:
+        """Group consecutive files, as many as stay within `target_bytes`, at least one.
+
+        Raises:
+            FolderError: There is no such directory, or it contains itself by a link.
+            SourceError: Some of it cannot be listed; the message names the first of what cannot.
+        """
+        names, sizes = self._listing.names, self._listing.sizes
+        units: list[Unit] = []
+        start = unit_bytes = 0
+        for index, size_bytes in enumerate(sizes):
+            if index > start and unit_bytes + size_bytes > target_bytes:
+                units.append(TreeUnit(self.base, tuple(names[start:index]), tuple(sizes[start:index])))
+                start, unit_bytes = index, 0
+            unit_bytes += size_bytes
+        if names:
+            units.append(TreeUnit(self.base, tuple(names[start:]), tuple(sizes[start:])))
+        return units
+
+    @functools.cached_property
+    def _listing(self) -> "_Listing":
+        listing = _Listing(self.base)
+        if self.names is None:
+            listing.add_all()
+        else:
+            for name in self.names:
+                listing.add_name(name)
+        listing.finish()
+        return listing
+
+
+@dataclass(frozen=True, slots=True)
+class TreeUnit:
+    """Some files of a tree with the sizes that they were listed with; see `Unit`."""
+
+    base: Path
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """The files' sizes together."""
+        return sum(self.sizes)
+
+    def members(self) -> Iterator[Member]:
+        """Yield the files; `Member.read` raises `SourceError` if one changed or cannot be read."""
+        base = str(self.base)
+        for name, size_bytes in zip(self.names, self.sizes, strict=True):
+            yield Member(name, size_bytes, functools.partial(_read_file, base, name, size_bytes))
+
+
+def _read_file(base: str, name: str, size_bytes: int) -> bytes:
+    path = os.path.join(base, name)
+    if size_bytes > MAX_MEMBER_BYTES:
+        raise SourceError(
+            f"{path}: the file has {size_bytes:,} bytes; {MAX_MEMBER_BYTES:,} are the limit for one member.", path=path
+        )
+    try:
+        # Should it have become a FIFO since it was listed, opening it must not wait for a writer.
+        with open(path, "rb", opener=_open_at_once) as file:
+            # One byte more tells that it grew; None is what a FIFO without data gives.
+            data = file.read(size_bytes + 1) or b""
+    except OSError as err:
+        raise SourceError(
+            f"{path}: the file was listed and cannot be read now ({err.strerror}). Restore it or its permissions, "
+            "then run the same again.",
+            path=path,
+        ) from err
+    if len(data) != size_bytes:
+        found = f"{len(data):,} bytes" if len(data) < size_bytes else "more"
+        raise SourceError(
+            f"{path}: the tree changed while it was read: the file had {size_bytes:,} bytes when it was listed and "
+            f"has {found} now. Wait until nothing writes to it, then run the same again.",
+            path=path,
+        )
+    return data
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
+
+
+class _Listing:
+    """Names and sizes of a tree's files and a digest of both with the times; problems are collected."""
+
+    def __init__(self, base: Path) -> None:
+        self.names: list[str] = []
+        self.sizes = array("q")
+        self.fingerprint = ""
+        self._base = str(base)
+        self._digest = hashlib.blake2b(digest_size=16)
+        self._problems: list[str] = []
+        self._special: list[str] = []
+
+    def add_all(self) -> None:
+        """List every file under the base, in torchvision's order."""
+        # Sorted as whole strings, like sorted(os.walk()): "a", "a-b", "a/c", and not depth first.
+        for folder, files in sorted(self._folders()):
+            prefix = f"{_posix(folder)}/" if folder else ""
+            for name in sorted(files):
+                self.add_name(prefix + name)
+
+    def add_name(self, name: str) -> None:
+        """List one file."""
+        try:
+            status = os.stat(os.path.join(self._base, name))
+        except (OSError, ValueError) as err:  # ValueError: a NUL in a name that was given
+            self._problems.append(f"{name} ({getattr(err, 'strerror', err)})")
+            return
+        if not stat.S_ISREG(status.st_mode):
+            self._special.append(name)
+            return
+        self.names.append(name)
+        self.sizes.append(status.st_size)
+        line = f"{name}\0{status.st_size}\0{status.st_mtime_ns}\0"
+        self._digest.update(line.encode("utf-8", "surrogateescape"))
+
+    def finish(self) -> None:
+        """Say what was passed over and what cannot be read.
+
+        Raises:
+            SourceError: Files or directories cannot be looked at.
+        """
+        if self._special:
+            logger.warning(
+                "%s: passed over %d that are no regular files (FIFOs, sockets, devices): %s",
+                self._base,
+                len(self._special),
+                _first(self._special),
+            )
+        if self._problems:
+            raise SourceError(
+                f"{self._base}: {len(self._problems)} files or directories cannot be read: {_first(self._problems)}. "
+                "Restore or remove them, or their permissions, then run the same again.",
+                path=self._base,
+                problems=tuple(self._problems),
+            )
+        self.fingerprint = self._digest.hexdigest()
+
+    def _folders(self) -> Iterator[tuple[str, list[str]]]:
+        """Yield all directories relative to the base, itself as "", with their files; links to directories count.
+
+        Raises:
+            FolderError: There is no base, or a link leads back to a directory that it lies in.
+        """
+        waiting: list[tuple[str, dict[tuple[int, int], str]]] = [("", {})]
+        while waiting:
+            folder, above = waiting.pop()
+            path = os.path.join(self._base, folder)
+            try:
+                status = os.stat(path)
+                with os.scandir(path) as entries:
+                    is_folder = {entry.name: _is_folder(entry) for entry in entries}
+            except OSError as err:
+                if not folder:
+                    text = f"{self._base}: the directory cannot be listed ({err.strerror})."
+                    raise FolderError(text, path=self._base) from err
+                self._problems.append(f"{_posix(folder)} ({err.strerror})")
+                continue
+            identity = (status.st_dev, status.st_ino)
+            if identity in above:
+                text = f"{path}: leads back to {os.path.join(self._base, above[identity])}: the tree has no end."
+                raise FolderError(f"{text} Remove the link.", path=self._base)
+            yield folder, [name for name, is_dir in is_folder.items() if not is_dir]
+            here = {**above, identity: folder}
+            waiting.extend((os.path.join(folder, name), here) for name, is_dir in is_folder.items() if is_dir)
+
+
+def _is_folder(entry: "os.DirEntry[str]") -> bool:
+    try:
+        return entry.is_dir()
+    except OSError:  # a link to itself, say; os.walk takes it for a file too
+        return False
+
+
+def _posix(path: str) -> str:
+    return path.replace(os.sep, "/") if os.sep != "/" else path
+
+
+def _first(names: list[str]) -> str:
+    more = len(names) - _NUM_NAMED
+    return ", ".join(names[:_NUM_NAMED]) + (f" and {more} more" if more > 0 else "")

@@ -1,0 +1,120 @@
+"""The zip format: `zipfile` does the reading, this module the distrust."""
+
+import functools
+import stat
+import zipfile
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO
+
+from recordzoo.errors import ArchiveError
+from recordzoo.sources.member import MAX_MEMBER_BYTES, Member
+from recordzoo.sources.stream import ADVICE, PassedOver, plain_name, refused, unpacked_cap
+
+ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
+"""How a zip file starts; the second is that of one without members."""
+
+# RuntimeError: zipfile's word for a password; NotImplementedError is one. ValueError: names that are no UTF-8.
+_ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, OverflowError)
+_END_RECORD_BYTES = 22
+# bzip2 and LZMA may unpack to any length in one step of zipfile, before it can be measured.
+_METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
+
+
+def zip_members(path: Path, file: BinaryIO, archive_bytes: int) -> Iterator[Member]:
+    """Yield the members of a zip in the order of its directory, each checked against its size and CRC when read.
+
+    Raises:
+        ArchiveError: The zip is cut, broken, encrypted or a bomb; a name is refused or there twice.
+    """
+    passed_over = PassedOver(str(path))
+    try:
+        archive = zipfile.ZipFile(file)
+    except _ZIP_ERRORS as err:
+        raise _broken(path, f"its directory cannot be read ({type(err).__name__}: {err})") from err
+    with archive:
+        _check_frame(path, file, archive, archive_bytes)
+        entries = _entries(path, archive, passed_over)
+        total = sum(info.file_size for _, info in entries)
+        if total > unpacked_cap(archive_bytes):
+            raise _broken(path, f"unpacks to {total:,} bytes, far more than any data set of its size does")
+        reading = _Reading(path, archive)
+        for name, info in entries:
+            reading.current = info
+            yield Member(name, info.file_size, functools.partial(reading.read, info, name))
+        reading.current = None
+    passed_over.report()
+
+
+class _Reading:
+    """Lets the present member be read, once: the same rule as in a stream."""
+
+    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
+        self.current: zipfile.ZipInfo | None = None
+        self._path = path
+        self._archive = archive
+
+    def read(self, info: zipfile.ZipInfo, name: str) -> bytes:
+        if self.current is not info or self._archive.fp is None:
+            raise RuntimeError(
+                f"{name!r} of {self._path}: read() comes too late (an archive's member can be read once)"
+            )
+        self.current = None
+        try:
+            with self._archive.open(info) as file:
+                data = file.read(info.file_size + 1)
+        except _ZIP_ERRORS as err:
+            raise _broken(self._path, f"member {name!r} cannot be read ({type(err).__name__}: {err})", name) from err
+        if len(data) != info.file_size:
+            raise _broken(self._path, f"member {name!r} has {len(data):,} bytes and announces {info.file_size:,}", name)
+        return data
+
+
+def _check_frame(path: Path, file: BinaryIO, archive: zipfile.ZipFile, archive_bytes: int) -> None:
+    """Refuse bytes around the zip: zipfile takes the last directory it finds, in a cut file perhaps a member's."""
+    infos = archive.infolist()
+    if infos and min(info.header_offset for info in infos) != 0:
+        raise _broken(path, "its directory is not that of the whole file (it was cut, or put after something else)")
+    file.seek(max(0, archive_bytes - _END_RECORD_BYTES - len(archive.comment)))
+    if file.read(4) != ZIP_STARTS[1]:
+        raise _broken(path, "something follows its end")
+
+
+def _entries(path: Path, archive: zipfile.ZipFile, passed_over: PassedOver) -> list[tuple[str, zipfile.ZipInfo]]:
+    """Return the regular files under their names, all looked at before the first is read."""
+    entries = []
+    seen = set()
+    for info in archive.infolist():
+        try:
+            name = plain_name(info.orig_filename)
+        except ValueError as err:
+            raise refused(str(path), info.orig_filename, str(err), path) from err
+        mode = info.external_attr >> 16
+        if info.is_dir():
+            continue
+        if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
+            passed_over.add(name, "symbolic link" if stat.S_ISLNK(mode) else "special file")
+            continue
+        if not name or name in seen:
+            raise refused(str(path), info.orig_filename, "is there twice" if name else "has no name", path)
+        seen.add(name)
+        _check_entry(path, info, name)
+        entries.append((name, info))
+    return entries
+
+
+def _check_entry(path: Path, info: zipfile.ZipInfo, name: str) -> None:
+    if info.flag_bits & 0x1:
+        raise _broken(path, f"member {name!r} is encrypted, and recordzoo asks for no passwords", name)
+    if info.compress_type not in _METHODS:
+        method = zipfile.compressor_names.get(info.compress_type, "unknown")  # type: ignore[attr-defined]  # no stub
+        raise _broken(
+            path, f"member {name!r} is compressed by method {info.compress_type} ({method}), not deflate", name
+        )
+    if info.file_size > MAX_MEMBER_BYTES:
+        raise _broken(path, f"member {name!r} has {info.file_size:,} bytes; {MAX_MEMBER_BYTES:,} are the limit", name)
+
+
+def _broken(path: Path, what: str, member: str = "") -> ArchiveError:
+    return ArchiveError(f"{path}: {what}. {ADVICE}", path=path, member=member)

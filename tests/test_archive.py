@@ -1,0 +1,660 @@
+"""Archives: what is whole comes out as it went in, and nothing that is cut or hostile ever looks whole."""
+
+import gzip
+import io
+import itertools
+import logging
+import os
+import pickle
+import stat
+import subprocess
+import sys
+import tarfile
+import zipfile
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recordzoo.errors import ArchiveError
+from recordzoo.sources import stream, tar, zip
+from recordzoo.sources.archive import ArchiveSource, ChainSource, NestedTarSource
+from recordzoo.sources.member import Source
+from tests.fakes import archives as fake
+
+FILES = {
+    "a/0.jpg": b"",
+    "a/1.jpg": b"x" * 511,
+    "a/2.jpg": b"y" * 512,
+    "b/3.jpg": bytes(range(256)) * 5,
+    "b/ü.jpg": b"z" * 2000,
+}
+ZEROS = bytes(1024)
+
+
+@pytest.fixture
+def put(tmp_path):
+    numbers = itertools.count()
+
+    def put(data: bytes, name: str = "") -> Path:
+        path = tmp_path / (name or f"{next(numbers)}.bin")  # the name must not matter
+        path.write_bytes(data)
+        return path
+
+    return put
+
+
+def read(source: Source, target_bytes: int = 1 << 30) -> dict[str, bytes]:
+    """Read all members, checking that sizes are true and names unique."""
+    found: dict[str, bytes] = {}
+    for unit in source.units(target_bytes):
+        for member in pickle.loads(pickle.dumps(unit)).members():
+            data = member.read()
+            assert len(data) == member.size_bytes
+            assert member.name not in found
+            found[member.name] = data
+    return found
+
+
+def refusal(source: Source) -> str:
+    with pytest.raises(ArchiveError) as caught:
+        read(source)
+    assert str(caught.value).startswith(str(source.archives[0]))
+    return str(caught.value)
+
+
+# What is whole
+
+
+@pytest.mark.parametrize("packer", fake.PACKERS)
+@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_tar_whole(put, packer, format):
+    source = ArchiveSource(put(fake.PACKERS[packer](fake.tar(FILES, format))))
+    assert read(source) == FILES
+    assert list(read(source)) == list(FILES)
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_zip_whole(put, method):
+    source = ArchiveSource(put(fake.zipped(FILES, method)))
+    assert read(source) == FILES
+    assert list(read(source)) == list(FILES)
+
+
+def test_source_facts(put):
+    path = put(fake.tar(FILES), "some.zip")
+    source = ArchiveSource(path)
+    assert (source.archives, source.description, source.size_bytes) == ((path,), str(path), path.stat().st_size)
+    (unit,) = source.units(1)
+    assert unit.size_bytes == source.size_bytes
+    assert pickle.loads(pickle.dumps(source)) == source
+
+
+@pytest.mark.parametrize("kind", [ArchiveSource, NestedTarSource])
+def test_fingerprint_changes_with_name_size_and_time(put, kind, tmp_path):
+    path = put(fake.tar(FILES))
+    os.utime(path, ns=(0, 1))
+    prints = [kind(path).fingerprint(), kind(path).fingerprint()]
+    assert prints[0] == prints[1]
+    os.utime(path, ns=(0, 2))
+    prints.append(kind(path).fingerprint())
+    path.write_bytes(path.read_bytes() + b"\0")
+    os.utime(path, ns=(0, 2))
+    prints.append(kind(path).fingerprint())
+    prints.append(kind(path.rename(tmp_path / "other")).fingerprint())
+    assert len(set(prints)) == 4
+
+
+def test_missing_file(tmp_path):
+    for kind in (ArchiveSource, NestedTarSource):
+        assert "No such file" in refusal(kind(tmp_path / "gone.tar"))
+        with pytest.raises(ArchiveError, match="No such file"):
+            kind(tmp_path / "gone.tar").fingerprint()
+    assert "cannot be opened (Is a directory)" in refusal(ArchiveSource(tmp_path))
+
+
+@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
+def test_long_and_odd_names(put, format):
+    long = "/".join(["d" * 70] * 2) + "/" + "f" * 60
+    names = ["plain", "sp ace", "dot.", "..twice..", "ab:c", "ba\\ck", "new\nline", "e\u0301", long]
+    if format != tarfile.USTAR_FORMAT:
+        names += ["x" * 300, "bad\udcff\udcfe", "d/" * 200 + "deep", "\u00fc" * 120]
+    files = {name: str(index).encode() for index, name in enumerate(names)}
+    assert read(ArchiveSource(put(fake.tar(files, format)))) == files
+
+
+def test_names_are_those_of_the_unpacked_tree(put):
+    files = [("./a/1", b"1"), ("b//2", b"2"), ("c/./3", b"3")]
+    wanted = {"a/1": b"1", "b/2": b"2", "c/3": b"3"}
+    assert read(ArchiveSource(put(fake.tar([fake.entry("./", tarfile.DIRTYPE), *files])))) == wanted
+    assert read(ArchiveSource(put(fake.zipped([("./", b""), *files])))) == wanted
+
+
+def test_directories_are_passed_over_silently(put, caplog):
+    old_style = fake.header(b"old/", b"00000000000", b"\0")
+    archive = fake.tar([fake.entry("d", tarfile.DIRTYPE)], end=False) + old_style + fake.tar({"d/f": b"1"})
+    assert read(ArchiveSource(put(archive))) == {"d/f": b"1"}
+    assert read(ArchiveSource(put(fake.zipped([("d/", b""), ("d/f", b"1")])))) == {"d/f": b"1"}
+    assert not caplog.records
+
+
+def test_unread_members_are_skipped(put):
+    big = bytes(3 << 20)
+    files = {"1": b"1", "2": big, "3": b"3"}
+    for packed in (fake.tar(files), gzip.compress(fake.tar(files)), fake.zipped(files)):
+        members = ArchiveSource(put(packed)).units(1)[0].members()
+        assert {m.name: m.read() for m in members if m.name != "2"} == {"1": b"1", "3": b"3"}
+
+
+def test_signed_checksum_and_base_256_size(put):
+    block = bytearray(fake.header(b"\xfc\xfc", b"\x80" + (3).to_bytes(11, "big")))
+    unsigned = int(block[148:154], 8)
+    assert read(ArchiveSource(put(bytes(block) + fake.padded(b"abc") + ZEROS))) == {"\udcfc\udcfc": b"abc"}
+    block[148:154] = b"%06o" % (unsigned - 256 * sum(byte > 127 for byte in block))
+    assert read(ArchiveSource(put(bytes(block) + fake.padded(b"abc") + ZEROS))) == {"\udcfc\udcfc": b"abc"}
+
+
+def test_gnu_header_with_times_has_no_prefix(put):
+    block = bytearray(fake.header(b"f", prefix=b"14000000000"))
+    block[257:265] = b"ustar  \0"
+    assert read(ArchiveSource(put(fake.sealed(bytes(block)) + ZEROS))) == {"f": b""}
+    posix = fake.header(b"f", prefix=b"folder")
+    assert read(ArchiveSource(put(posix + ZEROS))) == {"folder/f": b""}
+
+
+def test_pax_size_counts(put):
+    archive = fake.pax(fake.record(b"size", b"3") + fake.record(b"mtime", b"1.5")) + fake.header(b"f")
+    assert read(ArchiveSource(put(archive + fake.padded(b"abc") + ZEROS))) == {"f": b"abc"}
+
+
+def test_several_compressed_streams_and_zeros(put):
+    half = len(fake.tar(FILES)) // 2
+    for packer in fake.PACKERS.values():
+        data = packer(fake.tar(FILES)[:half]) + packer(fake.tar(FILES)[half:]) + bytes(700)
+        assert read(ArchiveSource(put(data))) == FILES
+
+
+@pytest.mark.parametrize("flags", [[], ["--format=v7"], ["--format=gnu"], ["--format=posix"], ["-j"], ["-z"]])
+def test_what_the_tar_program_writes(tmp_path, flags):
+    for name, data in FILES.items():
+        (tmp_path / "in" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "in" / name).write_bytes(data)
+    made = subprocess.run(["tar", *flags, "-cf", tmp_path / "made", "-C", tmp_path / "in", "."], capture_output=True)
+    if made.returncode:
+        pytest.skip(f"this tar cannot: {made.stderr!r}")
+    assert read(ArchiveSource(tmp_path / "made")) == FILES
+
+
+# What is cut: never a stream that ends as if it were whole
+
+
+@pytest.mark.parametrize("format", [tarfile.USTAR_FORMAT, tarfile.PAX_FORMAT])
+def test_tar_cut_anywhere(put, format):
+    whole = fake.tar(FILES, format)
+    end = len(fake.tar(FILES, format, end=False))
+    for length in sorted({*range(0, len(whole), 512), *range(7, end + 512, 97)}):
+        source = ArchiveSource(put(whole[:length], "cut"))
+        if length >= end + 512:  # one zero block is an end marker, and all members are before it
+            assert read(source) == FILES
+        else:
+            assert "at byte" in refusal(source), length
+
+
+def test_cut_says_where_and_after_what(put):
+    data = fake.tar({"a.jpg": b"1", "b.jpg": b"2" * 600}, end=False)
+    assert "ends without an end marker" in refusal(ArchiveSource(put(data)))
+    text = refusal(ArchiveSource(put(data[:1700])))
+    assert "ends inside member 'b.jpg': 600 bytes were announced, 164 are there" in text
+    assert "at byte 1,700, after member 'a.jpg'" in text
+    assert "download it again" in text
+    text = refusal(ArchiveSource(put(data[:1300])))
+    assert "ends inside a header" in text
+    with pytest.raises(ArchiveError) as caught:
+        read(ArchiveSource(put(data[:1300])))
+    assert (caught.value.offset, caught.value.member) == (1300, "a.jpg")
+
+
+@pytest.mark.parametrize("unread", [3000, 3 << 20])
+def test_cut_in_a_member_that_nobody_reads(put, unread):
+    data = fake.tar({"1": bytes(unread)}, end=False)[:-600]
+    for packed in (data, gzip.compress(data)):
+        with pytest.raises(ArchiveError, match="ends inside member '1'"):
+            list(ArchiveSource(put(packed)).units(1)[0].members())
+
+
+@pytest.mark.parametrize("packer", ["gz", "bz2", "xz"])
+def test_compressed_cut_anywhere(put, packer):
+    whole = fake.PACKERS[packer](fake.tar({"a": os.urandom(3000), "b": b"b" * 9000}))
+    for length in {*range(0, len(whole), 53), *range(len(whole) - 20, len(whole))}:
+        refusal(ArchiveSource(put(whole[:length], "cut")))
+
+
+@pytest.mark.parametrize("packer", ["gz", "bz2", "xz"])
+def test_compressed_with_a_flipped_bit(put, packer):
+    whole = fake.PACKERS[packer](fake.tar({"a": os.urandom(3000)}))
+    start = 10 if packer == "gz" else 0  # what is before it are gzip's time, name and system
+    for index in range(start, len(whole), 61):
+        data = bytearray(whole)
+        data[index] ^= 16
+        refusal(ArchiveSource(put(bytes(data), "flipped")))
+
+
+def test_zip_cut_anywhere(put):
+    whole = fake.zipped(FILES)
+    for length in range(0, len(whole), 13):
+        refusal(ArchiveSource(put(whole[:length], "cut")))
+
+
+def test_zip_cut_behind_a_zip_that_it_holds(put):
+    inner = fake.zipped({"inside": b"1"})
+    whole = fake.zipped({"first": b"0" * 100, "inner.zip": inner, "last": b"2"}, zipfile.ZIP_STORED)
+    cut = whole[: whole.index(inner) + len(inner)]
+    assert zipfile.ZipFile(io.BytesIO(cut)).namelist() == ["inside"]
+    assert "directory is not that of the whole file" in refusal(ArchiveSource(put(cut)))
+
+
+# What is broken
+
+
+def test_flipped_checksum_in_the_middle(put):
+    data = bytearray(fake.tar(FILES))
+    data[512 + 148] ^= 1
+    text = refusal(ArchiveSource(put(bytes(data))))
+    assert "has a broken header" in text
+    assert "at byte 512, after member 'a/0.jpg'" in text
+
+
+def test_every_header_byte_counts(put):
+    whole = fake.tar({"a": b"1", "b": b"2"})
+    for index in {*range(512)} - {155}:  # the byte after the checksum's NUL
+        data = bytearray(whole)
+        data[1024 + index] ^= 1
+        refusal(ArchiveSource(put(bytes(data), "flipped")))
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_no_other_error_than_archive_error(tmp_path_factory, data):
+    """Damage in headers with the checksum made right again: whatever comes, it is data or an ArchiveError."""
+    path = tmp_path_factory.getbasetemp() / "fuzzed"
+    kind = data.draw(st.sampled_from(["gnu", "pax", "zip"]))
+    files = {"x" * 120: b"1" * 700, "\u00fc": b"2"}
+    formats = {"gnu": tarfile.GNU_FORMAT, "pax": tarfile.PAX_FORMAT}
+    whole = bytearray(fake.zipped(files) if kind == "zip" else fake.tar(files, formats[kind]))
+    for _ in range(data.draw(st.integers(1, 4))):
+        whole[data.draw(st.integers(0, min(len(whole), 5000) - 1))] = data.draw(st.integers(0, 255))
+    if kind != "zip":
+        for start in range(0, 5120, 512):
+            if whole[start + 257 : start + 262] == b"ustar":
+                whole[start : start + 512] = fake.sealed(bytes(whole[start : start + 512]))
+    path.write_bytes(whole)
+    try:
+        for member in ArchiveSource(path).units(1)[0].members():
+            member.read()
+    except ArchiveError:
+        pass
+
+
+@pytest.mark.parametrize("tail", [b"x", bytes(5000) + b"\1", fake.tar({"more": b"1"})])
+def test_tar_trailing(put, tail):
+    for packer in fake.PACKERS.values():
+        assert "goes on after its end marker" in refusal(ArchiveSource(put(packer(fake.tar(FILES) + tail))))
+    assert read(ArchiveSource(put(fake.tar(FILES) + bytes(100_001)))) == FILES
+
+
+@pytest.mark.parametrize("tail", [b"garbage", bytes(100) + b"\1", b"\x1f\x8b", b"BZh"])
+def test_compressed_trailing(put, tail):
+    for packer in ("gz", "bz2", "xz"):
+        refusal(ArchiveSource(put(fake.PACKERS[packer](fake.tar(FILES)) + tail)))
+
+
+def test_concatenated_gzip_tars(put):
+    both = gzip.compress(fake.tar(FILES)) + gzip.compress(fake.tar({"more": b"1"}))
+    assert "goes on after its end marker" in refusal(ArchiveSource(put(both)))
+
+
+def test_zip_surroundings(put):
+    assert "something follows" in refusal(ArchiveSource(put(fake.zipped(FILES) + b"x")))
+    assert "put after something else" in refusal(ArchiveSource(put(b"PK\3\4" + fake.zipped(FILES))))
+
+
+def test_zip_comment_is_none_of_these(put):
+    buffer = io.BytesIO(fake.zipped(FILES))
+    with zipfile.ZipFile(buffer, "a") as archive:
+        archive.comment = b"made on a sunny day"
+    assert read(ArchiveSource(put(buffer.getvalue()))) == FILES
+    assert read(ArchiveSource(put(fake.zipped({})))) == {}
+
+
+@pytest.mark.parametrize("data", [b"<!DOCTYPE html><html>" + b" " * 600, b"\x89PNG\r\n" + b"x" * 600])
+def test_no_archive_at_all(put, data):
+    text = refusal(ArchiveSource(put(data)))
+    assert f"it starts with {data[:16]!r}" in text
+    assert "at byte 0, before its first member" in text
+
+
+def test_zip_crc(put):
+    data = bytearray(fake.zipped({"f": b"abcdef"}, zipfile.ZIP_STORED))
+    data[data.index(b"abcdef")] ^= 1
+    assert "member 'f' cannot be read (BadZipFile: Bad CRC-32" in refusal(ArchiveSource(put(bytes(data))))
+
+
+# What is hostile
+
+EVIL_NAMES = ["../x", "a/../../x", "a/..", "..", "/etc/x", "//x", "C:\\x", "c:x", "\\\\host\\x", "a\\..\\..\\x", "\\x"]
+
+
+@pytest.mark.parametrize("name", EVIL_NAMES)
+def test_refused_names(put, name):
+    for data in (
+        fake.tar({"good": b"1", name: b"2"}, tarfile.GNU_FORMAT),
+        fake.tar({"good": b"1", name: b"2"}, tarfile.PAX_FORMAT),
+        fake.tar([("good", b"1"), fake.entry(name, tarfile.SYMTYPE, "good")]),
+        fake.tar([fake.entry(name, tarfile.DIRTYPE)]),
+        fake.pax(fake.record(b"path", name.encode())) + fake.header(b"good") + ZEROS,
+        fake.zipped({"good": b"1", name: b"2"}),
+    ):
+        text = refusal(ArchiveSource(put(data)))
+        assert "refused" in text
+        assert repr(name)[:-1] in text  # a directory has a slash more
+
+
+def test_refused_nul_and_empty_names(put):
+    nul = fake.pax(fake.record(b"path", b"a\0b")) + fake.header(b"good") + ZEROS
+    assert "has a NUL in its name" in refusal(ArchiveSource(put(nul)))
+    nul_zip = fake.zipped({"aXb": b"1"}).replace(b"aXb", b"a\0b")
+    assert "has a NUL in its name" in refusal(ArchiveSource(put(nul_zip)))
+    for name in (b"", b".", b"./."):
+        assert "has no name" in refusal(ArchiveSource(put(fake.header(name) + ZEROS)))
+
+
+def test_links_and_devices_are_passed_over(put, caplog):
+    others = [
+        fake.entry("soft", tarfile.SYMTYPE, "/etc/passwd"),
+        fake.entry("hard", tarfile.LNKTYPE, "../../x"),
+        fake.entry("null", tarfile.CHRTYPE),
+        fake.entry("disk", tarfile.BLKTYPE),
+        fake.entry("pipe", tarfile.FIFOTYPE),
+        fake.entry("unknown", b"Q"),
+    ]
+    archive = put(fake.tar([("first", b"1"), *others, ("last", b"2")]))
+    with caplog.at_level(logging.WARNING, "recordzoo"):
+        assert read(ArchiveSource(archive)) == {"first": b"1", "last": b"2"}
+    (line,) = caplog.messages
+    assert line == (
+        f"{archive}: passed over 6 that are no regular files: soft (symbolic link), hard (hard link), null (device), "
+        "disk (device), pipe (FIFO), ..."
+    )
+
+
+def test_zip_links_are_passed_over(put, caplog):
+    link, pipe = fake.zip_entry("soft", stat.S_IFLNK | 0o777), fake.zip_entry("pipe", stat.S_IFIFO)
+    plain = fake.zip_entry("plain", stat.S_IFREG | 0o644)
+    assert read(ArchiveSource(put(fake.zipped([(link, b"/etc"), (pipe, b""), (plain, b"1")])))) == {"plain": b"1"}
+    assert "passed over 2 that are no regular files: soft (symbolic link), pipe (special file)" in caplog.text
+
+
+@pytest.mark.parametrize("flags", [["--format=gnu"], ["--format=posix"], ["--format=posix", "--sparse-version=0.1"]])
+def test_sparse_members_are_passed_over(tmp_path, caplog, flags):
+    with open(tmp_path / "holes", "wb") as file:
+        for index in range(200):  # more than one header can tell
+            file.seek(index * 65536)
+            file.write(b"x" * 4096)
+        file.truncate(200 * 65536)
+    (tmp_path / "z").write_bytes(b"1")
+    made = subprocess.run(
+        ["tar", "-S", *flags, "-cf", tmp_path / "made.tar", "-C", tmp_path, "holes", "z"], capture_output=True
+    )
+    if made.returncode or (tmp_path / "made.tar").stat().st_size > 200 * 65536:
+        pytest.skip(f"this tar or this file system knows no holes: {made.stderr!r}")
+    assert read(ArchiveSource(tmp_path / "made.tar")) == {"z": b"1"}
+    assert "passed over 1 that are no regular files: holes (sparse file)" in caplog.text
+
+
+@pytest.mark.parametrize("size", [b"\xff" * 12, b"-0000000512", b"\x81" + b"\0" * 11, b"1_000", b"89"])
+def test_impossible_sizes(put, size):
+    for flag in (b"0", b"x", b"L", b"2"):
+        data = fake.header(b"f", size, flag) + fake.header(b"g") + ZEROS
+        assert "of an impossible size" in refusal(ArchiveSource(put(data)))
+
+
+@pytest.mark.parametrize("size", [b"-5", b"1_0", b"x", b"", b"9" * 30, b"\xd9\xa1"])
+def test_impossible_pax_sizes(put, size):
+    data = fake.pax(fake.record(b"size", size)) + fake.header(b"f") + ZEROS
+    assert "broken pax header" in refusal(ArchiveSource(put(data)))
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        b"x",
+        b"0 a=b\n",
+        b"6 a=b\n0 a=b\n",
+        b"99 a=b\n",
+        b"5 a=b\n",
+        b"7 a=b\n\0",
+        b"4 ab\n",
+        b"6 abc\n",
+        b"9" * 100_000,
+        b"2 " * 100_000 + b"=",
+        b"-6 a=b\n",
+        b"1 a=",
+    ],
+)
+def test_broken_pax_records(put, records):
+    data = fake.pax(records) + fake.header(b"f") + ZEROS
+    assert "broken pax header" in refusal(ArchiveSource(put(data)))
+
+
+def test_endless_headers(put, monkeypatch):
+    many = fake.pax(fake.record(b"a", b"b")) * 10_000 + fake.header(b"f") + ZEROS
+    assert "more than 16 extended headers" in refusal(ArchiveSource(put(many)))
+    many = fake.pax(fake.record(b"a", b"b"), b"g") * 10_000 + fake.header(b"f") + ZEROS
+    assert "more than 16 extended headers" in refusal(ArchiveSource(put(many)))
+    for flag in (b"x", b"g", b"L", b"K"):
+        huge = fake.header(b"f", b"%011o" % (1 << 30), flag)
+        assert "an extended header of 1,073,741,824 bytes" in refusal(ArchiveSource(put(huge)))
+    monkeypatch.setattr(tar, "MAX_PASSED_OVER", 1000)
+    folders = fake.tar([fake.entry("d", tarfile.DIRTYPE)], end=False) * 600
+    assert read(ArchiveSource(put(folders + fake.header(b"f") + folders + ZEROS))) == {"f": b""}
+    folders *= 2
+    assert "more than 1,000 directories and links in a row" in refusal(ArchiveSource(put(folders + ZEROS)))
+
+
+def test_header_for_all_members_must_not_move_them(put):
+    for key in (b"size", b"path", b"GNU.sparse.size"):
+        data = fake.pax(fake.record(key, b"1"), b"g") + fake.header(b"f") + ZEROS
+        assert "for all members" in refusal(ArchiveSource(put(data)))
+    comment = fake.pax(fake.record(b"comment", b"1"), b"g")
+    assert read(ArchiveSource(put(comment + fake.header(b"f") + ZEROS))) == {"f": b""}
+
+
+def test_extended_header_without_a_member(put):
+    assert "broken header" in refusal(ArchiveSource(put(fake.pax(fake.record(b"a", b"b")) + ZEROS)))
+    assert "ends without" in refusal(ArchiveSource(put(fake.pax(fake.record(b"a", b"b")))))
+
+
+def test_too_large_members(put):
+    forged = fake.header(b"f", b"%011o" % ((1 << 30) + 1)) + ZEROS
+    assert "1,073,741,825 bytes; 1,073,741,824 are the limit" in refusal(ArchiveSource(put(forged)))
+    assert "ends inside member 'f'" in refusal(ArchiveSource(put(fake.header(b"f", b"%011o" % (1 << 30)) + ZEROS)))
+    size = (1 << 30) + 1
+    forged_zip = fake.forge_zip(fake.zipped({"f": b"1"}), 24, 22, size.to_bytes(4, "little"))
+    assert "1,073,741,825 bytes" in refusal(ArchiveSource(put(forged_zip)))
+
+
+def test_bombs(put, monkeypatch):
+    monkeypatch.setattr(stream, "MIN_UNPACKED_CAP", 1 << 16)
+    bomb = {str(index): bytes(1 << 20) for index in range(8)}
+    assert "far more than any data set" in refusal(ArchiveSource(put(gzip.compress(fake.tar(bomb)))))
+    assert "far more than any data set" in refusal(ArchiveSource(put(fake.zipped(bomb))))
+
+
+def test_zip_member_is_not_longer_than_it_says(put):
+    for method in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+        whole = fake.zipped({"f": bytes(5000)}, method)
+        for size in (100, 6000):
+            forged = fake.forge_zip(whole, 24, 22, size.to_bytes(4, "little"))
+            assert "member 'f' " in refusal(ArchiveSource(put(forged)))
+
+
+def test_zip_twice_the_same_name(put):
+    with pytest.warns(UserWarning, match="Duplicate name"):
+        data = fake.zipped([("a/f", b"1"), ("a/f", b"2")])
+    assert "'a/f' is there twice" in refusal(ArchiveSource(put(data)))
+    assert "'./a/f' is there twice" in refusal(ArchiveSource(put(fake.zipped([("a/f", b"1"), ("./a/f", b"2")]))))
+
+
+def test_zip_encrypted_or_compressed_otherwise(put):
+    whole = fake.zipped({"good": b"1", "f": b"2"})
+    assert "member 'f' is encrypted" in refusal(ArchiveSource(put(fake.forge_zip(whole, 8, 6, b"\1"))))
+    assert "by method 9 (deflate64)" in refusal(ArchiveSource(put(fake.forge_zip(whole, 10, 8, b"\x09"))))
+    for method in (zipfile.ZIP_LZMA, zipfile.ZIP_BZIP2):
+        assert f"by method {method} " in refusal(ArchiveSource(put(fake.zipped(FILES, method))))
+
+
+def test_zip_two_headers_two_names(put):
+    data = fake.zipped({"right": b"1"}).replace(b"right", b"wrong", 1)
+    assert "File name in directory 'right' and header" in refusal(ArchiveSource(put(data)))
+
+
+# Reading
+
+
+@pytest.mark.parametrize("build", [fake.tar, fake.zipped])
+def test_late_read_is_a_clear_error(put, build):
+    members = ArchiveSource(put(build(FILES))).units(1)[0].members()
+    first, second = next(members), next(members)
+    with pytest.raises(RuntimeError, match=r"'a/0.jpg' of .*read\(\) comes too late") as caught:
+        first.read()
+    assert not isinstance(caught.value, ArchiveError)
+    assert second.read() == FILES["a/1.jpg"]
+    with pytest.raises(RuntimeError, match="too late"):
+        second.read()
+    third = next(members)
+    members.close()
+    with pytest.raises(RuntimeError, match="too late"):
+        third.read()
+
+
+EVENTS: list[tuple[str, tuple]] = []
+WATCHED = ("open", "os.", "shutil.", "tempfile.", "tarfile.", "subprocess.", "socket.")
+_watching = False
+
+
+def _watch(event: str, args: tuple) -> None:
+    if _watching and event.startswith(WATCHED):
+        EVENTS.append((event, args))
+
+
+def test_reading_opens_nothing_for_writing(put):
+    global _watching
+    inner = fake.tar(FILES)
+    sources = [ArchiveSource(put(packer(fake.tar(FILES)))) for packer in fake.PACKERS.values()]
+    sources += [ArchiveSource(put(fake.zipped(FILES))), NestedTarSource(put(fake.tar({"n1.tar": inner})))]
+    sys.addaudithook(_watch)  # it stays, and is deaf outside this test
+    EVENTS.clear()
+    _watching = True
+    try:
+        for source in sources:
+            read(source)
+    finally:
+        _watching = False
+    paths = {str(source.archives[0]) for source in sources}
+    assert {str(args[0]) for event, args in EVENTS if event == "open"} == paths
+    assert all(args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT) == 0 for event, args in EVENTS if event == "open")
+    assert {event for event, _ in EVENTS} == {"open"}
+
+
+# Tars of tars
+
+
+def nested(num: int = 4) -> dict[str, dict[str, bytes]]:
+    return {f"n{i:08}": {f"n{i:08}_{j}.JPEG": bytes([i, j]) * (1000 * i + j) for j in range(5)} for i in range(num)}
+
+
+def nested_tar(classes: dict[str, dict[str, bytes]]) -> dict[str, bytes]:
+    return {f"{name}.tar": fake.tar(files) for name, files in classes.items()}
+
+
+def test_nested(put):
+    classes = nested()
+    source = NestedTarSource(put(fake.tar(nested_tar(classes))))
+    wanted = {f"{name}/{file}": data for name, files in classes.items() for file, data in files.items()}
+    for target in (1, 20_000, 1 << 30):
+        assert read(source, target) == wanted
+        assert list(read(source, target)) == list(wanted)
+
+
+def test_nested_units_are_greedy(put):
+    sizes = [10240, 10240, 20480, 30720, 10240]
+    inner = {f"{i}.tar": bytes(size) for i, size in enumerate(sizes)}
+    source = NestedTarSource(put(fake.tar(inner)))
+    assert [u.size_bytes for u in source.units(1)] == sizes
+    assert [u.size_bytes for u in source.units(25_000)] == [20480, 20480, 30720, 10240]
+    assert [u.size_bytes for u in source.units(20_480)] == [20480, 20480, 30720, 10240]
+    assert [u.size_bytes for u in source.units(1 << 40)] == [sum(sizes)]
+    assert NestedTarSource(put(fake.tar({}))).units(1) == []
+
+
+def test_nested_broken_inner_tar_is_named(put):
+    inner = nested_tar(nested())
+    broken = bytearray(inner["n00000002.tar"])
+    start = broken.index(b"n00000002_3.JPEG")
+    flipped = bytes(broken[: start + 148]) + b"?" + bytes(broken[start + 149 :])
+    for data in (flipped, broken[: start + 700], broken[:start], b"<html>" * 200, b""):
+        path = put(fake.tar(inner | {"n00000002.tar": bytes(data)}))
+        text = refusal(NestedTarSource(path))
+        assert text.startswith(f"{path}, inner tar 'n00000002.tar': ")
+    text = refusal(NestedTarSource(put(fake.tar(inner | {"n00000002.tar": bytes(broken[: start + 700])}))))
+    assert "'n00000002_3.JPEG': 4,006 bytes were announced, 188 are there (at byte" in text
+    assert "after member 'n00000002_2.JPEG'" in text
+
+
+def test_nested_reads_no_further_than_the_inner_tar(put):
+    inner = nested_tar(nested(2))
+    endless = fake.tar({"1": b"1"}, end=False)
+    source = NestedTarSource(put(fake.tar({"n0.tar": endless} | inner)))
+    assert "inner tar 'n0.tar': ends without an end marker" in refusal(source)
+
+
+def test_nested_outer_cut(put):
+    whole = fake.tar(nested_tar(nested()))
+    end = len(fake.tar(nested_tar(nested()), end=False))
+    for length in range(0, end + 512, 512):
+        with pytest.raises(ArchiveError):
+            NestedTarSource(put(whole[:length], "cut")).units(1)
+    with pytest.raises(ArchiveError, match="it starts with"):
+        NestedTarSource(put(gzip.compress(whole))).units(1)
+    with pytest.raises(ArchiveError, match="end marker"):
+        NestedTarSource(put(whole + b"x")).units(1)
+
+
+def test_nested_two_of_one_class(put):
+    inner = fake.tar(FILES)
+    with pytest.raises(ArchiveError, match="two inner tars named 'n1'"):
+        NestedTarSource(put(fake.tar({"a/n1.tar": inner, "b/n1.tar": inner}))).units(1)
+
+
+def test_nested_links_are_passed_over(put, caplog):
+    inner = fake.tar([("f", b"1"), fake.entry("link", tarfile.SYMTYPE, "f")])
+    outer = fake.tar([fake.entry("n0.tar", tarfile.SYMTYPE, "n1.tar"), ("n1.tar", inner)])
+    assert read(NestedTarSource(put(outer))) == {"n1/f": b"1"}
+    assert "n0.tar (symbolic link)" in caplog.text
+    assert "inner tar 'n1.tar': passed over 1 that are no regular files: link (symbolic link)" in caplog.text
+
+
+def test_chain(put):
+    one, two = put(fake.tar({"1": b"1"})), put(fake.zipped({"2": b"22"}))
+    chain = ChainSource([ArchiveSource(one), ArchiveSource(two)])
+    assert chain.archives == (one, two)
+    assert chain.description == f"{one}, {two}"
+    assert chain.size_bytes == one.stat().st_size + two.stat().st_size
+    assert list(read(chain)) == ["1", "2"]
+    assert pickle.loads(pickle.dumps(chain)) == chain
+    assert chain.fingerprint() != ChainSource([ArchiveSource(two), ArchiveSource(one)]).fingerprint()
+
+
+def test_zip_limits_are_the_shared_ones():
+    assert zip.MAX_MEMBER_BYTES == tar.MAX_MEMBER_BYTES == 1 << 30
