@@ -86,14 +86,27 @@ class FakeImageNet:
 
 
 def build(
-    num_classes: int = 5, images_per_class: int = 4, *, size: tuple[int, int] = (48, 40), seed: int = 0
+    num_classes: int = 5,
+    images_per_class: int = 4,
+    *,
+    size: tuple[int, int] = (48, 40),
+    seed: int = 0,
+    broken_exif: bool = True,
 ) -> FakeImageNet:
-    """Make the dataset; more classes than `CLASSES` get made-up WNIDs. Half as many pictures for validation."""
+    """Make the dataset; more classes than `CLASSES` get made-up WNIDs. Half as many pictures for validation.
+
+    Args:
+        num_classes: How many classes.
+        images_per_class: How many training pictures each has.
+        size: Width and height of the pictures.
+        seed: Another one gives other pictures.
+        broken_exif: Whether one picture has a broken EXIF block, of which Pillow warns whenever it is loaded.
+    """
     rng = np.random.default_rng(seed)
     synonyms = dict(list(CLASSES.items())[:num_classes])
     for k in range(len(synonyms), num_classes):
         synonyms[f"n1{k:07d}"] = f"thing {k}, object {k}"
-    train = {wnid: _pictures(rng, wnid, images_per_class, size) for wnid in synonyms}
+    train = {wnid: _pictures(rng, wnid, images_per_class, size, broken_exif) for wnid in synonyms}
     num_val = max(1, num_classes * images_per_class // 2)
     val_wnids = tuple(rng.permutation(np.resize(np.array(list(synonyms)), num_val)).tolist())
     names = [f"ILSVRC2012_val_{k:08d}.JPEG" for k in rng.permutation(num_val) + 1]
@@ -114,7 +127,9 @@ def remote_files(
     return tuple(result)
 
 
-def _pictures(rng: np.random.Generator, wnid: str, count: int, size: tuple[int, int]) -> dict[str, bytes]:
+def _pictures(
+    rng: np.random.Generator, wnid: str, count: int, size: tuple[int, int], broken_exif: bool
+) -> dict[str, bytes]:
     names = [f"{wnid}_{number}.JPEG" for number in rng.choice(20_000, count, replace=False).tolist()]
     photos = {name: picture(rng, *size, box=(5, 5, 20, 20)) for name in names}
     files = {name: jpeg(photo) for name, photo in photos.items()}
@@ -123,7 +138,7 @@ def _pictures(rng: np.random.Generator, wnid: str, count: int, size: tuple[int, 
             lambda photo: encoded(photo, "PNG"),  # n02105855_2933.JPEG of the real set
             lambda photo: jpeg(photo.convert("CMYK")),
             lambda photo: jpeg(photo.convert("L")),
-            lambda photo: with_broken_exif(jpeg(photo)),
+            lambda photo: with_broken_exif(jpeg(photo)) if broken_exif else jpeg(photo),
         ]
         files.update({name: make(photos[name]) for name, make in zip(names, odd, strict=False)})
     return files
