@@ -48,8 +48,8 @@ docs: install  ## Build the site into site/; a warning is an error.
 generate: install  ## Write the generated parts of the documentation anew.
 	$(BIN)/python docs/generate.py
 
-bench: install  ## Measure; see docs/benchmarks.md.
-	$(BIN)/python -m benchmarks
+bench: install  ## Measure (PHOTOS=a folder with photographs) and write docs/benchmarks.md. As root, for cold caches.
+	$(BIN)/python -m benchmarks $(if $(PHOTOS),--photos $(PHOTOS))
 
 clean:  ## Remove what these commands made.
 	rm -rf $(VENV) site demo-output .pytest_cache .mypy_cache .ruff_cache

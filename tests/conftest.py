@@ -1,0 +1,28 @@
+"""What holds for every test: nothing reaches beyond this machine, and the caller's environment does not count."""
+
+import ipaddress
+import os
+import sys
+
+import pytest
+
+_PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
+
+
+def _refuse_strangers(event: str, arguments: tuple) -> None:
+    """Stop any connection that is not to this machine (https://docs.python.org/3/library/audit_events.html)."""
+    if event != "socket.connect":
+        return
+    address = arguments[1]
+    if isinstance(address, tuple) and not ipaddress.ip_address(address[0].partition("%")[0]).is_loopback:
+        raise RuntimeError(f"a test tried to reach {address}")
+
+
+sys.addaudithook(_refuse_strangers)
+
+
+@pytest.fixture(autouse=True)
+def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("RECORDZOO_") or name.lower() in _PROXIES:
+            monkeypatch.delenv(name)
