@@ -1,8 +1,9 @@
 """`CIFAR10Record`: torchvision's CIFAR10 from records."""
 
+import operator
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from typing import Any, SupportsIndex, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -95,14 +96,18 @@ class CIFAR10Record(RecordDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
             target = self.target_transform(target)
         return image, target
 
-    def _pixels(self, index: int) -> NDArray[np.uint8]:
-        if not isinstance(index, int | np.integer):
-            picked: NDArray[np.uint8] = self.data[index]  # a tensor, a slice: as NumPy takes it
+    def _pixels(self, index: SupportsIndex) -> NDArray[np.uint8]:
+        try:
+            number: int | None = operator.index(index)
+        except TypeError:
+            number = None
+        if number is None or isinstance(index, bool):
+            picked: NDArray[np.uint8] = self.data[index]  # a slice, a mask: as NumPy takes it
             return picked
         length = len(self._selection)
-        if not -length <= index < length:
-            raise IndexError(f"index {index} is out of bounds for axis 0 with size {length}")
-        position = self._selection.position(int(index) % length)
+        if not -length <= number < length:
+            raise IndexError(f"index {number} is out of bounds for axis 0 with size {length}")
+        position = self._selection.position(number % length)
         return np.frombuffer(self._selection.reader.read("image", position), np.uint8).reshape(_SHAPE)
 
     def __len__(self) -> int:

@@ -97,7 +97,7 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         place = Path(explicit).expanduser().absolute() if explicit is not None else whole.target(tree)
         if options.get("refresh") or not is_record_set(place):
             self.find_classes(self.root)  # the same error as torchvision's if there is nothing to scan
-            return RecordReader(ensure(whole, tree, **{**options, "records_dir": place}))
+            return RecordReader(ensure(whole, tree, **_at(place, options)))
         reader = _class_folder_reader(place)
         if explicit is not None and reader.manifest.metadata.get("selection"):
             raise OtherSourceError(
@@ -170,7 +170,7 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
                 )
         own = recipe(names)
         place = whole if explicit is not None else own.target(tree)
-        reader = RecordReader(ensure(own, tree, **{**options, "records_dir": place}))
+        reader = RecordReader(ensure(own, tree, **_at(place, options)))
         positions = positions_of(names, reader.names)
         if positions is None:
             raise OtherSourceError(f"{place} holds other files than those selected in {tree}.", path=str(place))
@@ -209,6 +209,12 @@ def positions_of(names: Sequence[str], stored: Sequence[str]) -> NDArray[np.int6
             position, current = found
         positions[index] = position
     return positions
+
+
+def _at(place: Path, options: PrepareOptions) -> PrepareOptions:
+    placed = options.copy()
+    placed["records_dir"] = place
+    return placed
 
 
 def _selection(reader: RecordReader, positions: NDArray[np.int64], samples: Sequence[tuple[Any, Any]]) -> Selection:

@@ -3,7 +3,7 @@
 import io
 import os
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, Unpack
+from typing import Any, Unpack, cast
 
 from PIL import Image
 from torchvision.datasets import VOCDetection, VOCSegmentation
@@ -68,6 +68,8 @@ class _VOCRecord(RecordDataset):
         return len(self.images)
 
     def _image(self, index: int) -> Image.Image:
+        if isinstance(cast(object, index), slice):
+            Image.open(cast(Any, self.images)[index])  # fails, in torchvision's way
         data, name = self._bytes(self.images, index, "image")
         with naming(self.records_path, name):
             return decode_rgb(data)

@@ -1,12 +1,13 @@
 """CIFAR-10 by code: the real names, and batches pickled as Python 2 did in 2009; small and seeded."""
 
+import gzip
 import hashlib
 import io
 import pickle
 import tarfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -20,7 +21,7 @@ CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "hors
 class _Python2Pickler(pickle._Pickler):  # type: ignore[misc,name-defined]  # the Python one: its steps can be replaced
     """Writes text as Python 2's byte strings, which only ``encoding="latin1"`` reads as text again."""
 
-    dispatch = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+    dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
 
     def save_text(self, obj: str | bytes) -> None:
         data = obj if isinstance(obj, bytes) else obj.encode("latin1")
@@ -65,15 +66,21 @@ class FakeCIFAR10:
 
     def write_archive(self, root: Path) -> Path:
         root.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(root / ARCHIVE, "w:gz") as tar:
+        (root / ARCHIVE).write_bytes(self.archive_bytes())
+        return root
+
+    def archive_bytes(self) -> bytes:
+        """The same bytes each time, so that their hash is known before they are written."""
+        file = io.BytesIO()
+        with tarfile.open(fileobj=file, mode="w") as tar:
             for name, data in self.files.items():
                 member = tarfile.TarInfo(f"{FOLDER}/{name}")
                 member.size = len(data)
                 tar.addfile(member, io.BytesIO(data))
-        return root
+        return gzip.compress(file.getvalue(), mtime=0)
 
-    def remote(self, archive: Path, *urls: str) -> RemoteFile:
-        data = archive.read_bytes()
+    def remote(self, *urls: str) -> RemoteFile:
+        data = self.archive_bytes()
         return RemoteFile(ARCHIVE, urls, len(data), md5=hashlib.md5(data).hexdigest())
 
 

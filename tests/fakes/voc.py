@@ -37,15 +37,21 @@ class FakeVOC:
 
     def write_archive(self, root: Path) -> Path:
         root.mkdir(parents=True, exist_ok=True)
-        with tarfile.open(root / self.archive, "w") as tar:
+        (root / self.archive).write_bytes(self.archive_bytes())
+        return root
+
+    def archive_bytes(self) -> bytes:
+        """The same bytes each time, so that their hash is known before they are written."""
+        file = io.BytesIO()
+        with tarfile.open(fileobj=file, mode="w") as tar:
             for name, data in self.files.items():
                 member = tarfile.TarInfo(name)
                 member.size = len(data)
                 tar.addfile(member, io.BytesIO(data))
-        return root
+        return file.getvalue()
 
-    def remote(self, archive: Path, *urls: str) -> RemoteFile:
-        data = archive.read_bytes()
+    def remote(self, *urls: str) -> RemoteFile:
+        data = self.archive_bytes()
         return RemoteFile(self.archive, urls, len(data), md5=hashlib.md5(data).hexdigest())
 
 
@@ -102,7 +108,8 @@ def _annotation(rng: np.random.Generator, stem: str, width: int, height: int, nu
 		<name>{CATEGORIES[int(rng.integers(len(CATEGORIES)))]}</name>
 		<pose>Unspecified</pose>
 		<difficult>0</difficult>
-		<bndbox><xmin>{x}</xmin><ymin>{y}</ymin><xmax>{x + 12}</xmax><ymax>{y + 10}</ymax></bndbox>{part * int(rng.integers(3))}
+		<bndbox><xmin>{x}</xmin><ymin>{y}</ymin><xmax>{x + 12}</xmax><ymax>{y + 10}</ymax></bndbox>
+		{part * int(rng.integers(3))}
 	</object>"""
     return f"""<annotation>
 	<folder>VOC2012</folder>

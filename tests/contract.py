@@ -1,0 +1,274 @@
+"""The contract: a `Record` class behaves as the torchvision class whose place it takes. One table, one row a dataset.
+
+A row says how raw files are made and which classes to compare; `tests/test_contract.py` does the comparing. To add a
+dataset, add a row.
+"""
+
+import functools
+import os
+import tempfile
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import torchvision.datasets as tv
+from PIL import Image
+
+import recordzoo
+from recordzoo.sources.download import RemoteFile
+from tests.fakes import cifar10, cub200, folder, imagenet, voc
+from tests.plain_cub200 import CUB200
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Both classes with raw data for each."""
+
+    theirs: type
+    ours: type
+    their_root: Path
+    our_root: Path
+
+    def both(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        return self.theirs(self.their_root, *args, **kwargs), self.ours(self.our_root, *args, **kwargs)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One dataset.
+
+    Attributes:
+        build: Writes raw data of a kind below a directory and says what to compare.
+        sources: The kinds: "tree", "archive", "gone" (a tree that is removed once it is converted).
+        arguments: What both constructors get.
+        mutations: Changes of attributes, done to both; what the samples are afterwards is compared.
+        bad_arguments: What both constructors refuse, in the same words.
+    """
+
+    name: str
+    build: Callable[[Path, str], Pair]
+    sources: tuple[str, ...]
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    mutations: Mapping[str, Callable[[Any], None]] = field(default_factory=dict)
+    bad_arguments: tuple[Mapping[str, Any], ...] = ()
+
+
+def build_folder(tmp: Path, source: str) -> Pair:
+    their_root = folder.write_tree(tmp / "theirs" / "photos")
+    our_root = folder.write_tree(tmp / "ours" / "photos")
+    if source == "gone":
+        recordzoo.ImageFolderRecord(our_root)
+        os.rename(our_root, tmp / "elsewhere")
+    return Pair(tv.ImageFolder, recordzoo.ImageFolderRecord, their_root, our_root)
+
+
+_CIFAR10 = cifar10.build()
+_VOC = voc.build()
+
+
+# At the top level, so that they pickle; with the fakes' hashes, which is all that differs from the real classes.
+class CIFAR10(tv.CIFAR10):  # type: ignore[misc]  # torchvision is untyped
+    train_list, test_list, meta = _CIFAR10.lists["train_list"], _CIFAR10.lists["test_list"], _CIFAR10.lists["meta"]
+
+
+class CIFAR10Record(recordzoo.CIFAR10Record):
+    train_list, test_list, meta = _CIFAR10.lists["train_list"], _CIFAR10.lists["test_list"], _CIFAR10.lists["meta"]
+    raw_files = (_CIFAR10.remote(),)
+
+
+class VOCDetectionRecord(recordzoo.VOCDetectionRecord):
+    raw_files = (_VOC.remote(),)
+
+
+class VOCSegmentationRecord(recordzoo.VOCSegmentationRecord):
+    raw_files = (_VOC.remote(),)
+
+
+def _write(fake: cifar10.FakeCIFAR10 | voc.FakeVOC, tmp: Path, source: str) -> tuple[Path, Path]:
+    """Write a tree for torchvision's class, and a tree or an archive for ours."""
+    ours = tmp / "ours"
+    return fake.write_tree(tmp / "theirs"), fake.write_tree(ours) if source == "tree" else fake.write_archive(ours)
+
+
+def build_cifar10(tmp: Path, source: str) -> Pair:
+    return Pair(CIFAR10, CIFAR10Record, *_write(_CIFAR10, tmp, source))
+
+
+def build_voc_detection(tmp: Path, source: str) -> Pair:
+    return Pair(tv.VOCDetection, VOCDetectionRecord, *_write(_VOC, tmp, source))
+
+
+def build_voc_segmentation(tmp: Path, source: str) -> Pair:
+    return Pair(tv.VOCSegmentation, VOCSegmentationRecord, *_write(_VOC, tmp, source))
+
+
+def _remote_files(write: Callable[[Path], object], describe: Callable[[Path], tuple[RemoteFile, ...]]) -> Any:
+    """Learn the hashes of archives, which are the same each time, from a first writing."""
+    with tempfile.TemporaryDirectory() as folder:
+        write(Path(folder))
+        return describe(Path(folder))
+
+
+_CUB200 = cub200.build()
+_IMAGENET = imagenet.build(broken_exif=False)
+
+
+def _write_imagenet(folder: Path) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for write in (_IMAGENET.write_train_archive, _IMAGENET.write_val_archive, _IMAGENET.write_devkit):
+        write(folder)
+    return folder
+
+
+class CUB200Record(recordzoo.CUB200Record):
+    raw_files = (
+        *_remote_files(_CUB200.write_archive, cub200.remote_files),
+        *_remote_files(_CUB200.write_mask_archive, functools.partial(cub200.remote_files, part="segmentations")),
+    )
+
+
+class ImageNetRecord(recordzoo.ImageNetRecord):
+    raw_files = (
+        *_remote_files(_write_imagenet, functools.partial(imagenet.remote_files, part="train")),
+        *_remote_files(_write_imagenet, functools.partial(imagenet.remote_files, part="val")),
+    )
+
+
+def build_cub200(tmp: Path, source: str) -> Pair:
+    ours = tmp / "ours"
+    ours.mkdir()
+    if source == "tree":
+        _CUB200.write_tree(ours)
+    else:
+        _CUB200.write_archive(ours)
+    return Pair(CUB200, CUB200Record, _CUB200.write_tree(tmp / "theirs"), ours)
+
+
+def build_imagenet(tmp: Path, source: str) -> Pair:
+    for root in (tmp / "theirs", tmp / "ours"):
+        if source == "archive" and root.name == "ours":
+            _write_imagenet(root)
+            continue
+        root.mkdir()
+        _IMAGENET.write_meta_bin(root)
+        for split in ("train", "val"):
+            _IMAGENET.write_tree(root, split)
+    return Pair(tv.ImageNet, ImageNetRecord, tmp / "theirs", tmp / "ours")
+
+
+def _set(name: str, change: Callable[[Any], Any]) -> Callable[[Any], None]:
+    return lambda ds: setattr(ds, name, change(getattr(ds, name)))
+
+
+def _set_item(name: str, index: Any, change: Callable[[Any], Any]) -> Callable[[Any], None]:
+    return lambda ds: getattr(ds, name).__setitem__(index, change(getattr(ds, name)))
+
+
+SAMPLES = {
+    "samples reversed": _set("samples", lambda samples: samples[::-1]),
+    "samples as a list": _set("samples", list),
+    "samples shortened": _set("samples", lambda samples: samples[:3]),
+    "samples filtered": _set("samples", lambda samples: [s for s in samples if s[1] == 1]),
+    "samples emptied": _set("samples", lambda samples: []),
+    "one sample replaced": _set_item("samples", 0, lambda samples: (samples[4][0], 17)),
+    "samples replaced by slice": _set_item("samples", slice(0, 2), lambda samples: [samples[5]]),
+    "a sample deleted": lambda ds: ds.samples.__delitem__(2),
+    "a sample appended": lambda ds: ds.samples.append(ds.samples[1]),
+    "samples sorted": lambda ds: ds.samples.sort(key=lambda s: s[0][::-1]),
+    "imgs changed in place": _set_item("imgs", 1, lambda imgs: imgs[3]),
+    "imgs assigned": _set("imgs", lambda imgs: []),
+    "targets assigned": _set("targets", lambda targets: [0] * len(targets)),
+    "a target replaced": _set_item("targets", 0, lambda targets: 99),
+    "paths as Path": _set("samples", lambda samples: [(Path(p), t) for p, t in samples]),
+}
+
+ARRAYS = {
+    "data assigned": _set("data", lambda data: data[::-1].copy()),
+    "data shortened": _set("data", lambda data: data[:5]),
+    "a row of data replaced": _set_item("data", 0, lambda data: data[3]),
+    "targets assigned": _set("targets", lambda targets: [0] * len(targets)),
+    "targets as array": _set("targets", np.asarray),
+    "a target replaced": _set_item("targets", 0, lambda targets: 99),
+    "data and targets filtered": lambda ds: (
+        setattr(ds, "data", ds.data[np.asarray(ds.targets) == 3]),
+        setattr(ds, "targets", [t for t in ds.targets if t == 3]),
+    ),
+}
+
+PATHS = {
+    "images reversed": _set("images", lambda images: images[::-1]),
+    "images shortened": _set("images", lambda images: images[:2]),
+    "one image replaced": _set_item("images", 0, lambda images: images[1]),
+    "targets reversed": _set("targets", lambda targets: targets[::-1]),
+    "one target replaced": _set_item("targets", 0, lambda targets: targets[1]),
+}
+
+_VOC_BAD = (
+    {"year": "1999"},
+    {"year": 2012},
+    {"image_set": "test"},
+    {"image_set": None},
+    {"transforms": print, "transform": print},
+)
+
+ROWS = (
+    Row("ImageFolder", build_folder, ("tree", "gone"), mutations=SAMPLES),
+    Row("CUB200", build_cub200, ("tree", "archive"), mutations=SAMPLES, bad_arguments=({"split": "val"}, {"split": 1})),
+    Row("CUB200 all", build_cub200, ("archive",), {"split": "all"}),
+    Row("ImageNet", build_imagenet, ("tree", "archive"), mutations=SAMPLES, bad_arguments=({"split": "test"},)),
+    Row("ImageNet val", build_imagenet, ("archive",), {"split": "val"}),
+    Row("CIFAR10", build_cifar10, ("tree", "archive"), mutations=ARRAYS),
+    Row("CIFAR10 test", build_cifar10, ("archive",), {"train": False}, mutations=ARRAYS),
+    Row("VOCDetection", build_voc_detection, ("tree", "archive"), mutations=PATHS, bad_arguments=_VOC_BAD),
+    Row("VOCDetection val", build_voc_detection, ("archive",), {"image_set": "val"}),
+    Row(
+        "VOCSegmentation",
+        build_voc_segmentation,
+        ("tree", "archive"),
+        {"image_set": "trainval"},
+        mutations=PATHS,
+        bad_arguments=_VOC_BAD,
+    ),
+)
+
+
+def plain(value: Any, root: Path) -> Any:
+    """Make a value comparable: images and arrays to tuples, our sequences to lists, the root to a word."""
+    if isinstance(value, Image.Image):
+        return ("image", value.mode, value.size, value.tobytes())
+    if isinstance(value, torch.Tensor | np.ndarray):
+        array = np.asarray(value)
+        return ("array", str(array.dtype), array.shape, array.tobytes())
+    if isinstance(value, os.PathLike):
+        return ("path", plain(os.fspath(value), root))
+    if isinstance(value, str):
+        return value.replace(os.fspath(root), "<root>")
+    if isinstance(value, Mapping):
+        return {plain(key, root): plain(item, root) for key, item in value.items()}
+    if isinstance(value, tuple):
+        return tuple(plain(item, root) for item in value)
+    if isinstance(value, list) or type(value).__module__.startswith("recordzoo.datasets.sequences"):
+        return [plain(item, root) for item in value]
+    return value
+
+
+def outcome(root: Path, action: Callable[[], Any]) -> Any:
+    """Return what an action gives, or the error that it raises, comparable."""
+    try:
+        return plain(action(), root)
+    except Exception as err:  # noqa: BLE001 - any difference is what is looked for
+        return err
+
+
+def same_outcome(theirs: Any, ours: Any) -> bool:
+    """Whether ours is the same value, or an error that whoever catches theirs catches too."""
+    if isinstance(theirs, Exception):
+        return isinstance(ours, type(theirs))
+    return bool(theirs == ours)
+
+
+def all_samples(ds: Any, root: Path) -> list[Any]:
+    return [outcome(root, functools.partial(ds.__getitem__, i)) for i in range(len(ds))]

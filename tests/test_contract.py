@@ -1,0 +1,255 @@
+"""The differential test: everything that a torchvision user does, done to both classes."""
+
+import copy
+import inspect
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import ConcatDataset, DataLoader, Subset
+from torchvision.transforms import v2
+
+from tests.contract import ROWS, Pair, Row, all_samples, outcome, plain, same_outcome
+
+CASES = [(row, source) for row in ROWS for source in row.sources]
+_built: dict[tuple[str, str], Pair] = {}
+
+
+def case_id(case: tuple[Row, str]) -> str:
+    return f"{case[0].name}-{case[1]}"
+
+
+class Compared:
+    """A row with its raw data: constructs both datasets."""
+
+    def __init__(self, row: Row, pair: Pair) -> None:
+        self.row, self.pair = row, pair
+
+    def both(self, **kwargs: Any) -> tuple[Any, Any]:
+        return self.pair.both(**{**self.row.arguments, **kwargs})
+
+    def assert_same(self, theirs: Any, ours: Any) -> None:
+        assert len(theirs) == len(ours)
+        expected, found = all_samples(theirs, self.pair.their_root), all_samples(ours, self.pair.our_root)
+        for index, (a, b) in enumerate(zip(expected, found, strict=True)):
+            assert same_outcome(a, b), f"sample {index}: {str(a)[:300]} / {str(b)[:300]}"
+
+    def plain(self, theirs: Any, ours: Any) -> tuple[Any, Any]:
+        return plain(theirs, self.pair.their_root), plain(ours, self.pair.our_root)
+
+    def outcomes(self, action: Callable[[Any], Any], theirs: Any, ours: Any) -> tuple[Any, Any]:
+        return (
+            outcome(self.pair.their_root, lambda: action(theirs)),
+            outcome(self.pair.our_root, lambda: action(ours)),
+        )
+
+
+@pytest.fixture(params=CASES, ids=case_id)
+def compared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compared:
+    row, source = request.param
+    key = (row.build.__name__, source)
+    if key not in _built:
+        _built[key] = row.build(tmp_path_factory.mktemp("raw"), source)
+    return Compared(row, _built[key])
+
+
+def test_samples(compared: Compared) -> None:
+    theirs, ours = compared.both()
+    assert len(ours) > 0
+    compared.assert_same(theirs, ours)
+
+
+def test_is_a_torchvision_dataset(compared: Compared) -> None:
+    theirs, ours = compared.both()
+    public = [kind for kind in type(theirs).__mro__ if kind.__module__.startswith("torchvision.")]
+    assert isinstance(ours, public[0])
+
+
+def test_signature_is_torchvisions(compared: Compared) -> None:
+    expected = list(inspect.signature(compared.pair.theirs.__init__).parameters.values())
+    found = list(inspect.signature(compared.pair.ours.__init__).parameters.values())
+    expected = [parameter for parameter in expected if parameter.kind is not parameter.VAR_KEYWORD]  # ImageNet's
+    for a, b in zip(expected, found, strict=False):
+        assert (a.name, a.default, a.kind) == (b.name, b.default, b.kind)
+    assert all(b.kind in (b.KEYWORD_ONLY, b.VAR_KEYWORD) for b in found[len(expected) :])
+
+
+def test_attributes(compared: Compared) -> None:
+    theirs, ours = compared.both()
+    public = [name for name in dir(theirs) if not name.startswith("_") and not callable(getattr(theirs, name))]
+    assert {"root", "transform", "transforms", "target_transform"} <= set(public)
+    for name in public:
+        if name in ("url", "filename", "md5", "tgz_md5", "base_folder"):
+            assert hasattr(ours, name)  # the fake's own
+            continue
+        a, b = compared.plain(getattr(theirs, name), getattr(ours, name))
+        assert a == b, name
+        assert type(getattr(theirs, name)) in (type(getattr(ours, name)), list)
+    if hasattr(theirs, "loader"):
+        assert ours.loader == theirs.loader
+
+
+def test_repr(compared: Compared) -> None:
+    for kwargs in ({}, {"transform": v2.ToImage()}, {"transform": len, "target_transform": repr}):
+        theirs, ours = compared.both(**kwargs)
+        a, b = repr(theirs), repr(ours).replace(type(ours).__name__, type(theirs).__name__)
+        assert compared.plain(a, b)[0] == compared.plain(a, b)[1]
+
+
+INDICES = [0, 1, -1, np.int64(1), np.uint8(2), torch.tensor(1), True, 10**6, -(10**6), slice(0, 2), slice(0, 3)]
+INDICES += [slice(0, 0), 1.5, None, "a", np.array(1), torch.tensor([1])]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=repr)
+def test_index(compared: Compared, index: Any) -> None:
+    theirs, ours = compared.both()
+    a, b = compared.outcomes(lambda ds: ds[index], theirs, ours)  # torchvision leaves files open: `plain` loads them
+    assert same_outcome(a, b), f"{a!r} / {b!r}"
+    if type(a) is IndexError:
+        assert str(a) == str(b)
+
+
+def test_transforms_are_read_when_a_sample_is_taken(compared: Compared) -> None:
+    def shrink(image: Any) -> Any:
+        return np.asarray(image)[:2]
+
+    theirs, ours = compared.both(transform=shrink, target_transform=lambda target: ("target", target))
+    compared.assert_same(theirs, ours)
+    for ds in (theirs, ours):
+        ds.transform = ds.target_transform = None
+    compared.assert_same(theirs, ours)
+    for ds in (theirs, ours):
+        ds.transforms = None
+    compared.assert_same(theirs, ours)
+    for ds in (theirs, ours):
+        ds.transforms = lambda image, target: (target, image)
+    compared.assert_same(theirs, ours)
+
+
+MUTATIONS = [((row, source), name) for row, source in CASES for name in row.mutations]
+
+
+@pytest.mark.parametrize(
+    ("compared", "name"), MUTATIONS, indirect=["compared"], ids=[f"{case_id(case)}-{name}" for case, name in MUTATIONS]
+)
+def test_mutation(compared: Compared, name: str) -> None:
+    theirs, ours = compared.both()
+    a, b = compared.outcomes(compared.row.mutations[name], theirs, ours)
+    assert same_outcome(a, b), f"{a!r} / {b!r}"
+    compared.assert_same(theirs, ours)
+    for attribute in ("samples", "imgs", "targets", "data", "images"):
+        if hasattr(theirs, attribute):
+            a, b = compared.plain(getattr(theirs, attribute), getattr(ours, attribute))
+            assert a == b, attribute
+    # What was changed travels to worker processes and into copies.
+    compared.assert_same(theirs, pickle.loads(pickle.dumps(ours)))
+    compared.assert_same(theirs, copy.copy(ours))
+
+
+def test_bad_arguments(compared: Compared) -> None:
+    for kwargs in compared.row.bad_arguments:
+        merged = {**compared.row.arguments, **kwargs}
+        a = outcome(compared.pair.their_root, lambda m=merged: compared.pair.theirs(compared.pair.their_root, **m))
+        b = outcome(compared.pair.our_root, lambda m=merged: compared.pair.ours(compared.pair.our_root, **m))
+        assert isinstance(a, Exception), kwargs
+        assert isinstance(b, type(a))
+        assert str(a) == str(b)
+
+
+def test_unknown_option(compared: Compared) -> None:
+    with pytest.raises(TypeError, match="got an unexpected keyword argument 'no_such_option'"):
+        compared.pair.ours(compared.pair.our_root, **compared.row.arguments, no_such_option=1)
+
+
+def test_missing_root(compared: Compared, tmp_path: Path) -> None:
+    missing = tmp_path / "missing"
+    a = outcome(tmp_path, lambda: compared.pair.theirs(missing, **compared.row.arguments))
+    b = outcome(tmp_path, lambda: compared.pair.ours(missing, **compared.row.arguments))
+    assert isinstance(a, Exception)
+    assert isinstance(b, type(a)), repr(b)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_subclass_getitem_counts(compared: Compared) -> None:
+    datasets = []
+    for kind, root in (
+        (compared.pair.theirs, compared.pair.their_root),
+        (compared.pair.ours, compared.pair.our_root),
+    ):
+
+        class Twice(kind):  # type: ignore[misc,valid-type]
+            def __getitem__(self, index: int) -> Any:
+                first = super().__getitem__(index)
+                return index, first, super().__getitem__((index + 1) % len(self))
+
+        datasets.append(Twice(root, **compared.row.arguments))
+    theirs, ours = datasets
+    compared.assert_same(theirs, ours)
+    batches = [
+        plain(list(DataLoader(ds, 3, collate_fn=list)), root)
+        for ds, root in zip(datasets, _roots(compared), strict=True)
+    ]
+    assert batches[0] == batches[1]
+
+
+def _roots(compared: Compared) -> tuple[Path, Path]:
+    return compared.pair.their_root, compared.pair.our_root
+
+
+def test_pickle_and_copy(compared: Compared) -> None:
+    theirs, ours = compared.both()
+    data = pickle.dumps(ours)
+    assert len(data) < 2048
+    compared.assert_same(theirs, pickle.loads(data))
+    for name in ("samples", "targets", "data", "classes", "class_to_idx", "images"):
+        getattr(ours, name, None)
+    assert len(pickle.dumps(ours)) < 2048  # looking at an attribute does not make the pickle grow
+    ours.extra = {"deep": [1, {"x": 2}]}
+    for twin in (pickle.loads(pickle.dumps(ours)), copy.copy(ours), copy.deepcopy(ours)):
+        assert twin.extra == ours.extra
+        compared.assert_same(theirs, twin)
+        assert compared.plain(repr(twin), repr(ours))[0] == compared.plain(repr(ours), repr(ours))[0]
+
+
+def test_v2_wrapper(compared: Compared) -> None:
+    from torchvision.datasets import wrap_dataset_for_transforms_v2
+
+    theirs, ours = compared.both(transform=v2.Resize((8, 8)))
+    theirs, ours = wrap_dataset_for_transforms_v2(theirs), wrap_dataset_for_transforms_v2(ours)
+    compared.assert_same(theirs, ours)
+    for name in ("classes", "class_to_idx", "targets", "samples", "data", "images"):
+        if hasattr(theirs, name):
+            a, b = compared.plain(getattr(theirs, name), getattr(ours, name))
+            assert a == b, name
+    compared.assert_same(theirs, pickle.loads(pickle.dumps(ours)))
+    a, b = (list(DataLoader(ds, 4, collate_fn=list)) for ds in (theirs, ours))
+    assert compared.plain(a, b)[0] == compared.plain(a, b)[1]
+
+
+def test_subset_concat_loader(compared: Compared) -> None:
+    theirs, ours = compared.both()
+    order = list(range(len(theirs)))[::-2]
+    compared.assert_same(Subset(theirs, order), Subset(ours, order))
+    compared.assert_same(ConcatDataset([theirs, theirs]), ConcatDataset([ours, ours]))
+    for make in (lambda ds: ds, lambda ds: Subset(ds, order), lambda ds: ConcatDataset([ds, ds])):
+        a, b = (list(DataLoader(make(ds), 3, collate_fn=list)) for ds in (theirs, ours))
+        assert compared.plain(a, b)[0] == compared.plain(a, b)[1]
+
+
+def test_loader_with_workers(compared: Compared) -> None:
+    theirs, ours = compared.both()
+    a = list(DataLoader(theirs, 4, collate_fn=list))
+    b = list(DataLoader(ours, 4, collate_fn=list, num_workers=2))
+    assert compared.plain(a, b)[0] == compared.plain(a, b)[1]
+
+
+@pytest.mark.slow
+def test_loader_with_spawned_workers(compared: Compared) -> None:
+    theirs, ours = compared.both()
+    a = list(DataLoader(theirs, 4, collate_fn=list))
+    b = list(DataLoader(ours, 4, collate_fn=list, num_workers=1, multiprocessing_context="spawn"))
+    assert compared.plain(a, b)[0] == compared.plain(a, b)[1]
