@@ -1,5 +1,6 @@
 """`CUB200Record`: CUB-200-2011, 200 kinds of birds."""
 
+import contextlib
 import os
 from collections.abc import Callable, Sequence
 from io import BytesIO
@@ -18,7 +19,7 @@ from recordzoo.datasets.class_folder import ClassFolderDataset, Loader
 from recordzoo.datasets.sequences import Selection
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError
 from recordzoo.loading.decode import naming
-from recordzoo.prepare import PrepareOptions
+from recordzoo.prepare import PrepareOptions, ensure
 from recordzoo.recipes.cub200 import IMAGES, names_digest, recipe
 from recordzoo.recipes.cub200_annotations import IMAGE_LIST, NEEDS, SPLIT
 from recordzoo.records.reader import RecordReader
@@ -108,19 +109,18 @@ class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
         """Open the masks' record set, which lies beside that of the images; prepare it if it is not there."""
         mask_options = options.copy()
         mask_options["records_dir"] = _beside(reader.path)
-        mask_recipe = recipe("segmentations", self.raw_files, list(reader.names))
-        root = self.root
-        if reader.path == Path(root).expanduser().absolute():  # the root is the images' record set
-            self.root = reader.path.parent
-        try:
-            masks = self._open(mask_recipe, download=download, options=mask_options)
-        finally:
-            self.root = root
-        if masks.manifest.metadata.get("images") != names_digest(list(reader.names)):
+        root = Path(self.root).expanduser().absolute()
+        root = root.parent if root == reader.path else root  # it may be the images' record set itself
+        names = list(reader.names)
+        path = ensure(recipe("segmentations", self.raw_files, names), root, download=download, **mask_options)
+        masks = RecordReader(path)
+        manifest = masks.manifest
+        found = (manifest.dataset, manifest.part, manifest.metadata.get("images"))
+        if found != ("cub200", "segmentations", names_digest(names)):
             raise OtherSourceError(
-                f"{type(self).__name__}: the masks in {masks.path} belong to other images than those in {reader.path}. "
+                f"{type(self).__name__}: the masks in {path} belong to other images than those in {reader.path}. "
                 "Remove the record set of the masks; it will be made again.",
-                path=str(masks.path),
+                path=str(path),
             )
         return masks
 
@@ -166,7 +166,8 @@ class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
     def _hint(self, indices: Sequence[int]) -> None:
         super()._hint(indices)
         if self._masks is not None and self._hintable():
-            self._masks.hint("mask", self._selection.positions(indices))
+            with contextlib.suppress(TypeError):  # a subclass's __getitem__ may take other indices than ints
+                self._masks.hint("mask", self._selection.positions(indices))
 
     @derived
     def image_ids(self) -> NDArray[np.int64]:

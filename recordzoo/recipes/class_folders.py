@@ -30,7 +30,7 @@ def class_folder_order(names: Sequence[str]) -> NDArray[np.int64]:
 
 def class_labels(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     """Return the sorted first folders of `names`, and for each name the position of its own among them."""
-    folders = [name.partition("/")[0] for name in names]
-    classes = sorted(set(folders))
+    classes = sorted({name.partition("/")[0] for name in names})
     label_of = {name: label for label, name in enumerate(classes)}
-    return classes, np.fromiter((label_of[folder] for folder in folders), dtype=np.int64, count=len(folders))
+    labels = (label_of[name.partition("/")[0]] for name in names)
+    return classes, np.fromiter(labels, dtype=np.int64, count=len(names))
