@@ -3,6 +3,7 @@
 import hashlib
 import io
 import itertools
+import math
 import mmap
 import os
 import zlib
@@ -14,11 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo import durable
-from recordzoo.errors import CorruptRecordError, ManifestError
+from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.records.files import Directory, pread
 from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, array_dtype
 
 _CHUNK = 4 << 20
+_MAGIC = b"\x93NUMPY\x01\x00"
 _HEADER_BYTES = 10  # magic, version and length of an .npy 1.0 header
 
 
@@ -47,39 +49,61 @@ def write_array(folder: Path, name: str, values: NDArray[Any]) -> ArraySpec:
 
 
 # Any: as above.
-def map_array(directory: Directory, name: str, spec: ArraySpec, *, check: bool) -> NDArray[Any]:
-    """Map an array of a record set, read-only.
-
-    Args:
-        directory: The record set's directory.
-        name: The array's name.
-        spec: What the manifest says of it.
-        check: Compare the whole file with its CRC-32 first (4 GB/s). Not needed for indices: each row holds the
-            CRC-32 of the value it points to.
+def map_array(directory: Directory, name: str, spec: ArraySpec) -> NDArray[Any]:
+    """Compare an array of a record set with its CRC-32 in the manifest (4 GB/s) and map it, read-only.
 
     Raises:
         CorruptRecordError: The file is not the one that was written.
+        ManifestError: It is not there, or not the array of the manifest.
     """
     where = directory.path / file_name(name)
     fd = directory.open(file_name(name), spec.size_bytes)
     try:
-        if check and checksum(fd, spec.size_bytes) != spec.crc32:
+        start = _data_start(pread(fd, _HEADER_BYTES, 0), name, spec, where)
+        if checksum(fd, spec.size_bytes) != spec.crc32:
             raise CorruptRecordError(
                 f"{where} is damaged: its CRC-32 is not the one in the manifest. Prepare the dataset again.",
                 path=str(where),
             )
-        head = pread(fd, _HEADER_BYTES, 0)
-        dtype = array_dtype(spec.dtype)
-        num_values = int(np.prod(spec.shape, dtype=np.int64))
-        start = _HEADER_BYTES + int.from_bytes(head[8:10], "little")
-        if head[:8] != b"\x93NUMPY\x01\x00" or start + num_values * dtype.itemsize != spec.size_bytes:
-            raise ManifestError(f"{where} is not the array {name!r} of the manifest.", path=str(where))
-        if not num_values:
-            return np.zeros(spec.shape, dtype)
+        if 0 in spec.shape:
+            return np.zeros(spec.shape, array_dtype(spec.dtype))
         mapped = mmap.mmap(fd, spec.size_bytes, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as err:  # an I/O error; a file that became shorter just now cannot be mapped
+        if isinstance(err, RecordError):
+            raise
+        raise CorruptRecordError(f"{where} cannot be read: {err}.", path=str(where)) from err
     finally:
         os.close(fd)
-    return np.frombuffer(mapped, dtype, num_values, start).reshape(spec.shape)
+    return np.frombuffer(mapped, array_dtype(spec.dtype), math.prod(spec.shape), start).reshape(spec.shape)
+
+
+# Any: as above.
+def load_array(directory: Directory, name: str, spec: ArraySpec) -> NDArray[Any]:
+    """Read an array into memory, unchecked: a file that is cut meanwhile cannot kill the process as a mapped one can.
+
+    Raises:
+        CorruptRecordError, ManifestError: It is not there, or not the array of the manifest.
+    """
+    where = directory.path / file_name(name)
+    fd = directory.open(file_name(name), spec.size_bytes)
+    try:
+        data = pread(fd, spec.size_bytes, 0)
+    finally:
+        os.close(fd)
+    start = _data_start(data, name, spec, where)
+    if len(data) != spec.size_bytes:
+        raise CorruptRecordError(f"{where} became shorter while it was read.", path=str(where))
+    if 0 in spec.shape:
+        return np.zeros(spec.shape, array_dtype(spec.dtype))
+    return np.frombuffer(data, array_dtype(spec.dtype), math.prod(spec.shape), start).reshape(spec.shape)
+
+
+def _data_start(head: bytes, name: str, spec: ArraySpec, where: Path) -> int:
+    start = _HEADER_BYTES + int.from_bytes(head[8:10], "little")
+    num_bytes = math.prod(spec.shape) * array_dtype(spec.dtype).itemsize
+    if head[:8] != _MAGIC or start + num_bytes != spec.size_bytes:
+        raise ManifestError(f"{where} is not the array {name!r} of the manifest.", path=str(where))
+    return start
 
 
 def checksum(fd: int, num_bytes: int) -> int:

@@ -51,7 +51,7 @@ class Directory:
             raise ManifestError(f"{where} is missing from the record set.", path=str(where)) from err
         except OSError as err:
             try:
-                entry = os.stat(name, dir_fd=self._fd, follow_symlinks=False)
+                entry = os.stat(name if self._fd is not None else where, dir_fd=self._fd, follow_symlinks=False)
             except OSError:
                 entry = None
             if entry is not None and not stat.S_ISREG(entry.st_mode):
@@ -128,15 +128,20 @@ class ShardFiles:
         self._open: OrderedDict[tuple[int, int], Lease] = OrderedDict()
         self._dropped: deque[int] = deque()
 
-    def acquire(self, key: tuple[int, int], opener: Callable[[], int]) -> Lease:
-        """Lease a descriptor; the caller gives it back with `release`."""
+    def acquire(self, key: tuple[int, int], opener: Callable[[int], int]) -> Lease:
+        """Lease a descriptor; the caller gives it back with `release`.
+
+        Args:
+            key: (reader's token, shard number).
+            opener: Opens the shard of a number.
+        """
         with self._lock:
             lease = self._open.get(key)
             if lease is not None:
                 lease.users += 1
                 self._open.move_to_end(key)
                 return lease
-        fd = opener()
+        fd = opener(key[1])
         with self._lock:
             lease = self._open.get(key)
             if lease is not None:  # another thread was faster
@@ -144,9 +149,9 @@ class ShardFiles:
             else:
                 self._sweep()
                 lease = self._open[key] = Lease(fd, 0)
-                while len(self._open) > self.limit:
-                    self._discard(next(iter(self._open)))
-            lease.users += 1
+            lease.users += 1  # before others are closed: this one may be the only one
+            while len(self._open) > self.limit:
+                self._discard(next(iter(self._open)))
             return lease
 
     def release(self, lease: Lease) -> None:

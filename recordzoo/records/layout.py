@@ -92,10 +92,11 @@ def walk(data: mmap.mmap, where: str) -> tuple[Meta, Values]:
     if meta.root != _NO_ROOT:
         stack = [(meta.root, 1)]
         visited = 0
+        num_pages = min(meta.last_page + 1, len(data) // meta.page_size)
         while stack:
             number, depth = stack.pop()
             visited += 1
-            if depth > _MAX_DEPTH or visited > meta.last_page + 1:
+            if depth > _MAX_DEPTH or visited > num_pages:
                 raise CorruptRecordError(f"{where}: the tree is too deep or runs in a circle.", path=where)
             flags, nodes, page = _page(data, meta, number, where)
             if flags & _BRANCH:

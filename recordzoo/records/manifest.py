@@ -6,14 +6,16 @@ from free text; nothing is allocated for a number before it was compared with a 
 
 import hashlib
 import json
+import math
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, NoReturn, TypeVar
+from typing import Any
 
 import numpy as np
 
 from recordzoo.errors import FormatVersionError, ManifestError
+from recordzoo.records.strict import Node, load_document
 
 FORMAT = "recordzoo"
 VERSION = 1
@@ -34,8 +36,8 @@ _DATASET = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _DTYPE = re.compile(r"[<|](b1|[iu][1248]|f[248])")
 _HASH = re.compile(r"[0-9a-f]{64}")
 _ENCODINGS = ("image", "raw", "json", "bytes")
-
-T = TypeVar("T")
+_OWN_HASH = re.compile(rb'\n "blake2b": "([0-9a-f]{64})"')  # one space: a key of the document itself
+_UNHASHED = "0" * 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +159,18 @@ class Manifest:
             "bad": dict(self.bad),
             "skipped": dict(self.skipped),
             "metadata": dict(self.metadata),
+            "blake2b": _UNHASHED,
         }
-        return json.dumps(document, sort_keys=True, indent=1, ensure_ascii=True, allow_nan=False).encode() + b"\n"
+        data = json.dumps(document, sort_keys=True, indent=1, ensure_ascii=True, allow_nan=False).encode() + b"\n"
+        return _OWN_HASH.sub(b'\n "blake2b": "%s"' % own_hash(data).encode(), data)
+
+
+def own_hash(data: bytes) -> str:
+    """Return the BLAKE2b-256 of a manifest's bytes with zeros in the place where they name it themselves.
+
+    All else has a hash in the manifest; without this one a flipped bit in it would make a class another class.
+    """
+    return manifest_digest(_OWN_HASH.sub(b'\n "blake2b": "%s"' % _UNHASHED.encode(), data))
 
 
 def manifest_digest(data: bytes) -> str:
@@ -178,12 +190,8 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
         ManifestError: Anything in it is not as the format says; the message names it.
     """
     if len(data) > MAX_MANIFEST_BYTES:
-        raise ManifestError(f"{where}: the manifest has {len(data):,} bytes, more than {MAX_MANIFEST_BYTES:,}.")
-    try:
-        document = json.loads(data.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
-    except (ValueError, RecursionError) as err:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
-        raise ManifestError(f"{where}: the manifest is not valid JSON ({str(err) or 'nested too deeply'}).") from err
-    top = _Node(document, where, "the manifest")
+        raise ManifestError(f"{where}: the manifest has more than {MAX_MANIFEST_BYTES:,} bytes.", path=where)
+    top = load_document(data, where)
     if top.text("format") != FORMAT:
         top.fail("format", f"is not {FORMAT!r}")
     version = top.integer("version", 1, 1 << 31)
@@ -196,10 +204,13 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
             path=where,
             version=version,
         )
+    found = _OWN_HASH.findall(data)
+    if found != [top.matching("blake2b", _HASH).encode()] or own_hash(data) != found[0].decode():
+        top.fail("blake2b", "is not the hash of the manifest: it was damaged or edited")
     return _build(top)
 
 
-def _build(top: "_Node") -> Manifest:
+def _build(top: "Node") -> Manifest:
     num_records = top.integer("records", 0, MAX_RECORDS)
     manifest = Manifest(
         dataset=top.matching("dataset", _DATASET),
@@ -231,15 +242,16 @@ def shard_name(number: int) -> str:
     return f"shard-{number:05d}.lmdb"
 
 
-def _check_arrays(top: "_Node", manifest: Manifest) -> None:
+def _check_arrays(top: "Node", manifest: Manifest) -> None:
     """Check that the arrays that the format itself needs are there, with the shapes that it needs."""
     needed: dict[str, tuple[str, tuple[int, ...]]] = {"names_offsets": ("<u8", (manifest.num_records + 1,))}
     for name in manifest.blobs:
         needed[f"{name}.index"] = ("", (manifest.num_records,))
     for name, count in manifest.splits.items():
         needed[f"split-{name}"] = ("<i8", (count,))
-    if "names" not in manifest.arrays:
-        top.fail("arrays", "lacks 'names'")
+    names = manifest.arrays.get("names")
+    if names is None or names.dtype != "|u1" or len(names.shape) != 1:
+        top.fail("arrays", "lacks 'names', or it is not a row of bytes")
     for name, (dtype, shape) in needed.items():
         spec = manifest.arrays.get(name)
         if spec is None or spec.dtype != dtype or spec.shape != shape:
@@ -252,7 +264,7 @@ def _check_arrays(top: "_Node", manifest: Manifest) -> None:
             top.fail("arrays", f"has {name!r} with shape {spec.shape}; its first dimension must be the records")
 
 
-def _blob(node: "_Node") -> BlobSpec:
+def _blob(node: "Node") -> BlobSpec:
     encoding = node.text("encoding")
     shape = node.optional("shape", lambda item: tuple(item.as_list(lambda d: d.as_integer(1, 1 << 20), 4)))
     if encoding not in _ENCODINGS or (encoding == "raw") != (shape is not None):
@@ -262,17 +274,16 @@ def _blob(node: "_Node") -> BlobSpec:
     return BlobSpec(encoding, shape)
 
 
-def _array(node: "_Node") -> ArraySpec:
+def _array(node: "Node") -> ArraySpec:
     dtype = node.text("dtype")
     if dtype and not _DTYPE.fullmatch(dtype):
         node.fail("dtype", f"is {dtype!r}, not a little-endian number")
     shape = tuple(node.list_of("shape", lambda item: item.as_integer(0, MAX_RECORDS + 1), 8))
     size_bytes = node.integer("bytes", 0, MAX_FILE_BYTES)
-    num_bytes = array_dtype(dtype).itemsize
-    for dimension in shape:
-        num_bytes *= dimension
-    if not shape or num_bytes > size_bytes:
-        node.fail("shape", f"is {shape}, which does not fit into the file's {size_bytes:,} bytes")
+    num_bytes = array_dtype(dtype).itemsize * math.prod(shape)
+    # NumPy refuses (0, 2**40, 2**40) too.
+    if not shape or num_bytes > size_bytes or math.prod(max(1, dimension) for dimension in shape) > MAX_FILE_BYTES:
+        node.fail("shape", f"is {shape}, which does not fit the file's {size_bytes:,} bytes")
     return ArraySpec(dtype, shape, size_bytes, node.integer("crc32", 0, 0xFFFFFFFF), node.matching("blake2b", _HASH))
 
 
@@ -281,7 +292,7 @@ def array_dtype(text: str) -> np.dtype[Any]:
     return np.dtype(text) if text else INDEX_DTYPE
 
 
-def _shard(node: "_Node") -> ShardSpec:
+def _shard(node: "Node") -> ShardSpec:
     return ShardSpec(
         name=node.matching("name", _SHARD),
         size_bytes=node.integer("bytes", 0, MAX_FILE_BYTES),
@@ -292,92 +303,9 @@ def _shard(node: "_Node") -> ShardSpec:
     )
 
 
-def _raw_file(node: "_Node") -> RawFile:
+def _raw_file(node: "Node") -> RawFile:
     return RawFile(
         name=node.text("name", 1024),
         size_bytes=node.integer("bytes", 0, MAX_FILE_BYTES),
         hash=node.optional("hash", lambda item: item.as_text(200)),
     )
-
-
-def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    result = dict(pairs)
-    if len(result) != len(pairs):
-        raise ValueError("a key stands twice in one object")
-    return result
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a JSON number")
-
-
-class _Node:
-    """A value of the document that knows where it stands, so that every complaint names the place."""
-
-    # Any: JSON values, about to be checked.
-    def __init__(self, value: Any, where: str, path: str) -> None:
-        self.value, self.where, self.path = value, where, path
-
-    def fail(self, key: str, problem: str) -> NoReturn:
-        raise ManifestError(
-            f"{self.where}: {self.path}: {key!r} {problem}. The record set is damaged or not one; "
-            "prepare the dataset again.",
-            path=self.where,
-        )
-
-    def _is(self, kind: type[T], key: str = "this") -> T:
-        if type(self.value) is not kind:  # exactly: True is an int for isinstance
-            self.fail(key, f"is a {type(self.value).__name__}, not a {kind.__name__}")
-        return self.value
-
-    def get(self, key: str) -> "_Node":
-        document = self._is(dict)
-        if key not in document:
-            self.fail(key, "is missing")
-        return _Node(document[key], self.where, f"{self.path}, {key!r}")
-
-    def as_text(self, limit: int = 200) -> str:
-        text = self._is(str)
-        if len(text) > limit:
-            self.fail("this", f"is a text of {len(text):,} characters, more than {limit:,}")
-        return text
-
-    def as_integer(self, low: int, high: int) -> int:
-        number = self._is(int)
-        if not low <= number <= high:
-            self.fail("this", f"is {str(number)[:40]}, not between {low} and {high}")
-        return number
-
-    def as_list(self, item: Callable[["_Node"], T], limit: int = 10_000_000) -> list[T]:
-        values = self._is(list)
-        if len(values) > limit:
-            self.fail("this", f"has {len(values):,} entries, more than {limit:,}")
-        return [item(_Node(value, self.where, f"{self.path}[{i}]")) for i, value in enumerate(values)]
-
-    def text(self, key: str, limit: int = 200) -> str:
-        return self.get(key).as_text(limit)
-
-    def integer(self, key: str, low: int, high: int) -> int:
-        return self.get(key).as_integer(low, high)
-
-    def matching(self, key: str, pattern: re.Pattern[str]) -> str:
-        text = self.text(key)
-        if not pattern.fullmatch(text):
-            self.fail(key, f"is {text!r}, which does not match {pattern.pattern}")
-        return text
-
-    def list_of(self, key: str, item: Callable[["_Node"], T], limit: int = 10_000_000) -> list[T]:
-        return self.get(key).as_list(item, limit)
-
-    def map_of(self, key: str, names: re.Pattern[str] | None, item: Callable[["_Node"], T]) -> dict[str, T]:
-        node = self.get(key)
-        result = {}
-        for name in node._is(dict):
-            if names is not None and not names.fullmatch(name):
-                self.fail(key, f"has the name {name[:80]!r}, which does not match {names.pattern}")
-            result[name] = item(node.get(name))
-        return result
-
-    def optional(self, key: str, item: Callable[["_Node"], T]) -> T | None:
-        node = self.get(key)
-        return None if node.value is None else item(node)

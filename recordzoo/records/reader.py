@@ -1,8 +1,9 @@
 """Position → bytes: `RecordReader`, the only way in which datasets see a record set."""
 
 import itertools
+import operator
 import os
-import threading
+import struct
 import weakref
 import zlib
 from collections.abc import Sequence
@@ -14,18 +15,18 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError, RecordError
 from recordzoo.records.arrays import Names, map_array
-from recordzoo.records.files import Directory, Lease, pread, shard_files
+from recordzoo.records.files import Directory, pread, shard_files
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
     NO_SHARD,
     Manifest,
-    ShardSpec,
     manifest_digest,
     parse_manifest,
 )
 
 _HAS_FADVISE = hasattr(os, "posix_fadvise")
+_ROW = struct.Struct("<IIIIQ")  # INDEX_DTYPE; reads a row in a quarter of the time that NumPy takes
 _tokens = itertools.count()
 
 
@@ -64,8 +65,8 @@ class RecordReader:
             )
         self.manifest: Manifest = parse_manifest(data, os.fspath(self.path / MANIFEST_NAME))
         self._arrays: dict[str, NDArray[Any]] = {}  # Any: arrays of any dtype of the format
+        self._rows: dict[str, memoryview] = {}  # the indices' rows by field
         self._names: Names | None = None
-        self._lock = threading.RLock()
         self._token = next(_tokens)
         weakref.finalize(self, shard_files.drop, self._token)
 
@@ -102,7 +103,7 @@ class RecordReader:
         spec = self.manifest.shards[shard]
         if offset + length > spec.size_bytes:
             raise self._corrupt(field, position, f"the index points outside {spec.name}")
-        lease = self._lease(shard, spec)
+        lease = shard_files.acquire((self._token, shard), self._open_shard)
         try:
             data = pread(lease.fd, length, offset)
         except OSError as err:
@@ -113,14 +114,18 @@ class RecordReader:
             raise self._corrupt(field, position, f"its bytes in {spec.name}, slot {slot}, have another CRC-32")
         return data
 
-    def _lease(self, shard: int, spec: ShardSpec) -> Lease:
-        return shard_files.acquire((self._token, shard), lambda: self._directory.open(spec.name, spec.size_bytes))
+    def _open_shard(self, shard: int) -> int:
+        spec = self.manifest.shards[shard]
+        return self._directory.open(spec.name, spec.size_bytes)
 
     def _row(self, field: str, position: int) -> tuple[int, int, int, int, int]:
-        index = self._index(field)
-        if not 0 <= position < len(index):
-            raise IndexError(f"position {position} of {len(index)} in {self.path}")
-        row: tuple[int, int, int, int, int] = index[position].item()
+        rows = self._rows.get(field)
+        if rows is None:
+            rows = self._rows[field] = self._index(field).data
+        if not 0 <= position < len(rows):
+            raise IndexError(f"position {position} of {len(rows)} in {self.path}")
+        # index(): 24 times a NumPy uint8 of 200 is not 4800.
+        row: tuple[int, int, int, int, int] = _ROW.unpack_from(rows, _ROW.size * operator.index(position))
         return row
 
     def _corrupt(self, field: str, position: int, problem: str) -> CorruptRecordError:
@@ -146,36 +151,33 @@ class RecordReader:
         return lengths
 
     def hint(self, field: str, positions: Sequence[int]) -> None:
-        """Tell the kernel which values will be read soon, so that the disk can work on all of them at once."""
+        """Tell the kernel which values will be read soon, so that the disk can work on all of them at once.
+
+        Positions without a value, or that do not exist, are left out; a shard that cannot be opened is left to `read`.
+        """
         if not _HAS_FADVISE:
             return
         index = self._index(field)
         wanted = np.asarray(positions, np.int64)
         rows = index[wanted[(wanted >= 0) & (wanted < len(index))]]
-        rows = rows[rows["shard"] < len(self.manifest.shards)]
+        rows = rows[(rows["shard"] < len(self.manifest.shards)) & (rows["length"] > 0)]  # 0 would mean: to the end
         for shard in np.unique(rows["shard"]).tolist():
-            spec = self.manifest.shards[shard]
-            lease = self._lease(shard, spec)
+            try:
+                lease = shard_files.acquire((self._token, shard), self._open_shard)
+            except RecordError:
+                continue
+            size = self.manifest.shards[shard].size_bytes
             try:
                 for _, _, length, _, offset in rows[rows["shard"] == shard].tolist():
-                    if offset + length <= spec.size_bytes:
+                    if offset + length <= size:
                         os.posix_fadvise(lease.fd, offset, length, os.POSIX_FADV_WILLNEED)
             finally:
                 shard_files.release(lease)
 
     def _index(self, field: str) -> NDArray[Any]:
-        index = self._arrays.get(f"{field}.index")
-        if index is None:
-            if field not in self.manifest.blobs:
-                raise KeyError(f"{self.path} has no blob field {field!r}; it has {', '.join(self.manifest.blobs)}.")
-            index = self._map(f"{field}.index", check=False)
-        return index
-
-    def _map(self, name: str, *, check: bool) -> NDArray[Any]:
-        with self._lock:
-            if name not in self._arrays:
-                self._arrays[name] = map_array(self._directory, name, self.manifest.arrays[name], check=check)
-            return self._arrays[name]
+        if field not in self.manifest.blobs:
+            raise KeyError(f"{self.path} has no blob field {field!r}; it has {', '.join(self.manifest.blobs)}.")
+        return self.array(f"{field}.index")
 
     def array(self, name: str) -> NDArray[Any]:
         """Return an array field, mapped read-only; its first dimension is the position.
@@ -187,7 +189,11 @@ class RecordReader:
         if name not in self.manifest.arrays:
             raise KeyError(f"{self.path} has no array {name!r}.")
         found = self._arrays.get(name)
-        return found if found is not None else self._map(name, check=True)
+        if found is None:
+            # No lock: a thread that held it while another forks would leave the child waiting for ever. Two threads
+            # may map the same file, which costs a moment.
+            found = self._arrays.setdefault(name, map_array(self._directory, name, self.manifest.arrays[name]))
+        return found
 
     @property
     def names(self) -> Names:

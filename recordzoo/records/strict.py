@@ -1,0 +1,132 @@
+"""Strict reading of a stranger's JSON: every value has a type and a range, every complaint names its place."""
+
+import json
+import math
+import re
+from collections.abc import Callable
+from typing import Any, NoReturn, TypeVar
+
+from recordzoo.errors import ManifestError
+
+T = TypeVar("T")
+
+
+def load_document(data: bytes, where: str) -> "Node":
+    """Parse a document.
+
+    Args:
+        data: Its bytes.
+        where: Its path, for messages.
+
+    Raises:
+        ManifestError: It is not JSON, a key stands twice in one object, or it holds a number that JSON does not have.
+    """
+    try:
+        document = json.loads(
+            data.decode("utf-8"), object_pairs_hook=_no_duplicates, parse_constant=_no_constant, parse_float=_finite
+        )
+    except (ValueError, RecursionError) as err:  # UnicodeDecodeError and JSONDecodeError are ValueErrors
+        problem = "nested too deeply" if isinstance(err, RecursionError) else str(err)
+        raise ManifestError(f"{where}: the manifest is not valid JSON ({problem}).", path=where) from err
+    return Node(document, where, "the manifest")
+
+
+def _no_duplicates(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        raise ValueError("a key stands twice in one object")
+    return result
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text[:40]} is too large")
+    return number
+
+
+def _no_constant(text: str) -> NoReturn:
+    raise ValueError(f"{text} is not a JSON number")
+
+
+class Node:
+    """A value of the document that knows where it stands, so that every complaint names the place."""
+
+    # Any: JSON values, about to be checked.
+    def __init__(self, value: Any, where: str, path: str) -> None:
+        self.value, self.where, self.path = value, where, path
+
+    def fail(self, key: str, problem: str) -> NoReturn:
+        """Say what is wrong here."""
+        raise ManifestError(
+            f"{self.where}: {self.path}: {key!r} {problem}. The record set is damaged or not one; "
+            "prepare the dataset again.",
+            path=self.where,
+        )
+
+    def _is(self, kind: type[T], key: str = "this") -> T:
+        if type(self.value) is not kind:  # exactly: True is an int for isinstance
+            self.fail(key, f"is a {type(self.value).__name__}, not a {kind.__name__}")
+        return self.value
+
+    def get(self, key: str) -> "Node":
+        """Return what stands under a key."""
+        document = self._is(dict)
+        if key not in document:
+            self.fail(key, "is missing")
+        return Node(document[key], self.where, f"{self.path}, {key[:80]!r}")
+
+    def as_text(self, limit: int = 200) -> str:
+        """Return a text of at most `limit` characters."""
+        text = self._is(str)
+        if len(text) > limit:
+            self.fail("this", f"is a text of {len(text):,} characters, more than {limit:,}")
+        return text
+
+    def as_integer(self, low: int, high: int) -> int:
+        """Return an integer from `low` to `high`."""
+        number = self._is(int)
+        if not low <= number <= high:
+            self.fail("this", f"is {str(number)[:40]}, not between {low} and {high}")
+        return number
+
+    def as_list(self, item: Callable[["Node"], T], limit: int = 10_000_000) -> list[T]:
+        """Return a list of at most `limit` entries, each read by `item`."""
+        values = self._is(list)
+        if len(values) > limit:
+            self.fail("this", f"has {len(values):,} entries, more than {limit:,}")
+        return [item(Node(value, self.where, f"{self.path}[{i}]")) for i, value in enumerate(values)]
+
+    def text(self, key: str, limit: int = 200) -> str:
+        """Return the text under a key."""
+        return self.get(key).as_text(limit)
+
+    def integer(self, key: str, low: int, high: int) -> int:
+        """Return the integer under a key."""
+        return self.get(key).as_integer(low, high)
+
+    def matching(self, key: str, pattern: re.Pattern[str]) -> str:
+        """Return the text under a key, all of which matches a pattern."""
+        text = self.text(key)
+        if not pattern.fullmatch(text):
+            self.fail(key, f"is {text!r}, which does not match {pattern.pattern}")
+        return text
+
+    def list_of(self, key: str, item: Callable[["Node"], T], limit: int = 10_000_000) -> list[T]:
+        """Return the list under a key."""
+        return self.get(key).as_list(item, limit)
+
+    def map_of(self, key: str, names: re.Pattern[str] | None, item: Callable[["Node"], T]) -> dict[str, T]:
+        """Return the object under a key; its own keys match `names`, its values are read by `item`."""
+        node = self.get(key)
+        result = {}
+        for name in node._is(dict):
+            if names is not None and not names.fullmatch(name):
+                self.fail(key, f"has the name {name[:80]!r}, which does not match {names.pattern}")
+            result[name] = item(node.get(name))
+        return result
+
+    def optional(self, key: str, item: Callable[["Node"], T]) -> T | None:
+        """Return what stands under a key, read by `item`, or None for null."""
+        node = self.get(key)
+        return None if node.value is None else item(node)

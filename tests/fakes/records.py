@@ -1,0 +1,95 @@
+"""Small record sets, written straight through the writer, and ways to damage them that leave the rest consistent."""
+
+import json
+import re
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, NO_SHARD, BlobSpec, ShardSpec, own_hash, shard_name
+from recordzoo.records.shard import ShardWriter, seal, stored_bytes
+from recordzoo.records.writer import SetContents, write_set
+
+
+def some_values(count: int, *, sizes: Sequence[int] = (30, 700, 5000, 40_000), seed: int = 0) -> list[bytes]:
+    """Random bytes, of these sizes in turn: inline in a tree page, and on pages of their own."""
+    rng = np.random.default_rng(seed)
+    return [rng.bytes(sizes[i % len(sizes)]) for i in range(count)]
+
+
+def some_names(count: int) -> list[str]:
+    return [f"class {i % 3}/{i:04d}.jpg" for i in range(count)]
+
+
+def write_records(
+    folder: Path,
+    values: Sequence[bytes | None],
+    *,
+    per_shard: int = 1000,
+    names: Sequence[str] | None = None,
+    arrays: Mapping[str, NDArray[Any]] | None = None,
+    **contents: Any,
+) -> Path:
+    """Write a record set whose field "image" has these values; None: the position has none.
+
+    Values are stored in another order than the canonical one, `per_shard` in a shard. There is an array "target".
+    """
+    folder.mkdir(parents=True)
+    index = np.zeros(len(values), INDEX_DTYPE)
+    index["shard"] = NO_SHARD
+    order = [int(i) for i in np.random.default_rng(7).permutation(len(values)) if values[i] is not None]
+    specs = []
+    for number, start in enumerate(range(0, len(order), per_shard)):
+        stored = order[start : start + per_shard]
+        blobs = [values[position] or b"" for position in stored]
+        lengths, crcs = [len(blob) for blob in blobs], [zlib.crc32(blob) for blob in blobs]
+        path = folder / shard_name(number)
+        with ShardWriter(path, 2 * sum(map(stored_bytes, lengths)) + (1 << 20)) as writer:
+            assert [writer.put(blob) for blob in blobs] == list(range(len(blobs)))
+        sealed = seal(path, lengths, crcs)
+        for slot, position in enumerate(stored):
+            index[position] = (number, slot, lengths[slot], crcs[slot], sealed.offsets[slot])
+        specs.append(
+            ShardSpec(path.name, sealed.size_bytes, len(blobs), sealed.page_size, sealed.last_page, sealed.blake2b)
+        )
+    write_set(
+        folder,
+        SetContents(
+            dataset="fake",
+            part="",
+            blobs={"image": BlobSpec("bytes")},
+            indices={"image": index},
+            names=some_names(len(values)) if names is None else names,
+            shards=specs,
+            arrays={"target": np.arange(len(values), dtype=np.int64)} if arrays is None else arrays,
+            **contents,
+        ),
+    )
+    return folder
+
+
+# Any: JSON values.
+def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
+    """Change a manifest as its author could: it names its own hash."""
+    path = folder / MANIFEST_NAME
+    document = json.loads(path.read_bytes())
+    change(document)
+    path.write_bytes(signed(json.dumps(document, sort_keys=True, indent=1).encode()))
+
+
+def signed(data: bytes) -> bytes:
+    """Put the right hash into a manifest's bytes."""
+    return re.sub(rb'(\n "blake2b": ")[0-9a-f]{64}"', lambda match: match[1] + own_hash(data).encode() + b'"', data)
+
+
+def flip(path: Path, bit: int) -> None:
+    """Flip one bit of a file."""
+    with open(path, "r+b") as file:
+        file.seek(bit // 8)
+        byte = file.read(1)[0]
+        file.seek(bit // 8)
+        file.write(bytes([byte ^ 1 << bit % 8]))

@@ -1,0 +1,471 @@
+import io
+import itertools
+import json
+import pickle
+from pathlib import Path
+
+import lmdb
+import numpy as np
+import pytest
+
+from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError, PrepareError, RecordError
+from recordzoo.records import files, layout, reader, shard
+from recordzoo.records.arrays import Names, pack_names
+from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, ArraySpec, BlobSpec, Manifest, parse_manifest
+from recordzoo.records.reader import RecordReader, is_record_set
+from recordzoo.records.shard import ShardWriter, seal, stored_bytes
+from recordzoo.records.verify import verify
+from recordzoo.records.writer import SetContents, write_set
+from tests.fakes.records import edit_manifest, some_names, some_values, write_records
+
+NAMES = ["a/ä.jpg", "a/\udcff\udcfe.jpg", "a/日本.png", "b/'\"\\\n.jpg", "b/x" + "y" * 300, "b/" + "🐦" * 50]
+
+
+def test_every_value_comes_back(tmp_path: Path) -> None:
+    values = some_values(50)
+    folder = write_records(tmp_path / "x.records", values, per_shard=13)
+    records = RecordReader(folder)
+    assert is_record_set(folder)
+    assert len(records) == 50
+    assert [records.read("image", i) for i in range(50)] == values
+    assert records.lengths("image").tolist() == [len(value) for value in values]
+    assert list(records.names) == some_names(50)
+    assert records.array("target").tolist() == list(range(50))
+    assert verify(folder, full=True).ok
+
+
+def test_names_that_are_not_ascii_or_not_utf8(tmp_path: Path) -> None:
+    records = RecordReader(write_records(tmp_path / "x.records", some_values(6), names=NAMES))
+    assert list(records.names) == NAMES
+    assert [records.names[i] for i in range(6)] == NAMES
+    assert records.names[-1] == NAMES[-1]
+    assert records.names[1:5:2] == NAMES[1:5:2]
+    with pytest.raises(IndexError):
+        records.names[6]
+    assert verify(records.path, full=True).ok
+
+
+def test_names_pack_and_unpack() -> None:
+    assert list(Names(*pack_names(["", "a", "", *NAMES, ""]))) == ["", "a", "", *NAMES, ""]
+    assert list(Names(*pack_names([]))) == []
+
+
+def test_every_length_around_what_lmdb_keeps_inline(tmp_path: Path) -> None:
+    values = [(length % 251).to_bytes(1, "big") * length for length in range(5001)]
+    records = RecordReader(write_records(tmp_path / "x.records", values))
+    assert all(records.read("image", i) == value for i, value in enumerate(values))
+
+
+def test_empty_values(tmp_path: Path) -> None:
+    records = RecordReader(write_records(tmp_path / "x.records", [b"", b"x", b""]))
+    assert [records.read("image", i) for i in range(3)] == [b"", b"x", b""]
+    assert records.has("image", 0)
+    records.hint("image", range(3))
+    assert verify(records.path, full=True).ok
+
+
+def test_no_records_at_all(tmp_path: Path) -> None:
+    records = RecordReader(write_records(tmp_path / "x.records", [], splits={"train": np.zeros(0, np.int64)}))
+    assert len(records) == 0
+    assert list(records.names) == []
+    assert records.split("train").tolist() == []
+    assert records.array("target").shape == (0,)
+    records.hint("image", [])
+    assert verify(records.path, full=True).ok
+
+
+def test_a_shard_without_values(tmp_path: Path) -> None:
+    with ShardWriter(tmp_path / "shard-00000.lmdb", 1 << 20):
+        pass
+    assert len(seal(tmp_path / "shard-00000.lmdb", [], []).offsets) == 0
+
+
+def test_several_commits_in_a_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = some_values(40)
+    once = write_records(tmp_path / "once.records", values)
+    monkeypatch.setattr(shard, "_COMMIT_BYTES", 50_000)
+    records = RecordReader(write_records(tmp_path / "often.records", values))
+    assert [records.read("image", i) for i in range(40)] == values
+    assert verify(records.path, full=True).ok
+    assert verify(once, full=True).ok
+
+
+def test_absent_values(tmp_path: Path) -> None:
+    records = RecordReader(write_records(tmp_path / "x.records", [b"a", None, b"c", None]))
+    assert [records.has("image", i) for i in range(4)] == [True, False, True, False]
+    assert records.read("image", 2) == b"c"
+    with pytest.raises(LookupError, match=r"0001\.jpg"):
+        records.read("image", 1)
+    records.hint("image", range(4))
+    assert records.lengths("image").tolist() == [1, 0, 1, 0]
+    assert verify(records.path, full=True).ok
+
+
+def test_splits(tmp_path: Path) -> None:
+    splits = {"train": np.array([4, 0, 2]), "test": np.array([1, 3]), "fold-10": np.zeros(0, np.int64)}
+    records = RecordReader(write_records(tmp_path / "x.records", some_values(5), splits=splits))
+    assert {name: records.split(name).tolist() for name in records.manifest.splits} == {
+        name: positions.tolist() for name, positions in splits.items()
+    }
+    assert records.split().tolist() == [0, 1, 2, 3, 4]
+    with pytest.raises(KeyError):
+        records.split("val")
+
+
+def test_arrays_of_every_dtype(tmp_path: Path) -> None:
+    arrays = {
+        f"a_{dtype}": np.arange(3 * 4).reshape(3, 2, 2).astype(dtype)
+        for dtype in ("bool", "u1", "i1", "u2", "i2", "u4", "i4", "u8", "i8", "f2", "f4", "f8")
+    }
+    arrays["big_endian"] = np.array([1, 2, 3], ">i4")
+    arrays["none"] = np.zeros((3, 0), np.float32)
+    arrays["by_columns"] = np.asfortranarray(np.arange(6).reshape(3, 2))
+    folder = write_records(tmp_path / "x.records", some_values(3), arrays=arrays)
+    records = RecordReader(folder)
+    for name, array in arrays.items():
+        found = records.array(name)
+        assert found.tolist() == array.tolist()
+        assert found.dtype == array.dtype.newbyteorder("<")
+        assert not found.size or not found.flags.writeable
+    for name in records.manifest.arrays:
+        loaded = np.load(folder / f"{name}.npy", allow_pickle=False)
+        assert loaded.dtype == (INDEX_DTYPE if name == "image.index" else records.array(name).dtype)
+        assert np.array_equal(loaded, records.array(name))
+
+
+def test_plain_lmdb_reads_every_value(tmp_path: Path) -> None:
+    values = some_values(30)
+    folder = write_records(tmp_path / "x.records", values, per_shard=11)
+    manifest = json.loads((folder / MANIFEST_NAME).read_bytes())
+    index = np.load(folder / "image.index.npy")
+    for position, row in enumerate(index):
+        path = folder / manifest["shards"][row["shard"]]["name"]
+        with lmdb.open(str(path), subdir=False, readonly=True, lock=False) as env, env.begin() as txn:
+            assert txn.get(int(row["slot"]).to_bytes(4, "big")) == values[position]
+        assert path.read_bytes()[row["offset"] : row["offset"] + row["length"]] == values[position]
+
+
+def test_the_same_contents_give_the_same_bytes(tmp_path: Path) -> None:
+    one, two = (write_records(tmp_path / name, some_values(40), per_shard=15, classes=["b", "a"]) for name in "ab")
+    names = sorted(path.name for path in one.iterdir())
+    assert names == sorted(path.name for path in two.iterdir())
+    assert all((one / name).read_bytes() == (two / name).read_bytes() for name in names)
+    assert RecordReader(one).digest == RecordReader(two).digest
+
+
+@pytest.mark.parametrize("position", [-1, 3, 10**30])
+def test_positions_that_do_not_exist(tmp_path: Path, position: int) -> None:
+    records = RecordReader(write_records(tmp_path / "x.records", some_values(3)))
+    with pytest.raises(IndexError):
+        records.read("image", position)
+    with pytest.raises(KeyError, match="has no blob field 'mask'; it has image"):
+        records.read("mask", 0)
+    with pytest.raises(KeyError):
+        records.array("bbox")
+
+
+def test_positions_may_be_numpy_numbers(tmp_path: Path) -> None:
+    values = some_values(250, sizes=(20,))
+    records = RecordReader(write_records(tmp_path / "x.records", values))
+    assert records.read("image", np.uint8(249)) == values[249]
+    assert records.read("image", np.int64(13)) == values[13]
+
+
+def test_hint_ignores_what_cannot_be_hinted(tmp_path: Path) -> None:
+    records = RecordReader(write_records(tmp_path / "x.records", some_values(9), per_shard=3))
+    records.hint("image", [0, -1, 8, 9, 10**12, 3, 3])
+    (records.path / "shard-00000.lmdb").unlink()
+    fresh = RecordReader(records.path)
+    fresh.hint("image", range(9))
+    lost = int(np.flatnonzero(fresh.array("image.index")["shard"] == 0)[0])
+    with pytest.raises(ManifestError, match="missing"):
+        fresh.read("image", lost)
+
+
+def test_hint_of_an_empty_value_is_not_a_hint_of_all_that_follows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    records = RecordReader(write_records(tmp_path / "x.records", [b"", b"abc"]))
+    hinted = []
+    monkeypatch.setattr(reader.os, "posix_fadvise", lambda *args: hinted.append(args[2]), raising=False)
+    monkeypatch.setattr(reader.os, "POSIX_FADV_WILLNEED", 3, raising=False)
+    monkeypatch.setattr(reader, "_HAS_FADVISE", True)
+    records.hint("image", [0, 1])
+    assert hinted == [3]
+
+
+def test_pickle_is_small_and_opens_the_same_set(tmp_path: Path) -> None:
+    records = RecordReader(write_records(tmp_path / "x.records", some_values(200), per_shard=20))
+    records.read("image", 0)
+    data = pickle.dumps(records)
+    assert len(data) < 2000
+    assert pickle.loads(data).read("image", 7) == records.read("image", 7)
+
+
+def test_a_pickle_of_a_set_that_was_replaced_says_so(tmp_path: Path) -> None:
+    records = RecordReader(write_records(tmp_path / "x.records", some_values(5)))
+    values = [records.read("image", i) for i in range(5)]
+    data = pickle.dumps(records)
+    (tmp_path / "x.records").rename(tmp_path / "old.records")
+    write_records(tmp_path / "x.records", some_values(5, seed=1))
+    with pytest.raises(RecordError, match="replaced"):
+        pickle.loads(data)
+    assert [records.read("image", i) for i in range(5)] == values
+
+
+def test_an_open_reader_stays_with_its_generation(tmp_path: Path) -> None:
+    values = some_values(20)
+    records = RecordReader(write_records(tmp_path / "x.records", values, per_shard=5))
+    assert records.read("image", 0) == values[0]
+    write_records(tmp_path / "new.records", some_values(20, seed=1), per_shard=5)
+    (tmp_path / "x.records").rename(tmp_path / "old.records")
+    (tmp_path / "new.records").rename(tmp_path / "x.records")
+    assert [records.read("image", i) for i in range(20)] == values
+    assert records.array("target").tolist() == list(range(20))
+
+
+@pytest.mark.parametrize("switch", ["pread", "fadvise", "dir_fd"])
+def test_what_only_some_systems_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, switch: str) -> None:
+    if switch == "pread":
+        monkeypatch.setattr(files, "_read_at", files._seek_and_read)
+    elif switch == "fadvise":
+        monkeypatch.setattr(reader, "_HAS_FADVISE", False)
+    else:
+        monkeypatch.setattr(files, "_BY_DESCRIPTOR", False)
+    values = some_values(30)
+    records = RecordReader(write_records(tmp_path / "x.records", values, per_shard=7))
+    records.hint("image", range(30))
+    assert [records.read("image", i) for i in range(30)] == values
+    assert verify(records.path, full=True).ok
+    (records.path / "shard-00002.lmdb").unlink()
+    (records.path / "shard-00002.lmdb").symlink_to("shard-00001.lmdb")
+    problems = verify(records.path, full=True).problems
+    assert len(problems) == 1
+    assert "shard-00002.lmdb is a link" in problems[0]
+
+
+def test_a_short_read_is_continued(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    (tmp_path / "file").write_bytes(bytes(range(100)))
+    with open(tmp_path / "file", "rb") as file:
+        whole = files._read_at
+        monkeypatch.setattr(files, "_read_at", lambda fd, n, at: whole(fd, min(n, 7), at))
+        assert files.pread(file.fileno(), 50, 10) == bytes(range(10, 60))
+        assert files.pread(file.fileno(), 50, 90) == bytes(range(90, 100))
+        assert files.pread(file.fileno(), 50, 100) == b""
+
+
+def test_one_descriptor_is_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    values = some_values(40)
+    records = RecordReader(write_records(tmp_path / "x.records", values, per_shard=4))
+    monkeypatch.setattr(files.shard_files, "limit", 0)
+    assert [records.read("image", i) for i in range(40)] == values
+
+
+def test_descriptors_are_closed_with_their_reader(tmp_path: Path) -> None:
+    folder = write_records(tmp_path / "x.records", some_values(40), per_shard=4)
+    before = len(list(Path("/dev/fd").iterdir()))
+    for _ in range(5):
+        records = RecordReader(folder)
+        assert all(len(records.read("image", i)) for i in range(40))
+        records.array("target")
+        del records
+    files.shard_files.drop(-1)
+    assert len(list(Path("/dev/fd").iterdir())) == before
+
+
+def test_stored_bytes_is_about_what_a_shard_takes(tmp_path: Path) -> None:
+    for size in (10, 600, 1900, 2100, 5000, 110_000):
+        values = some_values(100, sizes=(size,))
+        folder = write_records(tmp_path / f"{size}.records", values)
+        taken = (folder / "shard-00000.lmdb").stat().st_size
+        assert taken < 1.35 * 100 * stored_bytes(size) + 20_000
+
+
+def test_seal_finds_a_value_that_is_not_what_was_put(tmp_path: Path) -> None:
+    path = tmp_path / "shard-00000.lmdb"
+    with ShardWriter(path, 1 << 20) as writer:
+        writer.put(b"x" * 5000)
+        writer.put(b"y" * 10)
+    crcs = [0x0BADF00D, 0]
+    with pytest.raises(CorruptRecordError, match="value 0 reads back otherwise"):
+        seal(path, [5000, 10], crcs)
+    with pytest.raises(CorruptRecordError, match="length"):
+        seal(path, [5000, 11], crcs)
+    with pytest.raises(CorruptRecordError, match="holds 2 values, 3 were put"):
+        seal(path, [5000, 10, 1], [*crcs, 0])
+
+
+def test_a_writer_refuses_what_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shard, "MAX_VALUE_BYTES", 1000)
+    with ShardWriter(tmp_path / "x.lmdb", 1 << 20) as writer, pytest.raises(PrepareError, match="1,001"):
+        writer.put(bytes(1001))
+
+
+def test_read_meta_takes_the_newer_page(tmp_path: Path) -> None:
+    with ShardWriter(tmp_path / "x.lmdb", 1 << 20) as writer:
+        writer.put(b"one")
+    meta = layout.read_meta((tmp_path / "x.lmdb").read_bytes(), "x.lmdb")
+    assert (meta.entries, meta.depth) == (1, 1)
+    with lmdb.open(str(tmp_path / "x.lmdb"), subdir=False, lock=False) as env, env.begin(write=True) as txn:
+        txn.put(b"\0\0\0\1", b"two")
+    assert layout.read_meta((tmp_path / "x.lmdb").read_bytes(), "x.lmdb").entries == 2
+
+
+class TestManifest:
+    def test_round_trip(self, tmp_path: Path) -> None:
+        contents = {
+            "classes": ["ä", "b"],
+            "variant": "256-q90",
+            "source": "archive",
+            "bad": {"a\udcff.jpg": "no image"},
+            "skipped": {"b.txt": "asked for"},
+            "metadata": {"nested": [1, 2.5, None, {"x": "y"}]},
+        }
+        manifest = RecordReader(write_records(tmp_path / "x.records", some_values(3), **contents)).manifest
+        again = parse_manifest(manifest.to_bytes(), "here")
+        assert again == manifest
+        assert again.classes == ("ä", "b")
+        assert again.bad == {"a\udcff.jpg": "no image"}
+        assert manifest.to_bytes() == (tmp_path / "x.records" / MANIFEST_NAME).read_bytes()
+        assert manifest.to_bytes().isascii()
+
+    def test_nothing_that_the_format_refuses_is_written(self, tmp_path: Path) -> None:
+        empty = SetContents(dataset="Not A Name", part="", blobs={}, indices={}, names=[], shards=[])
+        with pytest.raises(ManifestError, match="Not A Name"):
+            write_set(tmp_path, empty)
+        assert not is_record_set(tmp_path)
+
+    def test_leftovers_are_removed_and_extras_kept(self, tmp_path: Path) -> None:
+        (tmp_path / "leftover.npy").touch()
+        write_set(
+            tmp_path,
+            SetContents(dataset="x", part="", blobs={}, indices={}, names=[], shards=[], extras={"tree.json": b"{}"}),
+        )
+        assert sorted(path.name for path in tmp_path.iterdir()) == [
+            "manifest.json",
+            "names.npy",
+            "names_offsets.npy",
+            "tree.json",
+        ]
+        report = verify(tmp_path, full=True)
+        assert report.ok
+        assert report.notes == ["tree.json is not named in the manifest; nothing reads it as data."]
+
+    def test_an_edited_manifest_is_refused(self, tmp_path: Path) -> None:
+        folder = write_records(tmp_path / "x.records", some_values(3), classes=["cat", "dog"])
+        path = folder / MANIFEST_NAME
+        path.write_bytes(path.read_bytes().replace(b'"cat"', b'"bat"'))
+        with pytest.raises(ManifestError, match="damaged or edited"):
+            RecordReader(folder)
+
+    def test_a_later_version_and_unknown_features_are_named(self, tmp_path: Path) -> None:
+        folder = write_records(tmp_path / "x.records", some_values(3))
+        edit_manifest(folder, lambda document: document.update(version=3))
+        with pytest.raises(FormatVersionError, match=r"format 3; this recordzoo reads format 1\. Upgrade"):
+            RecordReader(folder)
+        edit_manifest(folder, lambda document: document.update(version=1, features=["zstd"]))
+        with pytest.raises(FormatVersionError, match="'zstd'"):
+            RecordReader(folder)
+        with pytest.raises(FormatVersionError):
+            verify(folder)
+
+    def test_a_key_that_is_not_known_may_be_there(self, tmp_path: Path) -> None:
+        folder = write_records(tmp_path / "x.records", some_values(3))
+        edit_manifest(folder, lambda document: document.update(comment="hello"))
+        assert len(RecordReader(folder)) == 3
+
+    def test_blobs_with_a_shape(self) -> None:
+        spec = ArraySpec("", (0,), 128, 0, "0" * 64)
+        names = ArraySpec("|u1", (0,), 128, 0, "0" * 64)
+        offsets = ArraySpec("<u8", (1,), 136, 0, "0" * 64)
+        arrays = {"image.index": spec, "names": names, "names_offsets": offsets}
+        manifest = Manifest("cifar10", "", "original", 0, {"image": BlobSpec("raw", (32, 32, 3))}, arrays, {}, ())
+        assert parse_manifest(manifest.to_bytes(), "here").blobs["image"].shape == (32, 32, 3)
+
+
+def test_errors_in_a_set_are_pickled_whole(tmp_path: Path) -> None:
+    folder = write_records(tmp_path / "x.records", some_values(3))
+    path = folder / "shard-00000.lmdb"
+    data = bytearray(path.read_bytes())
+    row = np.load(folder / "image.index.npy")[2]
+    data[int(row["offset"])] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(CorruptRecordError) as caught:
+        RecordReader(folder).read("image", 2)
+    again = pickle.loads(pickle.dumps(caught.value))
+    assert (type(again), str(again)) == (CorruptRecordError, str(caught.value))
+    assert (again.position, again.name, again.field, again.path) == (2, "class 2/0002.jpg", "image", str(folder))
+    assert "recordzoo verify" in str(again)
+
+
+class TestVerify:
+    def test_counts(self, tmp_path: Path) -> None:
+        folder = write_records(tmp_path / "x.records", [*some_values(30), None], per_shard=10)
+        sizes = {path.name: path.stat().st_size for path in folder.iterdir()}
+        quick, full = verify(folder), verify(folder, full=True)
+        arrays = sum(size for name, size in sizes.items() if not name.endswith(".lmdb"))
+        assert quick.checked == {"files": len(sizes), "bytes": arrays, "records": 0}
+        assert full.checked == {"files": len(sizes), "bytes": sum(sizes.values()), "records": 30}
+        assert quick.ok
+        assert full.ok
+
+    def test_what_is_not_a_record_set_is_raised(self, tmp_path: Path) -> None:
+        for path in (tmp_path, tmp_path / "nothing", tmp_path / "file"):
+            (tmp_path / "file").touch()
+            with pytest.raises(ManifestError, match="is not a record set"):
+                verify(path)
+
+    def test_a_damaged_record_is_named(self, tmp_path: Path) -> None:
+        folder = write_records(tmp_path / "x.records", some_values(20), per_shard=7)
+        row = np.load(folder / "image.index.npy")[12]
+        path = folder / f"shard-{row['shard']:05d}.lmdb"
+        data = bytearray(path.read_bytes())
+        data[int(row["offset"]) + 3] ^= 16
+        path.write_bytes(data)
+        assert verify(folder).ok
+        assert verify(folder, full=True).problems == [
+            f"{path.name}: its hash is not the one in the manifest; it was damaged.",
+            f"{path.name}: image 12 (class 0/0012.jpg) is damaged: its bytes have another CRC-32.",
+            f"{path.name}: LMDB finds another image in slot {row['slot']} than the index says.",
+        ]
+
+    def test_many_damaged_records_are_counted(self, tmp_path: Path) -> None:
+        folder = write_records(tmp_path / "x.records", some_values(300, sizes=(5000,)))
+        path = folder / "shard-00000.lmdb"
+        data = bytearray(path.read_bytes())
+        for row in np.load(folder / "image.index.npy"):
+            data[int(row["offset"])] ^= 1
+        path.write_bytes(data)
+        problems = verify(folder, full=True).problems
+        assert len(problems) < 150
+        assert any("200 more of image are damaged" in problem for problem in problems)
+
+    def test_progress_counts_every_byte_once(self, tmp_path: Path) -> None:
+        class Told:
+            total: int | None = None
+            num_bytes = num_images = ended = 0
+
+            def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
+                self.total = total_bytes
+
+            def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
+                self.num_bytes += num_bytes
+                self.num_images += num_images
+
+            def note(self, text: str) -> None: ...
+
+            def end(self) -> None:
+                self.ended += 1
+
+        folder = write_records(tmp_path / "x.records", some_values(20), per_shard=7)
+        told = Told()
+        verify(folder, full=True, progress=told)
+        assert told.num_bytes == told.total
+        assert (told.num_images, told.ended) == (20, 1)
+
+
+def test_index_row_is_what_the_reader_unpacks() -> None:
+    rows = np.array([(1, 2, 3, 4, 5), (0xFFFFFFFF, 6, 7, 8, 1 << 63)], INDEX_DTYPE)
+    buffer = io.BytesIO(rows.tobytes())
+    assert reader._ROW.size == INDEX_DTYPE.itemsize
+    assert list(itertools.starmap(reader._ROW.unpack, ((buffer.read(24),) for _ in rows))) == rows.tolist()
