@@ -99,6 +99,10 @@ class Job:
 
     def run(self) -> Path:
         """Make the record set, or wait for the process that does."""
+        if not self.target.parent.exists():
+            if not self.download:
+                self._source()  # raises if there is nothing to convert, before anything is made on the disk
+            self._make_parent()
         before = self._generation()
         while True:
             try:
