@@ -3,6 +3,7 @@
 import bisect
 import json
 import os
+import shlex
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -57,7 +58,7 @@ def check_tree(reader: RecordReader, tree: Path, *, explicit: bool) -> None:
         _warned.add(tree)
         warnings.warn(
             f"{tree} is not what it was when {reader.path} was made from it: {what}. The records are used as they "
-            f"are; to make them again, run: recordzoo prepare {tree} --refresh",
+            f"are; to make them again, pass refresh=True or run: recordzoo prepare {shlex.quote(str(tree))} --refresh",
             stacklevel=4,
         )
 
@@ -70,7 +71,9 @@ def _read(reader: RecordReader) -> _Known | None:
         times = {str(name): int(time) for name, time in directories.items()}
     except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
-    return _Known(str(root), {name: time for name, time in times.items() if ".." not in name.split("/")})
+    if not isinstance(root, str):
+        return None
+    return _Known(root, {name: time for name, time in times.items() if ".." not in name.split("/")})
 
 
 def _exists(tree: Path, known: _Known) -> bool:

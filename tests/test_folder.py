@@ -1,0 +1,574 @@
+"""ImageFolderRecord against ImageFolder: random trees, selections, trees that are gone or changed, loaders."""
+
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image, UnidentifiedImageError
+from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader, pil_loader
+
+from recordzoo import ImageFolderRecord
+from recordzoo.datasets import tree_check
+from recordzoo.errors import FolderError, ImageError, NotPreparedError, OtherSourceError
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS
+from tests.fakes import folder
+from tests.fakes.folder import image_bytes, write_tree
+
+
+def assert_same(theirs: ImageFolder, ours: ImageFolderRecord) -> None:
+    assert ours.samples == theirs.samples
+    assert list(ours.samples) == theirs.samples
+    assert ours.imgs is ours.samples
+    assert ours.targets == theirs.targets
+    assert (ours.classes, ours.class_to_idx) == (theirs.classes, theirs.class_to_idx)
+    assert (ours.root, ours.extensions) == (theirs.root, theirs.extensions)
+    assert ours.loader == theirs.loader
+    assert repr(ours) == repr(theirs).replace(type(theirs).__name__, type(ours).__name__, 1)
+    for index in range(len(theirs)):
+        (a, label), (b, found) = theirs[index], ours[index]
+        assert (a.mode, a.size, a.tobytes(), label) == (b.mode, b.size, b.tobytes(), found)
+        assert ours.read(index) == Path(theirs.samples[index][0]).read_bytes()
+
+
+def raised(action: Callable[[], Any]) -> Exception:
+    with pytest.raises(Exception) as caught:
+        action()
+    return caught.value
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return write_tree(tmp_path / "photos")
+
+
+@pytest.fixture
+def gone(tree: Path, tmp_path: Path) -> Path:
+    """A tree that was converted and moved away; it is at `elsewhere` now."""
+    ImageFolderRecord(tree)
+    tree.rename(tmp_path / "elsewhere")
+    return tree
+
+
+@pytest.fixture(autouse=True)
+def _forget_warnings() -> Iterator[None]:
+    yield
+    tree_check._warned.clear()
+
+
+# Random trees ---------------------------------------------------------------------------------------------------------
+
+NAMES = st.sampled_from(["a", "b", "B", "a-b", "a b", "ä", ".h", "a.b", "10", "9", "日本", "~", "A"])
+FILES = st.sampled_from(
+    ["1.jpg", "2.PNG", "10.jpg", ".x.png", "n.txt", "é.bmp", "noending", "c.jpg.txt", "-.ppm", "Z.Jpg"]
+)
+PATHS = st.lists(st.tuples(st.lists(NAMES, min_size=1, max_size=3), FILES), max_size=10)
+SELECTIONS: dict[str, Callable[[str], bool] | None] = {
+    "default": None,
+    "jpg": lambda path: path.endswith(".jpg"),
+    "not in b": lambda path: "/b/" not in path and path.lower().endswith(IMG_EXTENSIONS),
+    "none": lambda path: False,
+    "hidden": lambda path: os.path.basename(path).startswith(".") and path.endswith("png"),
+}
+
+
+@given(
+    paths=PATHS,
+    empty=st.lists(st.lists(NAMES, min_size=1, max_size=2), max_size=2),
+    selections=st.lists(st.sampled_from(sorted(SELECTIONS)), min_size=1, max_size=3),
+    allow_empty=st.booleans(),
+    remove=st.booleans(),
+)
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_random_trees(
+    tmp_path_factory: pytest.TempPathFactory,
+    paths: list[tuple[list[str], str]],
+    empty: list[list[str]],
+    selections: list[str],
+    allow_empty: bool,
+    remove: bool,
+) -> None:
+    root = tmp_path_factory.mktemp("random") / "tree"
+    root.mkdir()
+    for number, (folders, file) in enumerate(paths):
+        place = root.joinpath(*folders)
+        place.mkdir(parents=True, exist_ok=True)
+        (place / file).write_bytes(image_bytes(file, number))
+    for folders in empty:
+        root.joinpath(*folders).mkdir(parents=True, exist_ok=True)
+    for selection in selections:  # one after another over the same tree, so that views and sets of their own mix
+        is_valid_file = SELECTIONS[selection]
+
+        def make(kind: Any, is_valid_file: Any = is_valid_file) -> Any:
+            return kind(root, is_valid_file=is_valid_file, allow_empty=allow_empty)
+
+        try:
+            theirs = make(ImageFolder)
+        except FileNotFoundError as err:
+            found = raised(lambda make=make: make(ImageFolderRecord))
+            assert isinstance(found, FolderError)
+            assert str(found) == str(err)  # noqa: PT017 - whether torchvision raises depends on the tree
+            continue
+        assert_same(theirs, make(ImageFolderRecord))
+        assert_same(theirs, make(ImageFolderRecord))  # opened, not made
+        if remove:
+            expected = list(theirs)
+            root.rename(root.with_name("away"))
+            ours = make(ImageFolderRecord)
+            assert ours.samples == theirs.samples
+            assert [(image.tobytes(), label) for image, label in ours] == [
+                (i.tobytes(), label) for i, label in expected
+            ]
+            root.with_name("away").rename(root)
+
+
+def test_endings_are_torchvisions() -> None:
+    assert IMAGE_ENDINGS == IMG_EXTENSIONS
+
+
+# Roots ----------------------------------------------------------------------------------------------------------------
+
+
+def test_root_dot(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tree)
+    assert_same(ImageFolder("."), ImageFolderRecord("."))
+    assert tree.with_name("photos.records").is_dir()
+
+
+@pytest.mark.parametrize("spelling", ["str", "slash", "relative", "home", "dots"])
+def test_root_spellings(tree: Path, monkeypatch: pytest.MonkeyPatch, spelling: str) -> None:
+    monkeypatch.chdir(tree.parent)
+    monkeypatch.setenv("HOME", str(tree.parent))
+    root = {
+        "str": str(tree),
+        "slash": f"{tree}/",
+        "relative": "photos",
+        "home": "~/photos",
+        "dots": f"{tree}/../photos",
+    }[spelling]
+    assert_same(ImageFolder(root), ImageFolderRecord(root))
+    assert tree.with_name("photos.records").is_dir()
+    assert len(list(tree.parent.glob("*.records"))) == 1
+
+
+def test_linked_root(tree: Path, tmp_path: Path) -> None:
+    folder.link(tree, tmp_path / "links" / "photos")
+    assert_same(ImageFolder(tmp_path / "links" / "photos"), ImageFolderRecord(tmp_path / "links" / "photos"))
+    assert tree.with_name("photos.records").is_dir()
+
+
+def test_links_inside(tree: Path, tmp_path: Path) -> None:
+    other = write_tree(
+        tmp_path / "other", {"x/1.jpg": image_bytes("1.jpg", 1), "x/deep/2.png": image_bytes("2.png", 2)}
+    )
+    folder.link(other / "x", tree / "linked class")
+    folder.link(other / "x" / "deep", tree / "cat" / "linked folder")
+    folder.link(other / "x" / "1.jpg", tree / "dog" / "linked.jpg")
+    assert_same(ImageFolder(tree), ImageFolderRecord(tree))
+
+
+def test_names_that_are_not_utf8(tree: Path) -> None:
+    os.makedirs(os.fsencode(tree) + b"/d\xff")
+    with open(os.fsencode(tree) + b"/d\xff/\xfe.jpg", "wb") as file:
+        file.write(image_bytes("1.jpg", 1))
+    assert_same(ImageFolder(tree), ImageFolderRecord(tree))
+    assert_same(ImageFolder(tree), ImageFolderRecord(tree))
+
+
+def test_record_set_as_root(gone: Path) -> None:
+    records = gone.with_name("photos.records")
+    ours = ImageFolderRecord(records)
+    theirs = ImageFolder(gone.with_name("elsewhere"))
+    assert [label for _, label in ours.samples] == theirs.targets
+    assert ours[0][0].tobytes() == theirs[0][0].tobytes()
+    assert ours.samples[0][0] == str(records / "Zebra" / "x.jpg")
+    some = ImageFolderRecord(records, is_valid_file=lambda path: path.endswith(".jpg"), allow_empty=True)
+    assert len(some) == sum(path.endswith(".jpg") for path, _ in theirs.samples)
+
+
+def test_records_dir(tree: Path, tmp_path: Path) -> None:
+    place = tmp_path / "a" / "b"
+    assert_same(ImageFolder(tree), ImageFolderRecord(tree, records_dir=place))
+    assert (place / "manifest.json").is_file()
+    assert not tree.with_name("photos.records").exists()
+    assert ImageFolderRecord(tree, records_dir=str(place)).records_path == place
+
+
+# Errors ---------------------------------------------------------------------------------------------------------------
+
+
+def test_missing_root(tmp_path: Path) -> None:
+    a, b = (raised(lambda kind=kind: kind(tmp_path / "no")) for kind in (ImageFolder, ImageFolderRecord))
+    assert isinstance(b, FolderError)
+    assert str(a) == str(b)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_root_without_classes(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    a, b = (raised(lambda kind=kind: kind(str(tmp_path / "empty"))) for kind in (ImageFolder, ImageFolderRecord))
+    assert isinstance(b, FolderError)
+    assert str(a) == str(b)
+
+
+def test_empty_classes(tree: Path) -> None:
+    for name in ("b empty", "a empty/nested"):
+        (tree / name).mkdir(parents=True)
+    expected = str(raised(lambda: ImageFolder(tree)))
+    assert str(raised(lambda: ImageFolderRecord(tree))) == expected
+    assert not tree.with_name("photos.records").exists()
+    assert_same(ImageFolder(tree, allow_empty=True), ImageFolderRecord(tree, allow_empty=True))
+    found = raised(lambda: ImageFolderRecord(tree))  # the records are there; the class is empty all the same
+    assert isinstance(found, FolderError)
+    assert str(found) == expected
+
+
+def test_only_empty_classes(tmp_path: Path) -> None:
+    (tmp_path / "photos" / "a").mkdir(parents=True)
+    ours = ImageFolderRecord(tmp_path / "photos", allow_empty=True)
+    assert_same(ImageFolder(tmp_path / "photos", allow_empty=True), ours)
+    assert np.asarray(ours.targets).shape == (0,)
+
+
+def test_prepare_false(tree: Path) -> None:
+    with pytest.raises(NotPreparedError, match="recordzoo prepare"):
+        ImageFolderRecord(tree, prepare=False)
+    ImageFolderRecord(tree)
+    ImageFolderRecord(tree, prepare=False)
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "b.png", "c.gif.jpg"])
+def test_undecodable_image(tmp_path: Path, name: str, caplog: pytest.LogCaptureFixture) -> None:
+    data = {"a.jpg": folder.bad_image(), "b.png": b"", "c.gif.jpg": folder.cut_image()}[name]
+    root = write_tree(tmp_path / "photos", {"x/0.jpg": image_bytes("0.jpg", 0), f"x/{name}": data})
+    theirs, ours = ImageFolder(root), ImageFolderRecord(root)
+    assert len(ours) == 2
+    a, b = (raised(lambda ds=ds: ds[1]) for ds in (theirs, ours))
+    assert isinstance(b, ImageError | type(a))
+    assert isinstance(b, type(a))
+    assert isinstance(b, UnidentifiedImageError | OSError)
+    assert f"x/{name}" in str(b)
+    assert "photos.records" in str(b)
+    assert ours.read(1) == data
+    again = pickle.loads(pickle.dumps(b))
+    assert (type(again), str(again)) == (type(b), str(b))
+
+
+def test_other_decoder_errors_keep_their_type(gone: Path) -> None:
+    def broken(path: str) -> None:
+        raise ZeroDivisionError(path)
+
+    found = raised(lambda: ImageFolderRecord(gone, loader=broken)[0])
+    assert type(found) is ZeroDivisionError
+    assert "Zebra/x.jpg" in found.__notes__[0]
+
+
+# Selections -----------------------------------------------------------------------------------------------------------
+
+
+def is_jpg(path: str) -> bool:
+    return path.endswith(".jpg")
+
+
+def is_text(path: str) -> bool:
+    return path.endswith(".txt")
+
+
+def test_a_selection_of_what_is_stored_is_a_view(tree: Path) -> None:
+    whole = ImageFolderRecord(tree)
+    ours = ImageFolderRecord(tree, is_valid_file=is_jpg)
+    assert ours.records_path == whole.records_path
+    assert_same(ImageFolder(tree, is_valid_file=is_jpg), ours)
+    assert_same(ImageFolder(tree, is_valid_file=is_jpg), pickle.loads(pickle.dumps(ours)))
+
+
+def test_a_selection_of_other_files_has_records_of_its_own(tree: Path, tmp_path: Path) -> None:
+    ImageFolderRecord(tree)
+    for name in ("dog/d.txt", "Zebra/z.txt", "cat/notes.txt"):
+        (tree / name).write_bytes(image_bytes("1.png", 7))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        ours = ImageFolderRecord(tree, is_valid_file=is_text)
+    assert ours.records_path.name.startswith("photos-")
+    theirs = ImageFolder(tree, is_valid_file=is_text)
+    assert_same(theirs, ours)
+    assert ImageFolderRecord(tree, is_valid_file=is_text).records_path == ours.records_path
+    (tree / "dog" / "e.txt").write_bytes(image_bytes("1.png", 8))
+    more = ImageFolderRecord(tree, is_valid_file=is_text)
+    assert more.records_path != ours.records_path
+    assert_same(ImageFolder(tree, is_valid_file=is_text), more)
+
+
+def test_a_selection_from_records_alone(gone: Path) -> None:
+    theirs = ImageFolder(gone.with_name("elsewhere"), is_valid_file=is_jpg)
+    ours = ImageFolderRecord(gone, is_valid_file=is_jpg)
+    assert [path.replace("elsewhere", "photos") for path, _ in theirs.samples] == [path for path, _ in ours.samples]
+    assert ours.targets == theirs.targets
+    assert ours[3][0].tobytes() == theirs[3][0].tobytes()
+    found = raised(lambda: ImageFolderRecord(gone, is_valid_file=is_text))
+    assert str(found) == str(raised(lambda: ImageFolder(gone.with_name("elsewhere"), is_valid_file=lambda path: False)))
+
+
+def test_a_selection_does_not_pass_for_the_whole(tree: Path, tmp_path: Path) -> None:
+    place = tmp_path / "r"
+    ImageFolderRecord(tree, is_valid_file=is_jpg, records_dir=place)
+    with pytest.raises(OtherSourceError, match="a selection"):
+        ImageFolderRecord(tree, records_dir=place)
+    with pytest.raises(OtherSourceError, match="does not hold all"):
+        ImageFolderRecord(
+            tree, is_valid_file=lambda path: path.lower().endswith("png"), allow_empty=True, records_dir=place
+        )
+
+
+class TwoClasses(ImageFolder):
+    def find_classes(self, directory: str | Path) -> tuple[list[str], dict[str, int]]:
+        classes, _ = super().find_classes(directory)
+        return [name for name in classes if name != "dog"], {"cat": 5, "Zebra": 2}
+
+
+class TwoClassesRecord(ImageFolderRecord):
+    def find_classes(self, directory: str | os.PathLike[str]) -> tuple[list[str], dict[str, int]]:
+        classes, _ = super().find_classes(directory)
+        return [name for name in classes if name != "dog"], {"cat": 5, "Zebra": 2}
+
+
+@pytest.mark.parametrize("stored", [True, False])
+def test_overridden_find_classes(tree: Path, stored: bool) -> None:
+    if stored:
+        ImageFolderRecord(tree)
+    theirs, ours = TwoClasses(tree), TwoClassesRecord(tree)
+    assert_same(theirs, ours)
+    assert_same(theirs, pickle.loads(pickle.dumps(ours)))
+    expected = list(theirs)
+    tree.rename(tree.with_name("elsewhere"))
+    ours = TwoClassesRecord(tree)
+    assert ours.samples == theirs.samples
+    assert ours.classes == theirs.classes
+    assert [(image.tobytes(), label) for image, label in ours] == [
+        (image.tobytes(), label) for image, label in expected
+    ]
+
+
+def test_overridden_make_dataset(tree: Path) -> None:
+    def make_dataset(directory: str, class_to_idx: dict[str, int], **_: Any) -> list[tuple[str, int]]:
+        paths = [os.path.join(directory, name) for name in ("dog/b.bmp", "cat/2.PNG", "dog/b.bmp")]
+        return [(path, -number) for number, path in enumerate(paths)]
+
+    theirs = type("Theirs", (ImageFolder,), {"make_dataset": staticmethod(make_dataset)})(tree)
+    ours = type("Ours", (ImageFolderRecord,), {"make_dataset": staticmethod(make_dataset)})(tree)
+    assert_same(theirs, ours)
+
+
+def test_find_classes_of_a_tree_that_is_gone(gone: Path) -> None:
+    ours = ImageFolderRecord(gone)
+    assert ours.find_classes(ours.root) == ImageFolder.find_classes(ours, gone.with_name("elsewhere"))
+    with pytest.raises(FolderError):
+        ours.find_classes(gone.with_name("nowhere"))
+
+
+# Loaders --------------------------------------------------------------------------------------------------------------
+
+
+def path_and_bytes(path: str) -> tuple[str, bytes]:
+    return path, Path(path).read_bytes()
+
+
+def test_a_loader_of_ones_own(tree: Path) -> None:
+    theirs = ImageFolder(tree, loader=path_and_bytes)
+    ours = ImageFolderRecord(tree, loader=path_and_bytes)
+    assert list(ours) == list(theirs)
+    assert ours.loader == path_and_bytes
+    assert ours.loader != pil_loader
+    assert hash(ours.loader) == hash(path_and_bytes)
+    assert pickle.loads(pickle.dumps(ours)).loader == path_and_bytes
+
+
+def test_a_loader_of_ones_own_without_the_tree(gone: Path) -> None:
+    theirs = ImageFolder(gone.with_name("elsewhere"), loader=path_and_bytes)
+    ours = ImageFolderRecord(gone, loader=path_and_bytes)
+    for ((a, data), label), ((b, found), other) in zip(theirs, ours, strict=True):
+        assert (data, label) == (found, other)
+        assert os.path.basename(a) == os.path.basename(b)
+        assert not os.path.exists(b)  # it was there for the time of the call
+        assert not os.path.exists(os.path.dirname(b))
+
+
+def test_a_loader_that_reads_later(gone: Path) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        image = ImageFolderRecord(gone, loader=Image.open)[0][0]
+        assert image.convert("RGB").tobytes() == ImageFolderRecord(gone)[0][0].tobytes()
+        image.close()
+
+
+def test_subclass_that_calls_its_loader(gone: Path) -> None:
+    class TwoViews(ImageFolderRecord):
+        def __getitem__(self, index: int) -> Any:
+            path, target = self.samples[index]
+            image = self.loader(path)
+            return image.tobytes(), np.asarray(image), target
+
+    ours = TwoViews(gone)
+    theirs = ImageFolder(gone.with_name("elsewhere"))
+    for index, (image, label) in enumerate(theirs):
+        pixels, array, target = ours[index]
+        assert (pixels, target) == (image.tobytes(), label)
+        assert (array == np.asarray(image)).all()
+
+
+def test_loader_of_other_paths(gone: Path) -> None:
+    ours = ImageFolderRecord(gone)
+    other = gone.with_name("elsewhere") / "dog" / "a.jpeg"
+    assert ours.loader(str(other)).tobytes() == default_loader(other).tobytes()
+    assert ours.loader(gone / "dog" / "a.jpeg").tobytes() == default_loader(other).tobytes()
+    with pytest.raises(FileNotFoundError):
+        ours.loader(str(gone / "dog" / "no.jpeg"))
+    ours.samples = [(str(other), 3), (str(gone / "cat" / "10.png"), 4)]
+    assert [label for _, label in ours] == [3, 4]
+
+
+def test_assigned_loader(gone: Path) -> None:
+    ours = ImageFolderRecord(gone)
+    ours.loader = path_and_bytes
+    assert ours[0][0][1] == ours.read(0)
+    ours.loader = ours.loader
+    assert ours.loader == path_and_bytes
+
+
+def test_without_memfd(gone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(os, "memfd_create", raising=False)  # as on macOS
+    ours = ImageFolderRecord(gone, loader=path_and_bytes)
+    assert ours[2][0][1] == ours.read(2)
+
+
+# Trees that changed ---------------------------------------------------------------------------------------------------
+
+
+def add(tree: Path) -> None:
+    (tree / "dog" / "new.jpg").write_bytes(image_bytes("new.jpg", 50))
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "file added": (add, "dog/new.jpg is new"),
+    "file removed": (lambda tree: (tree / "cat" / "sub" / "1.jpg").unlink(), "cat/sub/1.jpg is gone"),
+    "class added": (lambda tree: (tree / "ape").mkdir(), "ape/ is new"),
+    "class removed": (lambda tree: shutil.rmtree(tree / "dog"), "dog/ is gone"),
+    "folder added": (lambda tree: (tree / "dog" / "sub").mkdir(), "dog/sub/ is new"),
+    "file renamed": (
+        lambda tree: (tree / "dog" / "b.bmp").rename(tree / "dog" / "c.bmp"),
+        "dog/c.bmp is new and 1 more",
+    ),
+}
+
+
+@pytest.mark.parametrize(("change", "expected"), CHANGES.values(), ids=CHANGES.keys())
+def test_changed_tree(tree: Path, change: Callable[[Path], object], expected: str) -> None:
+    before = list(ImageFolderRecord(tree).samples)
+    change(tree)
+    with pytest.warns(UserWarning, match=expected) as caught:
+        ours = ImageFolderRecord(tree)
+    assert "--refresh" in str(caught[0].message)
+    assert caught[0].filename == __file__
+    assert ours.samples == before
+    ImageFolderRecord(tree)  # said once
+
+
+def test_changes_that_do_not_matter(tree: Path) -> None:
+    ImageFolderRecord(tree)
+    (tree / "cat" / "readme.md").write_text("no image")
+    (tree / "top.jpg").write_bytes(b"")
+    os.utime(tree / "dog")
+    ImageFolderRecord(tree)
+
+
+def test_refresh(tree: Path) -> None:
+    ImageFolderRecord(tree)
+    add(tree)
+    assert_same(ImageFolder(tree), ImageFolderRecord(tree, refresh=True))
+    assert_same(ImageFolder(tree), ImageFolderRecord(tree))
+
+
+def test_moved_tree(tree: Path, tmp_path: Path) -> None:
+    ImageFolderRecord(tree)
+    (tmp_path / "new").mkdir()
+    for name in ("photos", "photos.records"):
+        (tmp_path / name).rename(tmp_path / "new" / name)
+    moved = tmp_path / "new" / "photos"
+    assert_same(ImageFolder(moved), ImageFolderRecord(moved))
+
+
+def test_records_of_another_tree(tree: Path, tmp_path: Path) -> None:
+    place = tmp_path / "r"
+    ImageFolderRecord(tree, records_dir=place)
+    copied = tmp_path / "copy"
+    shutil.copytree(tree, copied)
+    ImageFolderRecord(copied, records_dir=place)  # the same files
+    (copied / "dog" / "a.jpeg").write_bytes(image_bytes("a.jpeg", 77))
+    with pytest.raises(OtherSourceError, match=r"dog/a\.jpeg has another size"):
+        ImageFolderRecord(copied, records_dir=place)
+    other = write_tree(tmp_path / "other", {"cat/1.jpg": image_bytes("1.jpg", 1), "dog/2.jpg": image_bytes("2.jpg", 1)})
+    with pytest.raises(OtherSourceError, match="holds the records of"):
+        ImageFolderRecord(other, records_dir=place)
+
+
+def test_empty_mount_point(gone: Path) -> None:
+    gone.mkdir()
+    assert len(ImageFolderRecord(gone)) == 13
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        b"",
+        b"{}",
+        b"[1]",
+        b'{"root": "/", "directories": {"../photos": 1}}',
+        b'{"root": 1, "directories": {"cat": 5}}',
+        b"\xff",
+    ],
+)
+def test_lost_or_forged_tree_file(tree: Path, content: bytes | None) -> None:
+    path = ImageFolderRecord(tree).records_path / "tree.json"
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    assert len(ImageFolderRecord(tree)) == 13
+
+
+# Imports --------------------------------------------------------------------------------------------------------------
+
+
+def test_importing_the_package_imports_no_torch() -> None:
+    code = """
+import sys, recordzoo, recordzoo.datasets, recordzoo.recipes.folder, recordzoo.recipes.cifar10, recordzoo.recipes.voc
+assert "torch" not in sys.modules and "torchvision" not in sys.modules, sorted(sys.modules)
+assert "ImageFolderRecord" in dir(recordzoo)
+for name in ("NoRecord", "__path_of_nothing__"):
+    try:
+        getattr(recordzoo, name)
+    except AttributeError as err:
+        assert name in str(err)
+    else:
+        raise AssertionError(name)
+"""
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_all_dataset_classes_are_exported() -> None:
+    import recordzoo
+    import recordzoo.datasets
+
+    assert set(recordzoo.datasets.CLASSES) < set(recordzoo.__all__)
+    for name in recordzoo.datasets.CLASSES:
+        assert getattr(recordzoo, name).__name__ == name
