@@ -524,6 +524,7 @@ def test_records_of_another_tree(tree: Path, tmp_path: Path) -> None:
 def test_empty_mount_point(gone: Path) -> None:
     gone.mkdir()
     assert len(ImageFolderRecord(gone)) == 13
+    assert len(ImageFolderRecord(gone, is_valid_file=lambda path: True)) == 13
 
 
 @pytest.mark.parametrize(

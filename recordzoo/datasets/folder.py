@@ -84,8 +84,9 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         )
 
     def _has_tree(self) -> bool:
+        """Whether there is anything to scan; an empty mount point is a tree that is gone."""
         root = Path(self.root).expanduser()
-        return root.is_dir() and not is_record_set(root)
+        return root.is_dir() and not is_record_set(root) and any(path.is_dir() for path in root.iterdir())
 
     def _open_whole(self, folder: str, allow_empty: bool, options: PrepareOptions) -> RecordReader:
         """Open the records of all images of the tree, or the record set given; make them if they are not there."""

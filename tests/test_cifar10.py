@@ -1,0 +1,149 @@
+"""CIFAR10Record beyond the contract: hostile and damaged batches, what is read and when, a download."""
+
+import io
+import os
+import pickle
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recordzoo import catalogue
+from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
+from recordzoo.recipes.cifar10 import MD5S, load_pickle, md5s_of, recipe
+from tests.contract import CIFAR10, CIFAR10Record
+from tests.fakes import cifar10
+from tests.fakes.server import FileServer
+
+FAKE = cifar10.build()
+
+
+def test_facts_are_torchvisions() -> None:
+    from torchvision.datasets import CIFAR10 as REAL
+
+    assert md5s_of(REAL.train_list + REAL.test_list, REAL.meta) == MD5S
+    (remote,) = catalogue.entry("cifar10").raw_files()
+    assert (remote.name, remote.md5, remote.urls) == (REAL.filename, REAL.tgz_md5, (REAL.url,))
+
+
+class _Runs:
+    def __reduce__(self) -> Any:
+        return os.system, ("true",)
+
+
+class _Opens:
+    def __reduce__(self) -> Any:
+        return open, ("/etc/hostname",)
+
+
+@pytest.mark.parametrize(
+    ("value", "asked_for"),
+    [
+        ({"data": _Runs()}, "posix.system"),
+        ({"data": _Opens()}, "io.open"),
+        ({"data": subprocess.Popen}, "Popen"),
+        ({"data": np.random.default_rng}, "default_rng"),
+        ({"data": getattr}, "getattr"),
+    ],
+)
+def test_a_pickle_may_ask_for_arrays_only(value: object, asked_for: str) -> None:
+    for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+        with pytest.raises(SourceError, match=asked_for):
+            load_pickle(pickle.dumps(value, protocol), "data_batch_1")
+
+
+@pytest.mark.parametrize("data", [b"", b"\x80", b"no pickle", pickle.dumps([1]), FAKE.files["test_batch"][:-100]])
+def test_what_is_no_batch(data: bytes) -> None:
+    with pytest.raises(SourceError, match="data_batch_1 is not a batch of CIFAR"):
+        load_pickle(data, "data_batch_1")
+
+
+def test_batches_load_as_torchvision_loads_them() -> None:
+    for data in FAKE.files.values():
+        if data.startswith(b"\x80"):
+            expected = pickle.load(io.BytesIO(data), encoding="latin1")
+            found = load_pickle(data, "batch")
+            assert expected.keys() == found.keys()
+            for key, value in expected.items():
+                assert np.array_equal(value, found[key])
+
+
+def test_a_damaged_batch_is_named(tmp_path: Path) -> None:
+    FAKE.write_tree(tmp_path)
+    path = tmp_path / cifar10.FOLDER / "data_batch_3"
+    data = bytearray(path.read_bytes())
+    data[5000] ^= 1
+    path.write_bytes(data)
+    with pytest.raises(SourceError, match="data_batch_3 is damaged"):
+        CIFAR10Record(tmp_path)
+    assert not (tmp_path / "cifar10.records").exists()
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        {"data": np.zeros((7, 3072), np.float32), "labels": [0] * 7},
+        {"data": np.zeros((7, 3071), np.uint8), "labels": [0] * 7},
+        {"data": np.zeros((7, 3072), np.uint8), "labels": [0] * 6},
+        {"data": np.zeros((7, 3072), np.uint8), "labels": ["a"] * 7},
+        {"data": [1, 2], "labels": [0, 1]},
+        {},
+    ],
+)
+def test_a_batch_with_other_content(tmp_path: Path, content: dict[str, Any]) -> None:
+    data = cifar10.python2_pickle(content)
+    fake = cifar10.FakeCIFAR10({**FAKE.files, "data_batch_2": data})
+    fake.write_tree(tmp_path)
+    kind = type("Changed", (CIFAR10Record,), fake.lists)
+    with pytest.raises(SourceError, match=r"cifar-10-batches-py/data_batch_2: '(data|labels)' is not"):
+        kind(tmp_path)
+
+
+def test_an_incomplete_tree_is_none(tmp_path: Path) -> None:
+    FAKE.write_tree(tmp_path)
+    (tmp_path / cifar10.FOLDER / "test_batch").unlink()
+    with pytest.raises(NotPreparedError, match=r"cifar-10-batches-py/, cifar-10-python\.tar\.gz"):
+        CIFAR10Record(tmp_path)
+    FAKE.write_archive(tmp_path)
+    assert len(CIFAR10Record(tmp_path)) == 35
+
+
+def test_download(tmp_path: Path) -> None:
+    with FileServer({cifar10.ARCHIVE: FAKE.archive_bytes()}) as server:
+
+        class Record(CIFAR10Record):
+            raw_files = (FAKE.remote(f"{server.url}/{cifar10.ARCHIVE}"),)
+
+        ours = Record(tmp_path, download=True)
+        again = Record(tmp_path, train=False, download=True)
+        again.download()
+        assert len(server.requests(cifar10.ARCHIVE)) == 1
+    FAKE.write_tree(tmp_path / "theirs")
+    assert np.array_equal(ours.data, CIFAR10(tmp_path / "theirs").data)
+    assert len(again) == 7
+
+
+def test_samples_are_read_one_by_one_until_the_data_is_asked_for(tmp_path: Path) -> None:
+    ours = CIFAR10Record(FAKE.write_tree(tmp_path))
+    assert ours[3][0].tobytes() == ours.read(3)
+    assert "data" not in ours.__dict__
+    ours.data[3] = 0
+    assert set(ours[3][0].tobytes()) == {0}
+    assert set(pickle.loads(pickle.dumps(ours))[3][0].tobytes()) == {0}
+    assert ours.data.flags.writeable
+    assert ours.data.shape == (35, 32, 32, 3)
+
+
+def test_the_raw_data_may_go(tmp_path: Path) -> None:
+    CIFAR10Record(FAKE.write_tree(tmp_path))
+    shutil.rmtree(tmp_path / cifar10.FOLDER)
+    assert len(CIFAR10Record(tmp_path, train=False)) == 7
+    assert len(CIFAR10Record(tmp_path / "cifar10.records")) == 35
+
+
+def test_there_is_one_part() -> None:
+    with pytest.raises(ArgumentError, match="argument part"):
+        recipe("train")
