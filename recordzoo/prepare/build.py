@@ -9,7 +9,8 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -19,9 +20,11 @@ from recordzoo.errors import LostBuildError
 from recordzoo.owner import Owner
 from recordzoo.prepare.rows import ShardDone, UnitDone, has_sides
 from recordzoo.records.manifest import shard_name
+from recordzoo.records.reader import is_record_set
 from recordzoo.steps import step
 
 _FREE = "free-"
+_OLD = "old"
 _HEARTBEAT_S = 5.0
 
 
@@ -75,16 +78,15 @@ class Build:
         units: Finished units.
     """
 
-    def __init__(self, target: Path, path: Path, plan: Mapping[str, Any]) -> None:
-        self.target, self.path, self.plan = target, path, plan
+    def __init__(self, target: Path, plan: Mapping[str, Any]) -> None:
+        self.target, self.plan = target, plan
+        self.path = target.with_name(f"{target.name}.build.{Owner.current()}")
         self.shards: dict[int, list[ShardDone]] = {}
         self.units: dict[int, UnitDone] = {}
         self._final_names: dict[str, str] = {}
-        self._lost = threading.Event()
-        self._stop = threading.Event()
-        (path / "heartbeat").touch()
-        self._beat = threading.Thread(target=self._heartbeat, name="recordzoo-heartbeat", daemon=True)
-        self._beat.start()
+        self._is_there = False  # the directory, under our name
+        self._is_known = False  # what of it is of value
+        self._heartbeat = Heartbeat(self.path / "heartbeat")
 
     @property
     def set_folder(self) -> Path:
@@ -93,41 +95,76 @@ class Build:
 
     @classmethod
     def claim(cls, target: Path, plan: Mapping[str, Any]) -> "tuple[Build, list[Path]]":
-        """Take over a dead build with the same plan, or begin one.
+        """Take over a dead build with the same plan, the one that came furthest, or begin one.
 
         Returns:
             The build, and dead builds with another plan, which are left alone.
+
+        Raises:
+            LostBuildError: Another process took it over at once.
+            OSError: The disk is full, failed, or may not be written to.
         """
         digest = plan_digest(plan)
         others = []
-        for found in find_builds(target):
+        for found in sorted(find_builds(target), key=_journal_bytes, reverse=True):
             if not found.is_dead:
                 continue
             known = _read_plan(found.path)
-            if known is not None and plan_digest(known) != digest:
+            # What another user left cannot be written to.
+            if (known is not None and plan_digest(known) != digest) or not os.access(found.path, os.W_OK):
                 others.append(found.path)
                 continue
-            mine = _own_path(target)
-            try:
-                durable.rename(found.path, mine)
-            except FileNotFoundError:
-                continue  # another process was faster
-            if known is None:  # killed before it had a plan: nothing of value in it
-                shutil.rmtree(mine, ignore_errors=True)
-                continue
-            step("build.claimed")
-            build = cls(target, mine, plan)
-            build._resume()
-            return build, others
-        path = _own_path(target)
-        path.mkdir(parents=True)
-        step("build.claimed")
-        build = cls(target, path, plan)
-        build.set_folder.mkdir()
-        durable.replace_file(path / "plan.json", _canonical(plan))
-        durable.sync_directory(target.parent)
-        step("build.planned")
+            build = cls(target, plan)
+            with build.kept():
+                if not build._adopt(found):
+                    continue  # another process was faster
+                if known is not None:
+                    build._resume()
+                    return build, others
+            build.remove()  # killed before it had a plan: nothing of value in it
+        build = cls(target, plan)
+        with build.kept():
+            build._begin()
         return build, others
+
+    def _adopt(self, found: Found) -> bool:
+        try:
+            (found.path / "heartbeat").touch()  # first: under our name it must not look silent for a moment
+            durable.rename(found.path, self.path)
+        except FileNotFoundError:
+            return False
+        self._is_there = True
+        self._heartbeat.start()
+        step("build.claimed")
+        return True
+
+    def _begin(self) -> None:
+        self.path.mkdir(parents=True)
+        self._is_there = True
+        (self.path / "heartbeat").touch()
+        self._heartbeat.start()
+        step("build.claimed")
+        self.set_folder.mkdir()
+        durable.replace_file(self.path / "plan.json", _canonical(self.plan))
+        durable.sync_directory(self.target.parent)
+        self._is_known = True
+        step("build.planned")
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Release the build if the block fails.
+
+        Raises:
+            LostBuildError: It failed because another process has taken the build over.
+        """
+        try:
+            yield
+        except BaseException as err:
+            lost = self._is_lost
+            self.release()
+            if lost and isinstance(err, Exception) and not isinstance(err, LostBuildError):
+                raise self._lost() from err
+            raise
 
     def _resume(self) -> None:
         """Read the journal of the build that was taken over, keep what proves true, and drop all else."""
@@ -150,11 +187,17 @@ class Build:
         journal = b"".join(_line({"shard": asdict(s)}) for done in self.shards.values() for s in done)
         journal += b"".join(_line({"unit": unit.to_json()}) for unit in self.units.values())
         durable.replace_file(self.path / "journal.jsonl", journal)
+        self._is_known = True
+        self._sweep()
+        # An array that such a process is still writing must not be the file that we write.
+        counted = {self.shard_path(shard).name for done in self.shards.values() for shard in done}
+        _remove_all(entry for entry in os.scandir(self.set_folder) if entry.name not in counted)
+
+    def _sweep(self) -> None:
+        """Remove all that no journal line counts."""
         keep = {f"{s.name}{ending}" for done in self.shards.values() for s in done for ending in (".lmdb", ".rows.npz")}
         keep |= {f"u{unit:05d}.sides.npz" for unit in self.units} | {"plan.json", "journal.jsonl", "heartbeat", "set"}
-        for entry in list(os.scandir(self.path)):
-            if entry.name not in keep:
-                durable.remove(Path(entry.path))
+        _remove_all(entry for entry in os.scandir(self.path) if entry.name not in keep)
 
     def _holds(self, shard: ShardDone) -> bool:
         """Whether a journalled shard and its rows are there, byte for byte."""
@@ -212,18 +255,15 @@ class Build:
         Raises:
             LostBuildError: It has.
         """
-        if self._lost.is_set() or not self.path.exists():
-            raise LostBuildError(f"The preparation of {self.target} was taken over by another process.")
+        if self._is_lost:
+            raise self._lost()
 
-    def _heartbeat(self) -> None:
-        while not self._stop.wait(_HEARTBEAT_S):
-            try:
-                os.utime(self.path / "heartbeat")
-            except FileNotFoundError:
-                self._lost.set()
-                return
-            except OSError:  # a full or failing disk is the builder's business
-                continue
+    @property
+    def _is_lost(self) -> bool:
+        return self._is_there and not self.path.exists()
+
+    def _lost(self) -> LostBuildError:
+        return LostBuildError(f"The preparation of {self.target} was taken over by another process.")
 
     def publish(self, *, replace: bool = False) -> bool:
         """Give the assembled set its final name.
@@ -235,13 +275,13 @@ class Build:
             False if another process published first; this build's set is then dropped.
         """
         self.check()
-        if replace and self.target.exists():
-            _exchange(self.set_folder, self.target)
+        if replace and is_record_set(self.target):
+            self._exchange()
         else:
             try:
                 durable.rename(self.set_folder, self.target)
             except OSError as err:
-                if err.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not self.target.exists():
+                if err.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not is_record_set(self.target):
                     raise
                 return False
         step("set.published")
@@ -249,21 +289,60 @@ class Build:
         step("set.synced")
         return True
 
+    def _exchange(self) -> None:
+        """Exchange the assembled set with the published one: with one system call, or else with two renames.
+
+        Between the two renames there is no set; `put_back` undoes the first if the second never comes.
+        """
+        if not _renameat2_exchange(self.set_folder, self.target):
+            os.rename(self.target, self.path / _OLD)
+            try:
+                os.rename(self.set_folder, self.target)
+            except BaseException:
+                os.rename(self.path / _OLD, self.target)
+                raise
+
     def remove(self) -> None:
         """Remove the build directory; nothing in it is of value any more."""
-        self._end()
+        self._heartbeat.stop()
+        self._is_there = False
         shutil.rmtree(self.path, ignore_errors=True)
         step("build.cleaned")
 
     def release(self) -> None:
-        """Leave the build to whoever comes next."""
-        self._end()
+        """Leave the build to whoever comes next, without what that one would throw away."""
+        self._heartbeat.stop()
+        with contextlib.suppress(OSError):
+            if self._is_known:
+                self._sweep()
         with contextlib.suppress(OSError):
             os.rename(self.path, self.path.with_name(f"{self.target.name}.build.{_FREE}{secrets.token_hex(4)}"))
+        self._is_there = False
 
-    def _end(self) -> None:
+
+class Heartbeat:
+    """A thread that touches a file every few seconds: "the process that works here lives"."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._stop = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread = threading.Thread(target=self._run, name="recordzoo-heartbeat", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, whether it began or not."""
         self._stop.set()
-        self._beat.join()
+        if self._thread is not None:
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stop.wait(_HEARTBEAT_S):
+            with contextlib.suppress(OSError):  # gone, or a full or failing disk: the worker's business
+                os.utime(self._path)
 
 
 def plan_digest(plan: Mapping[str, Any]) -> str:
@@ -278,8 +357,39 @@ def remove_dead(target: Path) -> None:
             shutil.rmtree(found.path, ignore_errors=True)
 
 
-def _own_path(target: Path) -> Path:
-    return target.with_name(f"{target.name}.build.{Owner.current()}")
+def put_back(target: Path) -> None:
+    """Give a set its name back whose exchange was interrupted between two renames."""
+    for found in find_builds(target):
+        if found.is_dead and not target.exists():
+            with contextlib.suppress(OSError):
+                os.rename(found.path / _OLD, target)
+
+
+def resumable_bytes(target: Path, plan: Mapping[str, Any]) -> int:
+    """Return the size of the shards that a dead build with this plan has already."""
+    for found in sorted(find_builds(target), key=_journal_bytes, reverse=True):
+        known = _read_plan(found.path) if found.is_dead else None
+        if known is not None and plan_digest(known) == plan_digest(plan):
+            return sum(_size(path) for path in found.path.rglob("*.lmdb"))
+    return 0
+
+
+def _remove_all(entries: Iterable[os.DirEntry[str]]) -> None:
+    for entry in list(entries):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            durable.remove(Path(entry.path))
+
+
+def _journal_bytes(found: Found) -> int:
+    return _size(found.path / "journal.jsonl")
+
+
+def _size(path: Path) -> int:
+    with contextlib.suppress(OSError):
+        return path.stat().st_size
+    return 0
 
 
 def _canonical(document: Mapping[str, Any]) -> bytes:
@@ -287,7 +397,9 @@ def _canonical(document: Mapping[str, Any]) -> bytes:
 
 
 def _line(document: Mapping[str, Any]) -> bytes:
-    return _canonical(document) + b"\n"
+    """Write a journal line: a JSON list of the document's CRC-32 and the document."""
+    data = _canonical(document)
+    return b"[%d,%b]\n" % (zlib.crc32(data), data)
 
 
 def _blake2b() -> "hashlib.blake2b":
@@ -303,29 +415,23 @@ def _read_plan(path: Path) -> dict[str, Any] | None:
 
 
 def _journal_lines(path: Path) -> Iterable[dict[str, Any]]:
-    """Yield the journal's lines up to the first that is torn."""
+    """Yield the journal's documents up to the first line that is torn or damaged."""
     try:
         data = path.read_bytes()
     except FileNotFoundError:
         return
     for line in data.split(b"\n")[:-1]:
         try:
-            document = json.loads(line)
-        except ValueError:
+            crc, document = json.loads(line)
+        except (ValueError, TypeError):
+            return
+        if crc != zlib.crc32(_canonical(document)):
             return
         yield document
 
 
-def _exchange(new: Path, old: Path) -> None:
-    """Exchange two directories: with one system call where there is one, otherwise with two renames."""
-    if not _renameat2_exchange(new, old):
-        aside = old.with_name(f"{old.name}.old-{secrets.token_hex(4)}")
-        os.rename(old, aside)
-        os.rename(new, old)
-        os.rename(aside, new)
-
-
 def _renameat2_exchange(first: Path, second: Path) -> bool:
+    """Exchange two directories in one step; False where the system or the file system cannot."""
     import ctypes
 
     try:
@@ -333,4 +439,9 @@ def _renameat2_exchange(first: Path, second: Path) -> bool:
     except (OSError, AttributeError):
         return False
     at_cwd, exchange = -100, 2
-    return bool(function(at_cwd, os.fsencode(first), at_cwd, os.fsencode(second), exchange) == 0)
+    if function(at_cwd, os.fsencode(first), at_cwd, os.fsencode(second), exchange) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV):
+        raise OSError(number, os.strerror(number), os.fspath(first), None, os.fspath(second))
+    return False

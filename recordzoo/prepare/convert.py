@@ -15,7 +15,7 @@ from pathlib import Path
 from PIL import Image, UnidentifiedImageError
 
 from recordzoo import durable
-from recordzoo.errors import PrepareError
+from recordzoo.errors import PrepareError, SourceError
 from recordzoo.prepare.rows import ShardDone, ShardRows, UnitDone, load_rows, save_rows, save_sides
 from recordzoo.recipes.base import Blob, Recipe, Side
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
@@ -83,8 +83,8 @@ class UnitConverter:
         """Convert the unit; sealing a shard overlaps with filling the next.
 
         Raises:
-            SourceError: The raw data is broken.
-            PrepareError: An image is broken and `on_error` is "raise"; or the raw data changed since an earlier run.
+            SourceError: The raw data is broken, or changed since an earlier run.
+            PrepareError: An image is broken and `on_error` is "raise".
             OSError: The disk is full, or failed.
         """
         expected = self._expected_keys()
@@ -96,12 +96,11 @@ class UnitConverter:
                     if wanted is None:
                         self._store(blob)
                     elif wanted != (blob.field, blob.key):
-                        raise PrepareError(
-                            f"The raw data changed since the preparation began: {wanted[1]!r} was there, now "
-                            f"{blob.key!r} is. Remove {self._task.folder} and start again."
-                        )
+                        raise _changed(wanted[1], repr(blob.key))
                     else:
                         self._advance(len(blob.data), 1)
+                if (wanted := next(expected, None)) is not None:
+                    raise _changed(wanted[1], "nothing")
                 self._finish_shard()
                 self._collect()
             finally:
@@ -210,6 +209,11 @@ class UnitConverter:
         if self._sealing is not None:
             with contextlib.suppress(OSError, PrepareError):
                 self._collect()
+
+
+def _changed(before: str, now: str) -> SourceError:
+    text = f"The raw data changed since its preparation began: {before!r} was there, and now there is {now}."
+    return SourceError(f"{text} What was made is thrown away; run the same command again.", worthless=True)
 
 
 def image_problem(data: bytes) -> str | None:

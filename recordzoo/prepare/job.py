@@ -2,6 +2,8 @@
 
 import contextlib
 import logging
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Unpack
@@ -9,6 +11,7 @@ from typing import Any, Unpack
 from recordzoo import durable, settings
 from recordzoo.errors import (
     ArgumentError,
+    HashMismatchError,
     LostBuildError,
     NotPreparedError,
     PrepareError,
@@ -16,16 +19,16 @@ from recordzoo.errors import (
     SourceError,
 )
 from recordzoo.prepare.assemble import assemble
-from recordzoo.prepare.build import Build, find_builds, remove_dead
+from recordzoo.prepare.build import Build, find_builds, put_back, remove_dead, resumable_bytes
 from recordzoo.prepare.convert import Task
 from recordzoo.prepare.options import PrepareOptions
 from recordzoo.prepare.raw import RawData
 from recordzoo.prepare.run import default_workers, run_tasks
 from recordzoo.prepare.space import OVERHEAD, check_space, disk_error
-from recordzoo.prepare.turn import my_turn
+from recordzoo.prepare.turn import my_turn, tidy
 from recordzoo.progress import LogProgress, Progress, format_bytes
 from recordzoo.recipes.base import Recipe
-from recordzoo.records.manifest import MANIFEST_NAME, VERSION, manifest_digest
+from recordzoo.records.manifest import MANIFEST_NAME, VERSION, RawFile, manifest_digest
 from recordzoo.records.reader import is_record_set
 from recordzoo.sources.member import Source
 
@@ -55,7 +58,10 @@ def ensure(recipe: Recipe, root: Path, *, download: bool = False, **options: Unp
         ArgumentError: An option has a value that it cannot have.
     """
     job = Job(recipe, root, download, options)
-    return job.target if job.is_published and not job.refresh else job.run()
+    if job.is_published and not job.refresh:
+        tidy(job.target)
+        return job.target
+    return job.run()
 
 
 # Any: JSON values.
@@ -103,54 +109,79 @@ class Job:
             if not self.download:
                 self._source()  # raises if there is nothing to convert, before anything is made on the disk
             self._make_parent()
+        self._check_target()
+        if not self.target.parent.is_dir():
+            if not self.download:
+                self._check_size(self._source())  # a directory is not made for who is then refused
+            self._make_parent()
         before = self._generation()
         while True:
             try:
                 with my_turn(self.target, lambda: self._is_done(before), self.progress) as build_it:
                     if build_it:
-                        self._prepare()
+                        self._prepare(before)
                 return self.target
             except LostBuildError as err:
                 self.progress.note(str(err))
+            except (SourceError, PrepareError) as err:
+                if not self._is_done(before):
+                    raise
+                self.progress.note(f"{err} Another process has published {self.target} meanwhile.")
+                remove_dead(self.target)
+                return self.target
 
-    def _generation(self) -> str:
-        """Which record set is there before the work begins; "" for none."""
+    def _check_target(self) -> None:
+        """Look, before hours of work and before anything is exchanged with it, what lies where the set will be.
+
+        Raises:
+            PrepareError: Something else than a record set.
+        """
+        if self.is_published or not os.path.lexists(self.target):
+            return
+        if not self.target.is_dir() or any(self.target.iterdir()):
+            raise PrepareError(
+                f"{self.target} is in the way: the records belong there, and it is not a record set. Move it, or pass "
+                "records_dir.",
+                path=str(self.target),
+            )
+
+    def _generation(self) -> tuple[int, int] | None:
+        """Which record set is there; None for none."""
         with contextlib.suppress(OSError):
-            return manifest_digest((self.target / MANIFEST_NAME).read_bytes())
-        return ""
+            status = self.target.stat()
+            return status.st_dev, status.st_ino
+        return None
 
-    def _is_done(self, before: str) -> bool:
+    def _is_done(self, before: tuple[int, int] | None) -> bool:
         return self.is_published and (not self.refresh or self._generation() != before)
 
-    def _prepare(self) -> None:
+    def _prepare(self, before: tuple[int, int] | None) -> None:
+        put_back(self.target)
+        if self._is_done(before):
+            remove_dead(self.target)
+            return
         source = self._source()
         self._check_size(source)
         plan = self._plan(source)
-        self._check_room(source)
+        needed = int(source.size_bytes * OVERHEAD)
+        done = resumable_bytes(self.target, plan)
+        check_space(self.target.parent, needed - done)
         self._make_parent()
-        build, others = self._claim(plan)
-        for other in others:
-            self.progress.note(f"{other} is left from a preparation with other options; remove it if it is not needed.")
         try:
-            self._announce(source, build)
-            self._convert(build, source)
-        except BaseException as err:
-            build.release()
-            if isinstance(err, OSError) and not isinstance(err, RecordZooError):
-                remaining = int(source.size_bytes * OVERHEAD) - _built_bytes(build)
-                raise disk_error(err, self.target.parent, remaining) from err
-            raise
+            build, others = Build.claim(self.target, plan)
+            with build.kept():
+                done = _built_bytes(build)
+                self._announce(source, done, others)
+                self._convert(build, source)
+        except OSError as err:
+            if isinstance(err, RecordZooError):
+                raise
+            raise disk_error(err, self.target.parent, needed - done) from err
         build.remove()
         remove_dead(self.target)
         if self.options.get("discard_raw", False):
             for path in self._raw.fetched:
                 durable.remove(path)
-
-    def _claim(self, plan: dict[str, Any]) -> tuple[Build, list[Path]]:  # Any: JSON values
-        try:
-            return Build.claim(self.target, plan)
-        except OSError as err:
-            raise disk_error(err, self.target.parent, 0) from err
 
     def _source(self) -> Source:
         """Find the raw data, or download it.
@@ -206,20 +237,17 @@ class Job:
         """An eighth of the data, so that a small set, too, is worked on by several processes; 64 MiB to 1 GiB."""
         return self.options.get("shard_bytes") or max(64 << 20, min(1 << 30, source.size_bytes // 8))
 
-    def _check_room(self, source: Source) -> None:
-        done = sum(_tree_bytes(found.path) for found in find_builds(self.target) if found.is_dead)
-        check_space(self.target.parent, int(source.size_bytes * OVERHEAD) - done)
-
     def _make_parent(self) -> None:
         try:
             self.target.parent.mkdir(parents=True, exist_ok=True)
         except OSError as err:
             raise PrepareError(f"{self.target.parent} cannot be made: {err.strerror}. Pass records_dir.") from err
 
-    def _announce(self, source: Source, build: Build) -> None:
+    def _announce(self, source: Source, resumed: int, others: Sequence[Path]) -> None:
         size = format_bytes(source.size_bytes)
         there = source.size_bytes + int(source.size_bytes * OVERHEAD)
-        resumed = _built_bytes(build)
+        for other in others:
+            self.progress.note(f"{other} is left from a preparation with other options; it goes when this one is done.")
         self.progress.note(
             f"Preparing {self.recipe.set_name}: {source.description} ({size}) -> {self.target}; "
             f"raw data and records together take {format_bytes(there)}"
@@ -227,6 +255,18 @@ class Job:
         )
 
     def _convert(self, build: Build, source: Source) -> None:
+        try:
+            raw_files = self._convert_units(build, source)
+            self._check_unchanged(source, build)
+        except SourceError as err:
+            if isinstance(err, HashMismatchError) or err.details.get("worthless"):
+                build.remove()
+            raise
+        digest = assemble(build, self.recipe, "archive" if raw_files else "tree", raw_files)
+        self._warn_of_bad(build)
+        self._publish(build, digest)
+
+    def _convert_units(self, build: Build, source: Source) -> list[RawFile]:
         archives = self._raw.archives(source)
         hashes = self._raw.start_hashes(archives)
         try:
@@ -249,20 +289,15 @@ class Job:
                 build, tasks, self.options.get("workers") or default_workers(), list(hashes.values()), self.progress
             )
             self.progress.end()
-            raw_files = [self._raw.checked(path, remote, hashes.get(path)) for path, remote in archives.items()]
+            return [self._raw.checked(path, remote, hashes.get(path)) for path, remote in archives.items()]
         finally:
             for each in hashes.values():
                 each.close()
-        self._check_unchanged(source, build)
-        digest = assemble(build, self.recipe, "archive" if archives else "tree", raw_files)
-        self._warn_of_bad(build)
-        self._publish(build, digest)
 
     def _publish(self, build: Build, digest: str) -> None:
         if build.publish(replace=self.refresh):
             return
-        theirs = self._generation()
-        if theirs != digest:
+        if manifest_digest((self.target / MANIFEST_NAME).read_bytes()) != digest:
             logger.warning("%s was published by another process, from other raw data or options.", self.target)
 
     def _check_unchanged(self, source: Source, build: Build) -> None:
@@ -274,7 +309,8 @@ class Job:
         again = self.recipe.find(self.root)
         if again is None or again.fingerprint() != build.plan["source"]:
             raise SourceError(
-                f"{source.description} changed while it was converted. Nothing was published; run the command again."
+                f"{source.description} changed while it was converted. Nothing was published; run the command again.",
+                worthless=True,
             )
 
     def _warn_of_bad(self, build: Build) -> None:
@@ -319,7 +355,3 @@ class Job:
 
 def _built_bytes(build: Build) -> int:
     return sum(shard.size_bytes for done in build.shards.values() for shard in done)
-
-
-def _tree_bytes(folder: Path) -> int:
-    return sum(path.stat().st_size for path in folder.rglob("*.lmdb") if path.is_file())

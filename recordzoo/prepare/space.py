@@ -8,6 +8,7 @@ from recordzoo.errors import DiskSpaceError, PrepareError, RecordZooError
 from recordzoo.progress import format_bytes
 
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG)
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
 OVERHEAD = 1.02
 """A record set's size over that of its raw data (photographs of 110 KB on average; benchmarks/size.py)."""
 
@@ -53,14 +54,21 @@ def disk_error(err: OSError, folder: Path, remaining: int) -> RecordZooError:
         folder: Where was written to.
         remaining: About how many bytes were still to be written.
     """
-    free = free_bytes(folder)
     if err.errno in _FULL:
+        free = free_bytes(folder)
         missing = max(remaining - free, 0)
         return DiskSpaceError(
-            f"No room left in {folder}: about {format_bytes(missing)} more are needed. What is finished is kept; "
-            "free some space and run the same command again.",
+            f"No room left in {folder} ({err.strerror}): about {format_bytes(max(remaining, 0))} are still to be "
+            f"written, {format_bytes(free)} are free now. What is finished is kept; free some space and run the same "
+            "command again.",
             path=str(folder),
             missing_bytes=missing,
+        )
+    if err.errno in _REFUSED:
+        return PrepareError(
+            f"{folder} may not be written to ({err.strerror}), and the records belong there. Pass records_dir "
+            "(--records-dir) with a place that may.",
+            path=str(folder),
         )
     return PrepareError(
         f"Writing to {folder} failed: {err}. What is finished is kept; run the same command again.", path=str(folder)

@@ -5,14 +5,16 @@ A file lock decides where it works. Nothing is wrong where it does not: builds a
 
 import contextlib
 import os
+import secrets
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import filelock
 
+from recordzoo import durable, settings
 from recordzoo.owner import Owner
-from recordzoo.prepare.build import Found, find_builds
+from recordzoo.prepare.build import Found, Heartbeat, find_builds, remove_dead
 from recordzoo.progress import Progress
 
 _POLL_S = 0.2
@@ -26,34 +28,51 @@ def my_turn(target: Path, published: Callable[[], bool], progress: Progress) -> 
     Yields:
         Whether to build; False if the record set is published now.
     """
-    lock = filelock.FileLock(lock_path(target), timeout=0, mode=0o666)
+    path = lock_path(target)
+    lock = filelock.FileLock(path, timeout=0, mode=0o666)
+    me = str(Owner.current())
     said = -_SAY_AGAIN_S
+    locked = False
     try:
         while True:
             if published():
                 yield False
                 return
             locked = _try(lock)
-            builds = find_builds(target)
-            living = [build for build in builds if not build.is_dead]
-            # Without the lock only where its holder does not move (stopped, or another host's that died).
-            if not living and (locked or builds):
-                if published():  # the last holder may have done so just before it let go
-                    continue
-                with contextlib.suppress(OSError):
-                    lock_path(target).write_text(str(Owner.current()))
-                yield True
-                if published():  # waiters look there first, so nobody needs the lock file any more
-                    with contextlib.suppress(OSError):
-                        lock_path(target).unlink()
+            living = [build for build in find_builds(target) if not build.is_dead]
+            if locked and published():  # the last holder may have done so just before it let go
+                continue
+            if locked and not living:
+                with _held(path, me):
+                    yield True
                 return
             if locked:
                 lock.release()
+                locked = False
+            elif not living:
+                _break_if_silent(path)
             if time.monotonic() - said >= _SAY_AGAIN_S:
                 said = time.monotonic()
-                progress.note(f"Waiting for {_who(target, living)}, which prepares {target}.")
+                progress.note(f"Waiting for {_who(path, living)}, which prepares {target}.")
             time.sleep(_POLL_S)
     finally:
+        # Nobody needs the lock file once the set is there, or where no build was begun. Waiters look for the set first.
+        if locked and (published() or (_text(path) == me and not find_builds(target))):
+            with contextlib.suppress(OSError):
+                durable.remove(path)
+        lock.release(force=True)
+
+
+def tidy(target: Path) -> None:
+    """Remove what a process left that was killed after it had published; where there is nothing, one look shows it."""
+    path = lock_path(target)
+    if not path.exists():
+        return
+    lock = filelock.FileLock(path, timeout=0, mode=0o666)
+    if _try(lock):  # otherwise somebody makes the set again
+        remove_dead(target)
+        with contextlib.suppress(OSError):
+            durable.remove(path)
         lock.release(force=True)
 
 
@@ -72,11 +91,44 @@ def _try(lock: filelock.BaseFileLock) -> bool:
     return True
 
 
-def _who(target: Path, living: list[Found]) -> str:
-    if living:
-        return living[0].description
+@contextlib.contextmanager
+def _held(path: Path, me: str) -> Iterator[None]:
+    """Say in the lock file who holds it, and that it lives."""
     with contextlib.suppress(OSError):
-        owner = Owner.parse(lock_path(target).read_text()[:200])
-        if owner is not None:
-            return owner.description if owner.pid != os.getpid() else "another thread of this process"
-    return "another process"
+        path.write_text(me)
+    heartbeat = Heartbeat(path)
+    heartbeat.start()
+    try:
+        yield
+    finally:
+        heartbeat.stop()
+
+
+def _break_if_silent(path: Path) -> None:
+    """Take the lock file away from a holder that is stopped, or died on a host that this one cannot ask.
+
+    If two do this at once, the second may take away the first one's new file; they then both build, which costs time.
+    """
+    with contextlib.suppress(OSError):
+        seen = path.stat()
+        if time.time() - seen.st_mtime <= settings.stale_s():
+            return
+        aside = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
+        os.rename(path, aside)
+        if os.path.samestat(seen, aside.stat()):
+            aside.unlink()
+        else:  # another process has done it meanwhile, and this one lives
+            os.rename(aside, path)
+
+
+def _text(path: Path) -> str:
+    with contextlib.suppress(OSError, ValueError):
+        return path.read_text()[:200]
+    return ""
+
+
+def _who(path: Path, living: list[Found]) -> str:
+    owner = living[0].owner if living else Owner.parse(_text(path))
+    if owner is None:
+        return "another process"
+    return owner.description if owner.pid != os.getpid() else "another thread of this process"

@@ -25,6 +25,7 @@ MAX_VALUE_BYTES = (1 << 31) - (1 << 20)
 
 _COMMIT_BYTES = 32 << 20
 _NEARLY_FULL_BYTES = 1 << 20
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PAGE = 4096
 _INLINE = 2000  # values a little above this go to pages of their own; only the estimate of a file's size needs it
 
@@ -56,8 +57,19 @@ class ShardWriter:
         self.path = path
         self.num_values = 0
         self._uncommitted = 0
-        self._env = lmdb.open(
-            os.fspath(path),
+        self._env = self._opened(capacity_bytes)
+        self._txn = self._env.begin(write=True)
+        step("shard.opened")
+
+    def _opened(self, capacity_bytes: int) -> Any:  # Any: lmdb has no types
+        try:
+            return self._open(capacity_bytes)
+        except lmdb.Error as err:
+            raise self._disk_error(err) from err
+
+    def _open(self, capacity_bytes: int) -> Any:
+        return lmdb.open(
+            os.fspath(self.path),
             subdir=False,
             lock=False,  # one writer, and readers do not take part; no lock file beside the shard
             meminit=True,  # otherwise heap contents reach a file that is shared
@@ -69,8 +81,6 @@ class ShardWriter:
             mode=0o644,
             **lmdb_options(),
         )
-        self._txn = self._env.begin(write=True)
-        step("shard.opened")
 
     def put(self, data: bytes) -> int:
         """Append a value and return its slot.
@@ -97,8 +107,10 @@ class ShardWriter:
 
     def _disk_error(self, err: lmdb.Error) -> OSError:
         """Say what the system would: LMDB calls a full disk an I/O error, so the volume is asked at once."""
-        full = shutil.disk_usage(self.path.parent).free < _NEARLY_FULL_BYTES or os.strerror(errno.ENOSPC) in str(err)
-        return OSError(errno.ENOSPC if full else errno.EIO, str(err), str(self.path))
+        number = next((number for number in _FULL if os.strerror(number) in str(err)), errno.EIO)
+        if number == errno.EIO and shutil.disk_usage(self.path.parent).free < _NEARLY_FULL_BYTES:
+            number = errno.ENOSPC
+        return OSError(number, str(err), str(self.path))
 
     def __enter__(self) -> "ShardWriter":
         return self
@@ -169,6 +181,13 @@ def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
 
 def _compare_with_lmdb(path: Path, offsets: Sequence[int], lengths: Sequence[int]) -> None:
     """Ask LMDB for every key: its answers point into its own map of the file, so addresses differ by one constant."""
+    try:
+        _compare_each(path, offsets, lengths)
+    except lmdb.Error as err:
+        raise CorruptRecordError(f"{path}: LMDB cannot read what it wrote: {err}.", path=os.fspath(path)) from err
+
+
+def _compare_each(path: Path, offsets: Sequence[int], lengths: Sequence[int]) -> None:
     with (
         lmdb.open(os.fspath(path), subdir=False, readonly=True, lock=False, create=False, **lmdb_options()) as env,
         env.begin(buffers=True) as txn,

@@ -1,0 +1,217 @@
+"""Preparations of the simple dataset in processes of their own: what is run there, and how the tests start it.
+
+    python -m tests.preparing ROOT '{"form": "stream", "workers": 2}'
+
+prints the published set's digest, or, with exit code 1, the error as JSON.
+"""
+
+import contextlib
+import hashlib
+import json
+import logging
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+SHARD_BYTES = 40_000
+DEADLINE_S = 60.0
+
+
+def main(root: Path, options: dict[str, Any]) -> None:
+    logging.basicConfig(level=logging.INFO, format="%(message)s")
+    _patch(locks=options.pop("locks", True), stop_at=options.pop("stop_at", ""))
+    from recordzoo.errors import RecordZooError
+    from recordzoo.prepare import ensure
+    from recordzoo.records.reader import RecordReader
+    from tests.fakes.simple import SimpleRecipe, values
+
+    recipe = SimpleRecipe(options.pop("form"), remote_files(options.pop("raw_files", [])))
+    check = options.pop("check", False)
+    try:
+        reader = RecordReader(ensure(recipe, root, **{"shard_bytes": SHARD_BYTES, **options}))
+    except RecordZooError as err:
+        details = {name: value for name, value in err.details.items() if isinstance(value, str | int)}
+        print(json.dumps({"type": type(err).__name__, "text": str(err), **details}), flush=True)
+        sys.exit(1)
+    if check:  # every byte, as this process sees it
+        images = values()
+        assert all(reader.read("image", i) == images[name] for i, name in enumerate(reader.names))
+    print(reader.digest, flush=True)
+
+
+def remote_files(facts: list[dict[str, Any]]) -> tuple[Any, ...]:
+    from recordzoo.sources.download import RemoteFile
+
+    return tuple(RemoteFile(**{**each, "urls": tuple(each["urls"])}) for each in facts)
+
+
+def _patch(*, locks: bool, stop_at: str) -> None:
+    """Before anything else is imported: file locks that do nothing; a process that stops itself at a step."""
+    if not locks:
+        import filelock
+
+        filelock.FileLock.acquire = lambda *_, **__: None  # type: ignore[method-assign,assignment,misc]
+        filelock.FileLock.release = lambda *_, **__: None  # type: ignore[method-assign]
+    if stop_at:
+        from recordzoo import steps
+
+        wanted, _, count = stop_at.partition(":")
+        left = [int(count or 1)]
+        original = steps.step
+
+        def step(name: str) -> None:
+            left[0] -= name == wanted
+            if name == wanted and left[0] == 0:
+                os.kill(os.getpid(), signal.SIGSTOP)
+            original(name)
+
+        steps.step = step
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: exit code, what it printed and what it logged."""
+
+    code: int
+    out: str
+    log: str
+
+    @property
+    def digest(self) -> str:
+        assert self.code == 0, f"exit code {self.code}: {self.out}{self.log}"
+        return self.out.strip()
+
+    @property
+    def error(self) -> dict[str, Any]:
+        assert self.code == 1, f"exit code {self.code}: {self.out}{self.log}"
+        return json.loads(self.out)
+
+
+class Process:
+    """A preparation in a process of its own, in a process group of its own; ended at the latest with the block.
+
+    Args:
+        root: Where the raw data is.
+        form: Its form.
+        env: Environment variables besides those of this process.
+        prefix: A command that runs it ("strace ...").
+        **options: Of `ensure`; also `locks`, `stop_at`, `check`, `raw_files`.
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        form: str,
+        env: dict[str, str] | None = None,
+        prefix: tuple[str, ...] = (),
+        **options: Any,
+    ) -> None:
+        command = [*prefix, sys.executable, "-m", "tests.preparing", str(root), json.dumps({"form": form, **options})]
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("RECORDZOO_")}
+        self._popen = subprocess.Popen(
+            command,
+            cwd=REPOSITORY,
+            env={**clean, "no_proxy": "127.0.0.1", **(env or {})},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+        self.pid = self._popen.pid
+
+    def __enter__(self) -> "Process":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self.pid, signal.SIGKILL)
+        with self._popen:
+            pass
+
+    @property
+    def runs(self) -> bool:
+        return self._popen.poll() is None
+
+    def end(self, timeout_s: float = DEADLINE_S) -> Ended:
+        """Wait for its end."""
+        out, log = self._popen.communicate(timeout=timeout_s)
+        return Ended(self._popen.returncode, out, log)
+
+    def wait_until_stopped(self) -> None:
+        """Wait until it has come to its `stop_at`."""
+        ended = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        assert ended is not None
+        assert ended.si_code == os.CLD_STOPPED, self.end()
+
+    def signal(self, *numbers: int, group: bool = False) -> None:
+        """Send signals to it, or to its whole process group."""
+        for number in numbers:
+            (os.killpg if group else os.kill)(self.pid, number)
+
+    def read_log_until(self, text: str) -> str:
+        """Read its log up to the line that holds a text."""
+        assert self._popen.stderr is not None
+        seen = ""
+        for line in self._popen.stderr:
+            seen += line
+            if text in line:
+                return seen
+        raise AssertionError(f"ended without {text!r}: {seen}")
+
+
+def run(root: Path, form: str, **arguments: Any) -> Ended:
+    """Prepare in a process of its own, to its end; arguments as of `Process`."""
+    with Process(root, form, **arguments) as process:
+        return process.end()
+
+
+def wait_for(condition: Callable[[], object], what: str, timeout_s: float = DEADLINE_S) -> None:
+    """Look until something is so."""
+    deadline = time.monotonic() + timeout_s
+    while not condition():
+        assert time.monotonic() < deadline, f"{what} did not come true in {timeout_s:.0f} s"
+        time.sleep(0.01)
+
+
+def group_members(group: int) -> list[int]:
+    """Process numbers of a process group or session, without those that are only waited for."""
+    members = []
+    for path in Path("/proc").iterdir():
+        if path.name.isdigit():
+            with contextlib.suppress(OSError):
+                fields = (path / "stat").read_text().rpartition(")")[2].split()
+                if fields[0] not in "ZX" and group in (int(fields[2]), int(fields[3])):
+                    members.append(int(path.name))
+    return members
+
+
+def contents(folder: Path) -> dict[str, str]:
+    """All files under a folder, by relative name, as hashes of their bytes."""
+    return {str(path.relative_to(folder)): _hash(path) for path in sorted(folder.rglob("*")) if not path.is_dir()}
+
+
+def _hash(path: Path) -> str:
+    return hashlib.blake2b(path.read_bytes(), digest_size=8).hexdigest()
+
+
+def beside(root: Path, form: str) -> list[str]:
+    """Names under a root besides the raw data."""
+    from tests.fakes.simple import FORMS
+
+    return sorted(path.name for path in root.iterdir() if path.name != FORMS[form])
+
+
+def builds(root: Path) -> Iterator[Path]:
+    """The build directories under a root."""
+    return root.glob("*.build.*")
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), json.loads(sys.argv[2]))

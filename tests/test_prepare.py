@@ -1,0 +1,712 @@
+import errno
+import json
+import logging
+import os
+import shutil
+import stat
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recordzoo import durable
+from recordzoo.errors import (
+    ArgumentError,
+    DiskSpaceError,
+    HashMismatchError,
+    NotPreparedError,
+    PrepareError,
+    SourceError,
+)
+from recordzoo.owner import Owner
+from recordzoo.prepare import build as build_module
+from recordzoo.prepare import describe, ensure
+from recordzoo.prepare.build import Build, find_builds
+from recordzoo.prepare.convert import image_problem
+from recordzoo.prepare.space import disk_error
+from recordzoo.recipes.base import Blob, Side
+from recordzoo.records.reader import RecordReader
+from recordzoo.sources.member import Member
+from tests import preparing
+from tests.fakes import simple
+from tests.fakes.pictures import encoded, picture
+from tests.fakes.server import FileServer
+from tests.fakes.simple import FORMS, SimpleRecipe
+from tests.preparing import SHARD_BYTES, beside, contents
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy") or name.startswith("RECORDZOO_"):
+            monkeypatch.delenv(name)
+
+
+# Any: the options of `ensure`.
+def prepare(root: Path, form: str, **options: Any) -> Path:
+    recipe = SimpleRecipe(form, options.pop("raw_files", ()))
+    return ensure(recipe, root, **{"shard_bytes": SHARD_BYTES, "workers": 1, **options})
+
+
+def read_all(path: Path) -> dict[str, bytes]:
+    """All blobs of a set by name, and its labels under the name that the raw data has for them."""
+    reader = RecordReader(path)
+    names = list(reader.names)
+    found = {name: reader.read("image", i) for i, name in enumerate(names)}
+    for i, name in enumerate(names):
+        if reader.has("caption", i):
+            found[name.rpartition(".")[0] + ".txt"] = reader.read("caption", i)
+    lines = zip(names, reader.array("target").tolist(), strict=True)
+    found[simple.LABELS] = "".join(f"{name} {label}\n" for name, label in lines).encode()
+    return found
+
+
+def times(root: Path) -> dict[str, int]:
+    return {str(path): path.lstat().st_mtime_ns for path in [root, *root.rglob("*")]}
+
+
+@dataclass(frozen=True)
+class Golden:
+    """A set that was prepared without any trouble."""
+
+    root: Path
+    path: Path
+    files: dict[str, str]
+
+
+@pytest.fixture(scope="module", params=list(FORMS))
+def golden(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Golden:
+    root = tmp_path_factory.mktemp(request.param)
+    simple.write(root, request.param)
+    path = prepare(root, request.param)
+    return Golden(root, path, contents(path))
+
+
+def form_of(golden: Golden) -> str:
+    return next(form for form, name in FORMS.items() if (golden.root / name).exists())
+
+
+class TestRoundTrip:
+    def test_every_byte_is_as_it_was(self, golden: Golden) -> None:
+        raw = dict(simple.values())
+        found = read_all(golden.path)
+        names = sorted(raw.pop(simple.LABELS).decode().splitlines())
+        assert sorted(found.pop(simple.LABELS).decode().splitlines()) == names
+        assert found == raw
+
+    def test_it_is_cut_into_shards(self, golden: Golden) -> None:
+        shards = sorted(golden.path.glob("*.lmdb"))
+        assert len(shards) >= 5
+        assert all(path.stat().st_size < 4 * SHARD_BYTES for path in shards)
+
+    def test_nothing_else_is_left(self, golden: Golden) -> None:
+        assert beside(golden.root, form_of(golden)) == ["simple.records"]
+
+    @pytest.mark.parametrize("workers", [1, 2, 3])
+    def test_the_same_bytes_whatever_the_workers(self, golden: Golden, workers: int, tmp_path: Path) -> None:
+        path = prepare(golden.root, form_of(golden), workers=workers, records_dir=tmp_path / "x.records")
+        assert contents(path) == golden.files
+
+    def test_the_second_call_does_nothing_and_says_nothing(
+        self, golden: Golden, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        before = times(golden.root)
+        assert prepare(golden.root, form_of(golden)) == golden.path
+        assert times(golden.root) == before
+        assert caplog.records == []
+
+    def test_the_second_call_opens_nothing_for_writing(self, golden: Golden) -> None:
+        code = (
+            "import os, sys\nfrom pathlib import Path\nfrom recordzoo.prepare import ensure\n"
+            "from tests.fakes.simple import SimpleRecipe\n"
+            "root, seen = Path(sys.argv[1]), []\n"
+            "def hook(event, args):\n"
+            "    if event == 'open' and args[2] & (os.O_WRONLY | os.O_RDWR | os.O_CREAT): seen.append(args[0])\n"
+            "    if event in ('os.mkdir', 'os.rename', 'os.remove', 'os.rmdir', 'socket.connect'): seen.append(event)\n"
+            "sys.addaudithook(hook)\n"
+            "ensure(SimpleRecipe(sys.argv[2]), root)\nprint(seen)\n"
+        )
+        command = [sys.executable, "-c", code, str(golden.root), form_of(golden)]
+        done = subprocess.run(command, cwd=preparing.REPOSITORY, capture_output=True, text=True, check=True, timeout=60)
+        assert done.stdout == "[]\n"
+        assert done.stderr == ""
+
+    def test_an_empty_tree_gives_an_empty_set(self, tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree", {simple.LABELS: b""})
+        reader = RecordReader(prepare(tmp_path, "tree"))
+        assert len(reader) == 0
+
+    def test_a_value_larger_than_a_shard_has_one_of_its_own(self, tmp_path: Path) -> None:
+        files = {"c000/0000.jpg": encoded(picture(np.random.default_rng(0), 9, 9), "JPEG") + bytes(3 * SHARD_BYTES)}
+        files |= {"c000/0001.txt": b"x", simple.LABELS: b"c000/0000.jpg 0\n"}
+        simple.write(tmp_path, "stream", files)
+        path = prepare(tmp_path, "stream")
+        assert read_all(path)["c000/0000.jpg"] == files["c000/0000.jpg"]
+
+    def test_of_two_members_with_one_name_the_later_counts(
+        self, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        from tests.fakes.archives import tar
+
+        image = encoded(picture(np.random.default_rng(0), 9, 9), "JPEG")
+        entries = [
+            ("c000/0000.jpg", image + b"1"),
+            ("c000/0000.jpg", image + b"2"),
+            (simple.LABELS, b"c000/0000.jpg 0"),
+        ]
+        (tmp_path / FORMS["stream"]).write_bytes(tar(entries))
+        reader = RecordReader(prepare(tmp_path, "stream"))
+        assert [reader.read("image", i) for i in range(len(reader))] == [image + b"2"]
+        assert "1 image names stand twice" in caplog.text
+
+    def test_two_volumes(self, tmp_path: Path) -> None:
+        elsewhere = Path("/dev/shm")
+        if not os.access(elsewhere, os.W_OK) or elsewhere.stat().st_dev == tmp_path.stat().st_dev:
+            pytest.skip("there is no second volume at /dev/shm")
+        simple.write(tmp_path, "tree")
+        target = elsewhere / f"recordzoo-{os.getpid()}" / "simple.records"
+        try:
+            assert len(RecordReader(prepare(tmp_path, "tree", records_dir=target))) == 40
+            assert [path.name for path in target.parent.iterdir()] == [target.name]
+        finally:
+            shutil.rmtree(target.parent, ignore_errors=True)
+        assert beside(tmp_path, "tree") == []
+
+    @pytest.mark.parametrize(("umask", "folder", "file"), [(0o022, 0o755, 0o644), (0o077, 0o700, 0o600)])
+    def test_what_the_umask_allows_others_may_read(self, umask: int, folder: int, file: int, tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree")
+        before = os.umask(umask)
+        try:
+            path = prepare(tmp_path, "tree")
+        finally:
+            os.umask(before)
+        assert stat.S_IMODE(path.stat().st_mode) == folder
+        assert {stat.S_IMODE(each.stat().st_mode) for each in path.iterdir()} == {file}
+
+    def test_the_group_of_a_shared_directory_is_inherited(self, tmp_path: Path) -> None:
+        if os.getuid() != 0:
+            pytest.skip("only root may give a directory to another group")
+        simple.write(tmp_path, "tree")
+        os.chown(tmp_path, -1, 4321)
+        tmp_path.chmod(0o2775)
+        path = prepare(tmp_path, "tree")
+        assert {each.stat().st_gid for each in [path, *path.iterdir()]} == {4321}
+
+    def test_two_threads_of_one_process(self, tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree")
+        found: list[Path] = []
+        threads = [threading.Thread(target=lambda: found.append(prepare(tmp_path, "tree"))) for _ in range(2)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert found == [tmp_path / "simple.records"] * 2
+        assert beside(tmp_path, "tree") == ["simple.records"]
+
+    def test_no_thread_is_left(self, tmp_path: Path) -> None:
+        simple.write(tmp_path, "stream", {"x/y.jpg": b"", simple.LABELS: b""})
+        before = set(threading.enumerate())
+        with pytest.raises(PrepareError):
+            prepare(tmp_path, "stream", on_error="raise")
+        assert set(threading.enumerate()) <= before
+
+
+class TestRefusals:
+    def test_nothing_there(self, tmp_path: Path) -> None:
+        with pytest.raises(
+            NotPreparedError, match=r"no records and no raw data in .*looked for simple.records, simple"
+        ):
+            prepare(tmp_path, "tree")
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize("download", [False, True])
+    def test_a_root_that_is_not_there_is_not_made(self, tmp_path: Path, download: bool) -> None:
+        with pytest.raises(NotPreparedError):
+            prepare(tmp_path / "no" / "root", "tree", download=download)
+        assert download or list(tmp_path.iterdir()) == []
+
+    def test_prepare_false(self, tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree")
+        with pytest.raises(NotPreparedError, match=r"no records at .*Run: recordzoo prepare simple --root"):
+            prepare(tmp_path, "tree", prepare=False)
+        assert beside(tmp_path, "tree") == []
+
+    def test_more_than_a_constructor_converts_unasked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        simple.write(tmp_path, "tree")
+        monkeypatch.setenv("RECORDZOO_AUTO_PREPARE_GB", "0.0001")
+        with pytest.raises(NotPreparedError, match=r"more than 100 kB .*Run: recordzoo prepare simple --root"):
+            prepare(tmp_path, "tree")
+        assert beside(tmp_path, "tree") == []
+        assert len(RecordReader(prepare(tmp_path, "tree", prepare=True))) == 40
+
+    @pytest.mark.parametrize(
+        ("option", "value"), [("workers", 0), ("workers", 1.5), ("shard_bytes", -1), ("on_error", "ignore")]
+    )
+    def test_values_that_options_cannot_have(self, option: str, value: object, tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree")
+        with pytest.raises(ArgumentError, match=f"{option}.*|.*{option}") as caught:
+            prepare(tmp_path, "tree", **{option: value})
+        assert repr(value) in str(caught.value)
+
+    @pytest.mark.parametrize("refresh", [False, True])
+    def test_what_lies_in_the_way_is_left_alone(self, refresh: bool, tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree")
+        mine = tmp_path / "simple.records" / "thesis.tex"
+        mine.parent.mkdir()
+        mine.write_text("years of work")
+        with pytest.raises(PrepareError, match="is in the way"):
+            prepare(tmp_path, "tree", refresh=refresh)
+        assert mine.read_text() == "years of work"
+        assert beside(tmp_path, "tree") == ["simple.records"]
+
+    def test_an_empty_directory_is_not_in_the_way(self, tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree")
+        (tmp_path / "simple.records").mkdir()
+        assert len(RecordReader(prepare(tmp_path, "tree"))) == 40
+
+    def test_a_root_that_may_not_be_written_to(self, tmp_path: Path) -> None:
+        """As another user, whom the permissions bind: without records it says so, with records it works."""
+        if os.getuid() != 0 or not shutil.which("setpriv"):
+            pytest.skip("needs root and setpriv to become another user")
+        for folder in (tmp_path, *tmp_path.parents):
+            if not folder.stat().st_mode & stat.S_IXOTH:
+                folder.chmod(folder.stat().st_mode | stat.S_IXOTH | stat.S_IROTH)
+        simple.write(tmp_path, "tree")
+        tmp_path.chmod(0o755)
+        other = ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups")
+        if subprocess.run([*other, sys.executable, "-c", "import numpy"], capture_output=True).returncode:
+            pytest.skip("another user may not run this Python")
+        error = preparing.run(tmp_path, "tree", prefix=other).error
+        assert error["type"] == "PrepareError"
+        assert f"{tmp_path} may not be written to (Permission denied)" in error["text"]
+        assert "records_dir" in error["text"]
+        path = prepare(tmp_path, "tree")
+        assert preparing.run(tmp_path, "tree", prefix=other).digest == RecordReader(path).digest
+
+
+@pytest.fixture(scope="module")
+def broken() -> dict[str, bytes]:
+    images = dict(simple.values(num_classes=2))
+    images["c000/0001.jpg"] = b""
+    images["c000/0002.jpg"] = b"this is no picture" * 100
+    images["c001/0003.png"] = images["c001/0003.png"][:20]
+    return images
+
+
+BROKEN = {"c000/0001.jpg": "an empty file", "c000/0002.jpg": "no image format", "c001/0003.png": ""}
+
+
+class TestBrokenImages:
+    @pytest.mark.parametrize("workers", [1, 2])
+    def test_keep(
+        self, workers: int, broken: dict[str, bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        simple.write(tmp_path, "tree", broken)
+        reader = RecordReader(path := prepare(tmp_path, "tree", workers=workers))
+        assert len(reader) == 20
+        assert {name: read_all(path)[name] for name in BROKEN} == {name: broken[name] for name in BROKEN}
+        assert sorted(reader.manifest.bad) == sorted(BROKEN)
+        assert all(BROKEN[name] in why for name, why in reader.manifest.bad.items())
+        assert "3 broken images were kept as they are: " in caplog.text
+        assert all(name in caplog.text for name in BROKEN)
+
+    def test_skip(self, broken: dict[str, bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        simple.write(tmp_path, "tree", broken)
+        reader = RecordReader(prepare(tmp_path, "tree", on_error="skip"))
+        assert len(reader) == 17
+        assert not set(reader.names) & set(BROKEN)
+        assert sorted(reader.manifest.skipped) == sorted(BROKEN)
+        assert "3 broken images were left out: " in caplog.text
+
+    @pytest.mark.parametrize("workers", [1, 2])
+    def test_raise(self, workers: int, broken: dict[str, bytes], tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree", broken)
+        with pytest.raises(PrepareError, match=r"c000/0001.jpg: an empty file. Pass on_error='keep' or 'skip'"):
+            prepare(tmp_path, "tree", workers=workers, on_error="raise")
+        assert not (tmp_path / "simple.records").exists()
+        (left,) = preparing.builds(tmp_path)  # of other options: not taken over, and in nobody's way
+        assert len(RecordReader(prepare(tmp_path, "tree"))) == 20
+        assert not left.exists()
+
+    def test_image_problem(self, broken: dict[str, bytes]) -> None:
+        assert image_problem(simple.values()["c000/0000.jpg"]) is None
+        assert all(BROKEN[name] in (image_problem(broken[name]) or "none") for name in BROKEN)
+        assert image_problem(broken["c001/0003.png"])
+
+
+class TestRawData:
+    @pytest.fixture
+    def archive(self, tmp_path: Path) -> Path:
+        return simple.write(tmp_path, "stream")
+
+    def test_the_right_hash_stands_in_the_manifest(self, archive: Path) -> None:
+        remote = simple.remote(archive)
+        reader = RecordReader(prepare(archive.parent, "stream", raw_files=(remote,)))
+        (raw_file,) = reader.manifest.raw_files
+        assert (raw_file.name, raw_file.size_bytes, raw_file.hash) == (
+            archive.name,
+            archive.stat().st_size,
+            f"md5:{remote.md5}",
+        )
+
+    @pytest.mark.parametrize("form", ["stream", "nested"])
+    def test_another_hash(self, form: str, tmp_path: Path) -> None:
+        archive = simple.write(tmp_path, form)
+        found = simple.remote(archive).md5
+        raw_files = (simple.remote(archive, md5="0" * 32),)
+        with pytest.raises(HashMismatchError, match="Nothing was published") as caught:
+            prepare(tmp_path, form, raw_files=raw_files, workers=2)
+        assert f"expected md5 {'0' * 32}, found {found}" in str(caught.value)
+        assert beside(tmp_path, form) == []
+        assert len(RecordReader(prepare(tmp_path, form, raw_files=raw_files, check_hash=False))) == 40
+
+    def test_another_size_is_said_at_once(self, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        raw_files = (simple.remote(archive, size_bytes=5),)
+        monkeypatch.setattr(SimpleRecipe, "extract", None)
+        with pytest.raises(HashMismatchError, match=r"expected 5 bytes, found [0-9,]+\."):
+            prepare(archive.parent, "stream", raw_files=raw_files)
+        assert beside(archive.parent, "stream") == []
+
+    def test_a_tree_that_changes_while_it_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        simple.write(tmp_path, "tree")
+        last = tmp_path / "simple" / "labels" / "labels.txt"
+
+        def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Side]:
+            if member.name == simple.LABELS:  # the same size, another time
+                os.utime(tmp_path / "simple" / "c000" / "0000.jpg", ns=(1, 1))
+            yield from original(self, member)
+
+        original = SimpleRecipe.extract
+        monkeypatch.setattr(SimpleRecipe, "extract", extract)
+        with pytest.raises(SourceError, match=r"changed while it was converted. Nothing was published"):
+            prepare(tmp_path, "tree")
+        assert beside(tmp_path, "tree") == []
+        assert last.exists()
+
+    def test_a_file_that_grows_while_the_tree_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        simple.write(tmp_path, "tree")
+
+        def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Side]:
+            with open(tmp_path / "simple" / "c003" / "0009.jpg", "ab") as file:
+                file.write(b"more")
+            yield from original(self, member)
+
+        original = SimpleRecipe.extract
+        monkeypatch.setattr(SimpleRecipe, "extract", extract)
+        with pytest.raises(SourceError, match=r"c003/0009.jpg: the tree changed while it was read"):
+            prepare(tmp_path, "tree")
+        assert not (tmp_path / "simple.records").exists()
+
+    def test_raw_data_that_changed_unseen_before_a_resume(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Names, sizes and times agree with the interrupted run, and yet other members come: start over, by itself."""
+        simple.write(tmp_path, "stream")
+        interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
+        original = SimpleRecipe.extract
+
+        def renamed(self: SimpleRecipe, member: Member) -> Iterator[Blob | Side]:
+            for item in original(self, member):
+                yield item if isinstance(item, Side) else Blob(item.field, item.key.replace("c000", "d000"), item.data)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(SimpleRecipe, "extract", renamed)
+            with pytest.raises(SourceError, match=r"changed since its preparation began: 'c000/0000.jpg' was there"):
+                prepare(tmp_path, "stream")
+        assert beside(tmp_path, "stream") == []
+        assert len(RecordReader(prepare(tmp_path, "stream"))) == 40
+
+    def test_discard_raw_deletes_only_what_it_downloaded(self, tmp_path: Path) -> None:
+        source, mine, theirs = tmp_path / "server", tmp_path / "mine", tmp_path / "theirs"
+        simple.write(source, "stream")
+        simple.write(theirs, "stream")
+        with FileServer(source) as server:
+            raw_files = (simple.remote(source / FORMS["stream"], server.url),)
+            for root in (mine, theirs):
+                prepare(root, "stream", raw_files=raw_files, download=True, discard_raw=True)
+        assert os.listdir(mine) == ["simple.records"]
+        assert sorted(os.listdir(theirs)) == ["simple.records", "simple.tgz"]
+        assert len(server.log) == 1
+
+    def test_a_download_that_does_not_fit_is_not_begun(self, tmp_path: Path) -> None:
+        archive = simple.write(tmp_path / "server", "stream")
+        with FileServer(tmp_path / "server") as server:
+            raw_files = (simple.remote(archive, server.url, size_bytes=1 << 60),)
+            with pytest.raises(DiskSpaceError, match="more"):
+                prepare(tmp_path / "root", "stream", raw_files=raw_files, download=True)
+        assert server.log == []
+
+    def test_describe_writes_nothing(self, archive: Path) -> None:
+        before = times(archive.parent)
+        plan = describe(SimpleRecipe("stream"), archive.parent)
+        assert times(archive.parent) == before
+        size = archive.stat().st_size
+        assert plan["state"] == "convert"
+        assert (plan["raw_bytes"], plan["peak_bytes"]) == (size, int(size * 2.02))
+        prepare(archive.parent, "stream")
+        assert describe(SimpleRecipe("stream"), archive.parent)["state"] == "ready"
+
+
+class Accident(Exception):
+    """Something that goes wrong in the middle."""
+
+
+def interrupt(monkeypatch: pytest.MonkeyPatch, root: Path, name: str, form: str = "stream") -> Path:
+    """Prepare until a member comes; return the build that is left."""
+    original = SimpleRecipe.extract
+
+    def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Side]:
+        if member.name == name:
+            raise Accident
+        yield from original(self, member)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(SimpleRecipe, "extract", extract)
+        with pytest.raises(Accident):
+            prepare(root, form)
+    (left,) = preparing.builds(root)
+    return left
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory: pytest.TempPathFactory) -> Golden:
+    root = tmp_path_factory.mktemp("stream")
+    simple.write(root, "stream")
+    path = prepare(root, "stream")
+    return Golden(root, path, contents(path))
+
+
+def flip(path: Path, position: int) -> None:
+    data = bytearray(path.read_bytes())
+    data[position] ^= 1
+    path.write_bytes(data)
+
+
+def shards_of(build: Path) -> list[Path]:
+    return sorted(build.glob("*.lmdb"))
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "nothing": lambda build: None,
+    "a torn last line": lambda build: durable.replace_file(
+        build / "journal.jsonl", (build / "journal.jsonl").read_bytes()[:-20]
+    ),
+    "a line of zeros": lambda build: durable.replace_file(
+        build / "journal.jsonl", (build / "journal.jsonl").read_bytes() + bytes(400) + b"\n"
+    ),
+    "a line of something else": lambda build: durable.replace_file(
+        build / "journal.jsonl", (build / "journal.jsonl").read_bytes() + b'{"shard": 5}\n[1, 2]\n7\nnull\n'
+    ),
+    "a flipped bit in each line": lambda build: durable.replace_file(
+        build / "journal.jsonl", (build / "journal.jsonl").read_bytes().replace(b'"num_values":1', b'"num_values":9')
+    ),
+    "no journal": lambda build: (build / "journal.jsonl").unlink(),
+    "a flipped bit in a shard": lambda build: flip(shards_of(build)[1], 9000),
+    "a shard that is cut": lambda build: os.truncate(shards_of(build)[2], 4096),
+    "a shard that is gone": lambda build: shards_of(build)[0].unlink(),
+    "rows that are cut": lambda build: os.truncate(sorted(build.glob("*.rows.npz"))[1], 100),
+    "rows that are empty": lambda build: os.truncate(sorted(build.glob("*.rows.npz"))[0], 0),
+    "junk": lambda build: [
+        (build / "u00000-s0009.abcd.tmp").write_bytes(b"x"),
+        (build / "a directory" / "in it").mkdir(parents=True),
+        (build / "set" / "junk").write_bytes(b"x"),
+        (build / "set" / "more junk").mkdir(),
+    ],
+    "no plan": lambda build: (build / "plan.json").unlink(),
+    "a torn plan": lambda build: os.truncate(build / "plan.json", 10),
+    "a plan of another kind": lambda build: (build / "plan.json").write_text("[]"),
+    "no heartbeat": lambda build: (build / "heartbeat").unlink(),
+    "no set": lambda build: shutil.rmtree(build / "set"),
+    "an empty directory": lambda build: [shutil.rmtree(build), build.mkdir()],
+}
+
+
+class TestWhatIsLeft:
+    """Whatever an earlier run left, the same call ends with the same bytes, and nothing of it is left."""
+
+    @pytest.mark.parametrize("damage", list(DAMAGE))
+    def test_damage(self, damage: str, stream: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        shutil.copytree(stream.root, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.records"))
+        build = interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
+        assert len(shards_of(build)) >= 3
+        DAMAGE[damage](build)
+        assert contents(prepare(tmp_path, "stream")) == stream.files
+        assert beside(tmp_path, "stream") == ["simple.records"]
+
+    def test_finished_shards_are_not_made_again(
+        self, stream: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        simple.write(tmp_path, "stream")
+        build = interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
+        inodes = [path.stat().st_ino for path in shards_of(build)]
+        path = prepare(tmp_path, "stream")
+        assert [each.stat().st_ino for each in sorted(path.glob("*.lmdb"))][: len(inodes)] == inodes
+
+    def test_only_what_is_of_value_is_left(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        simple.write(tmp_path, "stream")
+        build = interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
+        endings = {"".join(path.suffixes) for path in build.iterdir()}
+        assert endings == {"", ".json", ".jsonl", ".lmdb", ".rows.npz"}
+        assert build.name.startswith("simple.records.build.free-")
+
+    def test_builds_of_the_dead_and_junk_beside(self, stream: Golden, tmp_path: Path) -> None:
+        simple.write(tmp_path, "stream")
+        gone = Owner.current()
+        gone = Owner(gone.host, 2**22 + 1, 1, "00")
+        for name in (f"build.{gone}", "build.free-00", "build.free-"):
+            (tmp_path / f"simple.records.{name}").mkdir()
+        (tmp_path / "simple.records.build.notes").mkdir()  # nobody's that we know
+        (tmp_path / "simple.records.build.free-file").write_text("x")
+        (tmp_path / ".simple.records.lock").write_text("no owner\0\xff")
+        assert contents(prepare(tmp_path, "stream")) == stream.files
+        left = ["simple.records", "simple.records.build.free-file", "simple.records.build.notes"]
+        assert beside(tmp_path, "stream") == left
+
+    def test_the_build_that_came_furthest_is_taken(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stream: Golden
+    ) -> None:
+        simple.write(tmp_path, "stream")
+        far = interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
+        far = far.rename(tmp_path / "far")
+        near = interrupt(monkeypatch, tmp_path, "c000/0002.jpg")
+        inodes = [path.stat().st_ino for path in shards_of(far)]
+        far.rename(near.with_name("simple.records.build.free-zz"))
+        path = prepare(tmp_path, "stream")
+        assert contents(path) == stream.files
+        assert [each.stat().st_ino for each in sorted(path.glob("*.lmdb"))][: len(inodes)] == inodes
+        assert beside(tmp_path, "stream") == ["simple.records"]
+
+    def test_a_build_whose_begin_failed_is_released(
+        self, stream: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """A full disk between the claim and the plan: this living process must not wait for itself afterwards."""
+        simple.write(tmp_path, "stream")
+
+        def full(path: Path, data: bytes) -> None:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(path))
+
+        for _ in range(2):  # the first begins a build, the second takes it over
+            with monkeypatch.context() as patched:
+                patched.setattr(durable, "replace_file", full)
+                with pytest.raises(DiskSpaceError, match="No room left"):
+                    prepare(tmp_path, "stream")
+            assert not [found for found in find_builds(tmp_path / "simple.records") if not found.is_dead]
+        threads = [thread.name for thread in threading.enumerate()]
+        assert "recordzoo-heartbeat" not in threads
+        assert contents(prepare(tmp_path, "stream")) == stream.files
+        assert beside(tmp_path, "stream") == ["simple.records"]
+
+    def test_an_interrupt_while_a_build_is_taken_over(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        simple.write(tmp_path, "stream")
+        interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
+
+        def rename(source: Path, target: Path) -> None:
+            os.rename(source, target)
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patched:
+            patched.setattr(durable, "rename", rename)
+            with pytest.raises(KeyboardInterrupt):
+                prepare(tmp_path, "stream")
+        (left,) = find_builds(tmp_path / "simple.records")
+        assert left.is_dead
+        assert len(shards_of(left.path)) >= 3
+
+    def test_a_rename_that_nfs_says_failed(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        original = os.rename
+
+        def twice(source: Path, target: Path) -> None:
+            original(source, target)
+            original(source, target)  # the retry of a request whose answer was lost
+
+        (tmp_path / "a").write_text("x")
+        monkeypatch.setattr(os, "rename", twice)
+        durable.rename(tmp_path / "a", tmp_path / "b")
+        assert (tmp_path / "b").read_text() == "x"
+        with pytest.raises(FileNotFoundError):
+            durable.rename(tmp_path / "a", tmp_path / "c")
+
+
+class TestRefresh:
+    @pytest.fixture(params=[True, False], ids=["renameat2", "two renames"])
+    def root(self, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        if not request.param:
+            monkeypatch.setattr(build_module, "_renameat2_exchange", lambda first, second: False)
+        simple.write(tmp_path, "tree")
+        prepare(tmp_path, "tree")
+        return tmp_path
+
+    def test_old_and_new_are_exchanged(self, root: Path) -> None:
+        old = RecordReader(root / "simple.records")
+        assert old.read("image", 0) == simple.values()["c000/0000.jpg"]
+        simple.write(root, "tree", changed := simple.values(seed=2))
+        path = prepare(root, "tree", refresh=True)
+        new = RecordReader(path)
+        assert new.digest != old.digest
+        assert [new.read("image", i) for i in range(40)] == [changed[name] for name in new.names]
+        assert old.read("image", 0) == simple.values()["c000/0000.jpg"]  # what it has open stays
+        assert beside(root, "tree") == ["simple.records"]
+
+    def test_the_same_raw_data_gives_the_same_set(self, root: Path) -> None:
+        before, inode = contents(root / "simple.records"), (root / "simple.records").stat().st_ino
+        path = prepare(root, "tree", refresh=True)
+        assert contents(path) == before
+        assert path.stat().st_ino != inode
+        assert beside(root, "tree") == ["simple.records"]
+
+    def test_a_failure_keeps_the_old_set(self, root: Path) -> None:
+        before = contents(root / "simple.records")
+        (root / "simple" / "labels" / "labels.txt").unlink()
+        with pytest.raises(SourceError, match="labels"):
+            prepare(root, "tree", refresh=True)
+        assert contents(root / "simple.records") == before
+
+    def test_an_exchange_that_fails_keeps_the_old_set(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        before = contents(root / "simple.records")
+        original = Build._exchange
+
+        def exchange(self: Build) -> None:
+            shutil.rmtree(self.set_folder)  # as if another process had taken it
+            original(self)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(Build, "_exchange", exchange)
+            with pytest.raises(PrepareError):
+                prepare(root, "tree", refresh=True)
+        assert contents(root / "simple.records") == before
+
+    def test_killed_between_two_renames(self, root: Path) -> None:
+        """The set is in the build directory for a moment; whoever asks next puts it back, even without raw data."""
+        before = contents(root / "simple.records")
+        build = root / "simple.records.build.free-00"
+        build.mkdir()
+        (root / "simple.records").rename(build / "old")
+        shutil.rmtree(root / "simple")
+        assert contents(prepare(root, "tree")) == before
+        assert beside(root, "tree") == ["simple.records"]
+
+    def test_without_a_set_it_just_makes_one(self, tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree")
+        assert len(RecordReader(prepare(tmp_path, "tree", refresh=True))) == 40
+
+
+def test_disk_errors_say_what_to_do(tmp_path: Path) -> None:
+    for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        err = disk_error(OSError(number, os.strerror(number)), tmp_path, 1 << 60)
+        assert isinstance(err, DiskSpaceError)
+        assert os.strerror(number) in str(err)
+        assert err.missing_bytes > 1 << 59
+    assert "records_dir" in str(disk_error(OSError(errno.EROFS, "x"), tmp_path, 0))
+    assert "run the same command again" in str(disk_error(OSError(errno.EIO, "x"), tmp_path, 0))
+
+
+def test_errors_are_json_in_the_driver(tmp_path: Path) -> None:
+    """The driver that the other tests of this room use tells errors apart."""
+    assert json.loads(preparing.run(tmp_path, "tree").out)["type"] == "NotPreparedError"
