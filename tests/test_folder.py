@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torchvision
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from PIL import Image, UnidentifiedImageError
@@ -449,6 +450,39 @@ def test_without_memfd(gone: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delattr(os, "memfd_create", raising=False)  # as on macOS
     ours = ImageFolderRecord(gone, loader=path_and_bytes)
     assert ours[2][0][1] == ours.read(2)
+
+
+def test_batches(tree: Path) -> None:
+    theirs, ours = ImageFolder(tree), ImageFolderRecord(tree)
+    indices = [3, -1, np.int64(0), 3]
+    assert [(i.tobytes(), t) for i, t in ours.__getitems__(indices)] == [
+        (i.tobytes(), t) for i, t in (theirs[index] for index in indices)
+    ]
+    assert ours.__getitems__([]) == []
+    with pytest.raises(IndexError):
+        ours.__getitems__([0, 100])
+
+    class Pairs(ImageFolderRecord):
+        def __getitem__(self, index: Any) -> Any:
+            return tuple(super(Pairs, self).__getitem__(one)[1] for one in index)
+
+    assert Pairs(tree).__getitems__([(0, 1), (5, 2)]) == [
+        (ours.targets[0], ours.targets[1]),
+        (ours.targets[5], ours.targets[2]),
+    ]
+
+
+def test_accimage_is_used_only_when_torchvision_says_so(gone: Path) -> None:
+    ours = ImageFolderRecord(gone)
+    torchvision.set_image_backend("accimage")
+    try:
+        # torchvision's loader, called on a file, imports accimage; it is not installed here.
+        found = raised(lambda: ours[0])
+    finally:
+        torchvision.set_image_backend("PIL")
+    assert isinstance(found, ModuleNotFoundError)
+    assert found.name == "accimage"
+    assert ours[0][0].mode == "RGB"
 
 
 # Trees that changed ---------------------------------------------------------------------------------------------------
