@@ -61,7 +61,13 @@ def make_safe() -> None:
 
 def is_terminal() -> bool:
     """Whether people's text goes to a terminal that can redraw a line."""
-    return sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
+
+
+def flush() -> None:
+    """Write out what is buffered, so that a broken pipe is met here and not while Python exits."""
+    if sys.stdout is not None:  # None where the shell closed it: >&-
+        sys.stdout.flush()
 
 
 def forget_stdout() -> None:
@@ -72,3 +78,4 @@ def forget_stdout() -> None:
             stream.flush()
         except BrokenPipeError:
             os.dup2(null, stream.fileno())
+    os.close(null)

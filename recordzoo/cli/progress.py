@@ -1,6 +1,7 @@
 """Progress as the command line shows it: a bar on a terminal, a plain line now and then elsewhere."""
 
 import logging
+import os
 import sys
 from typing import Any
 
@@ -24,13 +25,16 @@ class BarProgress:
 
         self.end()
         self._images = 0
+        sized = _knows_its_size()
         self._bar = tqdm(
             desc=clean(stage),
             total=total_bytes,
             initial=done_bytes,
             unit="B",
             unit_scale=True,
-            dynamic_ncols=True,
+            dynamic_ncols=sized,
+            ncols=None if sized else 79,
+            nrows=None if sized else 24,
             file=sys.stderr,
             mininterval=0.2,
         )
@@ -61,6 +65,14 @@ class BarProgress:
             self._bar = None
 
 
+def _knows_its_size() -> bool:
+    """Whether the terminal says how wide it is; where it says 0 (under `script`, in some CI), tqdm draws nothing."""
+    try:
+        return os.get_terminal_size(sys.stderr.fileno()).columns > 0
+    except OSError:
+        return False
+
+
 def make_progress() -> Progress:
     """Choose what fits where stderr goes, and let the library's log lines appear there too."""
     show_log()
@@ -74,7 +86,7 @@ def write_line(text: str) -> None:
 
         tqdm.write(clean(text), file=sys.stderr)
     else:
-        say(text)
+        say(clean(text))
 
 
 class _LineHandler(logging.Handler):

@@ -27,7 +27,7 @@ def run(app: Callable[..., Any], args: Sequence[str]) -> int:
             output.make_safe()
             # Any: a command returns None or its exit code; typer returns the code of its own early exits.
             result: Any = app(args=list(args), prog_name="recordzoo", standalone_mode=False)
-            sys.stdout.flush()
+            output.flush()
         code = result if isinstance(result, int) else Exit.OK
     except BrokenPipeError:
         output.forget_stdout()
@@ -59,7 +59,7 @@ def _report(err: Any, as_json: bool) -> int:
         error = {"code": int(code), "name": Exit(code).name.lower(), "type": type(err).__name__, "message": text}
         output.put_json({"error": {**error, "details": details}}, sys.stderr)
     elif isinstance(err, TermsError):
-        output.say(f"error: {text}")
+        output.say(f"error: these files need your consent, or your hands.\n{text}")
     else:
         output.say("error: " + " ".join(text.split("\n")))
     return int(code)

@@ -22,6 +22,8 @@ def verify_set(path: Path, *, full: bool, as_json: bool) -> int:
     if as_json:
         output.put_json({"path": str(path), "full": full, "ok": report.ok, **_fields(report)})
         return Exit.OK if report.ok else Exit.CORRUPT
+    for note in report.notes:
+        output.say(output.clean(note))
     checked = ", ".join(f"{key.replace('_', ' ')} {_shown(value)}" for key, value in report.checked.items())
     if report.ok:
         output.put(f"{path}: ok ({checked})")
@@ -42,7 +44,7 @@ def verify_set(path: Path, *, full: bool, as_json: bool) -> int:
 def _fields(report: Any) -> dict[str, Any]:
     """Take the report's lists as they are; its attributes are the JSON's keys."""
     document = dataclasses.asdict(report)
-    return {"problems": document["problems"], "checked": document["checked"]}
+    return {key: document[key] for key in ("problems", "checked", "notes")}
 
 
 def _shown(value: object) -> str:

@@ -1,0 +1,423 @@
+"""The command line as a shell sees it: real processes, real signals, a real server; codes, streams and JSON."""
+
+import contextlib
+import json
+import os
+import pty
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from recordzoo import catalogue, errors
+from recordzoo.cli.exits import Exit, exit_code
+from recordzoo.cli.output import clean, table
+from recordzoo.cli.progress import BarProgress
+from recordzoo.records.reader import RecordReader
+from tests.fakes import cub200
+from tests.fakes.server import Fault, FileServer
+
+COMMAND = [sys.executable, "-m", "recordzoo"]
+ARCHIVE = "cub200/CUB_200_2011.tgz"  # where a mirror has it
+
+
+def recordzoo(*arguments, cwd=None, **environment):
+    """Run the command line and return what it did."""
+    return subprocess.run(
+        [*COMMAND, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        cwd=cwd,
+        env=environment_with(**environment),
+        stdin=subprocess.DEVNULL,
+        check=False,
+        timeout=120,
+    )
+
+
+def wait_until(is_so, timeout_s=60):
+    """Return as soon as something that another process does is so."""
+    end = time.monotonic() + timeout_s
+    while not is_so():
+        assert time.monotonic() < end, "it never became so"
+        time.sleep(0.01)
+
+
+def environment_with(**more):
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("RECORDZOO_")}
+    package = str(Path(__file__).parent.parent)
+    return {**kept, "PYTHONPATH": package, "PYTHONWARNINGS": "error", **more}
+
+
+@pytest.fixture(scope="module")
+def mirrored(tmp_path_factory):
+    """The fake archive's bytes: several times what a download reads at once."""
+    folder = tmp_path_factory.mktemp("mirror")
+    return cub200.build(4, 8, size=(260, 200)).write_archive(folder).read_bytes()
+
+
+@pytest.fixture(scope="module")
+def birds(tmp_path_factory):
+    """A root with the prepared record set of a fake tree."""
+    root = tmp_path_factory.mktemp("birds")
+    cub200.build().write_tree(root)
+    result = recordzoo("prepare", "cub200", "--root", root)
+    assert result.returncode == 0, result.stderr
+    return root
+
+
+@pytest.fixture
+def photos(tmp_path):
+    """A class-per-folder tree."""
+    for name, colour in (("cat/1.png", "red"), ("cat/2.png", "green"), ("dog/1.png", "blue")):
+        path = tmp_path / "photos" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 6), colour).save(path)
+    return tmp_path / "photos"
+
+
+class TestHelp:
+    def test_says_what_the_exit_codes_mean(self):
+        result = recordzoo("--help")
+        assert result.returncode == 0
+        for code in Exit:
+            assert f"\n{code.value:>5}  " in result.stdout
+        for command in ("list", "info", "prepare", "verify", "demo"):
+            assert recordzoo(command, "--help").returncode == 0
+
+    def test_version(self):
+        assert recordzoo("--version").stdout == "recordzoo 0.1.0\n"
+
+    @pytest.mark.parametrize(
+        "arguments",
+        [
+            ["prepare", "cub200", "--bogus"],
+            ["nonsense"],
+            ["prepare"],
+            ["prepare", "cub200", "--workers", "0"],
+            ["prepare", "cub200", "--split", "tset"],
+            ["prepare", "cub20"],
+            ["info", "cub20"],
+            ["prepare", "imagenet", "--records-dir", "x"],
+        ],
+    )
+    def test_wrong_usage_is_one_line_and_code_2(self, arguments, tmp_path):
+        result = recordzoo(*arguments, cwd=tmp_path)
+        assert (result.returncode, result.stdout) == (2, "")
+        assert result.stderr.startswith("error: ")
+        assert result.stderr.count("\n") == 1
+        assert not list(tmp_path.iterdir())
+
+    def test_an_unknown_name_says_which_was_meant(self):
+        assert "Did you mean cub200?" in recordzoo("info", "cub20").stderr
+
+    def test_the_installed_script_is_the_same(self):
+        script = shutil.which("recordzoo", path=Path(sys.executable).parent)
+        if script is None:
+            pytest.skip("recordzoo runs from its source tree here and is not installed")
+        result = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
+        assert result.stdout == "recordzoo 0.1.0\n"
+
+
+class TestListAndInfo:
+    def test_list_names_every_dataset(self):
+        result = recordzoo("list")
+        assert (result.returncode, result.stderr) == (0, "")
+        assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == catalogue.names()
+
+    def test_json_is_one_document(self):
+        document = json.loads(recordzoo("list", "--json").stdout)
+        assert document["schema_version"] == 1
+        assert [dataset["name"] for dataset in document["datasets"]] == catalogue.names()
+        only = json.loads(recordzoo("info", "imagenet", "--json").stdout)["dataset"]
+        assert only in document["datasets"]
+        assert only["size_bytes"] > 150e9
+        assert [part["record_set"] for part in only["parts"]] == ["imagenet.train", "imagenet.val"]
+
+    def test_info_shows_what_the_catalogue_knows(self):
+        text = recordzoo("info", "cub200").stdout
+        entry = catalogue.entry("cub200")
+        for fact in (entry.title, entry.homepage, entry.licence, entry.files[0].sha256, "train 5,994", "CUB200Record"):
+            assert fact in text
+
+    def test_info_of_a_record_set(self, birds):
+        path = birds / "cub200.records"
+        reader = RecordReader(path)
+        document = json.loads(recordzoo("info", path, "--json").stdout)["record_set"]
+        assert document["records"] == len(reader) == 12
+        assert document["digest"] == reader.digest
+        assert document["splits"] == {"train": 6, "test": 6}
+        assert "records:   12" in recordzoo("info", path).stdout
+
+    def test_info_of_nothing(self, tmp_path):
+        result = recordzoo("info", tmp_path / "nothing")
+        assert (result.returncode, result.stdout) == (3, "")
+        assert "does not exist" in result.stderr
+
+    def test_a_closed_pipe_is_quiet(self):
+        process = subprocess.Popen(
+            [*COMMAND, "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment_with()
+        )
+        process.stdout.close()
+        stderr = process.stderr.read()
+        process.stderr.close()
+        assert (process.wait(60), stderr) == (1, b"")
+
+    def test_a_closed_stdout_is_quiet(self):
+        command = " ".join(COMMAND) + " list >&-"
+        result = subprocess.run(["sh", "-c", command], env=environment_with(), capture_output=True, check=False)
+        assert (result.returncode, result.stderr) == (0, b"")
+
+
+class TestPrepare:
+    def test_dry_run_says_what_and_does_nothing(self, tmp_path):
+        result = recordzoo("prepare", "cub200", "--root", tmp_path, "--dry-run")
+        assert result.returncode == 0
+        assert "downloads and converts CUB_200_2011.tgz (1.15 GB)" in result.stdout
+        assert f"{tmp_path}/cub200.records" in result.stdout
+        assert "peak of disk" in result.stdout
+        assert not list(tmp_path.iterdir())
+
+    def test_dry_run_json(self, tmp_path, birds):
+        plan = json.loads(recordzoo("prepare", "imagenet", "--root", tmp_path, "--dry-run", "--json").stdout)
+        assert plan["dry_run"] is True
+        assert [(p["name"], p["state"]) for p in plan["plans"]] == [
+            ("imagenet.train", "download"),
+            ("imagenet.val", "download"),
+        ]
+        assert plan["plans"][0]["peak_bytes"] > plan["plans"][0]["raw_bytes"] > 147e9
+        (ready,) = json.loads(recordzoo("prepare", "cub200", "--root", birds, "--dry-run", "--json").stdout)["plans"]
+        assert ready["state"] == "ready"
+
+    def test_split_chooses_the_part(self, tmp_path):
+        result = recordzoo("prepare", "imagenet", "--split", "val", "--root", tmp_path, "--dry-run", "--json")
+        assert [p["name"] for p in json.loads(result.stdout)["plans"]] == ["imagenet.val"]
+        named = recordzoo("prepare", "imagenet.val", "--split", "train", "--root", tmp_path)
+        assert (named.returncode, named.stderr) == (2, "error: imagenet.val has no split 'train'; it has val.\n")
+
+    def test_says_before_it_starts_and_one_line_when_nothing_is_to_do(self, tmp_path):
+        cub200.build().write_tree(tmp_path)
+        first = recordzoo("prepare", "cub200", "--root", tmp_path)
+        assert (first.returncode, first.stdout) == (0, "")
+        assert first.stderr.startswith("Preparing cub200")
+        assert "12 images" in first.stderr
+        again = recordzoo("prepare", "cub200", "--root", tmp_path)
+        assert again.stderr == f"cub200: ready, 12 records in {tmp_path}/cub200.records\n"
+        document = json.loads(recordzoo("prepare", "cub200", "--root", tmp_path, "--json").stdout)
+        (made,) = document["record_sets"]
+        assert (made["name"], made["records"], made["was_ready"]) == ("cub200", 12, True)
+        assert made["path"] == f"{tmp_path}/cub200.records"
+
+    def test_refresh_makes_it_again(self, tmp_path):
+        tree = cub200.build(2, 3).write_tree(tmp_path)
+        assert recordzoo("prepare", "cub200", "--root", tmp_path).returncode == 0
+        shutil.rmtree(tree / "CUB_200_2011")
+        cub200.build(3, 3).write_tree(tmp_path)
+        assert "6 records" in recordzoo("prepare", "cub200", "--root", tmp_path).stderr
+        assert "9 records" in recordzoo("prepare", "cub200", "--root", tmp_path, "--refresh").stderr
+
+    def test_downloads_from_a_mirror(self, tmp_path, mirrored):
+        with FileServer({ARCHIVE: mirrored}) as server:
+            arguments = ("prepare", "cub200", "--root", tmp_path, "--mirror", server.url, "--no-check-hash")
+            result = recordzoo(*arguments, "--discard-raw", "--workers", 1)
+            assert result.returncode == 0, result.stderr
+            assert server.sent(ARCHIVE) == len(mirrored)
+        assert len(RecordReader(tmp_path / "cub200.records")) == 32
+        assert [path.name for path in tmp_path.iterdir() if not path.name.startswith(".")] == ["cub200.records"]
+
+    def test_a_tree_and_where_its_records_go(self, photos, tmp_path):
+        result = recordzoo("prepare", "photos", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert len(RecordReader(tmp_path / "photos.records")) == 3
+        result = recordzoo("prepare", photos, "--records-dir", tmp_path / "elsewhere.records")
+        assert result.returncode == 0, result.stderr
+        assert len(RecordReader(tmp_path / "elsewhere.records")) == 3
+        assert recordzoo("prepare", photos, "--split", "train").returncode == 2
+
+    def test_an_exotic_name_cannot_act_on_a_terminal(self, photos):
+        hostile = photos / "bad\x1b]0;owned\x07\nclass"
+        hostile.mkdir()
+        (hostile / "1.jpg").write_bytes(b"no picture")
+        result = recordzoo("prepare", photos)
+        assert result.returncode == 0
+        assert "\\x1b]0;owned\\x07\\nclass" in result.stderr
+        assert not {"\x1b", "\x07"} & set(result.stdout + result.stderr)
+
+    def test_a_bar_on_a_terminal(self, photos):
+        outer, inner = pty.openpty()
+        with subprocess.Popen(
+            [*COMMAND, "prepare", photos], stdout=inner, stderr=inner, env=environment_with(TERM="xterm")
+        ) as process:
+            os.close(inner)
+            shown = b""
+            with contextlib.suppress(OSError), os.fdopen(outer, "rb", buffering=0) as terminal:  # EIO: it has ended
+                while piece := terminal.read(4096):
+                    shown += piece
+        assert process.returncode == 0
+        assert b"3 images" in shown
+        assert b"\r" in shown
+        assert b"100%|" in shown
+
+
+class TestErrors:
+    def test_terms_are_a_recipe(self, tmp_path):
+        result = recordzoo("prepare", "imagenet.val", "--root", tmp_path)
+        assert (result.returncode, result.stdout) == (3, "")
+        for step in ("\n1. ", "\n2. ", "\n3. ", "\n4. ", "--accept-terms"):
+            assert step in result.stderr
+        assert not list(tmp_path.glob("[!.]*"))
+
+    def test_a_path_that_is_not_there(self, tmp_path):
+        result = recordzoo("prepare", f"{tmp_path}/none/")
+        assert result.returncode == 3
+        assert "does not exist" in result.stderr
+
+    def test_a_tree_without_classes(self, tmp_path):
+        assert recordzoo("prepare", f"{tmp_path}/").returncode == 3
+
+    def test_no_network(self, tmp_path):
+        result = recordzoo("prepare", "cub200", "--root", tmp_path, RECORDZOO_OFFLINE="1")
+        assert result.returncode == 4
+        assert result.stderr.splitlines()[-1].startswith("error: ")
+
+    def test_a_wrong_hash(self, tmp_path, mirrored):
+        with FileServer({ARCHIVE: mirrored}) as server:
+            arguments = ("prepare", "cub200", "--root", tmp_path, "--mirror", server.url)
+            result = recordzoo(*arguments, "--json", RECORDZOO_OFFLINE="")
+        # The mirror's file is not the one that the catalogue knows, and the official host is out of reach.
+        assert result.returncode in (4, 5)
+        document = json.loads(result.stderr[result.stderr.index("{") :])
+        assert document["error"]["code"] == result.returncode
+        assert not (tmp_path / "cub200.records").exists()
+
+    def test_a_damaged_archive(self, tmp_path):
+        (tmp_path / "CUB_200_2011.tgz").write_bytes(b"this is not an archive" * 100)
+        result = recordzoo("prepare", "cub200", "--root", tmp_path, "--no-check-hash")
+        assert result.returncode == 5
+        assert "CUB_200_2011.tgz" in result.stderr
+
+    def test_a_bad_variable(self, tmp_path):
+        arguments = ("prepare", "cub200", "--root", tmp_path, "--mirror", "http://127.0.0.1:1")
+        result = recordzoo(*arguments, RECORDZOO_TIMEOUT="abc")
+        assert result.returncode == 2
+        assert "RECORDZOO_TIMEOUT is 'abc'" in result.stderr
+
+    def test_errors_as_json(self, tmp_path):
+        result = recordzoo("prepare", f"{tmp_path}/none/", "--json")
+        assert (result.returncode, result.stdout) == (3, "")
+        document = json.loads(result.stderr)
+        assert document["schema_version"] == 1
+        assert document["error"]["name"] == "not_found"
+        assert document["error"]["type"] == "NotPreparedError"
+        assert document["error"]["details"] == {"path": f"{tmp_path}/none/"}
+
+    @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+    def test_a_signal_ends_it_and_the_same_command_goes_on(self, tmp_path, mirrored, signum, code):
+        middle = len(mirrored) // 2
+        with FileServer({ARCHIVE: mirrored}, {ARCHIVE: [Fault(stall_after=middle)]}) as server:
+            arguments = ["prepare", "cub200", "--root", str(tmp_path), "--mirror", server.url, "--no-check-hash"]
+            with subprocess.Popen(
+                [*COMMAND, *arguments], stderr=subprocess.PIPE, text=True, env=environment_with()
+            ) as process:
+                assert server.stalled.wait(60)
+                wait_until(lambda: any(part.stat().st_size for part in tmp_path.glob("*.tgz.part*")))
+                process.send_signal(signum)
+                stderr = process.stderr.read()
+            assert process.returncode == code
+            assert "what is finished is kept, and the same command goes on from there." in stderr.splitlines()[-1]
+            assert "Traceback" not in stderr
+            result = recordzoo(*arguments)
+            assert result.returncode == 0, result.stderr
+            assert server.requests(ARCHIVE)[-1].range is not None
+            assert server.requests(ARCHIVE)[-1].sent < len(mirrored)
+        assert len(RecordReader(tmp_path / "cub200.records")) == 32
+
+    @pytest.mark.parametrize(
+        ("error", "code"),
+        [
+            (errors.ArgumentError, 2),
+            (errors.NotPreparedError, 3),
+            (errors.TermsError, 3),
+            (errors.FolderError, 3),
+            (errors.SourceError, 1),
+            (errors.DownloadError, 4),
+            (errors.HashMismatchError, 5),
+            (errors.ArchiveError, 5),
+            (errors.PrepareError, 1),
+            (errors.DiskSpaceError, 6),
+            (errors.LostBuildError, 1),
+            (errors.RecordError, 5),
+            (errors.ManifestError, 5),
+            (errors.FormatVersionError, 1),
+            (errors.CorruptRecordError, 5),
+            (errors.OtherSourceError, 1),
+            (errors.ImageError, 5),
+            (errors.RecordZooError, 1),
+        ],
+    )
+    def test_the_code_of_each_error(self, error, code):
+        assert exit_code(error("x")) == code
+
+    def test_every_error_is_in_the_table_above(self):
+        table_of_codes = type(self).test_the_code_of_each_error.pytestmark[0].args[1]
+        every = {
+            kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, errors.RecordZooError)
+        }
+        assert {kind for kind, _ in table_of_codes} == every
+
+    def test_a_full_disk_has_its_code_whoever_meets_it(self):
+        assert exit_code(OSError(28, "No space left on device")) == Exit.DISK_FULL
+
+
+class TestVerify:
+    def test_a_whole_one(self, birds):
+        for options in ([], ["--full"]):
+            result = recordzoo("verify", birds / "cub200.records", *options)
+            assert result.returncode == 0, result.stderr
+            assert result.stdout.startswith(f"{birds}/cub200.records: ok (")
+        document = json.loads(recordzoo("verify", birds / "cub200.records", "--json").stdout)
+        assert (document["ok"], document["problems"]) == (True, [])
+
+    def test_a_damaged_one(self, birds, tmp_path):
+        path = shutil.copytree(birds / "cub200.records", tmp_path / "cub200.records")
+        shard = path / "shard-00000.lmdb"
+        data = bytearray(shard.read_bytes())
+        data[len(data) // 2] ^= 1
+        shard.write_bytes(data)
+        result = recordzoo("verify", path, "--full")
+        assert result.returncode == 5
+        assert "shard-00000.lmdb" in result.stdout
+        assert result.stderr.splitlines()[-1].startswith(f"error: {path} is damaged")
+        document = json.loads(recordzoo("verify", path, "--full", "--json").stdout)
+        assert document["ok"] is False
+        assert document["problems"]
+
+    def test_nothing_there(self, tmp_path):
+        result = recordzoo("verify", tmp_path / "none")
+        assert (result.returncode, result.stdout) == (3, "")
+
+
+def test_clean_escapes_what_would_act():
+    assert clean("Große Möwe.jpg") == "Große Möwe.jpg"
+    assert clean("a\x1b[2J\u202egpj.\udcff\n") == "a\\x1b[2J\\u202egpj.\\udcff\\n"
+
+
+def test_table_lines_up():
+    assert table(("A", "B"), [("long", "1"), ("x", "2")]) == "A     B\nlong  1\nx     2"
+
+
+def test_a_bar_goes_back_when_work_is_done_again(capsys):
+    bar = BarProgress()
+    bar.begin("reading", 100, 20)
+    bar.advance(50, 3)
+    bar.advance(-50)
+    bar.advance(80)
+    bar.end()
+    shown = capsys.readouterr().err
+    assert "100%" in shown
+    assert "3 images" in shown
