@@ -1,0 +1,166 @@
+"""The documentation cannot drift: the program is enumerated and its pages are asked for it; every example runs."""
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import typer.main
+from PIL import Image
+
+import recordzoo
+from recordzoo import catalogue, errors
+from recordzoo.cli.app import app
+from recordzoo.cli.exits import Exit
+from recordzoo.datasets import CLASSES
+from tests.fakes import cub200
+
+ROOT = Path(__file__).parent.parent
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+NOT_RUN = re.compile(r"<!-- not run: (?P<reason>.+?) -->\s*$")
+BLOCK = re.compile(r"^(?P<fence>```+)(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=fence)$", re.MULTILINE | re.DOTALL)
+
+
+def text_of(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def blocks(page, language):
+    """Find the code blocks of a language that carry no reason for not being run."""
+    text = page.read_text(encoding="utf-8")
+    found = [match for match in BLOCK.finditer(text) if match["language"] == language]
+    return [match["code"] for match in found if not NOT_RUN.search(text[: match.start()].rstrip("\n") + "\n")]
+
+
+def commands():
+    return typer.main.get_command(app).commands
+
+
+def load_generator():
+    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+@pytest.mark.parametrize("page", ["README.md", "docs/api.md", "docs/cli.md", "docs/datasets.md"])
+def test_generated_parts_are_fresh(page):
+    generator = load_generator()
+    assert set(generator.SECTIONS) == {"README.md", "docs/api.md", "docs/cli.md", "docs/datasets.md"}
+    assert text_of(page) == generator.updated(page), "stale; run: make generate"
+
+
+@pytest.mark.parametrize("command", sorted(commands()))
+def test_every_command_and_option_has_its_place(command):
+    section = text_of("docs/cli.md").partition(f"\n## {command}\n")[2].partition("\n## ")[0]
+    for parameter in commands()[command].params:
+        for name in (*parameter.opts, *parameter.secondary_opts):
+            shown = name if name.startswith("-") else parameter.metavar.replace("|", "\\|")
+            assert f"`{shown}`" in section, f"{command} {name}"
+
+
+def test_every_exit_code_is_explained():
+    for code in Exit:
+        assert f"\n| {code.value} | " in text_of("docs/cli.md")
+
+
+def test_every_variable_is_explained():
+    used = set()
+    for path in (ROOT / "recordzoo").rglob("*.py"):
+        used |= set(re.findall(r"RECORDZOO_[A-Z]+(?:_[A-Z]+)*", path.read_text(encoding="utf-8")))
+    assert used
+    assert [name for name in sorted(used) if f"`{name}`" not in text_of("docs/cli.md")] == []
+
+
+def test_every_public_name_is_in_the_api_page():
+    page = text_of("docs/api.md")
+    for name in recordzoo.__all__:
+        if name != "__version__":
+            assert f"::: {CLASSES[name]}.{name}\n" in page
+
+
+def test_every_dataset_is_in_its_page_and_the_readme():
+    for name in catalogue.names():
+        entry = catalogue.entry(name)
+        for page in ("README.md", "docs/datasets.md"):
+            assert f"| `{name}` | " in text_of(page)
+        for fact in (
+            entry.title,
+            entry.licence,
+            entry.citation,
+            *(file.name for file in entry.files),
+            *entry.class_names,
+        ):
+            assert fact in text_of("docs/datasets.md")
+
+
+def test_every_room_has_its_module():
+    for room in re.findall(
+        r"^\| `(\w+/?)` \|", text_of("docs/architecture.md").partition("\n## Rooms\n")[2], re.MULTILINE
+    ):
+        assert (ROOT / "recordzoo" / (room if room.endswith("/") else f"{room}.py")).exists(), room
+
+
+def test_the_error_tree_is_drawn_whole():
+    kinds = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(k, errors.RecordZooError)]
+    assert [kind.__name__ for kind in kinds if not re.search(rf"\b{kind.__name__}\b", errors.__doc__)] == []
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = text_of("mkdocs.yml")
+    assert [page.name for page in PAGES[1:] if f": {page.name}\n" not in navigation] == []
+
+
+def test_links_between_pages_lead_somewhere():
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (page.parent / target).exists(), f"{page.name}: {target}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_shell_examples_use_commands_and_options_that_exist(page):
+    targets = set(re.findall(r"^([a-z]+):", text_of("Makefile"), re.MULTILINE))
+    for line in "".join(blocks(page, "sh")).splitlines():
+        words = shlex.split(line, comments=True)
+        if words[:1] == ["recordzoo"]:
+            known = {name for p in commands()[words[1]].params for name in (*p.opts, *p.secondary_opts)}
+            assert {word for word in words if word.startswith("--")} <= known, line
+        elif words[:1] == ["make"]:
+            assert set(words[1:]) <= targets, line
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory):
+    """A directory in which the examples run: raw data of CUB-200-2011, its record set, a tree of photos."""
+    folder = tmp_path_factory.mktemp("docs")
+    cub200.build(4, 6).write_tree(folder / "data")
+    for name in ("cat/1.png", "dog/1.png"):
+        (folder / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (8, 6)).save(folder / "photos" / name)
+    run_python("from recordzoo import CUB200Record\nCUB200Record('data')", folder)
+    (folder / "cub200.records").symlink_to(folder / "data" / "cub200.records")
+    return folder
+
+
+def run_python(code, folder):
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RECORDZOO_OFFLINE": "1"}
+    result = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+    assert result.returncode == 0, f"{code}\n{result.stderr}"
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
+def test_python_examples_run(page, workplace):
+    run_python("\n".join(blocks(page, "python")), workplace)
