@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from recordzoo.datasets.base import RecordDataset, derived
-from recordzoo.datasets.loader import RecordLoader
+from recordzoo.datasets.path_loader import PathLoader
 from recordzoo.datasets.sequences import LazySamples, LazyTargets, Selection, join_name
 from recordzoo.recipes.folder import raise_if_empty
 
@@ -46,7 +46,7 @@ class ClassFolderDataset(RecordDataset):
     extensions: tuple[str, ...] | None
     transform: Callable[[Any], Any] | None
     target_transform: Callable[[Any], Any] | None
-    _loader: RecordLoader
+    _loader: PathLoader
 
     def _show_folder(
         self,
@@ -75,7 +75,7 @@ class ClassFolderDataset(RecordDataset):
         if not allow_empty:
             check_not_empty(selection, selection.reader.manifest.classes or (), self.extensions)
         self._show(selection)
-        self._loader = RecordLoader(loader, selection.reader, folder)
+        self._loader = PathLoader(loader, selection.reader, folder)
         self.samples = self.imgs = LazySamples(selection, folder)
         self.targets = LazyTargets(selection)
 
@@ -96,8 +96,8 @@ class ClassFolderDataset(RecordDataset):
 
     @loader.setter
     def loader(self, loader: Loader) -> None:
-        given = loader.loader if isinstance(loader, RecordLoader) else loader
-        self._loader = RecordLoader(given, self._loader.reader, self._loader.folder)
+        given = loader.loader if isinstance(loader, PathLoader) else loader
+        self._loader = PathLoader(given, self._loader.reader, self._loader.folder)
 
     # Any: what the loader and the transforms make of it.
     def __getitem__(self, index: int) -> tuple[Any, Any]:

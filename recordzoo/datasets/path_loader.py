@@ -15,7 +15,7 @@ from recordzoo.loading.decode import decode_rgb, naming
 from recordzoo.records.reader import RecordReader
 
 
-class RecordLoader:
+class PathLoader:
     """Calls a loader for images that are in a record set, whether or not their files still exist.
 
     It equals the loader that it was made from. Subclasses of torchvision datasets often call ``self.loader(path)``
@@ -69,7 +69,7 @@ class RecordLoader:
         return self.loader is pil_loader
 
     def __eq__(self, other: object) -> bool:
-        return bool(self.loader == (other.loader if isinstance(other, RecordLoader) else other))
+        return bool(self.loader == (other.loader if isinstance(other, PathLoader) else other))
 
     def __hash__(self) -> int:
         return hash(self.loader)
