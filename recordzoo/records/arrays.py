@@ -20,7 +20,6 @@ from recordzoo.records.files import Directory, pread
 from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, array_dtype
 
 _CHUNK = 4 << 20
-_MAGIC = b"\x93NUMPY\x01\x00"
 _HEADER_BYTES = 10  # magic, version and length of an .npy 1.0 header
 
 
@@ -34,10 +33,7 @@ def write_array(folder: Path, name: str, values: NDArray[Any]) -> ArraySpec:
     """Write and sync an array and return what the manifest says of it."""
     dtype = values.dtype
     values = np.ascontiguousarray(values, dtype if dtype == INDEX_DTYPE else dtype.newbyteorder("<"))
-    buffer = io.BytesIO()
-    header = {"descr": np.lib.format.dtype_to_descr(values.dtype), "fortran_order": False, "shape": values.shape}
-    np.lib.format.write_array_header_1_0(buffer, header)
-    data = buffer.getvalue() + values.tobytes()
+    data = _header(values.dtype, values.shape) + values.tobytes()
     durable.write_file(folder / file_name(name), data)
     return ArraySpec(
         dtype="" if dtype == INDEX_DTYPE else values.dtype.str,
@@ -46,6 +42,14 @@ def write_array(folder: Path, name: str, values: NDArray[Any]) -> ArraySpec:
         crc32=zlib.crc32(data),
         blake2b=hashlib.blake2b(data, digest_size=32).hexdigest(),
     )
+
+
+# Any: as above.
+def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
+    buffer = io.BytesIO()
+    header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
+    np.lib.format.write_array_header_1_0(buffer, header)
+    return buffer.getvalue()
 
 
 # Any: as above.
@@ -59,7 +63,7 @@ def map_array(directory: Directory, name: str, spec: ArraySpec) -> NDArray[Any]:
     where = directory.path / file_name(name)
     fd = directory.open(file_name(name), spec.size_bytes)
     try:
-        start = _data_start(pread(fd, _HEADER_BYTES, 0), name, spec, where)
+        start = data_start(fd, name, spec, where)
         if checksum(fd, spec.size_bytes) != spec.crc32:
             raise CorruptRecordError(
                 f"{where} is damaged: its CRC-32 is not the one in the manifest. Prepare the dataset again.",
@@ -87,10 +91,10 @@ def load_array(directory: Directory, name: str, spec: ArraySpec) -> NDArray[Any]
     where = directory.path / file_name(name)
     fd = directory.open(file_name(name), spec.size_bytes)
     try:
+        start = data_start(fd, name, spec, where)
         data = pread(fd, spec.size_bytes, 0)
     finally:
         os.close(fd)
-    start = _data_start(data, name, spec, where)
     if len(data) != spec.size_bytes:
         raise CorruptRecordError(f"{where} became shorter while it was read.", path=str(where))
     if 0 in spec.shape:
@@ -98,10 +102,26 @@ def load_array(directory: Directory, name: str, spec: ArraySpec) -> NDArray[Any]
     return np.frombuffer(data, array_dtype(spec.dtype), math.prod(spec.shape), start).reshape(spec.shape)
 
 
-def _data_start(head: bytes, name: str, spec: ArraySpec, where: Path) -> int:
-    start = _HEADER_BYTES + int.from_bytes(head[8:10], "little")
-    num_bytes = math.prod(spec.shape) * array_dtype(spec.dtype).itemsize
-    if head[:8] != _MAGIC or start + num_bytes != spec.size_bytes:
+def data_start(fd: int, name: str, spec: ArraySpec, where: Path) -> int:
+    """Return where an array's numbers begin in its file.
+
+    The header is compared with the one that the manifest's dtype and shape give, not evaluated as NumPy does, so that
+    NumPy and we read the same; only its padding may differ.
+
+    Raises:
+        ManifestError: It is not the array of the manifest.
+    """
+    head = pread(fd, _HEADER_BYTES, 0)
+    length = int.from_bytes(head[8:10], "little")
+    text = pread(fd, length, _HEADER_BYTES)
+    dtype = array_dtype(spec.dtype)
+    expected = _header(dtype, spec.shape)
+    start = _HEADER_BYTES + length
+    if (
+        head[:8] != expected[:8]
+        or text.rstrip() != expected[_HEADER_BYTES:].rstrip()
+        or start + math.prod(spec.shape) * dtype.itemsize != spec.size_bytes
+    ):
         raise ManifestError(f"{where} is not the array {name!r} of the manifest.", path=str(where))
     return start
 

@@ -77,7 +77,7 @@ def read_meta(head: bytes | mmap.mmap, where: str) -> Meta:
     return best[1]
 
 
-def walk(data: mmap.mmap, where: str) -> tuple[Meta, Values]:
+def walk(data: bytes | mmap.mmap, where: str) -> tuple[Meta, Values]:
     """Find every value of the file's main database.
 
     Args:
@@ -118,7 +118,7 @@ def walk(data: mmap.mmap, where: str) -> tuple[Meta, Values]:
     return meta, Values(slots.astype(np.uint32), offsets, lengths.astype(np.uint32))
 
 
-def _page(data: mmap.mmap, meta: Meta, number: int, where: str) -> tuple[int, NDArray[Any], NDArray[Any]]:
+def _page(data: bytes | mmap.mmap, meta: Meta, number: int, where: str) -> tuple[int, NDArray[Any], NDArray[Any]]:
     """Return a page's flags, where its nodes begin (in units of two bytes) and the page as two-byte numbers."""
     start = number * meta.page_size
     if number < 2 or start + meta.page_size > len(data):

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError, RecordError
 from recordzoo.progress import LogProgress, Progress
-from recordzoo.records.arrays import Names, file_name, load_array
+from recordzoo.records.arrays import Names, data_start, file_name, load_array
 from recordzoo.records.files import Directory, pread
 from recordzoo.records.layout import read_meta
 from recordzoo.records.lmdb_walk import LmdbWalk
@@ -162,9 +162,10 @@ class _Check:
             fd = self.directory.open(file_name(name), spec.size_bytes)
             try:
                 found = self._hash(fd, spec.size_bytes)
+                data_start(fd, name, spec, self.directory.path / file_name(name))
             finally:
                 os.close(fd)
-            if found != spec.blake2b:
+            if found != (spec.blake2b, spec.crc32):
                 self._problem(file_name(name), "its hash is not the one in the manifest; it was damaged")
                 return None
             self._count(1, spec.size_bytes)
@@ -175,13 +176,15 @@ class _Check:
             self._error(file_name(name), err)
             return None
 
-    def _hash(self, fd: int, num_bytes: int) -> str:
-        state = hashlib.blake2b(digest_size=32)
+    def _hash(self, fd: int, num_bytes: int) -> tuple[str, int]:
+        """Return BLAKE2b-256 and CRC-32 of a file."""
+        state, crc = hashlib.blake2b(digest_size=32), 0
         for offset in range(0, num_bytes, _CHUNK_BYTES):
             data = pread(fd, min(_CHUNK_BYTES, num_bytes - offset), offset)
             state.update(data)
+            crc = zlib.crc32(data, crc)
             self.progress.advance(len(data))
-        return state.hexdigest()
+        return state.hexdigest(), crc
 
     # Any: as above.
     def _check_names(self, arrays: dict[str, NDArray[Any] | None]) -> None:
@@ -255,7 +258,7 @@ class _Check:
         try:
             records = pool.submit(lambda: list(self._damaged(fd, number)))
             try:
-                if self._hash(fd, spec.size_bytes) != spec.blake2b:
+                if self._hash(fd, spec.size_bytes)[0] != spec.blake2b:
                     self._problem(spec.name, "its hash is not the one in the manifest; it was damaged")
                 self._count(0, spec.size_bytes)
             except OSError as err:

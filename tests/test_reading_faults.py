@@ -1,0 +1,289 @@
+"""Damaged and hostile record sets: an error or the right bytes, never others, never a dead process, never foreign code.
+
+The cases are made, read and verified by `tests.fakes.damage` in other processes, under an audit hook.
+"""
+
+import copy
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
+from recordzoo.records import layout, lmdb_walk
+from recordzoo.records.manifest import MANIFEST_NAME, Manifest, parse_manifest
+from recordzoo.records.reader import RecordReader
+from recordzoo.records.verify import verify
+from tests.fakes.damage import consistent, good_set
+from tests.fakes.records import signed, some_values, write_records
+
+REPOSITORY = Path(__file__).parent.parent
+
+
+@pytest.fixture(scope="module")
+def good(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return good_set(tmp_path_factory.mktemp("good") / "good.records")
+
+
+def run(group: str, good: Path, work: Path, how: str, first: int = 0, step: int = 1) -> list[str]:
+    """Run cases of a group in a process of their own; return what was wrong and, first, the case that it died of."""
+    command = [sys.executable, "-W", "error", "-m", "tests.fakes.damage", group, str(good), str(work), how]
+    done = subprocess.run(
+        [*command, str(first), str(step)], cwd=REPOSITORY, capture_output=True, text=True, errors="replace"
+    )
+    lines = done.stdout.splitlines()
+    wrong, case = [], "before the first case"
+    for line in lines:
+        if line.startswith("case "):
+            case = line
+        elif line.startswith("wrong "):
+            wrong.append(f"{case}: {line}")
+    if done.returncode or lines[-1:] != ["end"]:
+        wrong.insert(0, f"{case}: died with {done.returncode}: {done.stderr[-3000:]}")
+    return wrong
+
+
+GROUPS = ["cuts", "replacements", "flips", "manifests", "forgeries"]
+
+
+def test_a_death_is_noticed_and_names_its_case(good: Path, tmp_path: Path) -> None:
+    (wrong,) = run("deaths", good, tmp_path, "quick")
+    assert wrong.startswith(f"case 1 deadly: died with -{signal.SIGBUS.value}")
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_reading_gives_an_error_or_the_right_bytes(good: Path, tmp_path: Path, group: str) -> None:
+    assert run(group, good, tmp_path, "quick") == []
+
+
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_full_check_survives_and_finds_it(good: Path, tmp_path: Path, group: str) -> None:
+    """Every 40th case; all of them in the slow test."""
+    assert run(group, good, tmp_path, "full", 7, 40) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(4))
+@pytest.mark.parametrize("group", GROUPS)
+def test_a_full_check_survives_and_finds_all(good: Path, tmp_path: Path, group: str, part: int) -> None:
+    assert run(group, good, tmp_path, "full", part, 4 if group != "manifests" else 16) == []
+
+
+def test_what_lmdb_dies_of_is_a_problem_in_the_report(good: Path, tmp_path: Path) -> None:
+    """A shard that is cut, in a set that says so: the page that LMDB looks for lies behind the end of the file."""
+    name = "shard-00000.lmdb"
+    pages = (good / name).stat().st_size // os.sysconf("SC_PAGE_SIZE")
+    seen = ""
+    for cut in (2, 3, pages // 2, pages - 1):
+        folder = tmp_path / f"{cut}.records"
+        shutil.copytree(good, folder)
+        consistent(name, lambda data, cut=cut: data[: cut * os.sysconf("SC_PAGE_SIZE")])(folder)  # type: ignore[misc]
+        report = verify(folder, full=True)
+        assert not report.ok
+        seen += "\n".join(report.problems)
+    assert re.search(r"shard-00000\.lmdb: LMDB dies of it \(SIG(BUS|SEGV|ABRT)\): its tree is damaged", seen)
+
+
+class TestLmdbWalk:
+    def test_a_child_that_hangs_is_ended(self, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(lmdb_walk, "_CHILD", "import time; time.sleep(600)")
+        monkeypatch.setattr(lmdb_walk, "_TIMEOUT_S", 0.2)
+        with lmdb_walk.LmdbWalk(good, "") as walk:
+            (problem,) = walk.ask(0, 1000)
+        assert "did not finish walking its tree in 0 s" in problem
+
+    def test_a_child_that_cannot_be_started_is_said(self, good: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(sys, "executable", str(good / "nowhere"))
+        problems = verify(good, full=True).problems
+        assert len(problems) == 3
+        assert "cannot be started (No such file or directory)" in problems[0]
+
+    def test_a_child_that_fails_is_not_taken_for_a_damaged_shard(self, good: Path) -> None:
+        with lmdb_walk.LmdbWalk(good, "another digest") as walk:
+            (problem,) = walk.ask(0, 1000)
+        assert problem == "LMDB could not be asked: the process that asks it ended with exit code 1"
+
+    def test_one_child_walks_many_shards(self, good: Path) -> None:
+        with lmdb_walk.LmdbWalk(good, RecordReader(good).digest) as walk:
+            found = [walk.ask(shard, 1 << 20) for shard in (0, 1, 2, 0)]
+            assert walk._child is not None
+            child = walk._child
+        assert found == [[], [], [], []]
+        assert child.returncode == 0
+
+    def test_the_directory_in_which_it_is_called_adds_no_modules(
+        self, good: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        folder = tmp_path / "x.records"
+        shutil.copytree(good, folder)
+        for name in ("lmdb.py", "numpy.py", "json.py", "recordzoo.py", "sitecustomize.py"):
+            (folder / name).write_text("open('pwned', 'w').close()")
+        monkeypatch.chdir(folder)
+        monkeypatch.setenv("PYTHONPATH", str(folder))
+        monkeypatch.syspath_prepend("")
+        report = verify(".", full=True)
+        assert report.ok
+        assert len(report.notes) == 5
+        assert not (folder / "pwned").exists()
+
+
+def test_an_index_with_a_block_of_zeros_gives_no_empty_records(good: Path, tmp_path: Path) -> None:
+    """Zeros are a row: shard 0, offset 0, length 0, and 0 is the CRC-32 of nothing."""
+    folder = tmp_path / "x.records"
+    shutil.copytree(good, folder)
+    data = (folder / "image.index.npy").read_bytes()
+    (folder / "image.index.npy").write_bytes(data[:512] + bytes(512) + data[1024:])
+    with pytest.raises(CorruptRecordError, match=r"image\.index\.npy is damaged"):
+        RecordReader(folder).read("image", 20)
+
+
+def test_a_file_that_may_not_be_opened_is_named(tmp_path: Path) -> None:
+    """In a process of another user where this one is root's, which may open anything."""
+    folder = write_records(tmp_path / "x.records", some_values(3))
+    (folder / "shard-00000.lmdb").chmod(0)
+    tmp_path.chmod(0o755)
+    for parent in list(tmp_path.parents)[:2]:
+        parent.chmod(0o755)
+    code = (
+        "import os, sys\n"
+        "if os.getuid() == 0: os.setgroups([]); os.setgid(65534); os.setuid(65534)\n"
+        "from recordzoo.records.reader import RecordReader\n"
+        "from recordzoo.records.verify import verify\n"
+        "from recordzoo.errors import RecordError\n"
+        "print(verify(sys.argv[1]).problems)\n"
+        "try: RecordReader(sys.argv[1]).read('image', 0)\n"
+        "except RecordError as err: print(err)\n"
+    )
+    modules = "import numpy, lmdb, PIL, encodings.idna, recordzoo.records.verify\n"  # they may lie in root's home
+    done = subprocess.run(
+        [sys.executable, "-c", modules + code, str(folder)], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    lines = done.stdout.splitlines()
+    assert len(lines) == 2
+    assert all("shard-00000.lmdb cannot be opened: Permission denied" in line for line in lines)
+
+
+# Random manifests and pages.
+
+JSON = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.integers(-(10**30), 10**30)
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(max_size=20)
+    | st.sampled_from(["image", "|u1", "<i8", "shard-00000.lmdb", "names", "../x", "0" * 64, "raw"]),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
+    max_leaves=6,
+)
+
+
+def _places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    return [path, *(place for key, inner in items for place in _places(inner, (*path, key)))]
+
+
+@pytest.fixture(scope="module")
+def document(good: Path) -> Any:
+    return json.loads((good / MANIFEST_NAME).read_bytes())
+
+
+@settings(max_examples=400, deadline=None)
+@given(data=st.data())
+def test_any_change_to_a_manifest_is_read_or_refused(document: Any, data: st.DataObject) -> None:
+    changed = copy.deepcopy(document)
+    for _ in range(data.draw(st.integers(1, 3))):
+        place = data.draw(st.sampled_from(_places(changed)[1:]))
+        holder = changed
+        for key in place[:-1]:
+            holder = holder[key]
+        if data.draw(st.booleans()) or not isinstance(holder, dict):
+            holder[place[-1]] = data.draw(JSON)
+        else:
+            holder[data.draw(st.text(max_size=8))] = holder.pop(place[-1])
+        if len(_places(changed)) < 2:
+            break
+    _read_or_refuse(signed(json.dumps(changed, sort_keys=True, indent=1).encode()))
+
+
+@settings(max_examples=300, deadline=None)
+@given(edits=st.lists(st.tuples(st.integers(0, 1 << 16), st.binary(max_size=3)), min_size=1, max_size=4))
+def test_any_bytes_are_a_manifest_or_refused(document: Any, edits: list[tuple[int, bytes]]) -> None:
+    text = json.dumps(document, sort_keys=True, indent=1).encode()
+    for where, what in edits:
+        at = where % len(text)
+        text = text[:at] + what + text[at + 1 :]
+    _read_or_refuse(signed(text))
+
+
+def _read_or_refuse(text: bytes) -> None:
+    try:
+        manifest = parse_manifest(text, "here")
+    except ManifestError as err:
+        assert str(err).startswith("here: ")  # noqa: PT017  # there may be no error
+    else:
+        assert isinstance(manifest, Manifest)
+        assert parse_manifest(manifest.to_bytes(), "here") == manifest
+
+
+@pytest.fixture(scope="module")
+def shard_bytes(good: Path) -> bytes:
+    return (good / "shard-00000.lmdb").read_bytes()
+
+
+@settings(max_examples=500, deadline=None)
+@given(data=st.data())
+def test_any_page_is_walked_or_refused(shard_bytes: bytes, data: st.DataObject) -> None:
+    page = os.sysconf("SC_PAGE_SIZE")
+    heads = [at for at in range(0, len(shard_bytes), page) if shard_bytes[at + 10] in (1, 2, 8)]
+    changed = bytearray(shard_bytes)
+    for _ in range(data.draw(st.integers(1, 5))):
+        start = data.draw(st.sampled_from(heads))
+        at = start + data.draw(st.integers(0, 199) | st.integers(0, page - 1))
+        value = data.draw(st.binary(min_size=1, max_size=8) | st.sampled_from([b"\xff" * 8, bytes(8), b"\0\0\0\x80"]))
+        changed[at : at + len(value)] = value
+    size = data.draw(st.sampled_from([len(shard_bytes)] * 4 + [0, 100, page, 2 * page, len(shard_bytes) - 1]))
+    try:
+        meta, values = layout.walk(bytes(changed[:size]), "here")
+    except CorruptRecordError:
+        return
+    assert len(values.slots) == meta.entries
+    assert bool((values.offsets + values.lengths <= size).all())
+
+
+def test_a_tree_that_shares_its_pages_is_not_walked_for_ever(shard_bytes: bytes) -> None:
+    """A branch page that leads to itself 400 times over would be walked 400 ** 32 times."""
+    page = os.sysconf("SC_PAGE_SIZE")
+    meta = layout.read_meta(shard_bytes, "here")
+    changed = bytearray(shard_bytes)
+    for head in (0, page):
+        changed[head + 16 + 24 + 96 : head + 16 + 24 + 104] = ((1 << 62) - 1).to_bytes(8, "little")  # its last page
+    root = meta.root * page
+    lower = int.from_bytes(changed[root + 12 : root + 14], "little")
+    for at in range(root + 16, root + lower, 2):
+        node = root + int.from_bytes(changed[at : at + 2], "little")
+        changed[node : node + 6] = meta.root.to_bytes(6, "little")
+    with pytest.raises(CorruptRecordError, match="runs in a circle"):
+        layout.walk(bytes(changed), "here")
+
+
+def test_errors_are_of_one_family() -> None:
+    assert issubclass(ManifestError, RecordError)
+    assert issubclass(CorruptRecordError, RecordError)
+    assert issubclass(RecordError, OSError)
+
+
+def test_numpy_reads_what_we_read(good: Path) -> None:
+    records = RecordReader(good)
+    for name in records.manifest.arrays:
+        assert np.array_equal(np.load(good / f"{name}.npy", allow_pickle=False), records.array(name))
