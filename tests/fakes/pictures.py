@@ -1,40 +1,5 @@
-"""Generated pictures, seeded: gradients, a coloured shape and grain, so that they compress as photographs do."""
+"""Generated pictures; made by the package, because its demo needs them too."""
 
-import io
-import struct
+from recordzoo.cli.demo.pictures import Box, encoded, jpeg, picture, with_broken_exif
 
-import numpy as np
-from numpy.typing import NDArray
-from PIL import Image, ImageDraw
-
-Box = tuple[float, float, float, float]
-
-
-def picture(rng: np.random.Generator, width: int, height: int, hue: float = 0.0, box: Box | None = None) -> Image.Image:
-    """Make an RGB picture: a soft background, grain, and in `box` (x, y, w, h) an ellipse of colour `hue` (0..1)."""
-    coarse = rng.integers(40, 216, (4, 4, 3), dtype=np.uint8)
-    background = Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC)
-    if box is not None:
-        x, y, w, h = box
-        colour = Image.new("HSV", (1, 1), (int(hue * 255), 220, 230)).convert("RGB").getpixel((0, 0))
-        ImageDraw.Draw(background).ellipse((x, y, x + w, y + h), fill=colour)
-    grain = rng.integers(-14, 15, (height, width, 1), dtype=np.int16)
-    pixels: NDArray[np.int16] = np.asarray(background, dtype=np.int16) + grain
-    return Image.fromarray(pixels.clip(0, 255).astype(np.uint8))
-
-
-def jpeg(image: Image.Image, quality: int = 85) -> bytes:
-    return encoded(image, "JPEG", quality=quality)
-
-
-def encoded(image: Image.Image, kind: str, **options: object) -> bytes:
-    file = io.BytesIO()
-    image.save(file, kind, **options)
-    return file.getvalue()
-
-
-def with_broken_exif(data: bytes) -> bytes:
-    """Put an EXIF block into a JPEG whose directory claims more entries, and longer ones, than it has."""
-    tiff = b"II*\x00\x08\x00\x00\x00" + b"\xff\x00" + b"\x0f\x01\x02\x00\xff\xff\x00\x00\xff\xff\x00\x00"
-    block = b"Exif\x00\x00" + tiff
-    return data[:2] + b"\xff\xe1" + struct.pack(">H", len(block) + 2) + block + data[2:]
+__all__ = ["Box", "encoded", "jpeg", "picture", "with_broken_exif"]
