@@ -155,6 +155,6 @@ def demo(
     ] = Path("demo-output"),
 ) -> int:
     """Show the whole way in about a minute, offline, with generated pictures in CUB-200-2011's layout."""
-    from recordzoo.cli.demo import run_demo
+    from recordzoo.cli.demo.story import run_demo
 
     return run_demo(output)

@@ -31,6 +31,7 @@ _EXTRA = {(2, 9): "0 ", (5, 300): "0 4 "}  # lines with columns too many, by ima
 
 ARCHIVE = "CUB_200_2011.tgz"
 MASK_ARCHIVE = "segmentations.tgz"
+IMAGES = "CUB_200_2011/images"
 
 
 @dataclass(frozen=True)
