@@ -5,6 +5,11 @@ import os
 import sys
 
 import pytest
+from hypothesis import settings
+
+# The same examples each time: a failure belongs to the change that is tested, not to the day.
+settings.register_profile("recordzoo", derandomize=True, deadline=None)
+settings.load_profile("recordzoo")
 
 _PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")
 

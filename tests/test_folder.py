@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torchvision
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from PIL import Image, UnidentifiedImageError
 from torchvision.datasets import ImageFolder
@@ -90,6 +90,7 @@ SELECTIONS: dict[str, Callable[[str], bool] | None] = {
     allow_empty=st.booleans(),
     remove=st.booleans(),
 )
+@example(paths=[(["a"], "1.jpg")], empty=[], selections=["hidden", "default", "jpg"], allow_empty=True, remove=True)
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_random_trees(
     tmp_path_factory: pytest.TempPathFactory,

@@ -120,18 +120,23 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
             names = [_relative(path, folder) for path, _ in samples]
             reader, positions = self._store(tree, names, options)
             return _selection(reader, positions, samples)
+        best: tuple[RecordReader, list[tuple[int, Any]]] | None = None
         for reader in _stored_sets(tree, options):
             self._reader = reader
-            self.classes, self.class_to_idx = self.find_classes(self.root)
-            found = list(_stored_samples(reader, folder, self.class_to_idx, extensions or (), is_valid_file))
+            _, class_to_idx = self.find_classes(self.root)
+            found = list(_stored_samples(reader, folder, class_to_idx, extensions or (), is_valid_file))
             stored_as = reader.manifest.metadata.get("selection")
-            if stored_as and stored_as != selection_digest([reader.names[position] for position, _ in found]):
-                continue
+            # A selection counts only whole. Of several, the one with the most samples: a smaller one passes as well.
+            partial = stored_as and stored_as != selection_digest([reader.names[position] for position, _ in found])
+            if not partial and (best is None or len(found) > len(best[1])):
+                best = reader, found
+        if best is not None:
+            self._reader, found = best
+            self.classes, self.class_to_idx = self.find_classes(self.root)
             if not allow_empty:
                 labels = {label for _, label in found}
                 raise_if_empty([name for name, label in self.class_to_idx.items() if label not in labels], extensions)
-            positions = np.array([position for position, _ in found], np.int64)
-            return _selection(reader, positions, found)
+            return _selection(self._reader, np.array([position for position, _ in found], np.int64), found)
         self._reader = None
         self.find_classes(self.root)  # raises: there is no tree
         raise FolderError(f"{folder} is not there, and no records of this selection are beside it.", path=folder)
