@@ -1,0 +1,347 @@
+"""Record sets in many processes and threads: DataLoader workers of every kind, few descriptors, other users."""
+
+import contextlib
+import gc
+import os
+import pickle
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader, Subset
+from torchvision.datasets import ImageFolder
+from torchvision.transforms.functional import pil_to_tensor
+
+from recordzoo import ImageFolderRecord
+from recordzoo.errors import CorruptRecordError, RecordError
+from recordzoo.records import files, reader
+from recordzoo.records.reader import RecordReader
+from tests.fakes.pictures import jpeg, picture
+from tests.fakes.records import some_values, write_records
+
+REPOSITORY = Path(__file__).parent.parent
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+pytestmark = [
+    # Python 3.12 and later; torch starts threads of its own.
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),  # on a machine with one core
+]
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tree") / "birds"
+    rng = np.random.default_rng(0)
+    for number in range(60):
+        path = root / f"class {number % 4}" / f"{number:03d}.jpg"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(jpeg(picture(rng, 24, 16)))
+    return root
+
+
+@pytest.fixture(scope="module")
+def dataset(tree: Path) -> ImageFolderRecord:
+    return ImageFolderRecord(tree, transform=pil_to_tensor)
+
+
+@pytest.fixture(scope="module")
+def expected(tree: Path) -> tuple[torch.Tensor, list[int]]:
+    samples = list(ImageFolder(tree, transform=pil_to_tensor))
+    return torch.stack([image for image, _ in samples]), [label for _, label in samples]
+
+
+def check(batches: Any, expected: tuple[torch.Tensor, list[int]]) -> None:
+    images, labels = zip(*batches, strict=True)
+    assert torch.equal(torch.cat(images), expected[0])
+    assert torch.cat(labels).tolist() == expected[1]
+
+
+@needs_fork
+@pytest.mark.parametrize(
+    "context",
+    ["fork", pytest.param("spawn", marks=pytest.mark.slow), pytest.param("forkserver", marks=pytest.mark.slow)],
+)
+@pytest.mark.parametrize("persistent", [False, True])
+def test_loader(
+    dataset: ImageFolderRecord, expected: tuple[torch.Tensor, list[int]], context: str, persistent: bool
+) -> None:
+    assert dataset[0][1] == 0  # this process has descriptors and maps open when the workers start
+    loader = DataLoader(
+        dataset, batch_size=7, num_workers=2, multiprocessing_context=context, persistent_workers=persistent
+    )
+    for _ in range(2):
+        check(loader, expected)
+    check([(image[None], torch.tensor([label])) for image, label in dataset], expected)
+
+
+@needs_fork
+def test_two_datasets_over_one_record_set(
+    tree: Path, dataset: ImageFolderRecord, expected: tuple[torch.Tensor, list[int]]
+) -> None:
+    """As train and validation are, both with workers at the same time."""
+    other = ImageFolderRecord(f"{tree}.records", transform=pil_to_tensor)
+    order = list(range(59, -1, -1))
+    loaders = [
+        DataLoader(data, batch_size=4, num_workers=1, multiprocessing_context="fork", persistent_workers=True)
+        for data in (dataset, Subset(other, order))
+    ]
+    for _ in range(2):
+        both = list(zip(*loaders, strict=True))
+        check([one for one, _ in both], expected)
+        backwards = (expected[0][order], [expected[1][i] for i in order])
+        check([two for _, two in both], backwards)
+
+
+@needs_fork
+def test_a_damaged_record_in_a_worker_is_the_error_itself(tmp_path: Path) -> None:
+    folder = write_records(tmp_path / "x.records", some_values(6))
+    row = np.load(folder / "image.index.npy")[4]
+    data = bytearray((folder / "shard-00000.lmdb").read_bytes())
+    data[int(row["offset"])] ^= 1
+    (folder / "shard-00000.lmdb").write_bytes(data)
+    loader = DataLoader(Values(folder), batch_size=None, num_workers=1, multiprocessing_context="fork")
+    with pytest.raises(CorruptRecordError, match=r"image 4 \(class 1/0004\.jpg\) is damaged"):
+        list(loader)
+
+
+class Values(torch.utils.data.Dataset[int]):
+    """The values themselves, without a decoder; hinted as the datasets are."""
+
+    def __init__(self, folder: Path) -> None:
+        self.records = RecordReader(folder)
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def __getitem__(self, position: int) -> int:
+        return hash_of(self.records.read("image", position))
+
+    def __getitems__(self, positions: list[int]) -> list[int]:
+        self.records.hint("image", positions)
+        return [self[i] for i in positions]
+
+
+def hash_of(data: bytes) -> int:
+    return int.from_bytes(data[:7], "little")
+
+
+@pytest.fixture(scope="module")
+def many_values() -> list[bytes]:
+    return some_values(400, sizes=(50, 5000))
+
+
+@pytest.fixture(scope="module")
+def many_shards(tmp_path_factory: pytest.TempPathFactory, many_values: list[bytes]) -> Path:
+    return write_records(tmp_path_factory.mktemp("many") / "many.records", many_values, per_shard=2)
+
+
+@needs_fork
+@pytest.mark.parametrize("limit", [0, 1, 2, 300])
+def test_forked_workers_with_few_descriptors(
+    many_shards: Path, many_values: list[bytes], monkeypatch: pytest.MonkeyPatch, limit: int
+) -> None:
+    monkeypatch.setattr(files.shard_files, "limit", limit)
+    data = Values(many_shards)
+    assert data[3] == hash_of(many_values[3])
+    loader = DataLoader(
+        data, batch_size=32, num_workers=2, multiprocessing_context="fork", shuffle=False, collate_fn=list
+    )
+    assert [value for batch in loader for value in batch] == [hash_of(value) for value in many_values]
+
+
+@needs_fork
+def test_what_linux_alone_has_is_not_needed(
+    many_shards: Path, many_values: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_read_at", files._seek_and_read)
+    monkeypatch.setattr(files, "_BY_DESCRIPTOR", False)
+    monkeypatch.setattr(reader, "_HAS_FADVISE", False)
+    loader = DataLoader(
+        Values(many_shards), batch_size=32, num_workers=2, multiprocessing_context="fork", collate_fn=list
+    )
+    assert [value for batch in loader for value in batch] == [hash_of(value) for value in many_values]
+    with ThreadPoolExecutor(4) as pool:  # one position in the file for all threads
+        assert list(pool.map(Values(many_shards).__getitem__, range(400))) == [hash_of(value) for value in many_values]
+
+
+FEW_DESCRIPTORS = """
+import os, resource, sys
+from concurrent.futures import ThreadPoolExecutor
+resource.setrlimit(resource.RLIMIT_NOFILE, (64, 64))
+from recordzoo.records.reader import RecordReader
+from recordzoo.records.verify import verify
+one, two = (RecordReader(sys.argv[1]) for _ in range(2))
+assert len(one.manifest.shards) == 200
+one.hint("image", range(len(one)))
+with ThreadPoolExecutor(8) as pool:
+    values = list(pool.map(lambda i: (one if i % 3 else two).read("image", i), range(len(one))))
+one.hint("image", range(len(one)))
+print(len(os.listdir("/dev/fd")), sum(map(len, values)), verify(sys.argv[1], full=True).problems)
+"""
+
+
+def test_more_shards_than_descriptors(many_shards: Path, many_values: list[bytes]) -> None:
+    pytest.importorskip("resource", reason="this system has no limit on descriptors")
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", FEW_DESCRIPTORS, str(many_shards)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    num_open, num_bytes, problems = done.stdout.split(maxsplit=2)
+    assert int(num_open) < 30
+    assert int(num_bytes) == sum(map(len, many_values))
+    assert problems == "[]\n"
+
+
+def test_threads_that_want_more_shards_than_may_be_open(
+    many_shards: Path, many_values: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Descriptors are closed while other threads read; a number that is used again must not be another's shard."""
+    before = num_descriptors()
+    monkeypatch.setattr(files.shard_files, "limit", 2)
+    records: RecordReader | None = RecordReader(many_shards)
+    wrong: list[int] = []
+
+    def read(seed: int) -> None:
+        assert records is not None
+        for position in np.random.default_rng(seed).integers(400, size=1500).tolist():
+            if seed % 4 == 0 and position % 50 == 0:
+                short = RecordReader(many_shards)  # its descriptors are closed while others read
+                short.read("image", position)
+                del short
+            if position % 20 == 0:
+                records.hint("image", [position, 399 - position])
+            if records.read("image", position) != many_values[position]:
+                wrong.append(position)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(read, range(8)))
+    assert not wrong
+    assert len(files.shard_files._open) <= 2
+    records = None
+    gc.collect()
+    files.shard_files.drop(-1)
+    assert num_descriptors() == before
+
+
+def num_descriptors() -> int:
+    return len(os.listdir("/dev/fd"))
+
+
+@needs_fork
+def test_forking_while_threads_read(
+    many_shards: Path, many_values: list[bytes], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No lock that a thread of the parent holds may be waited for in the child, no descriptor be shared with it."""
+    monkeypatch.setattr(files.shard_files, "limit", 3)
+    records = RecordReader(many_shards)
+    stop = threading.Event()
+
+    def read(seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        while not stop.is_set():
+            RecordReader(many_shards).array("target")
+            assert records.read("image", int(rng.integers(400)))
+
+    threads = [threading.Thread(target=read, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(30):
+            pid = os.fork()
+            if pid == 0:
+                code = 1
+                with contextlib.suppress(BaseException):
+                    fresh = RecordReader(many_shards)
+                    right = all(records.read("image", i) == many_values[i] for i in range(0, 400, 9))
+                    right = right and fresh.read("image", 5) == many_values[5] and len(records.names) == 400
+                    code = 0 if right else 2
+                os._exit(code)
+            assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 0
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+READ_ONLY = """
+import os, sys
+from torch.utils.data import DataLoader
+from recordzoo import ImageFolderRecord
+from recordzoo.records.verify import verify
+def read():
+    dataset = ImageFolderRecord(sys.argv[1], transform=lambda image: sum(image.getpixel((3, 4))))
+    loader = DataLoader(dataset, batch_size=8, num_workers=2, multiprocessing_context="fork")
+    return [int(value) for images, _ in loader for value in images], verify(dataset.records_path).problems
+if os.getuid() == 0:
+    read()  # imports what it needs, which may lie in root's home
+    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+assert not os.access(sys.argv[1], os.W_OK)
+print(*read(), sep="\\n")
+"""
+
+
+@needs_fork
+@pytest.mark.parametrize("what", ["birds.records", pytest.param("birds", marks=pytest.mark.slow)])
+def test_a_directory_in_which_nothing_may_be_written(
+    tree: Path, dataset: ImageFolderRecord, public_folder: Path, what: str
+) -> None:
+    """As another user where this one is root, who may write anywhere."""
+    shutil.copytree(tree, public_folder / "birds")
+    shutil.copytree(dataset.records_path, public_folder / "birds.records")
+    before = sorted(public_folder.rglob("*"))
+    for path in [public_folder, *before]:
+        path.chmod(0o555 if path.is_dir() else 0o444)
+    try:
+        done = subprocess.run(
+            [sys.executable, "-c", READ_ONLY, str(public_folder / what)], cwd=REPOSITORY, capture_output=True, text=True
+        )
+    finally:
+        for path in [public_folder, *before]:
+            path.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    assert sorted(public_folder.rglob("*")) == before
+    pixels, problems = done.stdout.splitlines()
+    assert pixels == str([sum(image.getpixel((3, 4))) for image, _ in ImageFolder(tree)])
+    assert problems == "[]"
+
+
+@pytest.fixture
+def public_folder() -> Iterator[Path]:
+    """A folder that other users can reach; pytest's are private."""
+    with tempfile.TemporaryDirectory() as name:
+        Path(name).chmod(0o755)
+        yield Path(name)
+
+
+@needs_fork
+def test_workers_stay_with_the_set_that_they_opened(tmp_path: Path, many_values: list[bytes]) -> None:
+    """A set is refreshed by exchanging directories, while persistent workers are in the middle of it."""
+    folder = write_records(tmp_path / "x.records", many_values[:200], per_shard=20)
+    data = Values(folder)
+    loader = DataLoader(
+        data, batch_size=8, num_workers=2, multiprocessing_context="fork", persistent_workers=True, collate_fn=list
+    )
+    right = [hash_of(value) for value in many_values[:200]]
+    batches = iter(loader)
+    first = next(batches)
+    pickled = pickle.dumps(data)
+    new = write_records(tmp_path / "new.records", many_values[200:], per_shard=20)
+    folder.rename(tmp_path / "old.records")
+    new.rename(folder)
+    assert [*first, *(value for batch in batches for value in batch)] == right
+    assert [value for batch in loader for value in batch] == right
+    with pytest.raises(RecordError, match="was replaced by another record set"):
+        pickle.loads(pickled)
+    assert Values(folder)[0] == hash_of(many_values[200])
