@@ -21,7 +21,7 @@ from typing import Any
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 SHARD_BYTES = 40_000
-DEADLINE_S = 60.0
+DEADLINE_S = 30.0
 
 
 def main(root: Path, options: dict[str, Any]) -> None:

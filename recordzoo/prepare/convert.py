@@ -2,9 +2,7 @@
 
 import contextlib
 import io
-import os
 import secrets
-import time
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -33,7 +31,6 @@ class Task:
         shard_bytes: About how large a shard may become.
         on_error: What to do with an image that no decoder recognises.
         done: Shards of this unit that an earlier run finished.
-        parent: Process number of the builder when the unit runs in a worker process; the worker stops when it dies.
     """
 
     number: int
@@ -43,7 +40,6 @@ class Task:
     shard_bytes: int
     on_error: str
     done: tuple[ShardDone, ...] = ()
-    parent: int | None = None
 
 
 @dataclass
@@ -116,17 +112,12 @@ class UnitConverter:
 
     def _blobs(self) -> Iterator[Blob]:
         """Yield what is to be stored; keep aside what is not."""
-        checked = time.monotonic()
         for member in self._task.unit.members():
             for item in self._task.recipe.extract(member):
                 if isinstance(item, Side):
                     self._sides[item.name] = item.data
                 elif self._accepts(item):
                     yield item
-            if self._task.parent is not None and time.monotonic() - checked > 1:
-                checked = time.monotonic()
-                if os.getppid() != self._task.parent:
-                    os._exit(1)  # the builder is gone; whoever takes over must not meet a second writer
 
     def _accepts(self, blob: Blob) -> bool:
         """Look at an image's header; note what is wrong, and say whether the image is stored all the same."""

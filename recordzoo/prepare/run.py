@@ -2,10 +2,12 @@
 
 import contextlib
 import os
+import signal
+import threading
+import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
-from dataclasses import replace
 from pathlib import Path
 
 import loky
@@ -44,8 +46,9 @@ def run_tasks(
         for task in todo:
             _run_here(build, task, progress)
         return
-    todo = [replace(task, parent=os.getpid()) for task in todo]
-    executor = loky.ProcessPoolExecutor(max_workers=min(workers, len(todo)), initializer=_ignore_interrupts)
+    executor = loky.ProcessPoolExecutor(
+        max_workers=min(workers, len(todo)), initializer=_serve, initargs=(os.getpid(),)
+    )
     try:
         _run_pool(build, executor, todo, workers, hashes, progress)
     except (BrokenProcessPool, TerminatedWorkerError) as err:
@@ -113,11 +116,18 @@ def _may_start(start: int, hashes: Sequence[BackgroundHash], running: dict[Futur
     return not hashes or not running or start - AHEAD_BYTES <= sum(each.position for each in hashes)
 
 
-def _ignore_interrupts() -> None:
-    """In a worker: Ctrl-C reaches the whole process group; the builder alone decides what it means."""
-    import signal
-
+def _serve(builder: int) -> None:
+    """In a worker: leave signals to the builder, and end when it does."""
+    # Ctrl-C reaches the whole process group; the builder alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(builder,), name="recordzoo-builder-lives", daemon=True).start()
+
+
+def _end_with(builder: int) -> None:
+    """End this process, busy or not, when the builder was killed: loky's idle workers would wait for ever."""
+    while os.getppid() == builder:
+        time.sleep(_POLL_S)
+    os._exit(1)
 
 
 class _Meter:

@@ -1,0 +1,246 @@
+import contextlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recordzoo.prepare import ensure
+from recordzoo.records.reader import RecordReader
+from recordzoo.steps import STEPS
+from tests import preparing
+from tests.fakes import simple
+from tests.fakes.simple import SimpleRecipe
+from tests.preparing import SHARD_BYTES, Process, beside, builds, contents, group_members, wait_for
+
+BIG = "c000/0000.jpg"
+"""In the raw data of steps that only a large shard meets: more than one transaction."""
+
+# Where a preparation of each form is killed. In the tree form a pool of two processes converts, and the steps of a
+# shard kill one of these, not the builder.
+IN_STREAM = [
+    *("build.claimed", "build.planned"),
+    *("shard.opened", "shard.opened:3", "shard.committed", "shard.written", "shard.written:2", "shard.sealed"),
+    *("shard.sealed:3", "shard.journalled", "shard.journalled:4", "unit.journalled"),
+    *("set.shards_moved", "set.arrays_written", "set.manifest_written", "set.published", "set.synced"),
+    "build.cleaned",
+]
+IN_POOL = [
+    *("build.claimed", "build.planned"),
+    *("shard.opened", "shard.opened:2", "shard.written", "shard.sealed", "shard.journalled", "shard.journalled:3"),
+    *("unit.journalled", "unit.journalled:3", "set.shards_moved", "set.manifest_written", "set.published"),
+    "build.cleaned",
+]
+WORKERS_OWN = ("shard.opened", "shard.committed", "shard.written", "shard.sealed")
+AFTER_PUBLISHING = ("set.published", "set.synced", "build.cleaned")
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("RECORDZOO_"):
+            monkeypatch.delenv(name)
+
+
+def with_a_big_one() -> dict[str, bytes]:
+    return {**simple.values(), BIG: simple.values()[BIG] + bytes(33 << 20)}
+
+
+# Any: the options of `ensure`.
+def again(root: Path, form: str, **options: Any) -> Path:
+    """The same command again, here, to its end."""
+    return ensure(SimpleRecipe(form), root, **{"shard_bytes": SHARD_BYTES, "workers": 1, **options})
+
+
+class Wanted:
+    """Raw data in each form, and the files of a set that was made of it without any trouble."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self.files: dict[str, dict[str, str]] = {}
+        for kind, form, values in (
+            ("stream", "stream", None),
+            ("big", "stream", with_a_big_one()),
+            ("tree", "tree", None),
+            ("nested", "nested", None),
+        ):
+            root = folder / kind
+            simple.write(root, form, values)
+            self.files[kind] = contents(again(root, form, records_dir=folder / f"{kind}.records"))
+
+    def raw(self, kind: str, root: Path) -> Path:
+        """Lay the raw data into a directory, and return that."""
+        shutil.copytree(self._folder / kind, root, dirs_exist_ok=True)
+        return root
+
+
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory) -> Wanted:
+    return Wanted(tmp_path_factory.mktemp("wanted"))
+
+
+def assert_nothing_half_done(root: Path, form: str, files: dict[str, str]) -> None:
+    """The final name is absent or complete; besides it only build directories and the hidden lock file."""
+    for name in beside(root, form):
+        if name == "simple.records":
+            assert contents(root / name) == files
+        else:
+            assert name == ".simple.records.lock" or name.startswith("simple.records.build.")
+
+
+def test_every_step_of_a_preparation_is_covered() -> None:
+    """Those of a download are in test_download.py."""
+    met = {step.partition(":")[0] for step in IN_STREAM}
+    assert met == {step for step in STEPS if not step.startswith("download.")}
+    assert {step.partition(":")[0] for step in IN_POOL} <= met
+
+
+@pytest.mark.parametrize("step", IN_STREAM)
+def test_killed_while_a_stream_is_converted(step: str, wanted: Wanted, tmp_path: Path) -> None:
+    kind = "big" if step == "shard.committed" else "stream"
+    root = wanted.raw(kind, tmp_path)
+    ended = preparing.run(root, "stream", env={"RECORDZOO_KILL_AT": step})
+    assert ended.code == -signal.SIGKILL, ended
+    assert_nothing_half_done(root, "stream", wanted.files[kind])
+    assert (root / "simple.records").exists() == (step in AFTER_PUBLISHING)
+    assert contents(again(root, "stream")) == wanted.files[kind]
+    assert beside(root, "stream") == ["simple.records"]
+
+
+@pytest.mark.parametrize("step", IN_POOL)
+def test_killed_while_several_processes_convert_a_tree(step: str, wanted: Wanted, tmp_path: Path) -> None:
+    root = wanted.raw("tree", tmp_path)
+    with Process(root, "tree", env={"RECORDZOO_KILL_AT": step}, workers=2) as process:
+        ended = process.end()
+        if step.partition(":")[0] in WORKERS_OWN:
+            assert ended.error["type"] == "PrepareError"
+            assert "A converting process was killed" in ended.error["text"]
+            assert "run the same command again, with --workers 1" in ended.error["text"]
+        else:
+            assert ended.code == -signal.SIGKILL, ended
+        wait_for(lambda: not group_members(process.pid), "the end of all processes")
+    assert_nothing_half_done(root, "tree", wanted.files["tree"])
+    assert contents(again(root, "tree", workers=1)) == wanted.files["tree"]
+    assert beside(root, "tree") == ["simple.records"]
+
+
+def test_killed_while_a_tar_of_tars_is_converted(wanted: Wanted, tmp_path: Path) -> None:
+    root = wanted.raw("nested", tmp_path)
+    ended = preparing.run(root, "nested", env={"RECORDZOO_KILL_AT": "unit.journalled:2"}, workers=2)
+    assert ended.code == -signal.SIGKILL, ended
+    assert contents(again(root, "nested", workers=2)) == wanted.files["nested"]
+    assert beside(root, "nested") == ["simple.records"]
+
+
+@pytest.mark.parametrize("twice", ["shard.journalled:2", "set.shards_moved", "set.manifest_written", "build.claimed"])
+def test_killed_again_at_the_same_place(twice: str, wanted: Wanted, tmp_path: Path) -> None:
+    root = wanted.raw("stream", tmp_path)
+    for _ in range(3):
+        assert preparing.run(root, "stream", env={"RECORDZOO_KILL_AT": twice}).code == -signal.SIGKILL
+        assert len(list(builds(root))) == 1
+    assert contents(again(root, "stream")) == wanted.files["stream"]
+    assert beside(root, "stream") == ["simple.records"]
+
+
+@pytest.mark.parametrize(("form", "workers"), [("stream", 1), ("tree", 2)])
+def test_a_resume_makes_no_finished_shard_again(form: str, workers: int, wanted: Wanted, tmp_path: Path) -> None:
+    root = wanted.raw(form, tmp_path)
+    preparing.run(root, form, env={"RECORDZOO_KILL_AT": "shard.journalled:3"}, workers=workers)
+    (build,) = builds(root)
+    lines = [json.loads(line)[1] for line in (build / "journal.jsonl").read_text().splitlines()]
+    shards = [line["shard"] for line in lines if "shard" in line]
+    names = [f"u{shard['unit']:05d}-s{shard['number']:04d}.lmdb" for shard in shards]
+    finished = {(build / name).stat().st_ino for name in names}
+    assert len(finished) >= 3
+    again(root, form)
+    kept = {path.stat().st_ino for path in (root / "simple.records").glob("*.lmdb")}
+    assert finished <= kept
+
+
+@pytest.mark.parametrize("step", ["set.manifest_written", "set.published", "build.cleaned"])
+def test_killed_while_a_set_is_made_again(step: str, wanted: Wanted, tmp_path: Path) -> None:
+    root = wanted.raw("tree", tmp_path)
+    again(root, "tree")
+    ended = preparing.run(root, "tree", env={"RECORDZOO_KILL_AT": step}, refresh=True, workers=1)
+    assert ended.code == -signal.SIGKILL
+    assert_nothing_half_done(root, "tree", wanted.files["tree"])
+    assert contents(again(root, "tree", refresh=True)) == wanted.files["tree"]
+    assert beside(root, "tree") == ["simple.records"]
+
+
+@pytest.mark.parametrize(("form", "workers", "step"), [("stream", 1, "shard.opened:3"), ("tree", 2, "unit.journalled")])
+def test_ctrl_c(form: str, workers: int, step: str, wanted: Wanted, tmp_path: Path) -> None:
+    """It reaches the whole process group, as from a terminal."""
+    root = wanted.raw(form, tmp_path)
+    with Process(root, form, workers=workers, stop_at=step) as process:
+        process.wait_until_stopped()
+        process.signal(signal.SIGINT, group=True)
+        process.signal(signal.SIGCONT)
+        ended = process.end()
+        assert ended.code == -signal.SIGINT  # how Python ends after a KeyboardInterrupt that nobody caught
+        assert ended.log.count("Traceback") == 1
+        assert ended.log.rstrip().endswith("KeyboardInterrupt")
+        wait_for(lambda: not group_members(process.pid), "the end of all processes")
+    (build,) = builds(root)
+    assert build.name.startswith("simple.records.build.free-")  # released: nobody has to ask whether its process lives
+    assert not list(build.glob("*.tmp"))
+    assert contents(again(root, form)) == wanted.files[form]
+    assert beside(root, form) == ["simple.records"]
+
+
+def test_ctrl_c_while_the_pool_starts(wanted: Wanted, tmp_path: Path) -> None:
+    root = wanted.raw("tree", tmp_path)
+    with Process(root, "tree", workers=2) as process:
+        process.read_log_until("converting simple")
+        process.signal(signal.SIGINT, group=True)
+        assert process.end().code == -signal.SIGINT
+        wait_for(lambda: not group_members(process.pid), "the end of all processes")
+    assert contents(again(root, "tree")) == wanted.files["tree"]
+    assert beside(root, "tree") == ["simple.records"]
+
+
+def test_workers_without_their_builder_end_and_do_no_harm(wanted: Wanted, tmp_path: Path) -> None:
+    """Only the builder is killed: whoever takes over is not disturbed by those that it leaves behind."""
+    root = wanted.raw("tree", tmp_path)
+    with Process(root, "tree", workers=2, stop_at="unit.journalled") as process:
+        process.wait_until_stopped()
+        process.signal(signal.SIGKILL)
+        assert contents(again(root, "tree")) == wanted.files["tree"]
+        wait_for(lambda: not group_members(process.pid), "the end of all processes")
+    assert contents(root / "simple.records") == wanted.files["tree"]
+    assert beside(root, "tree") == ["simple.records"]
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(("form", "workers"), [("stream", 1), ("tree", 2)])
+def test_killed_at_random_moments(form: str, workers: int, tmp_path: Path) -> None:
+    """Killed at 50 moments, each time with all its processes or the builder alone, until nothing is left to do."""
+    rng = random.Random(f"moments of a {form}")
+    files = simple.values(num_classes=6, per_class=60, mean_bytes=22_000, seed=3)
+    simple.write(tmp_path, form, files)
+    whole = contents(again(tmp_path, form, records_dir=tmp_path.parent / "whole.records"))
+    kills = 0
+    while kills < 50:
+        with Process(tmp_path, form, workers=workers) as process:
+            # The imports take most of half a second in which nothing could go wrong.
+            process.read_log_until("Preparing simple")
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                process.end(rng.uniform(0.005, 0.5))
+            killed = process.runs
+            process.signal(signal.SIGKILL, group=rng.random() < 0.7) if killed else None
+            assert_nothing_half_done(tmp_path, form, whole)
+        kills += killed
+        if not killed and kills < 50:  # it ended: once more from the start
+            assert contents(tmp_path / "simple.records") == whole
+            assert beside(tmp_path, form) == ["simple.records"]
+            shutil.rmtree(tmp_path / "simple.records")
+    assert contents(again(tmp_path, form)) == whole
+    assert beside(tmp_path, form) == ["simple.records"]
+    reader = RecordReader(tmp_path / "simple.records")
+    assert all(reader.read("image", i) == files[name] for i, name in enumerate(reader.names))
