@@ -148,6 +148,36 @@ def test_an_index_with_a_block_of_zeros_gives_no_empty_records(good: Path, tmp_p
         RecordReader(folder).read("image", 20)
 
 
+class TestExtra:
+    @pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: path.symlink_to("manifest.json")])
+    def test_what_is_no_file_is_as_if_it_were_not_there(self, good: Path, tmp_path: Path, make: Any) -> None:
+        folder = tmp_path / "x.records"
+        shutil.copytree(good, folder)
+        assert RecordReader(folder).extra("tree.json") is None
+        make(folder / "tree.json")
+        assert RecordReader(folder).extra("tree.json") is None
+
+    def test_a_file_that_is_too_large_is_not_read(self, good: Path, tmp_path: Path) -> None:
+        folder = tmp_path / "x.records"
+        shutil.copytree(good, folder)
+        (folder / "tree.json").write_bytes(b"12345")
+        assert RecordReader(folder).extra("tree.json") == b"12345"
+        assert RecordReader(folder).extra("tree.json", 5) == b"12345"
+        assert RecordReader(folder).extra("tree.json", 4) is None
+
+    @pytest.mark.parametrize(
+        "text", ['{"a": Infinity}', '{"/etc": 1, "../x": 1, "a\\u0000b": 1}', "[1]", "[" * 100_000, '{"a": 1e999}']
+    )
+    def test_a_strangers_tree_file_is_ignored(self, tmp_path: Path, text: str) -> None:
+        """The file in which `ImageFolderRecord` remembers when a tree's directories changed."""
+        from recordzoo.datasets.tree_check import check_tree
+
+        folder = write_records(tmp_path / "x.records", some_values(3))
+        document = f'{{"root": "{tmp_path}", "directories": {text}}}'
+        (folder / "tree.json").write_text(document)
+        check_tree(RecordReader(folder), tmp_path, explicit=False)
+
+
 UNREADABLE = """
 import os, sys
 import recordzoo.records.verify

@@ -66,14 +66,19 @@ def check_tree(reader: RecordReader, tree: Path, *, explicit: bool) -> None:
 def _read(reader: RecordReader) -> _Known | None:
     """Read `TREE_FILE`; None if it is not there or not ours, because it only helps."""
     try:
-        document = json.loads((reader.path / TREE_FILE).read_bytes())
+        document = json.loads(reader.extra(TREE_FILE) or b"")
         root, directories = document["root"], document["directories"]
         times = {str(name): int(time) for name, time in directories.items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
+    except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
         return None
     if not isinstance(root, str):
         return None
-    return _Known(root, {name: time for name, time in times.items() if ".." not in name.split("/")})
+    return _Known(root, {name: time for name, time in times.items() if _is_inside(name)})
+
+
+def _is_inside(name: str) -> bool:
+    """Whether a name of the file, which may be a stranger's, is one of a directory in the tree."""
+    return not name.startswith("/") and ".." not in name.split("/") and "\0" not in name
 
 
 def _exists(tree: Path, known: _Known) -> bool:

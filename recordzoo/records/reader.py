@@ -77,6 +77,21 @@ class RecordReader:
         finally:
             os.close(fd)
 
+    def extra(self, name: str, max_bytes: int = MAX_MANIFEST_BYTES) -> bytes | None:
+        """Return a file beside the set that the manifest does not name; None if there is none that can be read.
+
+        It may be anything, so it may neither be a link nor a FIFO that waits for ever, nor be larger than `max_bytes`.
+        """
+        try:
+            fd = self._directory.open(name)
+            try:
+                data = pread(fd, max_bytes + 1, 0)
+            finally:
+                os.close(fd)
+        except OSError:  # RecordErrors among them
+            return None
+        return data if len(data) <= max_bytes else None
+
     def __len__(self) -> int:
         return self.manifest.num_records
 
