@@ -74,6 +74,7 @@ def test_a_full_check_survives_and_finds_it(good: Path, tmp_path: Path, group: s
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(1200)  # a quarter of a minute for a hundred cases, on a machine with nothing else to do
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_full_check_survives_and_finds_all(good: Path, tmp_path: Path, group: str, part: int) -> None:
