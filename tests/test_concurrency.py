@@ -1,0 +1,291 @@
+import contextlib
+import os
+import re
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recordzoo.owner import Owner
+from recordzoo.prepare import ensure
+from recordzoo.prepare.build import find_builds, remove_dead
+from recordzoo.prepare.turn import lock_path, my_turn
+from recordzoo.progress import LogProgress
+from tests import preparing
+from tests.fakes import simple
+from tests.fakes.server import FileServer
+from tests.fakes.simple import FORMS, SimpleRecipe
+from tests.preparing import SHARD_BYTES, Ended, Process, beside, builds, contents, wait_for
+
+RANKS = 8
+
+
+@pytest.fixture(autouse=True)
+def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith("RECORDZOO_"):
+            monkeypatch.delenv(name)
+
+
+# Any: the options of `ensure`.
+def again(root: Path, form: str, **options: Any) -> Path:
+    return ensure(SimpleRecipe(form), root, **{"shard_bytes": SHARD_BYTES, "workers": 1, **options})
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]]:
+    """The files of a set in each form that was made without any trouble."""
+    found = {}
+    for form in FORMS:
+        root = tmp_path_factory.mktemp(form)
+        simple.write(root, form)
+        found[form] = contents(again(root, form))
+    return found
+
+
+@contextlib.contextmanager
+def several(count: int, start: Callable[[], Process]) -> Iterator[list[Process]]:
+    with ExitStack() as stack:
+        yield [stack.enter_context(start()) for _ in range(count)]
+
+
+def converted(ended: list[Ended]) -> int:
+    """How many of the processes began to convert."""
+    return sum("Preparing simple:" in each.log for each in ended)
+
+
+class TestAllAtOnce:
+    def test_one_download_and_one_conversion(self, tmp_path: Path) -> None:
+        archive = simple.write(tmp_path / "server", "stream")
+        root = tmp_path / "root"
+        with FileServer(tmp_path / "server") as server:
+            remote = simple.remote(archive, server.url)
+            facts = {"name": remote.name, "urls": remote.urls, "size_bytes": remote.size_bytes, "md5": remote.md5}
+            options: dict[str, Any] = {"raw_files": [facts], "download": True, "check": True, "workers": 1}
+            with several(RANKS, lambda: Process(root, "stream", **options)) as processes:
+                ended = [process.end() for process in processes]
+            assert len({each.digest for each in ended}) == 1
+            assert server.sent(archive.name) == archive.stat().st_size
+            assert len(server.log) == 1
+        assert converted(ended) == 1
+        assert beside(root, "stream") == ["simple.records"]
+
+    @pytest.mark.parametrize("form", ["stream", "tree"])
+    def test_without_locks(self, form: str, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
+        """File locks that do nothing: perhaps work is done twice, but there is one set, right for every process."""
+        simple.write(tmp_path, form)
+        with several(RANKS, lambda: Process(tmp_path, form, locks=False, check=True, workers=1)) as processes:
+            ended = [process.end() for process in processes]
+        assert len({each.digest for each in ended}) == 1
+        assert contents(tmp_path / "simple.records") == whole[form]
+        assert beside(tmp_path, form) == ["simple.records"]
+
+    def test_downloads_without_locks(self, tmp_path: Path) -> None:
+        archive = simple.write(tmp_path / "server", "stream")
+        root = tmp_path / "root"
+        with FileServer(tmp_path / "server") as server:
+            remote = simple.remote(archive, server.url)
+            facts = {"name": remote.name, "urls": remote.urls, "size_bytes": remote.size_bytes, "md5": remote.md5}
+            options: dict[str, Any] = {"raw_files": [facts], "download": True, "check": True, "workers": 1}
+            with several(4, lambda: Process(root, "stream", locks=False, discard_raw=True, **options)) as processes:
+                ended = [process.end() for process in processes]
+            assert len({each.digest for each in ended}) == 1
+        assert beside(root, "stream") == ["simple.records"]
+
+    def test_after_a_crash_still_only_one_converts(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
+        """A dead build must not tempt all of those that restart at once."""
+        simple.write(tmp_path, "stream")
+        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.journalled:2"}, workers=1)
+        with several(RANKS, lambda: Process(tmp_path, "stream", workers=1)) as processes:
+            ended = [process.end() for process in processes]
+        assert len({each.digest for each in ended}) == 1
+        assert converted(ended) == 1
+        assert sum("are already converted" in each.log for each in ended) == 1
+        assert contents(tmp_path / "simple.records") == whole["stream"]
+        assert beside(tmp_path, "stream") == ["simple.records"]
+
+    def test_after_a_crash_without_locks(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
+        simple.write(tmp_path, "stream")
+        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.journalled:2"}, workers=1)
+        with several(RANKS, lambda: Process(tmp_path, "stream", locks=False, workers=1)) as processes:
+            assert len({process.end().digest for process in processes}) == 1
+        assert contents(tmp_path / "simple.records") == whole["stream"]
+        assert beside(tmp_path, "stream") == ["simple.records"]
+
+    def test_two_that_refresh(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
+        simple.write(tmp_path, "stream")
+        again(tmp_path, "stream")
+        with several(3, lambda: Process(tmp_path, "stream", refresh=True, workers=1)) as processes:
+            assert len({process.end().digest for process in processes}) == 1
+        assert contents(tmp_path / "simple.records") == whole["stream"]
+        assert beside(tmp_path, "stream") == ["simple.records"]
+
+
+class TestTakingOver:
+    def test_the_waiting_say_for_whom_and_go_on_with_it(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
+        simple.write(tmp_path, "stream")
+        with Process(tmp_path, "stream", workers=1, stop_at="shard.journalled:3") as builder:
+            builder.wait_until_stopped()
+            (build,) = builds(tmp_path)
+            finished = {path.stat().st_ino for path in build.glob("*.lmdb")}
+            with several(3, lambda: Process(tmp_path, "stream", workers=1)) as waiting:
+                for process in waiting:
+                    assert process.saw(f"Waiting for process {builder.pid} on ")
+                assert not (tmp_path / "simple.records").exists()
+                builder.signal(signal.SIGKILL)
+                ended = [process.end() for process in waiting]
+        assert len({each.digest for each in ended}) == 1
+        assert converted(ended) == 1
+        (worked,) = [each for each in ended if "Preparing simple:" in each.log]
+        assert "are already converted" in worked.log
+        kept = {path.stat().st_ino for path in (tmp_path / "simple.records").iterdir()}
+        assert len(finished) >= 3
+        assert len(finished & kept) >= 3
+        assert contents(tmp_path / "simple.records") == whole["stream"]
+        assert beside(tmp_path, "stream") == ["simple.records"]
+
+    @pytest.mark.parametrize("locks", [True, False])
+    @pytest.mark.parametrize("step", ["build.planned", "shard.sealed:2", "unit.journalled", "set.arrays_written"])
+    def test_one_that_is_stopped_is_taken_over_and_does_no_harm(
+        self, step: str, locks: bool, whole: dict[str, dict[str, str]], tmp_path: Path
+    ) -> None:
+        """Like a machine that sleeps: its process looks dead, and comes back when others have done its work."""
+        simple.write(tmp_path, "stream")
+        with Process(tmp_path, "stream", workers=1, stop_at=step, check=True, locks=locks) as sleeper:
+            sleeper.wait_until_stopped()
+            second = preparing.run(tmp_path, "stream", env={"RECORDZOO_STALE_S": "0.5"}, workers=1, locks=locks)
+            assert contents(tmp_path / "simple.records") == whole["stream"]
+            sleeper.signal(signal.SIGCONT)
+            first = sleeper.end()
+        assert first.digest == second.digest
+        assert contents(tmp_path / "simple.records") == whole["stream"]
+        assert beside(tmp_path, "stream") == ["simple.records"]
+
+    def test_one_that_comes_back_while_the_other_works(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
+        simple.write(tmp_path, "stream")
+        with Process(tmp_path, "stream", workers=1, stop_at="shard.sealed:2") as sleeper:
+            sleeper.wait_until_stopped()
+            stale = {"RECORDZOO_STALE_S": "0.5"}
+            with Process(tmp_path, "stream", env=stale, workers=1, stop_at="shard.sealed:4") as second:
+                second.wait_until_stopped()
+                sleeper.signal(signal.SIGCONT)
+                assert sleeper.saw("was taken over by another process")
+                assert sleeper.saw(f"Waiting for process {second.pid} on ")
+                second.signal(signal.SIGCONT)
+                assert second.end().digest == sleeper.end().digest
+        assert contents(tmp_path / "simple.records") == whole["stream"]
+        assert beside(tmp_path, "stream") == ["simple.records"]
+
+    def test_one_that_is_stopped_while_it_downloads(self, tmp_path: Path) -> None:
+        """It has a lock and no build: the lock file's age is what shows that it is silent."""
+        archive = simple.write(tmp_path / "server", "stream")
+        root = tmp_path / "root"
+        with FileServer(tmp_path / "server") as server:
+            remote = simple.remote(archive, server.url)
+            facts = {"name": remote.name, "urls": remote.urls, "size_bytes": remote.size_bytes, "md5": remote.md5}
+            options: dict[str, Any] = {"raw_files": [facts], "download": True, "workers": 1}
+            with Process(root, "stream", stop_at="download.received", **options) as sleeper:
+                sleeper.wait_until_stopped()
+                second = preparing.run(root, "stream", env={"RECORDZOO_STALE_S": "0.5"}, **options)
+                sleeper.signal(signal.SIGCONT)
+                assert sleeper.end().digest == second.digest
+        assert [name for name in beside(root, "stream") if ".part" not in name] == ["simple.records"]
+
+    def test_a_pool_whose_builder_is_stopped(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
+        """Its workers go on by themselves for a while; what they write is nobody's any more."""
+        simple.write(tmp_path, "tree")
+        with Process(tmp_path, "tree", workers=2, stop_at="shard.journalled") as sleeper:
+            sleeper.wait_until_stopped()
+            second = preparing.run(tmp_path, "tree", env={"RECORDZOO_STALE_S": "0.5"}, workers=2)
+            sleeper.signal(signal.SIGCONT)
+            assert sleeper.end().digest == second.digest
+        assert contents(tmp_path / "simple.records") == whole["tree"]
+        assert beside(tmp_path, "tree") == ["simple.records"]
+
+    def test_a_build_of_another_host_is_waited_for_until_it_is_silent(
+        self, whole: dict[str, dict[str, str]], tmp_path: Path
+    ) -> None:
+        simple.write(tmp_path, "stream")
+        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.journalled:2"}, workers=1)
+        (build,) = builds(tmp_path)
+        far = Owner("node07_0123abcd", 4123, 77, "00")
+        build = build.rename(tmp_path / f"simple.records.build.{far}")
+        (tmp_path / ".simple.records.lock").unlink()
+        with Process(tmp_path, "stream", workers=1) as process:
+            assert process.saw("Waiting for process 4123 on node07, which prepares")
+            os.utime(build / "heartbeat", (1, 1))
+            assert process.end().digest
+        assert contents(tmp_path / "simple.records") == whole["stream"]
+        assert beside(tmp_path, "stream") == ["simple.records"]
+
+
+class TestTurns:
+    def test_remove_dead_leaves_the_living_alone(self, tmp_path: Path) -> None:
+        target = tmp_path / "x.records"
+        mine = Owner.current()
+        gone = Owner(mine.host, mine.pid, mine.start + 1, "00")  # the number is ours, but another process's
+        far = Owner("node07_0123abcd", 1, 1, "00")
+        for owner in (mine, gone, far, "free-1234"):
+            (tmp_path / f"x.records.build.{owner}").mkdir()
+        remove_dead(target)
+        assert {found.owner for found in find_builds(target)} == {mine, far}
+
+    def test_a_lock_file_that_another_broke_is_not_removed(self, tmp_path: Path) -> None:
+        target = tmp_path / "x.records"
+        with contextlib.suppress(ZeroDivisionError), my_turn(target, lambda: False, LogProgress()) as build_it:
+            assert build_it
+            assert Owner.parse(lock_path(target).read_text()) is not None
+            lock_path(target).write_text("of somebody else now")
+            raise ZeroDivisionError
+        assert lock_path(target).read_text() == "of somebody else now"
+
+    def test_after_a_failure_without_a_build_nothing_is_left(self, tmp_path: Path) -> None:
+        with contextlib.suppress(ZeroDivisionError), my_turn(tmp_path / "x", lambda: False, LogProgress()):
+            raise ZeroDivisionError
+        assert list(tmp_path.iterdir()) == []
+
+    def test_threads_take_turns(self, tmp_path: Path) -> None:
+        done, inside, most = threading.Event(), [0], [0]
+
+        def work() -> None:
+            with my_turn(tmp_path / "x", done.is_set, LogProgress()) as build_it:
+                if build_it:
+                    inside[0] += 1
+                    most[0] = max(most[0], inside[0])
+                    done.set()
+                    inside[0] -= 1
+
+        threads = [threading.Thread(target=work) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert most == [1]
+        assert list(tmp_path.iterdir()) == []
+
+    def test_the_living_say_so(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        from recordzoo.prepare import build
+
+        monkeypatch.setattr(build, "_HEARTBEAT_S", 0.01)
+        path = lock_path(tmp_path / "x")
+        with contextlib.suppress(ZeroDivisionError), my_turn(tmp_path / "x", lambda: False, LogProgress()):
+            os.utime(path, (1, 1))
+            wait_for(lambda: time.time() - path.stat().st_mtime < 100, "a heartbeat")
+            raise ZeroDivisionError
+
+
+def test_an_owner_tells_processes_apart() -> None:
+    mine = Owner.current()
+    assert Owner.parse(str(mine)) == mine
+    assert str(mine) != str(Owner.current())
+    assert not mine.is_gone()
+    assert Owner(mine.host, 2**22 + 1, 1, "00").is_gone()
+    assert Owner(mine.host, mine.pid, mine.start + 1, "00").is_gone()
+    assert not Owner("elsewhere_00000000", 2**22 + 1, 1, "00").is_gone()
+    assert re.fullmatch(rf"process {os.getpid()} on \w+", mine.description)
+    assert Owner.parse("") is Owner.parse("free-12") is Owner.parse("a-b-c-d") is None
