@@ -1,18 +1,29 @@
 """Archives as sources: streamed front to back, never unpacked to disk; no path is ever made from a member's name."""
 
+import bz2
+import functools
+import gzip
 import hashlib
-import io
+import lzma
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
-from typing import BinaryIO, Protocol
+from typing import Any, BinaryIO, Protocol
 
 from recordzoo.errors import ArchiveError
 from recordzoo.sources.member import Member, Source, Unit
-from recordzoo.sources.stream import BUFFER_BYTES, COMPRESSIONS, PassedOver, Tape, Unpacked, unpacked_cap
+from recordzoo.sources.stream import BUFFER_BYTES, Tape, once, unpacked_cap
 from recordzoo.sources.tar import tar_files, tar_members
 from recordzoo.sources.zip import ZIP_STARTS, zip_members
+
+# Typed like this because gzip's, bz2's and lzma's files are no BinaryIO to typeshed.
+_COMPRESSIONS: dict[bytes, Callable[[BinaryIO], Any]] = {
+    b"\x1f\x8b": gzip.open,
+    b"BZh": bz2.open,
+    # Without the format, zeros after the end are taken for another one's beginning.
+    b"\xfd7zXZ\0": functools.partial(lzma.LZMAFile, format=lzma.FORMAT_XZ),
+}
 
 
 class ArchivedSource(Source, Protocol):
@@ -69,19 +80,22 @@ class ArchiveUnit:
         """Read the archive from its start.
 
         Raises:
-            ArchiveError: It is cut, broken or hostile. A stream that ends without an error was whole.
+            ArchiveError: It is cut, broken or hostile. A stream that ends without an error was whole; only what follows
+                a bz2's or an xz's end and is no other one may go unnoticed, as it does in `bz2` and `lzma`.
         """
         with _open(self.path) as file:
-            start = file.read(8)
-            file.seek(0)
-            archive_bytes = os.fstat(file.fileno()).st_size
-            if start.startswith(ZIP_STARTS):
-                yield from zip_members(self.path, file, archive_bytes)
-                return
-            passed_over = PassedOver(str(self.path))
-            with _tape(self.path, file, start, archive_bytes) as tape:
-                yield from tar_members(tape, passed_over)
-            passed_over.report()
+            yield from once(self._members(file), str(self.path))
+
+    def _members(self, file: BinaryIO) -> Iterator[Member]:
+        start = file.read(8)
+        file.seek(0)
+        archive_bytes = os.fstat(file.fileno()).st_size
+        if start.startswith(ZIP_STARTS):
+            return zip_members(self.path, file, archive_bytes)
+        for magic, unpack in _COMPRESSIONS.items():
+            if start.startswith(magic):
+                return tar_members(Tape(unpack(file), self.path, cap_bytes=unpacked_cap(archive_bytes)))
+        return tar_members(Tape(file, self.path, size_bytes=archive_bytes))
 
 
 @dataclass(frozen=True)
@@ -133,17 +147,14 @@ class NestedTarSource:
 
     def _inner_tars(self) -> Iterator["InnerTar"]:
         seen = set()
-        passed_over = PassedOver(str(self.path))
         with _open(self.path) as file:
-            size_bytes = os.fstat(file.fileno()).st_size
-            with Tape(file, self.path, size_bytes=size_bytes, owned=False) as tape:
-                for name, inner_bytes in tar_files(tape, passed_over):
-                    inner = InnerTar(name, tape.position, inner_bytes)
-                    if inner.stem in seen:
-                        raise tape.error(f"has two inner tars named {inner.stem!r}")
-                    seen.add(inner.stem)
-                    yield inner
-        passed_over.report()
+            tape = Tape(file, self.path, size_bytes=os.fstat(file.fileno()).st_size)
+            for name, inner_bytes in tar_files(tape):
+                inner = InnerTar(name, tape.position, inner_bytes)
+                if inner.stem in seen:
+                    raise tape.error(f"has two inner tars named {inner.stem!r}")
+                seen.add(inner.stem)
+                yield inner
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,10 +192,8 @@ class NestedTarUnit:
         with _open(self.path) as file:
             for inner in self.inner_tars:
                 file.seek(inner.offset)
-                passed_over = PassedOver(f"{self.path}, inner tar {inner.name!r}")
-                with Tape(file, self.path, inner=inner.name, size_bytes=inner.size_bytes, owned=False) as tape:
-                    yield from tar_members(tape, passed_over, prefix=f"{inner.stem}/")
-                passed_over.report()
+                tape = Tape(file, self.path, inner=inner.name, size_bytes=inner.size_bytes)
+                yield from once(tar_members(tape, prefix=f"{inner.stem}/"), tape.label)
 
 
 @dataclass(frozen=True)
@@ -222,15 +231,6 @@ class ChainSource:
     def units(self, target_bytes: int) -> list[Unit]:
         """Return the units of all, one source after another."""
         return [unit for source in self.sources for unit in source.units(target_bytes)]
-
-
-def _tape(path: Path, file: BinaryIO, start: bytes, archive_bytes: int) -> Tape:
-    """Return the tar in a file, unpacked if its start says that it is compressed."""
-    for magic, new_decompressor in COMPRESSIONS.items():
-        if start.startswith(magic):
-            unpacked = io.BufferedReader(Unpacked(file, new_decompressor), BUFFER_BYTES)
-            return Tape(unpacked, path, cap_bytes=unpacked_cap(archive_bytes))
-    return Tape(file, path, size_bytes=archive_bytes)
 
 
 def _open(path: Path) -> BinaryIO:

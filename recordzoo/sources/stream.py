@@ -1,22 +1,22 @@
 """What all archives have in common: names that are refused, members that are passed over, bytes read once in order."""
 
-import bz2
-import io
+import functools
 import logging
 import lzma
 import re
+import sys
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import TracebackType
-from typing import BinaryIO, Protocol, Self
+from typing import BinaryIO, TypeVar
 
 from recordzoo.errors import ArchiveError
+from recordzoo.sources.member import Member
 
 logger = logging.getLogger("recordzoo")
+T = TypeVar("T")
 
 BUFFER_BYTES = 1 << 20
-_PACKED_BYTES = 1 << 16  # what does not fit into one step's output is copied for the next
 
 MIN_UNPACKED_CAP = 1 << 30
 MAX_RATIO = 200
@@ -28,7 +28,6 @@ ADVICE = (
 )
 
 _STREAM_ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError)
-_XZ_MEMORY_BYTES = 1 << 30  # "xz -9" takes 65 MiB to unpack; the format's own limit is 4 GiB, in a forged header too
 _ODD_NAME = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\\\0]|^[A-Za-z]:")
 
 
@@ -84,15 +83,33 @@ class PassedOver:
             )
 
 
+def once(members: Iterator[Member], label: str) -> Iterator[Member]:
+    """Yield members that can be read only until the next is asked for, and only once: a stream does not come back."""
+    turn: list[Callable[[], bytes]] = []
+    try:
+        for member in members:
+            turn = [member.read]
+            yield Member(member.name, member.size_bytes, functools.partial(_read_in_turn, turn, member.name, label))
+            turn.clear()
+    finally:
+        turn.clear()
+
+
+def _read_in_turn(turn: list[Callable[[], bytes]], name: str, label: str) -> bytes:
+    if not turn:
+        raise RuntimeError(f"{name!r} of {label}: read() comes too late (an archive's member can be read once)")
+    return turn.pop()()
+
+
 class Tape:
     """Bytes that are read once, front to back; every failure to do so is an `ArchiveError` that says where.
 
     Args:
-        file: Where the bytes come from, at the first of them. Closed with the tape only if `owned`.
+        file: Where the bytes come from, at the first of them.
         path: The archive, for messages.
         inner: The inner tar that this is, for messages.
-        size_bytes: How long the tape is, if `file` is seekable; None for an unpacked stream.
-        cap_bytes: An unpacked stream that gets longer than this is a bomb.
+        size_bytes: How long the tape is; None for all that the file has.
+        cap_bytes: A tape that gets longer than this is a bomb.
     """
 
     def __init__(
@@ -103,74 +120,75 @@ class Tape:
         inner: str = "",
         size_bytes: int | None = None,
         cap_bytes: int | None = None,
-        owned: bool = True,
     ) -> None:
         self.position = 0
         self.last_name = ""
         self.path = path
         self.inner = inner
         self._file = file
-        self._size = size_bytes
-        self._start = file.tell() if size_bytes is not None else 0
-        self._cap = cap_bytes
-        self._owned = owned
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, tb: TracebackType | None) -> None:
-        self.position = -1  # no member's content is here any more
-        if self._owned:
-            self._file.close()
+        self._start = file.tell()
+        self._size = sys.maxsize if size_bytes is None else size_bytes
+        self._cap = sys.maxsize if cap_bytes is None else cap_bytes
+        self._ahead = b""
 
     @property
     def label(self) -> str:
         """What it is, for people."""
         return f"{self.path}, inner tar {self.inner!r}" if self.inner else str(self.path)
 
-    def pull(self, num_bytes: int) -> bytes:
+    def tell(self) -> int:
+        """Return the position."""
+        return self.position
+
+    def read(self, num_bytes: int) -> bytes:
         """Return the next bytes, fewer only at the end."""
-        if self._size is not None and num_bytes > self._size - self.position:
-            num_bytes = self._size - self.position
-        try:
-            data = self._file.read(num_bytes)
-        except _STREAM_ERRORS as err:
-            raise self.error(f"cannot be read or unpacked ({type(err).__name__}: {err})") from err
-        self.position += len(data)
-        if self._cap is not None and self.position > self._cap:
-            raise self.error(f"unpacks to more than {self._cap:,} bytes, far more than any data set of its size does")
+        if self._ahead:
+            data, self._ahead = self._ahead[:num_bytes], self._ahead[num_bytes:]
+        else:
+            data = self._do(self._file.read, min(num_bytes, self._size - self.position))
+        self._move(self.position + len(data))
         return data
+
+    def put_back(self, data: bytes) -> None:
+        """Have the bytes just read be read again, by the very next step and all at once."""
+        self._ahead = data
+        self.position -= len(data)
 
     def take(self, num_bytes: int, what: str) -> bytes:
         """Return exactly that many bytes."""
-        data = self.pull(num_bytes)
+        data = self.read(num_bytes)
         if len(data) != num_bytes:
             raise self.error(f"ends inside {what}: {num_bytes:,} bytes were announced, {len(data):,} are there")
         return data
 
-    def take_once(self, start: int, num_bytes: int, name: str) -> bytes:
-        """Return a member's content, which starts at `start`: that is where the tape still has to be."""
-        if self.position != start:
-            raise RuntimeError(f"{name!r} of {self.label}: read() comes too late (a stream's member can be read once)")
-        return self.take(num_bytes, f"member {name!r}")
-
-    def skip(self, num_bytes: int, what: str) -> None:
-        """Go on by that many bytes, which have to be there."""
-        if self._size is not None and num_bytes > BUFFER_BYTES:
-            if num_bytes > self._size - self.position:
-                missing = num_bytes - (self._size - self.position)
-                raise self.error(f"ends inside {what}: the last {missing:,} bytes of it are missing")
-            self.position += num_bytes
-            self._file.seek(self._start + self.position)
-            return
-        while num_bytes > 0:
-            num_bytes -= len(self.take(min(num_bytes, BUFFER_BYTES), what))
+    def skip_to(self, position: int, what: str) -> None:
+        """Go on to that position, up to which everything has to be there."""
+        if position < self.position:
+            raise self.error(f"has a broken header: {what} ends before it starts")
+        start = self.position
+        self._move(position)
+        reached = self._do(self._file.seek, self._start + min(position, self._size)) - self._start
+        if reached < position:
+            self.position = reached
+            announced, there = position - start, reached - start
+            raise self.error(f"ends inside {what}: {announced:,} more bytes were announced, {there:,} are there")
 
     def finish(self) -> None:
         """Read to the end, where a compressed stream has its checksum; nothing but padding may be left."""
-        while data := self.pull(BUFFER_BYTES):
+        while data := self.read(BUFFER_BYTES):
             if data.count(0) != len(data):
                 raise self.error("goes on after its end marker (another archive or something else was appended)")
+
+    def _move(self, position: int) -> None:
+        self.position = position
+        if position > self._cap:
+            raise self.error(f"unpacks to more than {self._cap:,} bytes, far more than any data set of its size does")
+
+    def _do(self, operation: Callable[[int], T], argument: int) -> T:
+        try:
+            return operation(argument)
+        except _STREAM_ERRORS as err:
+            raise self.error(f"cannot be read or unpacked ({type(err).__name__}: {err})") from err
 
     def error(self, what: str) -> ArchiveError:
         """Return the error that says what is wrong at this position."""
@@ -192,97 +210,3 @@ def refused(label: str, name: str, reason: str, path: Path) -> ArchiveError:
         path=path,
         member=name,
     )
-
-
-class _Decompressor(Protocol):
-    @property
-    def eof(self) -> bool: ...
-    @property
-    def needs_input(self) -> bool: ...
-    @property
-    def unused_data(self) -> bytes: ...
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes: ...
-
-
-class _Gunzip:
-    """zlib's gzip decoder with the interface that bz2 and lzma have."""
-
-    def __init__(self) -> None:
-        self._zlib = zlib.decompressobj(wbits=31)
-
-    @property
-    def eof(self) -> bool:
-        return self._zlib.eof
-
-    @property
-    def needs_input(self) -> bool:
-        return not self._zlib.unconsumed_tail
-
-    @property
-    def unused_data(self) -> bytes:
-        return self._zlib.unused_data
-
-    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
-        return self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
-
-
-COMPRESSIONS: dict[bytes, Callable[[], _Decompressor]] = {
-    b"\x1f\x8b": _Gunzip,
-    b"BZh": bz2.BZ2Decompressor,
-    b"\xfd7zXZ\0": lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES),
-}
-"""How a compressed file starts, and what unpacks it."""
-
-
-class Unpacked(io.RawIOBase):
-    """What a compressed file of one or several streams unpacks to.
-
-    `bz2` and `lzma` take whatever follows the first stream for nothing; here it is another stream, zeros, or an error.
-    """
-
-    def __init__(self, file: BinaryIO, new_decompressor: Callable[[], _Decompressor]) -> None:
-        self._file = file
-        self._new = new_decompressor
-        self._current = new_decompressor()
-
-    def readable(self) -> bool:
-        """See `io.RawIOBase`."""
-        return True
-
-    def close(self) -> None:
-        """See `io.RawIOBase`; closes the compressed file too."""
-        self._file.close()
-        super().close()
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]  # typeshed's Buffer is 3.12's
-        """See `io.RawIOBase`.
-
-        Raises:
-            EOFError: The file ends inside a stream.
-            OSError, zlib.error, lzma.LZMAError: It is damaged.
-        """
-        while True:
-            fresh = b""
-            if self._current.eof:
-                fresh = self._next_stream()
-                if not fresh:
-                    return 0
-            elif self._current.needs_input:
-                fresh = self._file.read(_PACKED_BYTES)
-                if not fresh:
-                    raise EOFError("the compressed stream has no end")
-            data = self._current.decompress(fresh, len(buffer))
-            if data:
-                buffer[: len(data)] = data
-                return len(data)
-
-    def _next_stream(self) -> bytes:
-        """Start on the bytes after a stream, if any are left but padding; return them."""
-        rest = self._current.unused_data.lstrip(b"\0")
-        while not rest:
-            more = self._file.read(_PACKED_BYTES)
-            if not more:
-                return b""
-            rest = more.lstrip(b"\0")
-        self._current = self._new()
-        return rest

@@ -39,36 +39,20 @@ def zip_members(path: Path, file: BinaryIO, archive_bytes: int) -> Iterator[Memb
         total = sum(info.file_size for _, info in entries)
         if total > unpacked_cap(archive_bytes):
             raise _broken(path, f"unpacks to {total:,} bytes, far more than any data set of its size does")
-        reading = _Reading(path, archive)
         for name, info in entries:
-            reading.current = info
-            yield Member(name, info.file_size, functools.partial(reading.read, info, name))
-        reading.current = None
+            yield Member(name, info.file_size, functools.partial(_read, path, archive, info, name))
     passed_over.report()
 
 
-class _Reading:
-    """Lets the present member be read, once: the same rule as in a stream."""
-
-    def __init__(self, path: Path, archive: zipfile.ZipFile) -> None:
-        self.current: zipfile.ZipInfo | None = None
-        self._path = path
-        self._archive = archive
-
-    def read(self, info: zipfile.ZipInfo, name: str) -> bytes:
-        if self.current is not info or self._archive.fp is None:
-            raise RuntimeError(
-                f"{name!r} of {self._path}: read() comes too late (an archive's member can be read once)"
-            )
-        self.current = None
-        try:
-            with self._archive.open(info) as file:
-                data = file.read(info.file_size + 1)
-        except _ZIP_ERRORS as err:
-            raise _broken(self._path, f"member {name!r} cannot be read ({type(err).__name__}: {err})", name) from err
-        if len(data) != info.file_size:
-            raise _broken(self._path, f"member {name!r} has {len(data):,} bytes and announces {info.file_size:,}", name)
-        return data
+def _read(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> bytes:
+    try:
+        with archive.open(info) as file:
+            data = file.read(info.file_size + 1)
+    except _ZIP_ERRORS as err:
+        raise _broken(path, f"member {name!r} cannot be read ({type(err).__name__}: {err})", name) from err
+    if len(data) != info.file_size:
+        raise _broken(path, f"member {name!r} has {len(data):,} bytes and announces {info.file_size:,}", name)
+    return data
 
 
 def _check_frame(path: Path, file: BinaryIO, archive: zipfile.ZipFile, archive_bytes: int) -> None:
