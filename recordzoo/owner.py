@@ -1,4 +1,4 @@
-"""Who owns a file that is being written: an identity that goes into its name, so that "its process is gone" is provable.
+"""Who owns a file that is being written: an identity in its name, so that "its process is gone" can be proved.
 
 An identity reads ``host-pid-start-token``. The host part tells machines, boots and process namespaces apart; the start
 time tells a process from a later one with the same number; the token tells two uses in one process apart.

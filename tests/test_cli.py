@@ -15,9 +15,9 @@ import pytest
 from PIL import Image
 
 from recordzoo import catalogue, errors
+from recordzoo.bars import BarProgress
 from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.cli.output import clean, table
-from recordzoo.cli.progress import BarProgress
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200
 from tests.fakes.server import Fault, FileServer

@@ -6,17 +6,10 @@ import sys
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, TextIO
 
+from recordzoo.bars import clean
+
 SCHEMA_VERSION = 1
 """Of every JSON document that the command line prints; it grows when a key changes its meaning or goes away."""
-
-
-def clean(text: str) -> str:
-    """Escape what would not show or would act on a terminal: control and direction characters, lone surrogates.
-
-    >>> clean("bird\\x1b[2J.jpg")
-    'bird\\\\x1b[2J.jpg'
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
 
 
 def clean_lines(text: str) -> str:
@@ -57,11 +50,6 @@ def make_safe() -> None:
         reconfigure = getattr(stream, "reconfigure", None)  # absent where a test replaced the stream
         if reconfigure is not None:
             reconfigure(errors="backslashreplace")
-
-
-def is_terminal() -> bool:
-    """Whether people's text goes to a terminal that can redraw a line."""
-    return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 def flush() -> None:

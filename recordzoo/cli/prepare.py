@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from recordzoo.bars import clean
 from recordzoo.cli import output
 from recordzoo.cli.progress import make_progress
 from recordzoo.cli.targets import Target, resolve
@@ -40,7 +41,7 @@ def _prepare(target: Target, options: Mapping[str, Any], as_json: bool) -> dict[
     elapsed_s = time.monotonic() - began
     records = len(RecordReader(path))
     how = "" if was_ready else f", made in {format_seconds(elapsed_s)}"
-    output.say(f"{target.label}: ready, {records:,} records in {output.clean(str(path))}{how}")
+    output.say(f"{target.label}: ready, {records:,} records in {clean(str(path))}{how}")
     return {
         "name": recipe.set_name,
         "path": str(path),
@@ -79,7 +80,7 @@ def plan_line(plan: Mapping[str, Any]) -> str:
         raw=_bytes(plan["raw_bytes"]),
         peak=_bytes(plan["peak_bytes"]),
     )
-    return output.clean(f"{plan['name']}: {text}")
+    return clean(f"{plan['name']}: {text}")
 
 
 def _bytes(value: int | None) -> str:

@@ -4,6 +4,7 @@ import dataclasses
 from pathlib import Path
 from typing import Any
 
+from recordzoo.bars import clean
 from recordzoo.cli import output
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.progress import make_progress
@@ -23,13 +24,13 @@ def verify_set(path: Path, *, full: bool, as_json: bool) -> int:
         output.put_json({"path": str(path), "full": full, "ok": report.ok, **_fields(report)})
         return Exit.OK if report.ok else Exit.CORRUPT
     for note in report.notes:
-        output.say(output.clean(note))
+        output.say(clean(note))
     checked = ", ".join(f"{key.replace('_', ' ')} {_shown(value)}" for key, value in report.checked.items())
     if report.ok:
         output.put(f"{path}: ok ({checked})")
         return Exit.OK
     for problem in report.problems[:MAX_PROBLEMS_SHOWN]:
-        output.put(output.clean(problem))
+        output.put(clean(problem))
     more = len(report.problems) - MAX_PROBLEMS_SHOWN
     if more > 0:
         output.put(f"... and {more:,} more")

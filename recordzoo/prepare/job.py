@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from recordzoo import durable, settings
+from recordzoo.bars import default_progress
 from recordzoo.errors import (
     ArgumentError,
     HashMismatchError,
@@ -26,7 +27,7 @@ from recordzoo.prepare.raw import RawData
 from recordzoo.prepare.run import default_workers, run_tasks
 from recordzoo.prepare.space import OVERHEAD, check_space, disk_error
 from recordzoo.prepare.turn import my_turn, tidy
-from recordzoo.progress import LogProgress, Progress, format_bytes
+from recordzoo.progress import Progress, format_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.manifest import MANIFEST_NAME, VERSION, RawFile, manifest_digest
 from recordzoo.records.reader import is_record_set
@@ -44,6 +45,9 @@ def ensure(recipe: Recipe, root: Path, *, download: bool = False, **options: Unp
     """Return the published record set; make it if it is not there. Silent if it is.
 
     Any number of processes may ask at once: one works, the others wait for it.
+
+    The set may be read by whom the umask allows: with 077 by nobody else. In a directory with the set-group-ID bit it
+    belongs to that directory's group.
 
     Args:
         recipe: What to make.
@@ -87,7 +91,7 @@ class Job:
         records_dir = self.options.get("records_dir")
         self.target = (Path(records_dir).expanduser() if records_dir else self.recipe.target(self.root)).absolute()
         self.refresh = self.options.get("refresh", False)
-        self.progress = self.options.get("progress") or LogProgress()
+        self.progress = self.options.get("progress") or default_progress()
         self._raw = RawData(self.recipe, self.root, self.target, self.download, self.options, self.progress)
         if self.options.get("on_error", "keep") not in _ON_ERROR:
             raise ArgumentError(

@@ -23,7 +23,7 @@ class PrepareOptions(TypedDict, total=False):
             raises, as in torchvision), "skip" it, or "raise".
         refresh: Make the record set again although it is there, and exchange the two.
         shard_bytes: About how large a shard becomes; default an eighth of the raw data, 64 MiB to 1 GiB.
-        progress: Told how the work goes on; default: `logging`, logger "recordzoo".
+        progress: Told how the work goes on; default: bars on a terminal, elsewhere `logging`, logger "recordzoo".
     """
 
     prepare: bool | None
