@@ -109,6 +109,26 @@ class TestAllAtOnce:
         assert contents(tmp_path / "simple.records") == whole["stream"]
         assert beside(tmp_path, "stream") == ["simple.records"]
 
+    def test_a_dead_build_does_not_tempt_those_who_wait(self, tmp_path: Path) -> None:
+        """Whoever has the lock may need hours of download before it takes the build over."""
+        archive = simple.write(tmp_path / "server", "stream")
+        root = tmp_path / "root"
+        simple.write(root, "stream")
+        preparing.run(root, "stream", env={"RECORDZOO_KILL_AT": "shard.journalled:2"}, workers=1)
+        (root / archive.name).unlink()
+        with FileServer(tmp_path / "server") as server:
+            remote = simple.remote(archive, server.url)
+            facts = {"name": remote.name, "urls": remote.urls, "size_bytes": remote.size_bytes, "md5": remote.md5}
+            options: dict[str, Any] = {"raw_files": [facts], "download": True, "workers": 1}
+            with Process(root, "stream", stop_at="download.received", **options) as first:
+                first.wait_until_stopped()
+                with Process(root, "stream", **options) as second:
+                    assert second.saw(f"Waiting for process {first.pid} on ")
+                    first.signal(signal.SIGCONT)
+                    assert first.end().digest == second.end().digest
+            assert len(server.log) == 1
+        assert beside(root, "stream") == ["simple.records"]
+
     def test_after_a_crash_without_locks(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
         preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.journalled:2"}, workers=1)

@@ -26,7 +26,7 @@ from recordzoo.errors import (
 )
 from recordzoo.owner import Owner
 from recordzoo.prepare import build as build_module
-from recordzoo.prepare import describe, ensure
+from recordzoo.prepare import convert, describe, ensure
 from recordzoo.prepare.build import Build, find_builds
 from recordzoo.prepare.convert import image_problem
 from recordzoo.prepare.space import disk_error
@@ -209,6 +209,20 @@ class TestRoundTrip:
             thread.join()
         assert found == [tmp_path / "simple.records"] * 2
         assert beside(tmp_path, "tree") == ["simple.records"]
+
+    def test_no_file_is_left_open(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A disk that fails while one shard is read back and the next one is open."""
+
+        def fail(path: Path, lengths: object, crcs: object) -> None:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
+
+        simple.write(tmp_path, "stream")
+        monkeypatch.setattr(convert, "seal", fail)
+        with pytest.raises(PrepareError, match="Input/output error") as caught:
+            prepare(tmp_path, "stream")
+        links = [path.readlink() for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+        assert not [path for path in links if path.is_relative_to(tmp_path)]
+        assert caught.value.__cause__ is not None
 
     def test_no_thread_is_left(self, tmp_path: Path) -> None:
         simple.write(tmp_path, "stream", {"x/y.jpg": b"", simple.LABELS: b""})

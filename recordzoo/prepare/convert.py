@@ -153,8 +153,8 @@ class UnitConverter:
     def _finish_shard(self) -> None:
         if self._open is None:
             return
+        self._collect()  # first: if it raises, the open shard is still known and abandoned
         shard, self._open = self._open, None
-        self._collect()
         number = len(self._shards)
         self._sealing = self._sealer.submit(self._seal, shard, number)
 
