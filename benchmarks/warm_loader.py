@@ -3,7 +3,6 @@
 Against torchvision's ImageFolder with the same seeds; the tensors must be the same.
 """
 
-
 from benchmarks.common import (
     Line,
     arguments,
