@@ -31,3 +31,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
         if name.startswith("RECORDZOO_") or name.lower() in _PROXIES:
             monkeypatch.delenv(name)
+    # For child processes, which the hook does not reach: whatever is not on this machine is behind a closed door.
+    monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
