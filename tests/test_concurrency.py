@@ -264,6 +264,14 @@ class TestTurns:
             raise ZeroDivisionError
         assert lock_path(target).read_text() == "of somebody else now"
 
+    def test_after_a_failure_with_a_build_the_next_need_not_wait(self, tmp_path: Path) -> None:
+        """The process that failed goes on living, and its name must not stay in the lock file."""
+        (tmp_path / "x.build.free-12").mkdir()
+        for _ in range(2):
+            with contextlib.suppress(ZeroDivisionError), my_turn(tmp_path / "x", lambda: False, LogProgress()):
+                raise ZeroDivisionError
+        assert lock_path(tmp_path / "x").read_text() == ""
+
     def test_after_a_failure_without_a_build_nothing_is_left(self, tmp_path: Path) -> None:
         with contextlib.suppress(ZeroDivisionError), my_turn(tmp_path / "x", lambda: False, LogProgress()):
             raise ZeroDivisionError

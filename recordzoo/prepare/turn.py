@@ -38,7 +38,7 @@ def my_turn(target: Path, published: Callable[[], bool], progress: Progress) -> 
             if published():
                 yield False
                 return
-            locked = _try(lock)
+            locked = not _is_held(path) and _try(lock)
             living = [build for build in find_builds(target) if not build.is_dead]
             if locked and published():  # the last holder may have done so just before it let go
                 continue
@@ -56,17 +56,20 @@ def my_turn(target: Path, published: Callable[[], bool], progress: Progress) -> 
                 progress.note(f"Waiting for {_who(path, living)}, which prepares {target}.")
             time.sleep(_POLL_S)
     finally:
-        # Nobody needs the lock file once the set is there, or where no build was begun. Waiters look for the set first.
-        if locked and (published() or (_text(path) == me and not find_builds(target))):
+        if locked:
             with contextlib.suppress(OSError):
-                durable.remove(path)
+                # Nobody needs it once the set is there (waiters look for that first), or where no build was begun.
+                if published() or (_text(path) == me and not find_builds(target)):
+                    durable.remove(path)
+                elif _text(path) == me:
+                    path.write_text("")
         lock.release(force=True)
 
 
 def tidy(target: Path) -> None:
     """Remove what a process left that was killed after it had published; where there is nothing, one look shows it."""
     path = lock_path(target)
-    if not path.exists():
+    if not path.exists() or _is_held(path):
         return
     lock = filelock.FileLock(path, timeout=0, mode=0o666)
     if _try(lock):  # otherwise somebody makes the set again
@@ -79,6 +82,15 @@ def tidy(target: Path) -> None:
 def lock_path(target: Path) -> Path:
     """Return the lock file of a record set."""
     return target.with_name(f".{target.name}.lock")
+
+
+def _is_held(path: Path) -> bool:
+    """Whether a living process says in the lock file that it is its turn.
+
+    Trying the lock would tell as well, but before 4.0 filelock empties the file of the holder whenever somebody tries.
+    """
+    owner = Owner.parse(_text(path))
+    return owner is not None and not owner.is_gone()
 
 
 def _try(lock: filelock.BaseFileLock) -> bool:
