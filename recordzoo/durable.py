@@ -68,3 +68,24 @@ def remove(path: Path) -> None:
     """Remove a file if it is there."""
     with contextlib.suppress(FileNotFoundError):
         path.unlink()
+
+
+def exchange(first: Path, second: Path) -> bool:
+    """Exchange two directories in one step; False where the system or the file system cannot.
+
+    Raises:
+        OSError: They were not exchanged.
+    """
+    import ctypes  # slow to import, and hardly ever needed
+
+    try:
+        function = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    at_cwd, exchange = -100, 2
+    if function(at_cwd, os.fsencode(first), at_cwd, os.fsencode(second), exchange) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV):
+        raise OSError(number, os.strerror(number), os.fspath(first), None, os.fspath(second))
+    return False

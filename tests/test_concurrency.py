@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from recordzoo.owner import Owner
-from recordzoo.prepare import ensure
-from recordzoo.prepare.build import find_builds, remove_dead
+from recordzoo.prepare import ensure, heartbeat
+from recordzoo.prepare.found import find_builds, remove_dead
 from recordzoo.prepare.turn import lock_path, my_turn
 from recordzoo.progress import LogProgress
 from tests import preparing
@@ -297,9 +297,7 @@ class TestTurns:
         assert list(tmp_path.iterdir()) == []
 
     def test_the_living_say_so(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        from recordzoo.prepare import build
-
-        monkeypatch.setattr(build, "_HEARTBEAT_S", 0.01)
+        monkeypatch.setattr(heartbeat, "_INTERVAL_S", 0.01)
         path = lock_path(tmp_path / "x")
         with contextlib.suppress(ZeroDivisionError), my_turn(tmp_path / "x", lambda: False, LogProgress()):
             os.utime(path, (1, 1))

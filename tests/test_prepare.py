@@ -25,10 +25,10 @@ from recordzoo.errors import (
     SourceError,
 )
 from recordzoo.owner import Owner
-from recordzoo.prepare import build as build_module
 from recordzoo.prepare import convert, describe, ensure
-from recordzoo.prepare.build import Build, find_builds
+from recordzoo.prepare.build import Build
 from recordzoo.prepare.convert import image_problem
+from recordzoo.prepare.found import find_builds
 from recordzoo.prepare.space import disk_error
 from recordzoo.recipes.base import Blob, Side
 from recordzoo.records.reader import RecordReader
@@ -652,7 +652,7 @@ class TestRefresh:
     @pytest.fixture(params=[True, False], ids=["renameat2", "two renames"])
     def root(self, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         if not request.param:
-            monkeypatch.setattr(build_module, "_renameat2_exchange", lambda first, second: False)
+            monkeypatch.setattr(durable, "exchange", lambda first, second: False)
         simple.write(tmp_path, "tree")
         prepare(tmp_path, "tree")
         return tmp_path

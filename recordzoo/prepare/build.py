@@ -3,70 +3,32 @@
 import contextlib
 import errno
 import hashlib
-import json
 import os
 import secrets
 import shutil
-import threading
-import time
-import zlib
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from recordzoo import durable, settings
+from recordzoo import durable
 from recordzoo.errors import LostBuildError
 from recordzoo.owner import Owner
+from recordzoo.prepare.found import FREE, OLD, Found, find_builds, journal_bytes
+from recordzoo.prepare.heartbeat import Heartbeat
+from recordzoo.prepare.journal import (
+    JOURNAL_NAME,
+    PLAN_NAME,
+    canonical,
+    encode_line,
+    plan_digest,
+    read_lines,
+    read_plan,
+)
 from recordzoo.prepare.rows import ShardDone, UnitDone, has_sides
 from recordzoo.records.manifest import shard_name
 from recordzoo.records.reader import is_record_set
 from recordzoo.steps import step
-
-_FREE = "free-"
-_OLD = "old"
-_HEARTBEAT_S = 5.0
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """Somebody's build directory beside the place where the record set will be."""
-
-    path: Path
-    owner: Owner | None
-
-    @property
-    def age_s(self) -> float:
-        """Seconds since its builder last said that it lives."""
-        for name in ("heartbeat", ""):
-            with contextlib.suppress(OSError):
-                return max(0.0, time.time() - (self.path / name).stat().st_mtime)
-        return float("inf")
-
-    @property
-    def is_dead(self) -> bool:
-        """Whether it may be taken over: released, its process provably gone, or silent for too long."""
-        return self.owner is None or self.owner.is_gone() or self.age_s > settings.stale_s()
-
-    @property
-    def description(self) -> str:
-        """Who builds and when they last said so."""
-        who = self.owner.description if self.owner else "nobody"
-        return f"{who} (heard {self.age_s:.0f} s ago)"
-
-
-def find_builds(target: Path) -> list[Found]:
-    """List the build directories for a record set, whoever they belong to."""
-    prefix = f"{target.name}.build."
-    found = []
-    with contextlib.suppress(FileNotFoundError), os.scandir(target.parent) as entries:
-        for entry in entries:
-            rest = entry.name.removeprefix(prefix)
-            if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False):
-                owner = Owner.parse(rest)
-                if owner is not None or rest.startswith(_FREE):
-                    found.append(Found(Path(entry.path), owner))
-    return sorted(found, key=lambda build: build.path.name)
 
 
 class Build:
@@ -106,10 +68,10 @@ class Build:
         """
         digest = plan_digest(plan)
         others = []
-        for found in sorted(find_builds(target), key=_journal_bytes, reverse=True):
+        for found in sorted(find_builds(target), key=journal_bytes, reverse=True):
             if not found.is_dead:
                 continue
-            known = _read_plan(found.path)
+            known = read_plan(found.path)
             # What another user left cannot be written to.
             if (known is not None and plan_digest(known) != digest) or not os.access(found.path, os.W_OK):
                 others.append(found.path)
@@ -145,7 +107,7 @@ class Build:
         self._heartbeat.start()
         step("build.claimed")
         self.set_folder.mkdir()
-        durable.replace_file(self.path / "plan.json", _canonical(self.plan))
+        durable.replace_file(self.path / PLAN_NAME, canonical(self.plan))
         durable.sync_directory(self.target.parent)
         self._is_known = True
         step("build.planned")
@@ -169,7 +131,7 @@ class Build:
     def _resume(self) -> None:
         """Read the journal of the build that was taken over, keep what proves true, and drop all else."""
         self.set_folder.mkdir(exist_ok=True)
-        lines = list(_journal_lines(self.path / "journal.jsonl"))
+        lines = list(read_lines(self.path / JOURNAL_NAME))
         # Shards get their final names when all units are done, so the journal then has all of them to count.
         ordered = sorted((line["shard"]["unit"], line["shard"]["number"]) for line in lines if "shard" in line)
         self._final_names = {f"u{unit:05d}-s{n:04d}": shard_name(i) for i, (unit, n) in enumerate(ordered)}
@@ -184,9 +146,9 @@ class Build:
                 if len(unit.shards) == line["unit"]["shards"] and has_sides(self.path, unit):
                     self.units[unit.unit] = unit
         # A new journal: a process that only looked dead still has the old file open and may write a line to it.
-        journal = b"".join(_line({"shard": asdict(s)}) for done in self.shards.values() for s in done)
-        journal += b"".join(_line({"unit": unit.to_json()}) for unit in self.units.values())
-        durable.replace_file(self.path / "journal.jsonl", journal)
+        journal = b"".join(encode_line({"shard": asdict(s)}) for done in self.shards.values() for s in done)
+        journal += b"".join(encode_line({"unit": unit.to_json()}) for unit in self.units.values())
+        durable.replace_file(self.path / JOURNAL_NAME, journal)
         self._is_known = True
         self._sweep()
         # An array that such a process is still writing must not be the file that we write.
@@ -196,7 +158,7 @@ class Build:
     def _sweep(self) -> None:
         """Remove all that no journal line counts."""
         keep = {f"{s.name}{ending}" for done in self.shards.values() for s in done for ending in (".lmdb", ".rows.npz")}
-        keep |= {f"u{unit:05d}.sides.npz" for unit in self.units} | {"plan.json", "journal.jsonl", "heartbeat", "set"}
+        keep |= {f"u{unit:05d}.sides.npz" for unit in self.units} | {PLAN_NAME, JOURNAL_NAME, "heartbeat", "set"}
         _remove_all(entry for entry in os.scandir(self.path) if entry.name not in keep)
 
     def _holds(self, shard: ShardDone) -> bool:
@@ -244,8 +206,8 @@ class Build:
     # Any: JSON values.
     def _append(self, line: Mapping[str, Any]) -> None:
         self.check()
-        with open(self.path / "journal.jsonl", "ab") as file:
-            file.write(_line(line))
+        with open(self.path / JOURNAL_NAME, "ab") as file:
+            file.write(encode_line(line))
             file.flush()
             os.fsync(file.fileno())
 
@@ -294,12 +256,12 @@ class Build:
 
         Between the two renames there is no set; `put_back` undoes the first if the second never comes.
         """
-        if not _renameat2_exchange(self.set_folder, self.target):
-            os.rename(self.target, self.path / _OLD)
+        if not durable.exchange(self.set_folder, self.target):
+            os.rename(self.target, self.path / OLD)
             try:
                 os.rename(self.set_folder, self.target)
             except BaseException:
-                os.rename(self.path / _OLD, self.target)
+                os.rename(self.path / OLD, self.target)
                 raise
 
     def remove(self) -> None:
@@ -316,62 +278,8 @@ class Build:
             if self._is_known:
                 self._sweep()
         with contextlib.suppress(OSError):
-            os.rename(self.path, self.path.with_name(f"{self.target.name}.build.{_FREE}{secrets.token_hex(4)}"))
+            os.rename(self.path, self.path.with_name(f"{self.target.name}.build.{FREE}{secrets.token_hex(4)}"))
         self._is_there = False
-
-
-class Heartbeat:
-    """A thread that touches a file every few seconds: "the process that works here lives"."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._stop = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def start(self) -> None:
-        """Begin."""
-        self._thread = threading.Thread(target=self._run, name="recordzoo-heartbeat", daemon=True)
-        self._thread.start()
-
-    def stop(self) -> None:
-        """End, whether it began or not."""
-        self._stop.set()
-        if self._thread is not None:
-            self._thread.join()
-
-    def _run(self) -> None:
-        while not self._stop.wait(_HEARTBEAT_S):
-            with contextlib.suppress(OSError):  # gone, or a full or failing disk: the worker's business
-                os.utime(self._path)
-
-
-def plan_digest(plan: Mapping[str, Any]) -> str:
-    """Return the identity of a plan."""
-    return hashlib.blake2b(_canonical(plan), digest_size=32).hexdigest()
-
-
-def remove_dead(target: Path) -> None:
-    """Remove builds that nobody needs any more because the set is published."""
-    for found in find_builds(target):
-        if found.is_dead:
-            shutil.rmtree(found.path, ignore_errors=True)
-
-
-def put_back(target: Path) -> None:
-    """Give a set its name back whose exchange was interrupted between two renames."""
-    for found in find_builds(target):
-        if found.is_dead and not target.exists():
-            with contextlib.suppress(OSError):
-                os.rename(found.path / _OLD, target)
-
-
-def resumable_bytes(target: Path, plan: Mapping[str, Any]) -> int:
-    """Return the size of the shards that a dead build with this plan has already."""
-    for found in sorted(find_builds(target), key=_journal_bytes, reverse=True):
-        known = _read_plan(found.path) if found.is_dead else None
-        if known is not None and plan_digest(known) == plan_digest(plan):
-            return sum(_size(path) for path in found.path.rglob("*.lmdb"))
-    return 0
 
 
 def _remove_all(entries: Iterable[os.DirEntry[str]]) -> None:
@@ -382,66 +290,5 @@ def _remove_all(entries: Iterable[os.DirEntry[str]]) -> None:
             durable.remove(Path(entry.path))
 
 
-def _journal_bytes(found: Found) -> int:
-    return _size(found.path / "journal.jsonl")
-
-
-def _size(path: Path) -> int:
-    with contextlib.suppress(OSError):
-        return path.stat().st_size
-    return 0
-
-
-def _canonical(document: Mapping[str, Any]) -> bytes:
-    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-
-
-def _line(document: Mapping[str, Any]) -> bytes:
-    """Write a journal line: a JSON list of the document's CRC-32 and the document."""
-    data = _canonical(document)
-    return b"[%d,%b]\n" % (zlib.crc32(data), data)
-
-
 def _blake2b() -> "hashlib.blake2b":
     return hashlib.blake2b(digest_size=32)
-
-
-def _read_plan(path: Path) -> dict[str, Any] | None:
-    try:
-        plan: dict[str, Any] = json.loads((path / "plan.json").read_bytes())
-    except (OSError, ValueError):
-        return None
-    return plan
-
-
-def _journal_lines(path: Path) -> Iterable[dict[str, Any]]:
-    """Yield the journal's documents up to the first line that is torn or damaged."""
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        return
-    for line in data.split(b"\n")[:-1]:
-        try:
-            crc, document = json.loads(line)
-        except (ValueError, TypeError):
-            return
-        if crc != zlib.crc32(_canonical(document)):
-            return
-        yield document
-
-
-def _renameat2_exchange(first: Path, second: Path) -> bool:
-    """Exchange two directories in one step; False where the system or the file system cannot."""
-    import ctypes
-
-    try:
-        function = ctypes.CDLL(None, use_errno=True).renameat2
-    except (OSError, AttributeError):
-        return False
-    at_cwd, exchange = -100, 2
-    if function(at_cwd, os.fsencode(first), at_cwd, os.fsencode(second), exchange) == 0:
-        return True
-    number = ctypes.get_errno()
-    if number not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV):
-        raise OSError(number, os.strerror(number), os.fspath(first), None, os.fspath(second))
-    return False

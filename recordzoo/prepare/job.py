@@ -1,4 +1,4 @@
-"""One preparation from beginning to end: `ensure` does it, `describe` says what it would do."""
+"""One preparation from beginning to end."""
 
 import contextlib
 import logging
@@ -20,8 +20,9 @@ from recordzoo.errors import (
     SourceError,
 )
 from recordzoo.prepare.assemble import assemble
-from recordzoo.prepare.build import Build, find_builds, put_back, remove_dead, resumable_bytes
+from recordzoo.prepare.build import Build
 from recordzoo.prepare.convert import Task
+from recordzoo.prepare.found import put_back, remove_dead, resumable_bytes
 from recordzoo.prepare.options import PrepareOptions
 from recordzoo.prepare.raw import RawData
 from recordzoo.prepare.run import default_workers, run_tasks
@@ -68,12 +69,6 @@ def ensure(recipe: Recipe, root: Path, *, download: bool = False, **options: Unp
     return job.run()
 
 
-# Any: JSON values.
-def describe(recipe: Recipe, root: Path, *, download: bool = True, **options: Unpack[PrepareOptions]) -> dict[str, Any]:
-    """Say what `ensure` would do: a JSON object with sizes in bytes. Writes nothing and fetches nothing."""
-    return Job(recipe, root, download, options).describe()
-
-
 @dataclass
 class Job:
     """A preparation: what is asked for, and each step of it."""
@@ -109,10 +104,6 @@ class Job:
 
     def run(self) -> Path:
         """Make the record set, or wait for the process that does."""
-        if not self.target.parent.exists():
-            if not self.download:
-                self._source()  # raises if there is nothing to convert, before anything is made on the disk
-            self._make_parent()
         self._check_target()
         if not self.target.parent.is_dir():
             if not self.download:
@@ -324,37 +315,6 @@ class Job:
                 shown = "; ".join(f"{name}: {why}" for name, why in list(found.items())[:20])
                 more = f"; and {len(found) - 20} more" if len(found) > 20 else ""
                 logger.warning("%d broken images were %s: %s%s", len(found), what, shown, more)
-
-    def describe(self) -> dict[str, Any]:  # Any: JSON values
-        """See the function `describe`."""
-        result: dict[str, Any] = {
-            "dataset": self.recipe.dataset,
-            "part": self.recipe.part,
-            "target": str(self.target),
-            "state": "ready",
-            "source": None,
-            "raw_bytes": 0,
-            "download_bytes": 0,
-            "peak_bytes": 0,
-        }
-        if self.is_published and not self.refresh:
-            return result
-        source = None
-        with contextlib.suppress(SourceError):
-            source = self.recipe.find(self.root)
-        if source is not None:
-            resumable = any(found.is_dead for found in find_builds(self.target))
-            result |= {"state": "resume" if resumable else "convert", "source": source.description}
-            result["raw_bytes"] = source.size_bytes
-        elif self.download and self.recipe.raw_files:
-            missing = [remote for remote in self.recipe.raw_files if not (self.root / remote.name).exists()]
-            result |= {"state": "download", "source": ", ".join(remote.name for remote in self.recipe.raw_files)}
-            result["download_bytes"] = sum(remote.size_bytes or 0 for remote in missing)
-            result["raw_bytes"] = sum(remote.size_bytes or 0 for remote in self.recipe.raw_files)
-        else:
-            result["state"] = "missing"
-        result["peak_bytes"] = int(result["raw_bytes"] * (1 + OVERHEAD))
-        return result
 
 
 def _built_bytes(build: Build) -> int:

@@ -14,7 +14,8 @@ import filelock
 
 from recordzoo import durable, settings
 from recordzoo.owner import Owner
-from recordzoo.prepare.build import Found, Heartbeat, find_builds, remove_dead
+from recordzoo.prepare.found import Found, find_builds, remove_dead
+from recordzoo.prepare.heartbeat import Heartbeat
 from recordzoo.progress import Progress
 
 _POLL_S = 0.2

@@ -24,6 +24,7 @@ MAX_VALUE_BYTES = (1 << 31) - (1 << 20)
 """LMDB's own limit is 4 GiB; py-lmdb has had trouble from 2 GiB on."""
 
 _COMMIT_BYTES = 32 << 20
+_CHUNK_BYTES = 32 << 20
 _NEARLY_FULL_BYTES = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PAGE = 4096
@@ -166,17 +167,32 @@ def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
         raise CorruptRecordError(f"{where}: a value's length is not what was put.", path=where)
     view = memoryview(data)
     offsets = values.offsets.tolist()
+    kept_from = 0
     for slot, (offset, length, crc) in enumerate(zip(offsets, lengths, crcs, strict=True)):
         if zlib.crc32(view[offset : offset + length]) != crc:
             raise CorruptRecordError(f"{where}: value {slot} reads back otherwise than it was put.", path=where)
+        if offset - kept_from > _CHUNK_BYTES:
+            kept_from = _unmap(data, offset)
     _compare_with_lmdb(path, offsets, lengths)
+    digest = hashlib.blake2b(digest_size=32)
+    for start in range(0, len(data), _CHUNK_BYTES):
+        digest.update(view[start : start + _CHUNK_BYTES])
+        _unmap(data, start)
     return Sealed(
         size_bytes=len(data),
         page_size=meta.page_size,
         last_page=meta.last_page,
-        blake2b=hashlib.blake2b(data, digest_size=32).hexdigest(),
+        blake2b=digest.hexdigest(),
         offsets=values.offsets,
     )
+
+
+def _unmap(data: mmap.mmap, end: int) -> int:
+    """Let go of the map's pages up to `end`: a worker would otherwise seem to hold its whole shard in memory."""
+    end -= end % mmap.PAGESIZE
+    if end and hasattr(data, "madvise"):
+        data.madvise(mmap.MADV_DONTNEED, 0, end)
+    return end
 
 
 def _compare_with_lmdb(path: Path, offsets: Sequence[int], lengths: Sequence[int]) -> None:

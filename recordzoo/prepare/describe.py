@@ -1,0 +1,46 @@
+"""What a preparation would do, said without doing it."""
+
+import contextlib
+from pathlib import Path
+from typing import Any, Unpack
+
+from recordzoo.errors import SourceError
+from recordzoo.prepare.found import find_builds
+from recordzoo.prepare.job import Job
+from recordzoo.prepare.options import PrepareOptions
+from recordzoo.prepare.space import OVERHEAD
+from recordzoo.recipes.base import Recipe
+
+
+# Any: JSON values.
+def describe(recipe: Recipe, root: Path, *, download: bool = True, **options: Unpack[PrepareOptions]) -> dict[str, Any]:
+    """Say what `ensure` would do: a JSON object with sizes in bytes. Writes nothing and fetches nothing."""
+    job = Job(recipe, root, download, options)
+    result: dict[str, Any] = {
+        "dataset": recipe.dataset,
+        "part": recipe.part,
+        "target": str(job.target),
+        "state": "ready",
+        "source": None,
+        "raw_bytes": 0,
+        "download_bytes": 0,
+        "peak_bytes": 0,
+    }
+    if job.is_published and not job.refresh:
+        return result
+    source = None
+    with contextlib.suppress(SourceError):
+        source = recipe.find(root)
+    if source is not None:
+        resumable = any(found.is_dead for found in find_builds(job.target))
+        result |= {"state": "resume" if resumable else "convert", "source": source.description}
+        result["raw_bytes"] = source.size_bytes
+    elif download and recipe.raw_files:
+        missing = [remote for remote in recipe.raw_files if not (root / remote.name).exists()]
+        result |= {"state": "download", "source": ", ".join(remote.name for remote in recipe.raw_files)}
+        result["download_bytes"] = sum(remote.size_bytes or 0 for remote in missing)
+        result["raw_bytes"] = sum(remote.size_bytes or 0 for remote in recipe.raw_files)
+    else:
+        result["state"] = "missing"
+    result["peak_bytes"] = int(result["raw_bytes"] * (1 + OVERHEAD))
+    return result

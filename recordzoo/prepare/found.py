@@ -1,0 +1,96 @@
+"""Build directories that are there, whoever they belong to: found, judged dead or alive, tidied away."""
+
+import contextlib
+import os
+import shutil
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recordzoo import settings
+from recordzoo.owner import Owner
+from recordzoo.prepare.journal import JOURNAL_NAME, plan_digest, read_plan
+
+FREE = "free-"
+"""How the name of a build begins, behind the set's, that is nobody's."""
+
+OLD = "old"
+"""In a build: the published set, in the moment in which it is exchanged without a system call for that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """Somebody's build directory beside the place where the record set will be."""
+
+    path: Path
+    owner: Owner | None
+
+    @property
+    def age_s(self) -> float:
+        """Seconds since its builder last said that it lives."""
+        for name in ("heartbeat", ""):
+            with contextlib.suppress(OSError):
+                return max(0.0, time.time() - (self.path / name).stat().st_mtime)
+        return float("inf")
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it may be taken over: released, its process provably gone, or silent for too long."""
+        return self.owner is None or self.owner.is_gone() or self.age_s > settings.stale_s()
+
+    @property
+    def description(self) -> str:
+        """Who builds and when they last said so."""
+        who = self.owner.description if self.owner else "nobody"
+        return f"{who} (heard {self.age_s:.0f} s ago)"
+
+
+def find_builds(target: Path) -> list[Found]:
+    """List the build directories for a record set, whoever they belong to."""
+    prefix = f"{target.name}.build."
+    found = []
+    with contextlib.suppress(FileNotFoundError), os.scandir(target.parent) as entries:
+        for entry in entries:
+            rest = entry.name.removeprefix(prefix)
+            if entry.name.startswith(prefix) and entry.is_dir(follow_symlinks=False):
+                owner = Owner.parse(rest)
+                if owner is not None or rest.startswith(FREE):
+                    found.append(Found(Path(entry.path), owner))
+    return sorted(found, key=lambda build: build.path.name)
+
+
+def remove_dead(target: Path) -> None:
+    """Remove builds that nobody needs any more because the set is published."""
+    for found in find_builds(target):
+        if found.is_dead:
+            shutil.rmtree(found.path, ignore_errors=True)
+
+
+def put_back(target: Path) -> None:
+    """Give a set its name back whose exchange was interrupted between two renames."""
+    for found in find_builds(target):
+        if found.is_dead and not target.exists():
+            with contextlib.suppress(OSError):
+                os.rename(found.path / OLD, target)
+
+
+def resumable_bytes(target: Path, plan: Mapping[str, Any]) -> int:
+    """Return the size of the shards that a dead build with this plan has already."""
+    for found in sorted(find_builds(target), key=journal_bytes, reverse=True):
+        known = read_plan(found.path) if found.is_dead else None
+        if known is not None and plan_digest(known) == plan_digest(plan):
+            return sum(_size(path) for path in found.path.rglob("*.lmdb"))
+    return 0
+
+
+def journal_bytes(found: Found) -> int:
+    """Return how long its journal is: how far it came."""
+    return _size(found.path / JOURNAL_NAME)
+
+
+def _size(path: Path) -> int:
+    with contextlib.suppress(OSError):
+        return path.stat().st_size
+    return 0
