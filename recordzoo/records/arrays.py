@@ -20,6 +20,7 @@ from recordzoo.records.files import Directory, pread
 from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, array_dtype
 
 _CHUNK = 4 << 20
+_NAMES_AT_ONCE = 4096
 _HEADER_BYTES = 10  # magic, version and length of an .npy 1.0 header
 
 
@@ -143,10 +144,16 @@ def pack_names(names: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.uint
 
 
 class Names(Sequence[str]):
-    """The names of a record set, decoded when asked for; nothing is kept."""
+    """The names of a record set, decoded when asked for; nothing is kept.
 
-    def __init__(self, data: NDArray[np.uint8], offsets: NDArray[np.uint64]) -> None:
-        self._data, self._offsets = data, offsets
+    Args:
+        data: UTF-8 of all names, one after another.
+        offsets: Where each begins, and where the last ends.
+        where: The record set, for messages.
+    """
+
+    def __init__(self, data: NDArray[np.uint8], offsets: NDArray[np.uint64], where: str = "") -> None:
+        self._data, self._offsets, self._where = data, offsets, where
 
     def __len__(self) -> int:
         return len(self._offsets) - 1
@@ -161,11 +168,15 @@ class Names(Sequence[str]):
         if not -len(self) <= position < len(self):
             raise IndexError(f"position {position} of {len(self)} names")
         position %= len(self)
-        start, stop = int(self._offsets[position]), int(self._offsets[position + 1])
-        return self._data[start:stop].tobytes().decode("utf-8", "surrogateescape")
+        return self._decode(int(self._offsets[position]), int(self._offsets[position + 1]))
 
     def __iter__(self) -> Iterator[str]:
-        offsets = self._offsets.tolist()
-        data = self._data.tobytes()
-        for start, stop in itertools.pairwise(offsets):
-            yield data[start:stop].decode("utf-8", "surrogateescape")
+        for first in range(0, len(self), _NAMES_AT_ONCE):
+            for start, stop in itertools.pairwise(self._offsets[first : first + _NAMES_AT_ONCE + 1].tolist()):
+                yield self._decode(start, stop)
+
+    def _decode(self, start: int, stop: int) -> str:
+        # Looked at one by one: a look at all of them would take 10 MB of memory for a million names.
+        if not start <= stop <= len(self._data):
+            raise CorruptRecordError(f"{self._where}: the names' offsets do not ascend.", path=self._where)
+        return self._data[start:stop].tobytes().decode("utf-8", "surrogateescape")
