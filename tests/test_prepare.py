@@ -252,6 +252,26 @@ class TestRefusals:
             prepare(tmp_path, "tree", prepare=False)
         assert beside(tmp_path, "tree") == []
 
+    @pytest.mark.parametrize("option", ["download", "refresh"])
+    def test_prepare_false_comes_before_all_else(self, option: str, tmp_path: Path) -> None:
+        simple.write(tmp_path / "server", "stream")
+        simple.write(tmp_path / "there", "stream")
+        with FileServer(tmp_path / "server") as server:
+            raw_files = (simple.remote(tmp_path / "server" / FORMS["stream"], server.url),)
+            for root in (tmp_path / "there", tmp_path / "no" / "root"):
+                with pytest.raises(NotPreparedError, match="no (records|raw data)"):
+                    prepare(root, "stream", raw_files=raw_files, prepare=False, **{option: True})
+        assert server.log == []
+        assert beside(tmp_path / "there", "stream") == []
+        assert not (tmp_path / "no").exists()
+
+    def test_prepare_false_makes_nothing_again(self, tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree")
+        inode = prepare(tmp_path, "tree").stat().st_ino
+        with pytest.raises(NotPreparedError, match="not made again"):
+            prepare(tmp_path, "tree", prepare=False, refresh=True)
+        assert prepare(tmp_path, "tree", prepare=False).stat().st_ino == inode
+
     def test_more_than_a_constructor_converts_unasked(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         simple.write(tmp_path, "tree")
         monkeypatch.setenv("RECORDZOO_AUTO_PREPARE_GB", "0.0001")
@@ -284,6 +304,30 @@ class TestRefusals:
         simple.write(tmp_path, "tree")
         (tmp_path / "simple.records").mkdir()
         assert len(RecordReader(prepare(tmp_path, "tree"))) == 40
+
+    @pytest.mark.parametrize("named", [False, True])
+    def test_a_link_to_an_empty_directory(self, named: bool, tmp_path: Path) -> None:
+        simple.write(tmp_path / "root", "tree")
+        (tmp_path / "large").mkdir()
+        link = tmp_path / "root" / ("mine.records" if named else "simple.records")
+        link.symlink_to(tmp_path / "large")
+        prepare(tmp_path / "root", "tree", **({"records_dir": link} if named else {}))
+        assert link.readlink() == tmp_path / "large"
+        assert len(RecordReader(tmp_path / "large")) == 40
+        assert beside(tmp_path / "root", "tree") == [link.name]
+        assert sorted(os.listdir(tmp_path)) == ["large", "root"]
+
+    def test_a_link_that_leads_nowhere_yet(self, tmp_path: Path) -> None:
+        simple.write(tmp_path / "root", "tree")
+        (tmp_path / "root" / "simple.records").symlink_to(tmp_path / "large" / "simple.records")
+        prepare(tmp_path / "root", "tree")
+        assert os.listdir(tmp_path / "large") == ["simple.records"]
+
+    def test_a_link_to_itself_is_in_the_way(self, tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree")
+        (tmp_path / "simple.records").symlink_to("simple.records")
+        with pytest.raises(PrepareError, match="is in the way"):
+            prepare(tmp_path, "tree")
 
     def test_a_root_that_may_not_be_written_to(self, tmp_path: Path) -> None:
         """As another user, whom the permissions bind: without records it says so, with records it works."""
@@ -667,6 +711,15 @@ class TestRefresh:
         assert [new.read("image", i) for i in range(40)] == [changed[name] for name in new.names]
         assert old.read("image", 0) == simple.values()["c000/0000.jpg"]  # what it has open stays
         assert beside(root, "tree") == ["simple.records"]
+
+    def test_behind_a_link_the_set_is_exchanged_and_not_the_link(self, root: Path, tmp_path: Path) -> None:
+        before = (root / "simple.records").rename(tmp_path / "large").stat().st_ino
+        (root / "simple.records").symlink_to(tmp_path / "large")
+        prepare(root, "tree", refresh=True)
+        assert (root / "simple.records").readlink() == tmp_path / "large"
+        assert (tmp_path / "large").stat().st_ino != before
+        assert len(RecordReader(tmp_path / "large")) == 40
+        assert beside(root, "tree") == ["large", "simple.records"]
 
     def test_the_same_raw_data_gives_the_same_set(self, root: Path) -> None:
         before, inode = contents(root / "simple.records"), (root / "simple.records").stat().st_ino

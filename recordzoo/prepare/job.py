@@ -85,6 +85,8 @@ class Job:
     def __post_init__(self) -> None:
         records_dir = self.options.get("records_dir")
         self.target = (Path(records_dir).expanduser() if records_dir else self.recipe.target(self.root)).absolute()
+        if self.target.is_symlink():  # its directory is what is renamed and exchanged, not the link to it
+            self.target = Path(os.path.realpath(self.target))
         self.refresh = self.options.get("refresh", False)
         self.progress = self.options.get("progress") or default_progress()
         self._raw = RawData(self.recipe, self.root, self.target, self.download, self.options, self.progress)
@@ -106,7 +108,7 @@ class Job:
         """Make the record set, or wait for the process that does."""
         self._check_target()
         if not self.target.parent.is_dir():
-            if not self.download:
+            if not self.download or self._is_forbidden:
                 self._check_size(self._source())  # a directory is not made for who is then refused
             self._make_parent()
         before = self._generation()
@@ -184,6 +186,8 @@ class Job:
         Raises:
             NotPreparedError: There is none, and it may not be downloaded.
         """
+        if self.download and self._is_forbidden:
+            raise self._forbidden()
         source = self._raw.find()
         if source is None:
             hint = f"Pass download=True, or run: {self.recipe.command(self.root)}" if self.recipe.raw_files else ""
@@ -200,18 +204,30 @@ class Job:
         Raises:
             NotPreparedError: It is refused; the message has the command that does it.
         """
-        asked = self.options.get("prepare")
-        if asked or self.download or self.refresh:
+        if self._is_forbidden:
+            raise self._forbidden()
+        if self.options.get("prepare") or self.download or self.refresh:
             return
-        command = f"Run: {self.recipe.command(self.root)} (or pass prepare=True)"
-        if asked is False:
-            raise NotPreparedError(f"{self.recipe.set_name}: no records at {self.target}. {command}")
         if source.size_bytes > settings.auto_prepare_bytes():
             raise NotPreparedError(
                 f"{self.recipe.set_name}: {source.description} ({format_bytes(source.size_bytes)}) is not converted "
                 f"unasked: it is more than {format_bytes(settings.auto_prepare_bytes())} "
-                f"(RECORDZOO_AUTO_PREPARE_GB). {command}"
+                f"(RECORDZOO_AUTO_PREPARE_GB). {self._command}"
             )
+
+    @property
+    def _is_forbidden(self) -> bool:
+        return self.options.get("prepare") is False
+
+    def _forbidden(self) -> NotPreparedError:
+        there = f"{self.target} is not made again, for prepare=False" if self.is_published else ""
+        return NotPreparedError(
+            f"{self.recipe.set_name}: {there or f'no records at {self.target}'}. {self._command}", root=str(self.root)
+        )
+
+    @property
+    def _command(self) -> str:
+        return f"Run: {self.recipe.command(self.root)} (or pass prepare=True)"
 
     def _plan(self, source: Source) -> dict[str, Any]:  # Any: JSON values
         return {
