@@ -113,7 +113,12 @@ def main(arguments: Sequence[str]) -> None:
 
 def _dataset_section(entry: Entry) -> str:
     parts = [
-        (f"`{entry.set_name(p.name)}`", p.description or "everything", "only when named" if p.optional else "yes")
+        (
+            f"`{entry.label(p.name)}`",
+            f"`{entry.set_name(p.name)}.records`",
+            p.description or "everything",
+            "only when named" if p.optional else "yes",
+        )
         for p in entry.parts
     ]
     classes = [f"[`{path.partition(':')[2]}`](api.md#{path.replace(':', '.')})" for path in entry.class_paths]
@@ -126,7 +131,7 @@ def _dataset_section(entry: Entry) -> str:
         + (f"- classes: {entry.num_classes:,}\n" if entry.num_classes else "")
         + f"- licence: {entry.licence}\n"
         f"- cite: {entry.citation}",
-        _table(("record set", "holds", "prepared with the dataset"), parts),
+        _table(("name", "record set", "holds", "prepared with the dataset"), parts),
         _table(("raw file", "bytes", "hash"), map(_file_row, entry.files)),
     ]
     if entry.instructions:

@@ -24,6 +24,7 @@ recipe = "recordzoo.recipes.birds"
 description = "one bird"
 [parts.extra]
 optional = true
+set_name = "birds-extra"
 
 [[files]]
 name = "birds.tgz"
@@ -56,7 +57,7 @@ def test_every_entry_is_whole(name):
     assert entry.splits
     assert all(split.count > 0 for split in entry.splits)
     for part in entry.parts:
-        assert entry.raw_files(part.name), f"no raw file makes {entry.set_name(part.name)}"
+        assert entry.raw_files(part.name), f"no raw file makes {entry.label(part.name)}"
     for file in entry.files:
         assert file.md5 or file.sha256, f"{file.name} has no hash"
         assert all(url.startswith("https://") for url in file.urls), file.urls
@@ -71,6 +72,7 @@ def test_the_entry_names_a_class_and_a_recipe_that_exist(name):
     for part in entry.parts:
         recipe = importlib.import_module(entry.recipe_module).recipe(part.name)
         assert (recipe.dataset, recipe.part) == (name, part.name)
+        assert recipe.set_name == entry.set_name(part.name)
         assert recipe.raw_files == entry.raw_files(part.name)
 
 
@@ -79,7 +81,8 @@ def test_parses_all_facts():
     assert [(p.name, p.optional) for p in entry.parts] == [("train", False), ("extra", True)]
     assert entry.class_names == ("BirdsRecord",)
     assert entry.size_bytes == 10  # the optional file and the optional part are not fetched
-    assert entry.set_name("train") == "birds.train"
+    assert (entry.label("train"), entry.set_name("train")) == ("birds.train", "birds.train")
+    assert (entry.label("extra"), entry.set_name("extra")) == ("birds.extra", "birds-extra")
     assert [file.name for file in entry.raw_files("train")] == ["birds.tgz"]
     assert entry.raw_files("extra") == ()
     assert entry.raw_files("train")[0].hash == ("md5", "0" * 32)
@@ -98,7 +101,7 @@ def test_parses_all_facts():
         (("count = 1", "count = true"), "[splits.train]: count must be a whole number"),
         (("count = 1", "kount = 1"), "[splits.train]: count must be a whole number; it is missing"),
         (("count = 1", "count = 1\nmore = 1"), "[splits.train] has unknown keys: more"),
-        (("optional = true\n\n[[files]]", "optional = 1\n\n[[files]]"), "optional must be true or false"),
+        (("optional = true\nset_name", "optional = 1\nset_name"), "optional must be true or false"),
         (("[splits.train]", "[splits.train"), "birds.toml is not TOML"),
     ],
 )

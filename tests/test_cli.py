@@ -1,9 +1,12 @@
 """The command line as a shell sees it: real processes, real signals, a real server; codes, streams and JSON."""
 
 import contextlib
+import importlib
 import json
 import os
 import pty
+import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -17,7 +20,9 @@ from PIL import Image
 from recordzoo import catalogue, errors
 from recordzoo.bars import BarProgress
 from recordzoo.cli.exits import Exit, exit_code
+from recordzoo.cli.info import entry_document
 from recordzoo.cli.output import clean, table
+from recordzoo.cli.targets import resolve
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200
 from tests.fakes.server import Fault, FileServer
@@ -137,13 +142,23 @@ class TestListAndInfo:
         only = json.loads(recordzoo("info", "imagenet", "--json").stdout)["dataset"]
         assert only in document["datasets"]
         assert only["size_bytes"] > 150e9
-        assert [part["record_set"] for part in only["parts"]] == ["imagenet.train", "imagenet.val"]
+        assert [part["label"] for part in only["parts"]] == ["imagenet.train", "imagenet.val"]
 
     def test_info_shows_what_the_catalogue_knows(self):
         text = recordzoo("info", "cub200").stdout
         entry = catalogue.entry("cub200")
         for fact in (entry.title, entry.homepage, entry.licence, entry.files[0].sha256, "train 5,994", "CUB200Record"):
             assert fact in text
+
+    @pytest.mark.parametrize("name", catalogue.names())
+    def test_info_shows_the_names_on_disk(self, name):
+        entry = catalogue.entry(name)
+        text = recordzoo("info", name).stdout
+        parts = {part["label"]: part["set_name"] for part in entry_document(entry)["parts"]}
+        for label, set_name in parts.items():
+            (target,) = resolve(label, Path("/data"))
+            assert target.recipe().target(target.root) == Path(f"/data/{set_name}.records")
+            assert re.search(rf"^  {re.escape(label)} +{re.escape(set_name)}\.records( |$)", text, re.MULTILINE)
 
     def test_info_of_a_record_set(self, birds):
         path = birds / "cub200.records"
@@ -193,6 +208,24 @@ class TestPrepare:
         assert plan["plans"][0]["peak_bytes"] > plan["plans"][0]["raw_bytes"] > 147e9
         (ready,) = json.loads(recordzoo("prepare", "cub200", "--root", birds, "--dry-run", "--json").stdout)["plans"]
         assert ready["state"] == "ready"
+
+    @pytest.mark.parametrize(
+        ("name", "part"), [(name, part.name) for name in catalogue.names() for part in catalogue.entry(name).parts]
+    )
+    def test_what_a_recipe_says_to_run_makes_its_set(self, name, part, tmp_path):
+        recipe = importlib.import_module(catalogue.entry(name).recipe_module).recipe(part)
+        program, command, label, option, root = shlex.split(recipe.command(tmp_path / "a b"))
+        assert (program, command, option, root) == ("recordzoo", "prepare", "--root", f"{tmp_path}/a b")
+        made = [target.recipe().set_name for target in resolve(label, Path(root))]
+        assert recipe.set_name in made
+        if part:
+            assert made == [recipe.set_name]
+
+    def test_a_record_set_has_the_same_name_before_and_after(self, birds, photos):
+        for arguments in (["cub200", "--root", birds], [photos]):
+            (plan,) = json.loads(recordzoo("prepare", *arguments, "--dry-run", "--json").stdout)["plans"]
+            (made,) = json.loads(recordzoo("prepare", *arguments, "--json").stdout)["record_sets"]
+            assert (made["name"], made["path"]) == (plan["name"], plan["target"])
 
     def test_split_chooses_the_part(self, tmp_path):
         result = recordzoo("prepare", "imagenet", "--split", "val", "--root", tmp_path, "--dry-run", "--json")

@@ -16,6 +16,7 @@ recipe takes its raw files from here. A dataset's file reads::
     [parts.""]                              # one table for each record set; "" where there is only one
     description = "..."
     optional = false                        # true: prepared only when it is named
+    set_name = "cub200"                     # <set_name>.records on disk, where it is not <dataset>.<part>
 
     [[files]]                               # one for each raw file
     name = "CUB_200_2011.tgz"
@@ -65,7 +66,7 @@ def entry(name: str) -> Entry:
 def unknown(name: str) -> ArgumentError:
     """Make the error for a name that no dataset and no part has."""
     known = names()
-    full = [entry(n).set_name(part.name) for n in known for part in entry(n).parts if part.name]
+    full = [entry(n).label(part.name) for n in known for part in entry(n).parts if part.name]
     close = difflib.get_close_matches(name.lower().replace("-", "").replace("_", ""), [*known, *full], n=1, cutoff=0.5)
     meant = f"Did you mean {close[0]}? " if close else ""
     return ArgumentError(

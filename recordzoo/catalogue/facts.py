@@ -17,11 +17,13 @@ class Part:
         name: "train", "segmentations", or "" if it is the only one or the main one.
         description: What is in it.
         optional: Prepared only when it is asked for by name.
+        set_name: Its record set's directory name without its ending; "" where that is the part's label.
     """
 
     name: str
     description: str = ""
     optional: bool = False
+    set_name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +71,7 @@ class Entry:
     """What is known of a dataset without having it.
 
     Attributes:
-        name: What it is called on the command line, and its record sets on disk: "cub200".
+        name: What it is called on the command line: "cub200".
         title: What people call it: "CUB-200-2011".
         summary: One sentence.
         homepage: Where it comes from.
@@ -119,12 +121,20 @@ class Entry:
             if part.name == name:
                 return part
         raise ArgumentError(
-            f"{self.name} has no part {name!r}; it has {', '.join(self.set_name(part.name) for part in self.parts)}."
+            f"{self.name} has no part {name!r}; it has {', '.join(self.label(part.name) for part in self.parts)}."
         )
 
-    def set_name(self, part: str = "") -> str:
-        """Name a part's record set: "cub200", "imagenet.train"."""
+    def label(self, part: str = "") -> str:
+        """Say what the command line calls a part: "cub200", "imagenet.train", "voc.2012"."""
         return f"{self.name}.{part}" if part else self.name
+
+    def set_name(self, part: str = "") -> str:
+        """Say what a part's record set is called on disk, without its ending: "imagenet.train", "voc2012".
+
+        Raises:
+            ArgumentError: There is no such part.
+        """
+        return self.part(part).set_name or self.label(part)
 
     def raw_files(self, part: str = "") -> tuple["RemoteFile", ...]:
         """Give a part's raw files as they are downloaded, without the optional ones.

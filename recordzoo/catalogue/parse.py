@@ -19,7 +19,12 @@ def parse(name: str, text: str) -> Entry:
     top = _Table(f"{name}.toml", data)
     part_tables = top.tables("parts")
     parts = tuple(
-        Part(part, description=table.text("description", ""), optional=table.flag("optional"))
+        Part(
+            part,
+            description=table.text("description", ""),
+            optional=table.flag("optional"),
+            set_name=table.text("set_name", ""),
+        )
         for part, table in part_tables.items()
     ) or (Part(""),)
     files = tuple(_file(table) for table in top.table_list("files"))

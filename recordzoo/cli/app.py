@@ -32,7 +32,7 @@ def _complete(incomplete: str) -> list[str]:
     from recordzoo import catalogue
 
     entries = [catalogue.entry(name) for name in catalogue.names()]
-    names = [*(e.name for e in entries), *(e.set_name(p.name) for e in entries for p in e.parts if p.name)]
+    names = [*(e.name for e in entries), *(e.label(p.name) for e in entries for p in e.parts if p.name)]
     return [name for name in names if name.startswith(incomplete)]
 
 

@@ -48,11 +48,14 @@ def describe(entry: Entry) -> str:
     lines += [f"{key + ':':<10} {value}" for key, value in facts.items()]
     lines += ["", "record sets:"]
     rows = [
-        (f"  {entry.set_name(part.name)}", part.description + (" (only when named)" if part.optional else ""))
+        (
+            f"  {entry.label(part.name)}",
+            f"{entry.set_name(part.name)}.records",
+            part.description + (" (only when named)" if part.optional else ""),
+        )
         for part in entry.parts
     ]
-    width = max(len(name) for name, _ in rows)
-    lines += [f"{name:<{width}}  {description}".rstrip() for name, description in rows]
+    lines.append(output.table(("  NAME", "DIRECTORY", "HOLDS"), rows))
     lines += ["", "raw files:", *(f"  {_file_line(file)}" for file in entry.files)]
     terms = " --accept-terms" if any(file.needs_terms for file in entry.files) else ""
     lines += ["", f"prepare:   recordzoo prepare {entry.name} --root DIR{terms}"]
@@ -82,7 +85,8 @@ def entry_document(entry: Entry) -> dict[str, Any]:
     document.pop("recipe_module")
     document["size_bytes"] = entry.size_bytes
     for part in document["parts"]:
-        part["record_set"] = entry.set_name(part["name"])
+        part["label"] = entry.label(part["name"])
+        part["set_name"] = entry.set_name(part["name"])
     return document
 
 

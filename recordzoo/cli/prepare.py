@@ -43,7 +43,7 @@ def _prepare(target: Target, options: Mapping[str, Any], as_json: bool) -> dict[
     how = "" if was_ready else f", made in {format_seconds(elapsed_s)}"
     output.say(f"{target.label}: ready, {records:,} records in {clean(str(path))}{how}")
     return {
-        "name": recipe.set_name,
+        "name": target.label,
         "path": str(path),
         "records": records,
         "was_ready": was_ready,

@@ -82,7 +82,7 @@ def resolve(text: str, root: Path, split: str | None = None) -> list[Target]:
             known = dict.fromkeys(s.name for s in entry.splits if part in (None, s.part))
             raise ArgumentError(f"{text} has no split {split!r}; it has {', '.join(known) or 'none'}.")
         parts = list(dict.fromkeys(holders))
-    return [Target(entry.set_name(p), root, entry, p) for p in parts]
+    return [Target(entry.label(p), root, entry, p) for p in parts]
 
 
 def _tree(text: str, split: str | None) -> Target:

@@ -125,7 +125,8 @@ class Recipe(ABC):
 
     def command(self, root: Path) -> str:
         """Return the command line that prepares it."""
-        return f"recordzoo prepare {self.set_name} --root {shlex.quote(str(root))}"
+        label = f"{self.dataset}.{self.part}" if self.part else self.dataset  # as in `recordzoo.cli.targets`
+        return f"recordzoo prepare {label} --root {shlex.quote(str(root))}"
 
     @abstractmethod
     def find(self, root: Path) -> Source | None:

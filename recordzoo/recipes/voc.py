@@ -67,7 +67,7 @@ class VOC(Recipe):
     @property
     def set_name(self) -> str:
         """See `Recipe`: "voc2012"."""
-        return f"voc{self.part}"
+        return catalogue.entry("voc").set_name(self.part)
 
     def find(self, root: Path) -> Source | None:
         """See `Recipe`."""
