@@ -19,7 +19,7 @@ from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.records.files import Directory, pread
 from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, array_dtype
 
-_CHUNK = 4 << 20
+_CHUNK = 1 << 20
 _NAMES_AT_ONCE = 4096
 _HEADER_BYTES = 10  # magic, version and length of an .npy 1.0 header
 
