@@ -281,6 +281,17 @@ def test_stored_bytes_is_about_what_a_shard_takes(tmp_path: Path) -> None:
         assert taken < 1.35 * 100 * stored_bytes(size) + 20_000
 
 
+@pytest.mark.parametrize("length", [*range(1, 2101, 50), 1346, 1347, 2026, 2027])
+def test_a_shard_full_of_values_of_one_length_has_room(length: int, tmp_path: Path) -> None:
+    """LMDB fills its pages with whole values: of 1,347 to 2,026 bytes only two fit."""
+    shard_bytes = 1 << 20
+    count = shard_bytes // stored_bytes(length)
+    with ShardWriter(tmp_path / "x.lmdb", shard_bytes * 9 // 8) as writer:
+        for _ in range(count):
+            writer.put(bytes(length))
+    assert 0.9 * shard_bytes < (tmp_path / "x.lmdb").stat().st_size < 1.05 * shard_bytes
+
+
 def test_seal_finds_a_value_that_is_not_what_was_put(tmp_path: Path) -> None:
     path = tmp_path / "shard-00000.lmdb"
     with ShardWriter(path, 1 << 20) as writer:

@@ -142,8 +142,9 @@ class UnitConverter:
 
     def _new_shard(self, first: int) -> _OpenShard:
         path = self._task.folder / f"{self._name(len(self._shards) + bool(self._sealing))}.{secrets.token_hex(4)}.tmp"
-        # Room for LMDB's own pages; from the data alone, for it is stored in the file.
-        capacity = max(self._task.shard_bytes, first) * 5 // 4 + (16 << 20)
+        # Room for LMDB's own pages, and for pages half full where values of two lengths alternate; from the data
+        # alone, for it is stored in the file.
+        capacity = max(self._task.shard_bytes, first) * 2 + (16 << 20)
         stack = contextlib.ExitStack()
         return _OpenShard(stack.enter_context(ShardWriter(path, capacity)), stack)
 

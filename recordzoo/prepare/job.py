@@ -36,7 +36,7 @@ from recordzoo.sources.member import Source
 
 logger = logging.getLogger("recordzoo")
 
-WRITER = 1
+WRITER = 2
 """Changes when the same raw data gives other bytes, so that an interrupted build of another version is not mixed in."""
 
 _ON_ERROR = ("keep", "skip", "raise")

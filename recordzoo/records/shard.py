@@ -28,7 +28,10 @@ _CHUNK_BYTES = 32 << 20
 _NEARLY_FULL_BYTES = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PAGE = 4096
-_INLINE = 2000  # values a little above this go to pages of their own; only the estimate of a file's size needs it
+# Of LMDB's mdb.c: a node's header and our key; what two of a page may have at most (me_nodemax). `stored_bytes` alone
+# needs them; where the system's pages are larger it is an estimate.
+_NODE = 8 + 4
+_NODE_MAX = (_PAGE - layout.PAGE_HEADER) // 2 - 2
 
 
 def lmdb_options() -> dict[str, Any]:
@@ -39,8 +42,9 @@ def lmdb_options() -> dict[str, Any]:
 
 def stored_bytes(length: int) -> int:
     """About how many bytes of a shard a value of `length` bytes takes."""
-    if length <= _INLINE:
-        return length + 16
+    node = _NODE + length
+    if node <= _NODE_MAX:  # whole nodes of an even length, each with a pointer of 2 bytes, share a page
+        return -(-_PAGE // ((_PAGE - layout.PAGE_HEADER) // (node + node % 2 + 2)))
     return -(-(length + layout.PAGE_HEADER) // _PAGE) * _PAGE + 24
 
 
