@@ -29,7 +29,9 @@ from recordzoo.prepare import convert, describe, ensure
 from recordzoo.prepare.build import Build
 from recordzoo.prepare.convert import image_problem
 from recordzoo.prepare.found import find_builds
+from recordzoo.prepare.raw import RawData
 from recordzoo.prepare.space import disk_error
+from recordzoo.progress import LogProgress, format_bytes
 from recordzoo.recipes.base import Blob, Side
 from recordzoo.records.reader import RecordReader
 from recordzoo.sources.member import Member
@@ -104,6 +106,17 @@ class TestRoundTrip:
         shards = sorted(golden.path.glob("*.lmdb"))
         assert len(shards) >= 5
         assert all(path.stat().st_size < 4 * SHARD_BYTES for path in shards)
+
+    @pytest.mark.parametrize("mean_bytes", [700, 3_000, 50_000])
+    def test_a_unit_of_a_tree_fills_one_shard(self, mean_bytes: int, tmp_path: Path) -> None:
+        sizes = np.random.default_rng(1).gamma(4, mean_bytes / 4, 400).astype(int)
+        files = {f"c/{number:04d}.jpg": bytes(size) for number, size in enumerate(sizes.tolist())}
+        files[simple.LABELS] = "".join(f"{name} 0\n" for name in files).encode()
+        simple.write(tmp_path, "tree", files)
+        path = prepare(tmp_path, "tree", shard_bytes=int(sizes.sum()) // 4)
+        shards = [each.stat().st_size for each in sorted(path.glob("*.lmdb"))]
+        assert min(shards[:-1]) > 0.6 * max(shards)
+        assert len(shards) <= 7
 
     def test_nothing_else_is_left(self, golden: Golden) -> None:
         assert beside(golden.root, form_of(golden)) == ["simple.records"]
@@ -500,6 +513,48 @@ class TestRawData:
             with pytest.raises(DiskSpaceError, match="more"):
                 prepare(tmp_path / "root", "stream", raw_files=raw_files, download=True)
         assert server.log == []
+
+    @pytest.mark.parametrize("size_bytes", [300, 1_400, 2_100, 110_000])
+    def test_what_is_needed_is_about_what_it_takes(
+        self, size_bytes: int, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        simple.write(tmp_path, "tree", simple.alike(size_bytes, 4_000_000 // size_bytes))
+        caplog.set_level(logging.INFO)
+        plan = describe(SimpleRecipe("tree"), tmp_path)
+        path = prepare(tmp_path, "tree", shard_bytes=1 << 30)
+        (shard,) = path.glob("*.lmdb")
+        expected = plan["peak_bytes"] - plan["raw_bytes"]
+        assert 0.95 * expected < shard.stat().st_size < 1.05 * expected
+        assert f"raw data and records together take {format_bytes(plan['peak_bytes'])}" in caplog.text
+
+    def test_a_recipe_says_how_much_larger_its_records_are(
+        self, archive: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(SimpleRecipe, "expansion", 1e12)
+        size = archive.stat().st_size
+        assert describe(SimpleRecipe("stream"), archive.parent)["peak_bytes"] == size + size * 10**12
+        with pytest.raises(DiskSpaceError):
+            prepare(archive.parent, "stream")
+        with FileServer(archive.parent) as server, pytest.raises(DiskSpaceError):
+            prepare(archive.parent / "b", "stream", raw_files=(simple.remote(archive, server.url),), download=True)
+        assert server.log == []
+
+    def test_what_is_of_no_use_does_not_count_as_downloaded(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        archive = simple.write(tmp_path / "server", "stream")
+        asked: list[int] = []
+        monkeypatch.setattr("recordzoo.prepare.raw.check_space", lambda folder, needed: asked.append(needed))
+        remote = simple.remote(archive, size_bytes=1000)
+        root = tmp_path / "root"
+        root.mkdir()
+        for name, size in ((".bad-0123", 800), (".part.json", 700), (".part", 100), (".part.x-1-1-00", 300)):
+            (root / f"{remote.name}{name}").write_bytes(bytes(size))
+        raw = RawData(SimpleRecipe("stream", (remote,)), root, root / "x.records", True, {}, LogProgress())
+        raw._check_room()
+        (root / remote.name).write_bytes(bytes(1000))
+        raw._check_room()
+        assert asked == [1020 + 700, 1020]
 
     def test_describe_writes_nothing(self, archive: Path) -> None:
         before = times(archive.parent)

@@ -8,7 +8,7 @@ from recordzoo.errors import SourceError
 from recordzoo.prepare.found import find_builds
 from recordzoo.prepare.job import Job
 from recordzoo.prepare.options import PrepareOptions
-from recordzoo.prepare.space import OVERHEAD
+from recordzoo.prepare.space import records_bytes
 from recordzoo.recipes.base import Recipe
 
 
@@ -42,5 +42,6 @@ def describe(recipe: Recipe, root: Path, *, download: bool = True, **options: Un
         result["raw_bytes"] = sum(remote.size_bytes or 0 for remote in recipe.raw_files)
     else:
         result["state"] = "missing"
-    result["peak_bytes"] = int(result["raw_bytes"] * (1 + OVERHEAD))
+    raw_bytes: int = result["raw_bytes"]
+    result["peak_bytes"] = raw_bytes + records_bytes(recipe, raw_bytes if source is None else source)
     return result

@@ -26,7 +26,7 @@ from recordzoo.prepare.found import put_back, remove_dead, resumable_bytes
 from recordzoo.prepare.options import PrepareOptions
 from recordzoo.prepare.raw import RawData
 from recordzoo.prepare.run import default_workers, run_tasks
-from recordzoo.prepare.space import OVERHEAD, check_space, disk_error
+from recordzoo.prepare.space import check_space, disk_error, records_bytes
 from recordzoo.prepare.turn import my_turn, tidy
 from recordzoo.progress import Progress, format_bytes
 from recordzoo.recipes.base import Recipe
@@ -38,6 +38,9 @@ logger = logging.getLogger("recordzoo")
 
 WRITER = 2
 """Changes when the same raw data gives other bytes, so that an interrupted build of another version is not mixed in."""
+
+_SPILL = 1.03
+"""How much more than on average the files of a unit may take in a shard."""
 
 _ON_ERROR = ("keep", "skip", "raise")
 
@@ -160,7 +163,7 @@ class Job:
         source = self._source()
         self._check_size(source)
         plan = self._plan(source)
-        needed = int(source.size_bytes * OVERHEAD)
+        needed = records_bytes(self.recipe, source)
         done = resumable_bytes(self.target, plan)
         check_space(self.target.parent, needed - done)
         self._make_parent()
@@ -248,6 +251,11 @@ class Job:
         """An eighth of the data, so that a small set, too, is worked on by several processes; 64 MiB to 1 GiB."""
         return self.options.get("shard_bytes") or max(64 << 20, min(1 << 30, source.size_bytes // 8))
 
+    def _unit_bytes(self, source: Source) -> int:
+        """As much raw data as fills a shard, less a little: what spills over would be a shard of its own."""
+        expansion = max(self.recipe.expansion, records_bytes(self.recipe, source) / max(1, source.size_bytes))
+        return int(self._shard_bytes(source) / (_SPILL * expansion))
+
     def _make_parent(self) -> None:
         try:
             self.target.parent.mkdir(parents=True, exist_ok=True)
@@ -256,7 +264,7 @@ class Job:
 
     def _announce(self, source: Source, resumed: int, others: Sequence[Path]) -> None:
         size = format_bytes(source.size_bytes)
-        there = source.size_bytes + int(source.size_bytes * OVERHEAD)
+        there = source.size_bytes + records_bytes(self.recipe, source)
         for other in others:
             self.progress.note(f"{other} is left from a preparation with other options; it goes when this one is done.")
         self.progress.note(
@@ -281,18 +289,18 @@ class Job:
         archives = self._raw.archives(source)
         hashes = self._raw.start_hashes(archives)
         try:
-            target_bytes = self._shard_bytes(source)
+            shard_bytes = self._shard_bytes(source)
             tasks = [
                 Task(
                     number=number,
                     unit=unit,
                     recipe=self.recipe,
                     folder=build.path,
-                    shard_bytes=target_bytes,
+                    shard_bytes=shard_bytes,
                     on_error=self._on_error,
                     done=tuple(build.shards.get(number, ())),
                 )
-                for number, unit in enumerate(source.units(target_bytes))
+                for number, unit in enumerate(source.units(self._unit_bytes(source)))
             ]
             done = sum(tasks[number].unit.size_bytes for number in build.units)
             self.progress.begin(f"converting {self.recipe.set_name}", source.size_bytes, done)

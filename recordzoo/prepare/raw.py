@@ -1,12 +1,13 @@
 """Raw data of one preparation: found or downloaded, and its archives' hashes compared."""
 
+import glob
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
 from recordzoo.errors import HashMismatchError, NotPreparedError, SourceError
 from recordzoo.prepare.options import PrepareOptions
-from recordzoo.prepare.space import OVERHEAD, check_space, volume
+from recordzoo.prepare.space import check_space, records_bytes, volume
 from recordzoo.progress import Progress
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.manifest import RawFile
@@ -76,9 +77,8 @@ class RawData:
             DiskSpaceError: There is too little.
         """
         sizes = {remote.name: remote.size_bytes or 0 for remote in self.recipe.raw_files}
-        there = sum(path.stat().st_size for name in sizes for path in self.root.glob(f"{name}*") if path.is_file())
-        missing = max(0, sum(sizes.values()) - there)
-        records = int(sum(sizes.values()) * OVERHEAD)
+        missing = sum(max(0, size - _there(self.root / name)) for name, size in sizes.items())
+        records = records_bytes(self.recipe, sum(sizes.values()))
         if volume(self.root) == volume(self.target):
             check_space(self.root, missing + records)
         else:
@@ -143,6 +143,14 @@ class RawData:
             if found != expected:
                 raise _mismatch(path, f"{algorithm} {expected}", found)
         return RawFile(path.name, size, f"{algorithm}:{expected}")
+
+
+def _there(path: Path) -> int:
+    """Return how much of an archive need not be downloaded: all of it, or the longest part that was begun."""
+    if path.exists():
+        return path.stat().st_size
+    parts = path.parent.glob(f"{glob.escape(path.name)}.part*")
+    return max((part.stat().st_size for part in parts if part.suffix != ".json"), default=0)
 
 
 def _mismatch(path: Path, expected: str, found: str) -> HashMismatchError:

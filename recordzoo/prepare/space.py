@@ -6,11 +6,30 @@ from pathlib import Path
 
 from recordzoo.errors import DiskSpaceError, PrepareError, RecordZooError
 from recordzoo.progress import format_bytes
+from recordzoo.recipes.base import Recipe
+from recordzoo.records.shard import stored_bytes
+from recordzoo.sources.archive import ChainSource
+from recordzoo.sources.member import Source
+from recordzoo.sources.tree import TreeSource
 
 _FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
-OVERHEAD = 1.02
-"""A record set's size over that of its raw data (photographs of 110 KB on average; benchmarks/size.py)."""
+
+
+def records_bytes(recipe: Recipe, raw: Source | int) -> int:
+    """About how large the records become.
+
+    Args:
+        recipe: What they are made with.
+        raw: The raw data, or, where it is not there yet, the size of its archives.
+    """
+    if isinstance(raw, int):
+        return int(raw * recipe.expansion)
+    if isinstance(raw, ChainSource):
+        return sum(records_bytes(recipe, source) for source in raw.sources)
+    about = int(raw.size_bytes * recipe.expansion)
+    # Many small files, each of which takes whole pages, or a share of one.
+    return max(about, raw.stored_bytes(stored_bytes)) if isinstance(raw, TreeSource) else about
 
 
 def free_bytes(folder: Path) -> int:

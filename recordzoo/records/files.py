@@ -190,13 +190,13 @@ class ShardFiles:
 
 
 def _default_limit() -> int:
-    """An eighth of what the process may open: workers, sockets and the user's own files need theirs."""
+    """A quarter of what the process may open: workers, sockets and the user's own files need theirs."""
     try:
         import resource
     except ImportError:  # Windows
         return 128
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 128 if soft == resource.RLIM_INFINITY else max(4, min(512, soft // 8))
+    return 128 if soft == resource.RLIM_INFINITY else max(4, min(512, soft // 4))
 
 
 shard_files = ShardFiles(_default_limit())

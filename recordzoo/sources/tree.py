@@ -6,7 +6,7 @@ import logging
 import os
 import stat
 from array import array
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,6 +54,10 @@ class TreeSource:
     def size_bytes(self) -> int:
         """The files' sizes together."""
         return sum(self._listing.sizes)
+
+    def stored_bytes(self, cost: Callable[[int], int]) -> int:
+        """Add up what the files cost where a file of a size costs `cost(size)`."""
+        return sum(map(cost, self._listing.sizes))
 
     def fingerprint(self) -> str:
         """Return a digest of all names, sizes and times of change, as they were listed."""

@@ -91,6 +91,12 @@ def values(num_classes: int = 4, per_class: int = 10, mean_bytes: int = 9_000, s
     return files
 
 
+def alike(size_bytes: int, count: int) -> dict[str, bytes]:
+    """Make raw files that all have one size; no decoder takes them."""
+    files = {f"c000/{number:05d}.jpg": bytes(size_bytes) for number in range(count)}
+    return {**files, LABELS: "".join(f"{name} 0\n" for name in files).encode()}
+
+
 def write(root: Path, form: str, files: Mapping[str, bytes] | None = None) -> Path:
     """Write the raw data in one form, under `root`."""
     files = values() if files is None else files
