@@ -40,9 +40,14 @@ class Owner:
         match = _PATTERN.fullmatch(text)
         return Owner(match["host"], int(match["pid"]), int(match["start"]), match["token"]) if match else None
 
+    @property
+    def can_be_asked_for(self) -> bool:
+        """Whether this process could see it live; not on another host, in another container, before a restart."""
+        return self.host == _host()
+
     def is_gone(self) -> bool:
         """Whether the process provably does not exist any more; False for what cannot be known (another host)."""
-        if self.host != _host():
+        if not self.can_be_asked_for:
             return False
         try:
             os.kill(self.pid, 0)

@@ -11,6 +11,7 @@ import ssl
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
@@ -26,7 +27,7 @@ from recordzoo.errors import (
     TermsError,
 )
 from recordzoo.owner import Owner
-from recordzoo.sources import _http, _transfer
+from recordzoo.sources import _http, _part, _transfer
 from recordzoo.sources.download import RemoteFile, fetch
 from tests.fakes.server import LAST_MODIFIED, Fault, FileServer
 
@@ -51,29 +52,34 @@ class Recorder:
 
     def __init__(self, die_at: int | None = None) -> None:
         self.begun: list[tuple[int | None, int]] = []
+        self.checked: list[int | None] = []  # sizes of what was there before
         self.notes: list[str] = []
         self.position = 0
         self.ended = False
         self._die_at = die_at
 
     def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
+        self.position, self.ended, self._total = done_bytes, False, total_bytes
+        if stage == f"checking what is there of {NAME}":
+            assert not self.begun
+            self.checked.append(total_bytes)
+            return
         assert stage == f"downloading {NAME}"
         self.begun.append((total_bytes, done_bytes))
-        self.position = done_bytes
         self.advance()
 
     def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
         self.position += num_bytes
-        total = self.begun[-1][0]
         assert self.position >= 0
-        assert total is None or self.position <= total
-        if self._die_at is not None and self.position >= self._die_at:
+        assert self._total is None or self.position <= self._total
+        if self.begun and self._die_at is not None and self.position >= self._die_at:
             raise KeyboardInterrupt
 
     def note(self, text: str) -> None:
         self.notes.append(text)
 
     def end(self) -> None:
+        assert self.begun or self.position == self._total
         self.ended = True
 
 
@@ -360,6 +366,7 @@ def test_an_interrupt_hands_the_part_back_and_progress_begins_there(tmp_path: Pa
         assert (tmp_path / f"{NAME}.part").read_bytes() == DATA[: 3 * CHUNK]
         recorder = Recorder()
         get(remote(server), tmp_path, progress=recorder)
+    assert recorder.checked == [3 * CHUNK]
     assert recorder.begun == [(len(DATA), 3 * CHUNK)]
     assert recorder.notes == [f"{NAME}: resuming after 393 kB"]
     assert recorder.position == len(DATA)
@@ -451,13 +458,140 @@ def test_the_longest_part_of_the_dead_is_taken_and_the_others_go(tmp_path: Path)
 
 def test_parts_of_the_living_are_let_be(tmp_path: Path) -> None:
     mine = Owner.current()
-    elsewhere = Owner("another_1234abcd", 1, 1, "ab")
-    parts = {leave_part(tmp_path, DATA[:5000], str(owner)).name for owner in (mine, elsewhere)}
+    parts = {leave_part(tmp_path, DATA[:5000], str(owner)).name for owner in (mine, ELSEWHERE)}
+    make_old(tmp_path / f"{NAME}.part.{mine}", 9000)  # it lives: that can be asked here, whatever its age
     strange = leave_part(tmp_path, DATA[:6000], "not-an-owner").name
     with serve() as server:
         get(remote(server), tmp_path)
     assert server.log[0].range is None
     assert files(tmp_path) == {NAME, strange, *parts}
+
+
+ELSEWHERE = Owner("another_1234abcd", 1, 1, "ab")
+"""Nobody here can ask it: another node, another container, or this machine before it was restarted."""
+
+
+def make_old(path: Path, age_s: float) -> None:
+    then = time.time() - age_s
+    os.utime(path, (then, then))
+
+
+def test_a_silent_part_of_another_host_is_resumed(tmp_path: Path) -> None:
+    make_old(leave_part(tmp_path, DATA[:5000], str(ELSEWHERE)), _part.SILENT_S + 60)
+    with serve() as server:
+        assert get(remote(server), tmp_path).read_bytes() == DATA
+    assert [(request.range, request.sent) for request in server.log] == [("bytes=5000-", len(DATA) - 5000)]
+    assert files(tmp_path) == {NAME}
+
+
+def test_a_part_whose_machine_was_restarted_is_resumed(tmp_path: Path) -> None:
+    """Without a hash, so that what lies beside the part must come along."""
+    with serve() as server:
+        file = remote(server, sha256=None)
+        assert run_child(file, tmp_path, RECORDZOO_KILL_AT="download.received")[0] == -signal.SIGKILL
+        for path in list(tmp_path.iterdir()):
+            owner = Owner.current().host
+            path = path.rename(path.with_name(path.name.replace(f".part.{owner}-", f".part.{owner}0-")))
+            make_old(path, _part.SILENT_S + 60)
+        assert get(file, tmp_path).read_bytes() == DATA
+    assert server.log[1].range == f"bytes={CHUNK}-"
+    assert server.log[1].if_range
+    assert files(tmp_path) == {NAME}
+
+
+@pytest.mark.parametrize("variable", ["RECORDZOO_STALE_S", "RECORDZOO_TIMEOUT"])
+def test_a_longer_patience_holds_for_parts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
+    part = leave_part(tmp_path, DATA[:5000], str(ELSEWHERE))
+    make_old(part, _part.SILENT_S + 60)
+    monkeypatch.setenv(variable, "7200")
+    with serve() as server:
+        get(remote(server), tmp_path)
+    assert server.log[0].range is None
+    assert files(tmp_path) == {NAME, part.name}
+
+
+def test_what_lies_beside_a_living_part_of_another_host_is_let_be(tmp_path: Path) -> None:
+    """It is written once, when the part begins, and the part may grow for hours."""
+    part = leave_part(tmp_path, DATA[:5000], str(ELSEWHERE))
+    side = part.with_name(f"{part.name}.json")
+    side.write_text("{}")
+    make_old(side, _part.SILENT_S + 60)
+    with serve() as server:
+        get(remote(server), tmp_path)
+    assert files(tmp_path) == {NAME, part.name, side.name}
+
+
+class Aging(Recorder):
+    """Makes the part look silent for long wherever it is told of something, and tells its age when it is resumed."""
+
+    def __init__(self, folder: Path) -> None:
+        super().__init__()
+        self._folder = folder
+        self.ages: list[float] = []
+
+    def age(self) -> None:
+        for path in self._folder.glob(f"{NAME}.part.*"):
+            self.ages.append(time.time() - path.stat().st_mtime)
+            make_old(path, 9000)
+
+    def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
+        super().advance(num_bytes, num_images)
+        if not self.begun:
+            self.age()
+
+
+def test_a_claimed_part_is_young_at_once_and_while_it_is_checked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_old(leave_part(tmp_path, DATA[:500_000]), 9000)
+    monkeypatch.setattr(_part, "_READ_BYTES", 100_000)
+    monkeypatch.setattr(_part, "_TOUCH_S", 0)
+    recorder = Aging(tmp_path)
+    with serve() as server:
+        get(remote(server), tmp_path, progress=recorder)
+    assert len(recorder.ages) == 5
+    assert max(recorder.ages) < 60
+    assert recorder.checked == [500_000]
+
+
+def test_a_part_is_young_while_its_owner_waits_and_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorder = Aging(tmp_path)
+    monkeypatch.setattr(_transfer.time, "sleep", lambda wait_s: recorder.age())
+    with serve(*[Fault(status=503)] * 4) as server:
+        get(remote(server), tmp_path, progress=recorder)
+    assert len(recorder.ages) == 4
+    assert max(recorder.ages) < 60
+    assert _part.SILENT_S >= 2 * _transfer.RETRY_AFTER_CAP_S
+
+
+def test_who_was_stopped_and_lost_its_part_says_so_and_leaves_it_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken = tmp_path / f"{NAME}.part.{ELSEWHERE}"
+
+    def lose(wait_s: float) -> None:
+        (part,) = (path for path in tmp_path.glob(f"{NAME}.part.*") if path.suffix != ".json")
+        part.rename(taken)
+
+    monkeypatch.setattr(_transfer.time, "sleep", lose)
+    with serve(Fault(drop_after=1000)) as server, pytest.raises(PrepareError, match="another process took it over"):
+        get(remote(server), tmp_path)
+    assert len(server.log) == 1
+    assert taken.read_bytes() == DATA[:1000]
+
+
+def test_a_part_that_somebody_else_wrote_to_is_never_published(tmp_path: Path) -> None:
+    class Rival(Recorder):
+        def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
+            super().advance(num_bytes, num_images)
+            if self.position == len(DATA):
+                (part,) = (path for path in tmp_path.glob(f"{NAME}.part.*") if path.suffix != ".json")
+                with part.open("ab") as file:
+                    file.write(b"late")
+
+    with serve() as server, pytest.raises(PrepareError, match="another process wrote to it"):
+        get(remote(server, sha256=None), tmp_path, progress=Rival())
+    assert files(tmp_path) == set()
 
 
 def test_a_shorter_part_does_not_replace_a_longer_one(tmp_path: Path) -> None:
@@ -727,8 +861,12 @@ def test_retry_after_as_seconds_or_date(text: str, expected: float | None) -> No
 def test_a_dead_host_says_why(tmp_path: Path) -> None:
     with serve() as server:
         file = remote(server)
-    with pytest.raises(DownloadError, match=r"no connection to 127\.0\.0\.1:\d+ \(\[Errno \d+\] Connection refused\)"):
+    message = r"no connection to 127\.0\.0\.1:\d+ \(\[Errno \d+\] Connection refused\)"
+    with pytest.raises(DownloadError, match=message) as error:
         get(file, tmp_path)
+    # What to do on a node without a network.
+    assert f"({file.urls[0]} in a browser" in str(error.value)
+    assert str(error.value).endswith(f"put it into {tmp_path}.")
 
 
 @pytest.mark.parametrize("url", ["nothing", "ftp://127.0.0.1/a", "http://", "file:///a"])

@@ -57,3 +57,5 @@ def test_a_zombie_is_gone():
 
 def test_nothing_is_known_of_another_host():
     assert not replace(Owner.current(), host="elsewhere_0123abcd", pid=2**22 + 1).is_gone()
+    assert not replace(Owner.current(), host="elsewhere_0123abcd").can_be_asked_for
+    assert Owner.current().can_be_asked_for

@@ -1,18 +1,27 @@
 """The unfinished file of a download: who owns it, how far it is, what its bytes came from (docs/architecture.md)."""
 
 import contextlib
+import errno
 import json
 import os
 import stat
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
 
-from recordzoo import durable
+from recordzoo import durable, settings
 from recordzoo.owner import Owner
+from recordzoo.progress import Progress
 from recordzoo.sources.hashing import new_hash
 
+SILENT_S = 600.0
+"""A part of a process that cannot be asked for, unchanged for this long, is nobody's: at least twice the longest wait
+between two attempts (`_transfer.RETRY_AFTER_CAP_S`)."""
+
 _READ_BYTES = 4 << 20
+_TOUCH_S = 30.0
+"""How often a part that is only read says that its owner lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,14 +78,39 @@ class Part:
                 self._hand_back()
         self._file.close()
 
-    def hash_present(self) -> None:
-        """Read the bytes that an earlier process left, so that the hash counts them too; once, before any `write`."""
+    def hash_present(self, progress: Progress) -> None:
+        """Read the bytes that an earlier process left, so that the hash counts them too; once, before any `write`.
+
+        Raises:
+            OSError: They cannot be read, or another process took the part over.
+        """
         if self._hash is None:
             return
+        progress.begin(f"checking what is there of {self._target.name}", self.size_bytes)
         buffer = memoryview(bytearray(_READ_BYTES))
+        touched = time.monotonic()
         with open(self.path, "rb", buffering=0) as file:
             while count := file.readinto(buffer):
                 self._hash.update(buffer[:count])
+                progress.advance(count)
+                if time.monotonic() - touched >= _TOUCH_S:
+                    self.touch()
+                    touched = time.monotonic()
+        progress.end()
+
+    def touch(self) -> None:
+        """Tell those who cannot ask for this process that it lives, though nothing is written now.
+
+        Raises:
+            FileNotFoundError: This process was silent for so long that another one took the part over.
+        """
+        try:
+            os.utime(self.path)
+        except FileNotFoundError as err:
+            text = "this process stood still for long and another process took it over"
+            raise FileNotFoundError(errno.ENOENT, text) from err
+        except OSError:  # a failing disk fails in the next write, too, and more clearly
+            pass
 
     def write(self, data: bytes) -> None:
         """Append bytes; when the disk refuses some, exactly those before them count as received.
@@ -115,16 +149,21 @@ class Part:
         """Give the file its final name, durably, and remove what other processes abandoned of it.
 
         Raises:
-            OSError: The disk is full or failed. The bytes are dropped: after a failed fsync nobody knows which of
-                them are on the disk.
+            OSError: The disk is full or failed, or another process took the part over or wrote to it. The bytes are
+                dropped: after a failed fsync nobody knows which of them are on the disk.
         """
-        try:
-            os.fsync(self._file.fileno())
-        except OSError:
-            self.start_over()
-            raise
+        if not self._target.exists():
+            self.touch()
+            try:
+                if os.fstat(self._file.fileno()).st_size != self.size_bytes:
+                    # Whoever it was taken over from stood still and woke up; the hash did not see those bytes.
+                    raise OSError(errno.EIO, "another process wrote to it; run the same command again")
+                os.fsync(self._file.fileno())
+            except OSError:
+                self.start_over()
+                raise
         if self._target.exists():  # another process was faster; what is published stays as it is
-            self.path.unlink()
+            durable.remove(self.path)
         else:
             durable.rename(self.path, self._target)
         self._owned = False
@@ -191,6 +230,7 @@ def _claim(target: Path) -> Path:
     ours = _name(target, str(Owner.current()))
     for candidate in _abandoned(target):
         try:
+            os.utime(candidate)  # a rename keeps the time, and by that this part would be nobody's for other hosts
             os.rename(candidate, ours)
         except FileNotFoundError:  # another process was faster
             continue
@@ -202,7 +242,7 @@ def _claim(target: Path) -> Path:
 
 
 def _abandoned(target: Path) -> list[Path]:
-    """Find parts that are nobody's or whose process is gone, and that we may write to; the longest first."""
+    """Find parts that are nobody's, and that we may write to; the longest first."""
     found: list[tuple[int, Path]] = []
     for path in _leftovers(target):
         with contextlib.suppress(FileNotFoundError):
@@ -213,13 +253,23 @@ def _abandoned(target: Path) -> list[Path]:
 
 
 def _leftovers(target: Path) -> list[Path]:
-    """Find parts, and what lies beside them, that are nobody's or whose process is gone."""
+    """Find parts, and what lies beside them, that are nobody's: handed back, of the dead, or of the silent."""
     nobodys = _name(target).name
-    found = []
-    for path in target.parent.iterdir():
-        if not path.name.startswith(nobodys):
-            continue
-        owner = Owner.parse(path.name.removeprefix(f"{nobodys}.").removesuffix(".json"))
-        if path.name.removesuffix(".json") == nobodys or (owner is not None and owner.is_gone()):
-            found.append(path)
-    return found
+    return [path for path in target.parent.iterdir() if path.name.startswith(nobodys) and _is_nobodys(path, nobodys)]
+
+
+def _is_nobodys(path: Path, nobodys: str) -> bool:
+    part = path.with_name(path.name.removesuffix(".json"))
+    if part.name == nobodys:
+        return True
+    owner = Owner.parse(part.name.removeprefix(f"{nobodys}."))
+    if owner is None:
+        return False
+    if owner.can_be_asked_for:
+        return owner.is_gone()
+    # An attempt may follow five redirects, each of which may be silent for so long.
+    patience_s = max(SILENT_S, settings.stale_s(), 10 * settings.timeout_s())
+    for each in (part, path):  # what lies beside a part is as old as its first byte
+        with contextlib.suppress(FileNotFoundError):
+            return time.time() - each.lstat().st_mtime > patience_s
+    return False

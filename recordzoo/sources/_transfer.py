@@ -69,7 +69,10 @@ class Transfer:
         part = self._part
         if part.size_bytes:
             self._progress.note(f"{self._target.name}: resuming after {format_bytes(part.size_bytes)}")
-            part.hash_present()
+            try:
+                part.hash_present(self._progress)
+            except OSError as err:
+                raise self._write_error(err) from err
         failures: list[SourceError] = []
         for url in urls:
             try:
@@ -80,7 +83,7 @@ class Transfer:
                 if len(failures) < len(urls):
                     logger.warning("%s Trying the next address.", err)
         else:
-            raise self._summary(failures)
+            raise self._summary(urls, failures)
         steps.step("download.verified")
         try:
             part.publish()
@@ -208,7 +211,15 @@ class Transfer:
                 path=self._target,
             ) from err
         self._progress.note(f"{self._target.name}: {err}; trying again in {format_seconds(wait_s)}")
+        self._touch()
         time.sleep(wait_s)
+        self._touch()
+
+    def _touch(self) -> None:
+        try:
+            self._part.touch()
+        except OSError as err:
+            raise self._write_error(err) from err
 
     def _tell(self, position: int, total: int | None) -> None:
         """Bring progress to a position: it begins where the download resumes and goes back when that starts over."""
@@ -254,7 +265,7 @@ class Transfer:
             found=found,
         )
 
-    def _summary(self, failures: Sequence[SourceError]) -> SourceError:
+    def _summary(self, urls: Sequence[str], failures: Sequence[SourceError]) -> SourceError:
         """Make one error of those of all addresses; a wrong file says more than a dead host."""
         text = "\n".join(map(str, failures))
         if len(failures) > 1:
@@ -262,6 +273,10 @@ class Transfer:
         for failure in failures:
             if isinstance(failure, HashMismatchError):
                 return HashMismatchError(text, **failure.details)
+        by_hand = (
+            f"Or get {self._target.name} by other means ({urls[-1]} in a browser, another machine) and put it into"
+        )
+        text = f"{text}\n{by_hand} {self._target.parent}."
         if self._instructions:
             text = f"{text}\n{self._instructions}"
         return DownloadError(text, **failures[-1].details)
