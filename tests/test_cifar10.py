@@ -144,6 +144,12 @@ def test_the_raw_data_may_go(tmp_path: Path) -> None:
     assert len(CIFAR10Record(tmp_path / "cifar10.records")) == 35
 
 
+def test_a_shared_root_with_a_manifest_of_the_users_own(tmp_path: Path) -> None:
+    FAKE.write_tree(tmp_path)
+    (tmp_path / "manifest.json").write_text("[]")
+    assert len(CIFAR10Record(tmp_path)) == 35
+
+
 def test_there_is_one_part() -> None:
     with pytest.raises(ArgumentError, match="argument part"):
         recipe("train")

@@ -206,6 +206,14 @@ def test_records_dir(tree: Path, tmp_path: Path) -> None:
     assert ImageFolderRecord(tree, records_dir=str(place)).records_path == place
 
 
+def test_a_manifest_of_the_users_own(tree: Path, tmp_path: Path) -> None:
+    for place in (tree, tmp_path):
+        (place / "manifest.json").write_text('{"files": []}')
+    assert_same(ImageFolder(tree), ImageFolderRecord(tree))
+    assert_same(ImageFolder(tree), ImageFolderRecord(tree))  # opened, not made
+    assert_same(ImageFolder(tree, is_valid_file=is_jpg), ImageFolderRecord(tree, is_valid_file=is_jpg))
+
+
 # Errors ---------------------------------------------------------------------------------------------------------------
 
 

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError, RecordError
-from recordzoo.records.arrays import Names, map_array
+from recordzoo.records.arrays import Names, file_name, map_array
 from recordzoo.records.files import Directory, pread, shard_files
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
@@ -27,7 +27,7 @@ from recordzoo.records.manifest import (
 
 _HAS_FADVISE = hasattr(os, "posix_fadvise")
 _ROW = struct.Struct("<IIIIQ")  # INDEX_DTYPE; reads a row in a quarter of the time that NumPy takes
-_NAMES_NAME = "names_offsets.npy"  # of the array that every record set has, also one without records
+_NAMES_NAME = file_name("names_offsets")  # of the array that every record set has, also one without records
 _tokens = itertools.count()
 
 
