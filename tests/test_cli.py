@@ -24,7 +24,7 @@ from recordzoo.cli.info import entry_document
 from recordzoo.cli.output import clean, table
 from recordzoo.cli.targets import resolve
 from recordzoo.records.reader import RecordReader
-from tests.fakes import cub200
+from tests.fakes import cub200, imagenet
 from tests.fakes.server import Fault, FileServer
 
 COMMAND = [sys.executable, "-m", "recordzoo"]
@@ -245,6 +245,58 @@ class TestPrepare:
         (made,) = document["record_sets"]
         assert (made["name"], made["records"], made["was_ready"]) == ("cub200", 12, True)
         assert made["path"] == f"{tmp_path}/cub200.records"
+
+    def test_the_parts_that_can_be_prepared_are(self, tmp_path):
+        fake = imagenet.build()
+        fake.write_tree(tmp_path, "val")
+        result = recordzoo("prepare", "imagenet", "--root", tmp_path)
+        assert result.returncode == 3, result.stderr
+        assert len(RecordReader(tmp_path / "imagenet.val.records")) == len(fake.val)
+        assert sorted(path.name for path in tmp_path.glob("[!.]*")) == ["imagenet.val.records", "val"]
+        first, *_ = result.stderr.splitlines()
+        assert first.startswith("imagenet.train: cannot be prepared: ")
+        assert first.endswith("Going on with imagenet.val.")
+        end = result.stderr.partition("imagenet.val: ready, ")[2]
+        assert "imagenet.train: not prepared.\nerror: these files need your consent" in end
+        assert "ILSVRC2012_img_train.tar" in end
+        document = recordzoo("prepare", "imagenet", "--root", tmp_path, "--json")
+        assert document.returncode == 3
+        assert [made["name"] for made in json.loads(document.stdout)["record_sets"]] == ["imagenet.val"]
+
+    def test_a_part_that_was_named_is_not_passed_over(self, tmp_path):
+        imagenet.build().write_tree(tmp_path, "val")
+        for arguments in (["imagenet", "--split", "train"], ["imagenet.train", "imagenet.val"]):
+            result = recordzoo("prepare", *arguments, "--root", tmp_path)
+            assert result.returncode == 3
+            assert result.stderr.startswith("error: these files need your consent")
+        assert not list(tmp_path.glob("*.records"))
+
+    def test_terms_of_a_later_part_are_asked_first(self, tmp_path):
+        fake = imagenet.build()
+        fake.write_tree(tmp_path, "train")
+        fake.write_val_archive(tmp_path)  # without the development kit
+        result = recordzoo("prepare", "imagenet", "--root", tmp_path)
+        assert result.returncode == 3
+        assert result.stderr.startswith("imagenet.val: cannot be prepared: ")
+        assert "ILSVRC2012_devkit_t12.tar.gz is not there" in result.stderr.splitlines()[0]
+        assert (tmp_path / "imagenet.train.records").is_dir()
+
+    def test_a_later_tree_that_is_none_is_found_first(self, photos, tmp_path):
+        (tmp_path / "none").mkdir()
+        result = recordzoo("prepare", photos, f"{tmp_path}/none/")
+        assert result.returncode == 3
+        assert "Couldn't find any class folder" in result.stderr
+        assert not (tmp_path / "photos.records").exists()
+
+    def test_room_is_asked_for_all_parts_first(self, tmp_path):
+        free = shutil.disk_usage(tmp_path).free
+        if free > 300e9:
+            pytest.skip("there is room for two copies of ImageNet here")
+        imagenet.build().write_tree(tmp_path, "val")  # small; the training archive is not there and large
+        result = recordzoo("prepare", "imagenet", "--accept-terms", "--root", tmp_path, RECORDZOO_OFFLINE="1")
+        assert result.returncode == 6
+        assert "more. Free some space" in result.stderr
+        assert not list(tmp_path.glob("*.records"))
 
     def test_refresh_makes_it_again(self, tmp_path):
         tree = cub200.build(2, 3).write_tree(tmp_path)

@@ -7,9 +7,10 @@ from typing import Any
 
 from recordzoo.bars import clean
 from recordzoo.cli import output
+from recordzoo.cli.foresight import check_room, look_ahead
 from recordzoo.cli.progress import make_progress
 from recordzoo.cli.targets import Target, resolve
-from recordzoo.errors import ArgumentError
+from recordzoo.errors import ArgumentError, RecordZooError
 from recordzoo.progress import format_bytes, format_seconds
 
 
@@ -17,7 +18,13 @@ from recordzoo.progress import format_bytes, format_seconds
 def prepare_all(
     names: Sequence[str], root: Path, split: str | None, options: Mapping[str, Any], *, dry_run: bool, as_json: bool
 ) -> None:
-    """Prepare every record set that the names mean, one after another; the first error ends it."""
+    """Prepare every record set that the names mean, one after another; the first error ends it.
+
+    Who names a dataset of several parts gets those whose files are there or may be fetched.
+
+    Raises:
+        TermsError: Of a dataset that was named, not all parts could be prepared; those that could are.
+    """
     wanted = [target for name in names for target in resolve(name, root, split)]
     if options["records_dir"] is not None and len(wanted) > 1:
         sets = ", ".join(target.label for target in wanted)
@@ -25,12 +32,44 @@ def prepare_all(
     if dry_run:
         _show_plans(wanted, options, as_json)
         return
-    done = [_prepare(target, options, as_json) for target in wanted]
+    blocked = _look_ahead(wanted, options) if len(wanted) > 1 else {}
+    done = [_prepare(target, options) for target in wanted if target.label not in blocked]
     if as_json:
         output.put_json({"record_sets": done})
+    for label in blocked:
+        output.say(f"{label}: not prepared.")
+    for err in blocked.values():
+        raise err
 
 
-def _prepare(target: Target, options: Mapping[str, Any], as_json: bool) -> dict[str, Any]:
+def _look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> dict[str, RecordZooError]:
+    """Find, before the work starts, what will not fit, and the parts of whole datasets that cannot be had.
+
+    Returns:
+        Why each of those parts cannot be had, by its label; empty if that goes for all parts, or if one was named:
+        then preparing the first of them says so.
+
+    Raises:
+        DiskSpaceError: There is too little room for all of it.
+    """
+    prospects = look_ahead(wanted, options)
+    blocked: dict[str, RecordZooError] = {
+        p.target.label: p.obstacle for p in prospects if p.obstacle is not None and not p.target.is_named
+    }
+    possible = [p for p in prospects if p.obstacle is None]
+    check_room(possible, discard_raw=options["discard_raw"])
+    if not possible:
+        return {}
+    going_on = ", ".join(p.target.label for p in prospects if p.target.label not in blocked)
+    for label, err in blocked.items():
+        output.say(
+            f"{label}: cannot be prepared: files of it must be fetched by hand, or their terms accepted "
+            f"({err.details.get('path')} is not there). Going on with {going_on}."
+        )
+    return blocked
+
+
+def _prepare(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
     from recordzoo.prepare import ensure, is_record_set
     from recordzoo.records.reader import RecordReader
 
@@ -52,14 +91,14 @@ def _prepare(target: Target, options: Mapping[str, Any], as_json: bool) -> dict[
 
 
 def _show_plans(wanted: Sequence[Target], options: Mapping[str, Any], as_json: bool) -> None:
-    from recordzoo.prepare import describe
-
-    plans = [{"name": t.label, **describe(t.recipe(), t.root, download=True, **options)} for t in wanted]
+    prospects = look_ahead(wanted, options)
+    plans = [{"name": p.target.label, **p.plan, "must_be_fetched_by_hand": p.obstacle is not None} for p in prospects]
     if as_json:
         output.put_json({"dry_run": True, "plans": plans})
         return
     for plan in plans:
-        output.put(plan_line(plan))
+        by_hand = "; not without --accept-terms, or the files by hand" if plan["must_be_fetched_by_hand"] else ""
+        output.put(plan_line(plan) + by_hand)
 
 
 _STATES = {

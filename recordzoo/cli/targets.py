@@ -23,12 +23,14 @@ class Target:
         root: Where its raw data is or goes to.
         entry: Its dataset; None for a tree.
         part: Its part.
+        is_named: This record set itself was asked for, not a dataset of which it is one.
     """
 
     label: str
     root: Path
     entry: Entry | None = None
     part: str = ""
+    is_named: bool = True
 
     def recipe(self) -> "Recipe":
         """Make its recipe; imports no torch, but NumPy and what reads archives."""
@@ -82,7 +84,8 @@ def resolve(text: str, root: Path, split: str | None = None) -> list[Target]:
             known = dict.fromkeys(s.name for s in entry.splits if part in (None, s.part))
             raise ArgumentError(f"{text} has no split {split!r}; it has {', '.join(known) or 'none'}.")
         parts = list(dict.fromkeys(holders))
-    return [Target(entry.label(p), root, entry, p) for p in parts]
+    is_named = part is not None or split is not None
+    return [Target(entry.label(p), root, entry, p, is_named) for p in parts]
 
 
 def _tree(text: str, split: str | None) -> Target:

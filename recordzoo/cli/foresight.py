@@ -1,0 +1,97 @@
+"""What stands in the way of each of several record sets, found out before the hours of work on the first."""
+
+import os
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from recordzoo.cli.targets import Target
+from recordzoo.errors import DownloadError, TermsError
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """A record set that was asked for, and what would happen to it.
+
+    Attributes:
+        target: Which.
+        plan: See `recordzoo.prepare.describe`.
+        obstacle: Why it cannot be made now: files that must be fetched by hand, or whose terms must be accepted.
+    """
+
+    target: Target
+    plan: Mapping[str, Any]  # Any: JSON values
+    obstacle: TermsError | DownloadError | None
+
+
+# Any: the options of the library, checked there.
+def look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> list[Prospect]:
+    """Say of each record set what would happen to it. Writes nothing and fetches nothing.
+
+    Raises:
+        FolderError: A tree has no classes.
+    """
+    from recordzoo.prepare import describe
+
+    prospects = []
+    for target in wanted:
+        plan = describe(target.recipe(), target.root, download=True, **options)
+        obstacle = _obstacle(target, options) if plan["state"] == "download" else None
+        prospects.append(Prospect(target, plan, obstacle))
+    return prospects
+
+
+def _obstacle(target: Target, options: Mapping[str, Any]) -> TermsError | DownloadError | None:
+    from recordzoo.sources.download import addresses
+
+    for remote in target.recipe().raw_files:
+        if (target.root / remote.name).exists():
+            continue
+        try:
+            addresses(
+                remote,
+                target.root,
+                dataset=target.entry.name if target.entry else "",
+                mirror=options["mirror"],
+                accept_terms=options["accept_terms"],
+            )
+        except (TermsError, DownloadError) as err:
+            return err
+    return None
+
+
+def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
+    """Ask whether all of it will fit, one after another.
+
+    An interrupted preparation is not counted: only it knows how much of it is there.
+
+    Raises:
+        DiskSpaceError: It will not.
+    """
+    from recordzoo.prepare.space import check_space, volume
+
+    kept: dict[int, int] = defaultdict(int)
+    for prospect in prospects:
+        plan = prospect.plan
+        if plan["state"] not in ("convert", "download"):
+            continue
+        folder = Path(plan["target"]).parent
+        there = sum(_begun_bytes(prospect.target.root, name) for name in _file_names(prospect.target))
+        download = max(0, plan["download_bytes"] - there)
+        records = plan["peak_bytes"] - plan["raw_bytes"]
+        check_space(folder, kept[volume(folder)] + download + records)
+        kept[volume(folder)] += records + (0 if discard_raw else download)
+
+
+def _file_names(target: Target) -> list[str]:
+    return [remote.name for remote in target.recipe().raw_files]
+
+
+def _begun_bytes(root: Path, name: str) -> int:
+    """How much of a file is there from a download that was interrupted."""
+    if not root.is_dir():
+        return 0
+    with os.scandir(root) as entries:
+        return sum(e.stat().st_size for e in entries if e.name.startswith(f"{name}.part") and e.is_file())
