@@ -12,8 +12,8 @@ import pytest
 import torch
 
 from recordzoo import ImageFolderRecord
-from recordzoo.datasets.sequences import LazyList, Selection, find_name, name_key
-from recordzoo.recipes.class_folders import class_folder_order
+from recordzoo.datasets.sequences import LazyList, Selection, find_name
+from recordzoo.recipes.class_folders import class_folder_order, name_key
 from tests.fakes import folder
 
 

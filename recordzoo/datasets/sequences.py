@@ -15,6 +15,7 @@ from typing import Any, Generic, SupportsIndex, TypeVar, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.recipes.class_folders import name_key
 from recordzoo.records.reader import RecordReader
 
 T = TypeVar("T")
@@ -315,9 +316,3 @@ def find_name(names: Sequence[str], name: str) -> int | None:
         else:
             high = middle
     return low if low < len(names) and names[low] == name else None
-
-
-def name_key(name: str) -> tuple[str, str, str]:
-    """Return what ImageFolder's order sorts by: the class, the whole folder as one string, the file."""
-    folder, _, file = name.rpartition("/")
-    return folder.partition("/")[0], folder, file

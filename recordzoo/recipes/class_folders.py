@@ -15,17 +15,15 @@ def is_class_image(name: str) -> bool:
 
 
 def class_folder_order(names: Sequence[str]) -> NDArray[np.int64]:
-    """Find torchvision's order of names ``class/[folders/]file``: indices into `names`.
+    """Find torchvision's order of names ``class/[folders/]file``: indices into `names`."""
+    return np.array(sorted(range(len(names)), key=lambda index: name_key(names[index])), dtype=np.int64)
 
-    ImageFolder goes class by class, then by folder (the path compared as one string), then by file name.
-    """
 
-    def key(index: int) -> str:
-        folder, _, file = names[index].rpartition("/")
-        # One string and not a tuple of three: half the memory at 1.28 million names. No name contains a NUL.
-        return f"{folder.partition('/')[0]}\0{folder}\0{file}"
-
-    return np.array(sorted(range(len(names)), key=key), dtype=np.int64)
+def name_key(name: str) -> str:
+    """Return what ImageFolder's order sorts by: the class, the whole folder as one string, the file."""
+    folder, _, file = name.rpartition("/")
+    # One string and not a tuple of three: half the memory at 1.28 million names. No name contains a NUL.
+    return f"{folder.partition('/')[0]}\0{folder}\0{file}"
 
 
 def class_labels(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
