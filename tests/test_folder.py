@@ -19,11 +19,11 @@ from PIL import Image, UnidentifiedImageError
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader, pil_loader
 
-from recordzoo import ImageFolderRecord
+from recordzoo import CUB200Record, ImageFolderRecord
 from recordzoo.datasets import tree_check
-from recordzoo.errors import FolderError, ImageError, NotPreparedError, OtherSourceError
+from recordzoo.errors import FolderError, ImageError, NotPreparedError, OtherSourceError, SourceError
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS
-from tests.fakes import folder
+from tests.fakes import cub200, folder
 from tests.fakes.folder import image_bytes, write_tree
 
 
@@ -290,6 +290,10 @@ def is_jpg(path: str) -> bool:
     return path.endswith(".jpg")
 
 
+def is_dog(path: str) -> bool:
+    return "/dog/" in path and path.lower().endswith(IMAGE_ENDINGS)
+
+
 def is_text(path: str) -> bool:
     return path.endswith(".txt")
 
@@ -350,6 +354,11 @@ class TwoClassesRecord(ImageFolderRecord):
     def find_classes(self, directory: str | os.PathLike[str]) -> tuple[list[str], dict[str, int]]:
         classes, _ = super().find_classes(directory)
         return [name for name in classes if name != "dog"], {"cat": 5, "Zebra": 2}
+
+
+class OnlyDogsRecord(ImageFolderRecord):
+    def find_classes(self, directory: str | os.PathLike[str]) -> tuple[list[str], dict[str, int]]:
+        return ["dog"], {"dog": 0}
 
 
 @pytest.mark.parametrize("stored", [True, False])
@@ -562,6 +571,56 @@ def test_records_of_another_tree(tree: Path, tmp_path: Path) -> None:
     other = write_tree(tmp_path / "other", {"cat/1.jpg": image_bytes("1.jpg", 1), "dog/2.jpg": image_bytes("2.jpg", 1)})
     with pytest.raises(OtherSourceError, match="holds the records of"):
         ImageFolderRecord(other, records_dir=place)
+
+
+def test_records_of_another_dataset(tree: Path, tmp_path: Path) -> None:
+    birds = cub200.build()
+    birds.write_tree(tmp_path)
+    place = CUB200Record(tmp_path, split="all").records_path
+    for kwargs in ({}, {"is_valid_file": is_jpg, "allow_empty": True}):
+        with pytest.raises(OtherSourceError, match="is a record set of cub200, not of the tree"):
+            ImageFolderRecord(tree, records_dir=place, **kwargs)
+        assert len(ImageFolderRecord(place, **kwargs)) == len(CUB200Record(tmp_path, split="all"))
+
+
+@pytest.mark.parametrize("selected", [False, True])
+def test_tree_made_again_under_the_same_names(tree: Path, selected: bool) -> None:
+    kwargs: dict[str, Any] = {"is_valid_file": is_dog, "allow_empty": True} if selected else {}
+    ImageFolderRecord(tree)
+    names = sorted(path.name for path in (tree / "dog").iterdir() if path.is_file())
+    for name in names:
+        data = (tree / "dog" / name).read_bytes()
+        (tree / "dog" / name).unlink()
+        (tree / "dog" / name).write_bytes(data + b"longer")
+    with pytest.warns(UserWarning, match=r"dog/.* has another size") as caught:
+        ImageFolderRecord(tree, **kwargs)
+    assert caught[0].filename == __file__
+
+
+def test_selection_from_records_of_another_tree(tree: Path, tmp_path: Path) -> None:
+    place = tmp_path / "r"
+    ImageFolderRecord(tree, records_dir=place)
+    copied = tmp_path / "copy"
+    shutil.copytree(tree, copied)
+    assert len(ImageFolderRecord(copied, is_valid_file=is_dog, allow_empty=True, records_dir=place)) > 0
+    (copied / "dog" / "a.jpeg").write_bytes(image_bytes("a.jpeg", 77))
+    with pytest.raises(OtherSourceError, match=r"dog/a\.jpeg has another size"):
+        ImageFolderRecord(copied, is_valid_file=is_dog, allow_empty=True, records_dir=place)
+    with pytest.raises(OtherSourceError, match=r"dog/a\.jpeg has another size"):
+        OnlyDogsRecord(copied, records_dir=place)
+
+
+def test_files_that_are_no_images_never_matter(tree: Path) -> None:
+    os.symlink("nobody@nowhere.1:2", tree / "dog" / ".#lock")
+    os.symlink("nowhere", tree / "cat" / "sub" / "dangling.txt")
+    os.symlink("nowhere", tree / "loose.jpg")  # of no class
+    assert_same(ImageFolder(tree), ImageFolderRecord(tree))
+
+
+def test_a_dangling_image_is_said_when_preparing(tree: Path) -> None:
+    os.symlink("nowhere", tree / "dog" / "dangling.jpg")
+    with pytest.raises(SourceError, match=r"dog/dangling\.jpg"):
+        ImageFolderRecord(tree)
 
 
 def test_empty_mount_point(gone: Path) -> None:

@@ -1,5 +1,6 @@
 """`ImageFolderRecord`: torchvision's ImageFolder over the records beside the tree, which may be gone."""
 
+import glob
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -29,6 +30,13 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
     nor the tree is needed. Images that `is_valid_file`, or an overridden `find_classes` or `make_dataset`, selects are
     a view of these records where they hold them all; else they get records of their own,
     ``<root>-<8 hex digits>.records``.
+
+    An image that cannot be read, or a link to one that leads nowhere, is an error when the records are made;
+    torchvision fails when it comes to that sample. Files that are no images never matter.
+
+    ``samples``, ``imgs`` and ``targets`` behave as lists but are no instances of `list`: ``json.dumps`` and
+    ``isinstance(..., list)`` need ``list(dataset.targets)``. ``loader`` compares equal to the function that was given,
+    but is not that function: compare with ``==``, not with ``is``.
 
     Args:
         root: The tree, one folder for each class; or a record set.
@@ -99,7 +107,7 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         if options.get("refresh") or not is_record_set(place):
             self.find_classes(self.root)  # the same error as torchvision's if there is nothing to scan
             return RecordReader(ensure(whole, tree, **_at(place, options)))
-        reader = _class_folder_reader(place)
+        reader = self._own_reader(place, tree)
         if explicit is not None and reader.manifest.metadata.get("selection"):
             raise OtherSourceError(
                 f"{place} holds a selection of the images of {tree}, not all of them. Pass another records_dir, "
@@ -119,6 +127,7 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
             samples = self._scanned(extensions, is_valid_file, allow_empty)
             names = [_relative(path, folder) for path, _ in samples]
             reader, positions = self._store(tree, names, options)
+            check_tree(reader, tree, explicit=options.get("records_dir") is not None, new_names=False)
             return _selection(reader, positions, samples)
         best: tuple[RecordReader, list[tuple[int, Any]]] | None = None
         for reader in _stored_sets(tree, options):
@@ -164,7 +173,7 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         explicit = options.get("records_dir")
         whole = Path(explicit).expanduser().absolute() if explicit is not None else recipe().target(tree)
         if is_record_set(whole) and not options.get("refresh"):
-            reader = _class_folder_reader(whole)
+            reader = self._own_reader(whole, tree)
             positions = positions_of(names, reader.names)
             if positions is not None:
                 return reader, positions
@@ -181,6 +190,17 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         if positions is None:
             raise OtherSourceError(f"{place} holds other files than those selected in {tree}.", path=str(place))
         return reader, positions
+
+    def _own_reader(self, place: Path, tree: Path) -> RecordReader:
+        """Open records that stand for a tree; while it is there, they may not be those of another dataset."""
+        reader = _class_folder_reader(place)
+        if reader.manifest.dataset != "folder" and self._has_tree():
+            raise OtherSourceError(
+                f"{place} is a record set of {reader.manifest.dataset}, not of the tree {tree}. Pass another "
+                "records_dir, or none; or pass it as root.",
+                path=str(place),
+            )
+        return reader
 
     # Any: torchvision declares it so.
     def find_classes(self, directory: str | os.PathLike[str]) -> tuple[list[Any], dict[Any, int]]:
@@ -259,16 +279,11 @@ def _stored_sets(tree: Path, options: PrepareOptions) -> Iterator[RecordReader]:
     if explicit is not None or is_record_set(tree):
         places = [Path(explicit).expanduser().absolute() if explicit is not None else tree]
     else:
-        own = sorted(tree.parent.glob(f"{glob_escape(tree.name)}-????????.records"))
+        own = sorted(tree.parent.glob(f"{glob.escape(tree.name)}-????????.records"))
         places = [*own, recipe().target(tree)]
     for place in places:
         if is_record_set(place):
             yield _class_folder_reader(place)
-
-
-def glob_escape(text: str) -> str:
-    """Escape what `Path.glob` would read as a pattern."""
-    return "".join(f"[{letter}]" if letter in "*?[" else letter for letter in text)
 
 
 # Any: labels, as above.

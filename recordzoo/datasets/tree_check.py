@@ -1,17 +1,19 @@
-"""Has a tree changed since its records were made? Only directories are looked at; names where their times differ."""
+"""Has a tree changed since its records were made?
+
+Only directories are looked at; where their times differ, also names, and then the sizes of some files.
+"""
 
 import bisect
 import json
 import os
 import shlex
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordzoo.datasets.sequences import name_key
 from recordzoo.errors import OtherSourceError
-from recordzoo.recipes.class_folders import IMAGE_ENDINGS
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS, name_key
 from recordzoo.recipes.folder import TREE_FILE
 from recordzoo.records.reader import RecordReader
 
@@ -27,13 +29,15 @@ class _Known:
     directories: Mapping[str, int]
 
 
-def check_tree(reader: RecordReader, tree: Path, *, explicit: bool) -> None:
+def check_tree(reader: RecordReader, tree: Path, *, explicit: bool, new_names: bool = True) -> None:
     """Compare a tree with its records; warn, once a process and path, if it has changed.
 
     Args:
         reader: The records.
         tree: The resolved tree; nothing is said if it is gone.
         explicit: The user named the records; then they must be those of this tree.
+        new_names: Whether files and folders that the records do not have are a change: not where the names of the
+            samples were just listed and found.
 
     Raises:
         OtherSourceError: They are those of another one.
@@ -42,9 +46,11 @@ def check_tree(reader: RecordReader, tree: Path, *, explicit: bool) -> None:
     if known is None or not _exists(tree, known):
         return
     moved = known.root != os.fspath(tree)
-    differences = list(_differences(reader, tree, known))
-    if moved and not differences:
-        differences = list(_size_differences(reader, tree))
+    changed, differences = _differences(reader, tree, known, new_names)
+    if not differences:
+        # Another tree is looked at all over; this one where something was written, which need not change any name.
+        positions: Sequence[int] = range(len(reader)) if moved else _positions(reader, changed)
+        differences = list(_size_differences(reader, tree, positions))
     if not differences:
         return
     what = differences[0] + (f" and {len(differences) - 1} more" if len(differences) > 1 else "")
@@ -86,10 +92,13 @@ def _exists(tree: Path, known: _Known) -> bool:
     return any((tree / name).is_dir() for name in known.directories if name and "/" not in name)
 
 
-def _differences(reader: RecordReader, tree: Path, known: _Known) -> Iterator[str]:
-    skipped = {name.rpartition("/")[0]: set[str]() for name in reader.manifest.skipped}
+def _differences(reader: RecordReader, tree: Path, known: _Known, new_names: bool) -> tuple[list[str], list[str]]:
+    """Return the directories that were written to, and which names differ in them."""
+    skipped: dict[str, set[str]] = {}
     for name in reader.manifest.skipped:
-        skipped[name.rpartition("/")[0]].add(name)
+        skipped.setdefault(name.rpartition("/")[0], set()).add(name)
+    changed: list[str] = []
+    differences: list[str] = []
     for directory, time in known.directories.items():
         path = tree / directory
         try:
@@ -97,15 +106,20 @@ def _differences(reader: RecordReader, tree: Path, known: _Known) -> Iterator[st
                 continue
             folders, files = _list(path, directory)
         except OSError:
-            yield f"{directory}/ is gone"
+            differences.append(f"{directory}/ is gone")
             continue
+        changed.append(directory)
         inside = {name for name in known.directories if name and name.rpartition("/")[0] == directory}
-        yield from (f"{name}/ is new" for name in sorted(folders - inside))
+        if new_names:
+            differences += [f"{name}/ is new" for name in sorted(folders - inside)]
         if not directory:
             continue
-        stored = _stored(reader, directory) | skipped.get(directory, set())
-        yield from (f"{name} is new" for name in sorted(files - stored))
-        yield from (f"{name} is gone" for name in sorted(stored - files))
+        stored = {reader.names[position] for position in _positions_in(reader, directory)}
+        stored |= skipped.get(directory, set())
+        if new_names:
+            differences += [f"{name} is new" for name in sorted(files - stored)]
+        differences += [f"{name} is gone" for name in sorted(stored - files)]
+    return changed, differences
 
 
 def _list(path: Path, directory: str) -> tuple[set[str], set[str]]:
@@ -122,23 +136,24 @@ def _list(path: Path, directory: str) -> tuple[set[str], set[str]]:
     return folders, files
 
 
-def _stored(reader: RecordReader, directory: str) -> set[str]:
-    """Return the stored names of one directory: they lie together in ImageFolder's order."""
+def _positions(reader: RecordReader, directories: Sequence[str]) -> list[int]:
+    """Return the positions of the files that lie in any of the directories."""
+    return [position for directory in directories if directory for position in _positions_in(reader, directory)]
+
+
+def _positions_in(reader: RecordReader, directory: str) -> range:
+    """Return the positions of the files of one directory: they lie together in ImageFolder's order."""
     names = reader.names
-    start = bisect.bisect_left(names, name_key(f"{directory}/"), key=name_key)
-    found = set()
-    for position in range(start, len(names)):
-        name = names[position]
-        if name.rpartition("/")[0] != directory:
-            break
-        found.add(name)
-    return found
+    start = stop = bisect.bisect_left(names, name_key(f"{directory}/"), key=name_key)
+    while stop < len(names) and names[stop].rpartition("/")[0] == directory:
+        stop += 1
+    return range(start, stop)
 
 
-def _size_differences(reader: RecordReader, tree: Path) -> Iterator[str]:
+def _size_differences(reader: RecordReader, tree: Path, positions: Sequence[int]) -> Iterator[str]:
     """Compare the sizes of up to 1,000 files, spread evenly, with those of the stored values."""
     lengths = reader.lengths("image")
-    for position in range(0, len(reader), max(1, len(reader) // _SAMPLE)):
+    for position in positions[:: -(-len(positions) // _SAMPLE) or 1]:
         name = reader.names[position]
         try:
             size = (tree / name).stat().st_size
