@@ -8,8 +8,19 @@ from recordzoo.progress import LOG_INTERVAL_S, LogProgress, Progress
 
 
 def default_progress(interval_s: float = LOG_INTERVAL_S) -> Progress:
-    """Choose what fits where stderr goes: bars on a terminal, log lines elsewhere (`interval_s` between them)."""
-    return BarProgress() if is_terminal() else LogProgress(interval_s)
+    """Choose what fits where stderr goes: bars on a terminal or in a notebook, log lines elsewhere.
+
+    In a notebook nobody sees a log line unless they set up `logging`, and a conversion would be a silent cell.
+
+    Args:
+        interval_s: Between two log lines.
+    """
+    return BarProgress() if is_terminal() or is_notebook() else LogProgress(interval_s)
+
+
+def is_notebook() -> bool:
+    """Whether this process is a notebook's kernel, which shows what goes to stderr below the cell."""
+    return sys.stderr is not None and "ipykernel" in sys.modules
 
 
 def is_terminal() -> bool:

@@ -12,17 +12,19 @@ import signal
 import subprocess
 import sys
 import time
+import types
 from pathlib import Path
 
 import pytest
 from PIL import Image
 
 from recordzoo import catalogue, errors
-from recordzoo.bars import BarProgress
+from recordzoo.bars import BarProgress, default_progress
 from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.cli.info import entry_document
 from recordzoo.cli.output import clean, table
 from recordzoo.cli.targets import resolve
+from recordzoo.progress import LogProgress
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200, imagenet
 from tests.fakes.server import Fault, FileServer
@@ -324,6 +326,22 @@ class TestPrepare:
         assert len(RecordReader(tmp_path / "elsewhere.records")) == 3
         assert recordzoo("prepare", photos, "--split", "train").returncode == 2
 
+    def test_a_tree_that_has_changed_since_is_said(self, photos):
+        assert recordzoo("prepare", photos).returncode == 0
+        again = recordzoo("prepare", photos)
+        assert again.stderr == f"{photos}: ready, 3 records in {photos}.records\n"
+        shutil.copy(photos / "cat" / "1.png", photos / "cat" / "3.png")
+        result = recordzoo("prepare", photos)
+        assert result.returncode == 0
+        warning, ready = result.stderr.splitlines()
+        assert warning.startswith(f"warning: {photos} is not what it was when ")
+        assert "cat/3.png is new" in warning
+        assert f"recordzoo prepare {photos} --refresh" in warning
+        assert ready == f"{photos}: ready, 3 records in {photos}.records"
+        (made,) = json.loads(recordzoo("prepare", photos, "--json").stdout)["record_sets"]
+        assert "cat/3.png is new" in made["warning"]
+        assert "ready, 4 records" in recordzoo("prepare", photos, "--refresh").stderr
+
     def test_an_exotic_name_cannot_act_on_a_terminal(self, photos):
         hostile = photos / "bad\x1b]0;owned\x07\nclass"
         hostile.mkdir()
@@ -494,6 +512,13 @@ def test_clean_escapes_what_would_act():
 
 def test_table_lines_up():
     assert table(("A", "B"), [("long", "1"), ("x", "2")]) == "A     B\nlong  1\nx     2"
+
+
+def test_a_notebook_gets_bars(monkeypatch):
+    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    assert isinstance(default_progress(), LogProgress)
+    monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+    assert isinstance(default_progress(), BarProgress)
 
 
 def test_a_bar_goes_back_when_work_is_done_again(capsys):

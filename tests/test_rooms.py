@@ -65,8 +65,10 @@ def test_records_know_no_dataset(module):
 
 
 def modules_after(code: str) -> set[str]:
-    """Run code in a fresh process and list the packages that it has imported."""
-    code += "\nimport sys; print(*{name.partition('.')[0] for name in sys.modules}, file=sys.stderr)"
+    """Run code in a fresh process and list the packages that it has imported, and the modules of PIL."""
+    code += (
+        "\nimport sys; print(*{n if n[:4] == 'PIL.' else n.partition('.')[0] for n in sys.modules}, file=sys.stderr)"
+    )
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(result.stderr.splitlines()[-1].split())
 
@@ -76,14 +78,17 @@ def modules_after(code: str) -> set[str]:
 )
 def test_light_commands_import_no_torch(arguments):
     code = f"from recordzoo.cli.app import app; from recordzoo.cli.run import run; run(app, {arguments!r})"
-    assert not modules_after(code) & {"torch", "torchvision", "numpy", "requests", "rich", "lmdb"}
+    assert not modules_after(code) & {"torch", "torchvision", "numpy", "requests", "rich", "lmdb", "PIL.Image"}
 
 
 def test_importing_the_package_imports_no_torch():
-    assert not modules_after("import recordzoo") & {"torch", "torchvision", "numpy", "requests", "lmdb"}
+    heavy = {"torch", "torchvision", "numpy", "requests", "lmdb"}
+    assert not modules_after("import recordzoo") & {*heavy, "PIL"}
+    assert not modules_after("import recordzoo.errors") & {*heavy, "PIL.Image"}  # PIL itself has the error's base
 
 
 def test_preparing_imports_no_torch():
     code = "import recordzoo.prepare, recordzoo.catalogue as c, importlib\n"
-    code += "[importlib.import_module(c.entry(n).recipe_module) for n in c.names()]; import recordzoo.recipes.folder"
+    code += "[importlib.import_module(c.entry(n).recipe_module) for n in c.names()]; import recordzoo.recipes.folder\n"
+    code += "import recordzoo.datasets.tree_check"  # what `recordzoo prepare PATH` asks of a tree that it made before
     assert not modules_after(code) & {"torch", "torchvision"}

@@ -1,9 +1,10 @@
 """`prepare`: names and paths become recipes, and the library does the rest."""
 
 import time
+import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recordzoo.bars import clean
 from recordzoo.cli import output
@@ -12,6 +13,9 @@ from recordzoo.cli.progress import make_progress
 from recordzoo.cli.targets import Target, resolve
 from recordzoo.errors import ArgumentError, RecordZooError
 from recordzoo.progress import format_bytes, format_seconds
+
+if TYPE_CHECKING:
+    from recordzoo.records.reader import RecordReader
 
 
 # Any: the options are checked by the library's own TypedDict when they get there.
@@ -78,7 +82,11 @@ def _prepare(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
     began = time.monotonic()
     path = ensure(recipe, target.root, download=True, progress=make_progress(), **options)
     elapsed_s = time.monotonic() - began
-    records = len(RecordReader(path))
+    reader = RecordReader(path)
+    warning = _tree_warning(target, reader, options) if was_ready and target.entry is None else None
+    if warning is not None:
+        output.say(f"warning: {clean(warning)}")
+    records = len(reader)
     how = "" if was_ready else f", made in {format_seconds(elapsed_s)}"
     output.say(f"{target.label}: ready, {records:,} records in {clean(str(path))}{how}")
     return {
@@ -87,7 +95,22 @@ def _prepare(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
         "records": records,
         "was_ready": was_ready,
         "elapsed_s": round(elapsed_s, 3),
+        "warning": warning,
     }
+
+
+def _tree_warning(target: Target, reader: "RecordReader", options: Mapping[str, Any]) -> str | None:
+    """Compare a tree with its records as the dataset's constructor does; None if it is what it was.
+
+    Raises:
+        OtherSourceError: The records that --records-dir names are those of another tree.
+    """
+    from recordzoo.datasets.tree_check import check_tree  # imports no torch
+
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_tree(reader, target.root.resolve(), explicit=options["records_dir"] is not None)
+    return str(caught[0].message) if caught else None
 
 
 def _show_plans(wanted: Sequence[Target], options: Mapping[str, Any], as_json: bool) -> None:
