@@ -15,6 +15,7 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.steps import STEPS
 from tests import preparing
 from tests.fakes import simple
+from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
 from tests.preparing import SHARD_BYTES, Process, beside, builds, contents, group_members, wait_for
 
@@ -135,6 +136,27 @@ def test_killed_while_a_tar_of_tars_is_converted(wanted: Wanted, tmp_path: Path)
     assert ended.code == -signal.SIGKILL, ended
     assert contents(again(root, "nested", workers=2)) == wanted.files["nested"]
     assert beside(root, "nested") == ["simple.records"]
+
+
+@pytest.mark.parametrize("step", ["build.claimed", "shard.journalled:2", "set.published", "build.cleaned"])
+@pytest.mark.parametrize("mine", [False, True])
+def test_killed_after_a_download_that_is_to_be_discarded(step: str, mine: bool, wanted: Wanted, tmp_path: Path) -> None:
+    """The process that ends the work need not have downloaded; what was there before is nobody's to delete."""
+    server = wanted.raw("stream", tmp_path / "server")
+    root = wanted.raw("stream", tmp_path / "root") if mine else tmp_path / "root"
+    archive = server / simple.FORMS["stream"]
+    with FileServer(server) as served:
+        remote = simple.remote(archive, served.url)
+        facts = {"name": remote.name, "urls": remote.urls, "size_bytes": remote.size_bytes, "md5": remote.md5}
+        options = {"download": True, "discard_raw": True, "workers": 1}
+        ended = preparing.run(root, "stream", env={"RECORDZOO_KILL_AT": step}, raw_files=[facts], **options)
+        assert ended.code == -signal.SIGKILL, ended
+        assert (root / archive.name).exists()
+        ensure(SimpleRecipe("stream", (remote,)), root, shard_bytes=SHARD_BYTES, **options)
+        assert len(served.log) == (not mine)
+    shards = {name: digest for name, digest in wanted.files["stream"].items() if name.endswith(".lmdb")}
+    assert shards.items() <= contents(root / "simple.records").items()
+    assert sorted(os.listdir(root)) == ["simple.records", archive.name][: 1 + mine]
 
 
 @pytest.mark.parametrize("twice", ["shard.journalled:2", "set.shards_moved", "set.manifest_written", "build.claimed"])

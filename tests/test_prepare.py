@@ -254,10 +254,11 @@ class TestRefusals:
         assert list(tmp_path.iterdir()) == []
 
     @pytest.mark.parametrize("download", [False, True])
-    def test_a_root_that_is_not_there_is_not_made(self, tmp_path: Path, download: bool) -> None:
+    def test_a_root_that_is_not_there_is_made_only_to_download_into(self, tmp_path: Path, download: bool) -> None:
+        root = tmp_path / "no" / "root"
         with pytest.raises(NotPreparedError):
-            prepare(tmp_path / "no" / "root", "tree", download=download)
-        assert download or list(tmp_path.iterdir()) == []
+            prepare(root, "tree", download=download)
+        assert sorted(tmp_path.rglob("*")) == ([root.parent, root] if download else [])
 
     def test_prepare_false(self, tmp_path: Path) -> None:
         simple.write(tmp_path, "tree")
@@ -272,7 +273,7 @@ class TestRefusals:
         with FileServer(tmp_path / "server") as server:
             raw_files = (simple.remote(tmp_path / "server" / FORMS["stream"], server.url),)
             for root in (tmp_path / "there", tmp_path / "no" / "root"):
-                with pytest.raises(NotPreparedError, match="no (records|raw data)"):
+                with pytest.raises(NotPreparedError, match=r"no (records|raw data)"):
                     prepare(root, "stream", raw_files=raw_files, prepare=False, **{option: True})
         assert server.log == []
         assert beside(tmp_path / "there", "stream") == []
@@ -505,6 +506,31 @@ class TestRawData:
         assert os.listdir(mine) == ["simple.records"]
         assert sorted(os.listdir(theirs)) == ["simple.records", "simple.tgz"]
         assert len(server.log) == 1
+
+    def test_discard_raw_leaves_what_took_the_place_of_its_download(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        source, root = tmp_path / "server", tmp_path / "root"
+        archive = simple.write(source, "stream")
+        with FileServer(source) as server:
+            options: dict[str, Any] = {"raw_files": (simple.remote(archive, server.url),), "download": True}
+            with monkeypatch.context() as patched:
+                patched.setattr(SimpleRecipe, "arrange", None)
+                with pytest.raises(TypeError):
+                    prepare(root, "stream", **options)
+            assert f".{archive.name}.recordzoo" in os.listdir(root)
+            (root / archive.name).unlink()
+            shutil.copy(archive, root)
+            prepare(root, "stream", discard_raw=True, **options)
+        assert sorted(os.listdir(root)) == ["simple.records", archive.name]
+
+    def test_without_discard_raw_no_mark_is_left(self, tmp_path: Path) -> None:
+        archive = simple.write(tmp_path / "server", "stream")
+        with FileServer(tmp_path / "server") as server:
+            raw_files = (simple.remote(archive, server.url),)
+            for _ in range(2):
+                prepare(tmp_path / "root", "stream", raw_files=raw_files, download=True)
+        assert sorted(os.listdir(tmp_path / "root")) == ["simple.records", archive.name]
 
     def test_a_download_that_does_not_fit_is_not_begun(self, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Unpack
 
-from recordzoo import durable, settings
+from recordzoo import settings
 from recordzoo.bars import default_progress
 from recordzoo.errors import (
     ArgumentError,
@@ -68,6 +68,8 @@ def ensure(recipe: Recipe, root: Path, *, download: bool = False, **options: Unp
     job = Job(recipe, root, download, options)
     if job.is_published and not job.refresh:
         tidy(job.target)
+        if options.get("discard_raw", False):
+            job.let_go()
         return job.target
     return job.run()
 
@@ -130,6 +132,17 @@ class Job:
                 remove_dead(self.target)
                 return self.target
 
+    def let_go(self) -> None:
+        """Delete what was downloaded for the records, if that is wished.
+
+        Raises:
+            PrepareError: It cannot be deleted.
+        """
+        try:
+            self._raw.let_go()
+        except OSError as err:
+            raise PrepareError(f"{self.root}: a downloaded archive cannot be removed: {err.strerror}.") from err
+
     def _check_target(self) -> None:
         """Look, before hours of work and before anything is exchanged with it, what lies where the set will be.
 
@@ -179,9 +192,7 @@ class Job:
             raise disk_error(err, self.target.parent, needed - done) from err
         build.remove()
         remove_dead(self.target)
-        if self.options.get("discard_raw", False):
-            for path in self._raw.fetched:
-                durable.remove(path)
+        self.let_go()
 
     def _source(self) -> Source:
         """Find the raw data, or download it.

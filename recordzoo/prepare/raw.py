@@ -1,10 +1,12 @@
 """Raw data of one preparation: found or downloaded, and its archives' hashes compared."""
 
+import contextlib
 import glob
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from recordzoo import durable
 from recordzoo.errors import HashMismatchError, NotPreparedError, SourceError
 from recordzoo.prepare.options import PrepareOptions
 from recordzoo.prepare.space import check_space, records_bytes, volume
@@ -98,6 +100,22 @@ class RawData:
         )
         if not there:
             self.fetched.append(path)
+            with contextlib.suppress(OSError):  # without it the file is kept, and it may be gone by now
+                _marker(path).write_text(_identity(path))
+
+    def let_go(self) -> None:
+        """Forget, now that the records are published, what was downloaded for them; with `discard_raw` delete it.
+
+        Only what carries our mark is deleted, and only if it is still the same file. The mark is a file beside it, so
+        that the process which ends the work need not be the one that began it.
+        """
+        for remote in self.recipe.raw_files:
+            path = self.root / remote.name
+            with contextlib.suppress(FileNotFoundError):
+                marked = _marker(path).read_text()
+                if self.options.get("discard_raw", False) and path.exists() and marked == _identity(path):
+                    durable.remove(path)
+                durable.remove(_marker(path))
 
     @property
     def _check_hash(self) -> bool:
@@ -143,6 +161,16 @@ class RawData:
             if found != expected:
                 raise _mismatch(path, f"{algorithm} {expected}", found)
         return RawFile(path.name, size, f"{algorithm}:{expected}")
+
+
+def _marker(path: Path) -> Path:
+    return path.with_name(f".{path.name}.recordzoo")
+
+
+def _identity(path: Path) -> str:
+    """What tells a downloaded file from one that somebody put in its place."""
+    status = path.stat()
+    return f"downloaded by recordzoo: {status.st_size} {status.st_mtime_ns} {status.st_ino}\n"
 
 
 def _there(path: Path) -> int:
