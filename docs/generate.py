@@ -16,7 +16,7 @@ import typer.main
 
 import recordzoo
 from recordzoo import catalogue
-from recordzoo.catalogue import Entry, RawFile
+from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.cli.app import app
 from recordzoo.cli.exits import MEANINGS
 from recordzoo.datasets import CLASSES
@@ -139,7 +139,7 @@ def _dataset_section(entry: Entry) -> str:
     return "\n\n".join(lines)
 
 
-def _file_row(file: RawFile) -> tuple[str, str, str]:
+def _file_row(file: FileFacts) -> tuple[str, str, str]:
     name = f"[`{file.name}`]({file.urls[0]})" if file.urls else f"`{file.name}`"
     terms = ", terms of access" if file.needs_terms else ""
     size = f"{file.size_bytes:,}" if file.size_bytes else "?"

@@ -37,7 +37,11 @@ md5 = "00000000000000000000000000000000"
 name = "notes.txt"
 parts = ["train", "extra"]
 size_bytes = 5
-optional = true
+
+[[files]]
+name = "more.tgz"
+part = "extra"
+size_bytes = 7
 
 [splits.train]
 count = 1
@@ -80,11 +84,11 @@ def test_parses_all_facts():
     entry = parse("birds", GOOD)
     assert [(p.name, p.optional) for p in entry.parts] == [("train", False), ("extra", True)]
     assert entry.class_names == ("BirdsRecord",)
-    assert entry.size_bytes == 10  # the optional file and the optional part are not fetched
+    assert entry.size_bytes == 15  # what only the optional part needs is not fetched
     assert (entry.label("train"), entry.set_name("train")) == ("birds.train", "birds.train")
     assert (entry.label("extra"), entry.set_name("extra")) == ("birds.extra", "birds-extra")
-    assert [file.name for file in entry.raw_files("train")] == ["birds.tgz"]
-    assert entry.raw_files("extra") == ()
+    assert [file.name for file in entry.raw_files("train")] == ["birds.tgz", "notes.txt"]
+    assert [file.name for file in entry.raw_files("extra")] == ["notes.txt", "more.tgz"]
     assert entry.raw_files("train")[0].hash == ("md5", "0" * 32)
 
 
@@ -95,6 +99,7 @@ def test_parses_all_facts():
         (('title = "Birds"', "title = 3"), "title must be a string; it is 3"),
         (('title = "Birds"', 'title = "Birds"\ntitel = "x"'), "birds.toml has unknown keys: titel"),
         (("size_bytes = 10", "size_bytes = -1"), r"[[files]] number 1: size_bytes must be a whole number"),
+        (("size_bytes = 10", "size_bytes = 10\noptional = true"), "[[files]] number 1 has unknown keys: optional"),
         (("size_bytes = 10", "size_byte = 1"), "[[files]] number 1 has unknown keys: size_byte"),
         (("0" * 32, "0" * 31), "is not a hash of 32 hexadecimal digits"),
         (('part = "train"\nurls', 'part = "trian"\nurls'), "birds.tgz belongs to ('trian',), but the parts are"),

@@ -500,6 +500,16 @@ class TestVerify:
         assert document["ok"] is False
         assert document["problems"]
 
+    def test_only_a_strange_file_is_noted(self, photos):
+        assert recordzoo("prepare", photos).returncode == 0
+        path = Path(f"{photos}.records")
+        assert (path / "tree.json").exists()
+        assert "tree.json" not in recordzoo("verify", path).stderr
+        (path / "notes.txt").write_text("mine")
+        notes = [line for line in recordzoo("verify", path).stderr.splitlines() if "not named in the manifest" in line]
+        assert [note.split()[0] for note in notes] == ["notes.txt"]
+        assert len(json.loads(recordzoo("verify", path, "--json").stdout)["notes"]) == 2
+
     def test_nothing_there(self, tmp_path):
         result = recordzoo("verify", tmp_path / "none")
         assert (result.returncode, result.stdout) == (3, "")

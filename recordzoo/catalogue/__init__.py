@@ -25,7 +25,6 @@ recipe takes its raw files from here. A dataset's file reads::
     size_bytes = 1
     md5 = "..."                             # and/or sha256
     needs_terms = false
-    optional = false                        # true: read when it is there, not downloaded
 
     [splits.train]                          # how many samples; `part` says which record set holds them
     count = 5994
@@ -38,11 +37,11 @@ import difflib
 import functools
 from pathlib import Path
 
-from recordzoo.catalogue.facts import Entry, Part, RawFile, Split
+from recordzoo.catalogue.facts import Entry, FileFacts, Part, Split
 from recordzoo.catalogue.parse import parse
 from recordzoo.errors import ArgumentError
 
-__all__ = ["Entry", "Part", "RawFile", "Split", "entry", "names", "unknown"]
+__all__ = ["Entry", "FileFacts", "Part", "Split", "entry", "names", "unknown"]
 
 _FOLDER = Path(__file__).parent
 

@@ -42,8 +42,8 @@ class Split:
 
 
 @dataclass(frozen=True, slots=True)
-class RawFile:
-    """What is downloaded.
+class FileFacts:
+    """What is known of a raw file.
 
     Attributes:
         name: The file's name, in the user's folder and on a mirror.
@@ -53,7 +53,6 @@ class RawFile:
         md5: Its MD5, where known.
         sha256: Its SHA-256, where known.
         needs_terms: The URLs may be used only by someone who accepted the host's terms of access.
-        optional: It is read when it is there; it is not downloaded.
     """
 
     name: str
@@ -63,7 +62,6 @@ class RawFile:
     md5: str | None = None
     sha256: str | None = None
     needs_terms: bool = False
-    optional: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +93,7 @@ class Entry:
     class_paths: tuple[str, ...]
     recipe_module: str
     parts: tuple[Part, ...]
-    files: tuple[RawFile, ...]
+    files: tuple[FileFacts, ...]
     splits: tuple[Split, ...]
     num_classes: int | None = None
     instructions: str = ""
@@ -109,7 +107,7 @@ class Entry:
     def size_bytes(self) -> int:
         """The size of all files that are downloaded when the dataset is prepared by name."""
         wanted = {part.name for part in self.parts if not part.optional}
-        return sum(file.size_bytes or 0 for file in self.files if wanted.intersection(file.parts) and not file.optional)
+        return sum(file.size_bytes or 0 for file in self.files if wanted.intersection(file.parts))
 
     def part(self, name: str = "") -> Part:
         """Look up one part.
@@ -137,7 +135,7 @@ class Entry:
         return self.part(part).set_name or self.label(part)
 
     def raw_files(self, part: str = "") -> tuple["RemoteFile", ...]:
-        """Give a part's raw files as they are downloaded, without the optional ones.
+        """Give a part's raw files as they are downloaded.
 
         Raises:
             ArgumentError: There is no such part.
@@ -156,5 +154,5 @@ class Entry:
                 instructions=self.instructions,
             )
             for file in self.files
-            if part in file.parts and not file.optional
+            if part in file.parts
         )

@@ -2,7 +2,7 @@
 
 import tomllib
 
-from recordzoo.catalogue.facts import Entry, Part, RawFile, Split
+from recordzoo.catalogue.facts import Entry, FileFacts, Part, Split
 from recordzoo.errors import ArgumentError
 
 
@@ -57,9 +57,9 @@ def parse(name: str, text: str) -> Entry:
     return result
 
 
-def _file(table: "_Table") -> RawFile:
+def _file(table: "_Table") -> FileFacts:
     part = table.text("part", "")
-    result = RawFile(
+    result = FileFacts(
         name=table.text("name"),
         parts=table.texts("parts", (part,)),
         urls=table.texts("urls", ()),
@@ -67,7 +67,6 @@ def _file(table: "_Table") -> RawFile:
         md5=table.text("md5", "") or None,
         sha256=table.text("sha256", "") or None,
         needs_terms=table.flag("needs_terms"),
-        optional=table.flag("optional"),
     )
     for digest, length in ((result.md5, 32), (result.sha256, 64)):
         if digest is not None and (len(digest) != length or not set(digest) <= set("0123456789abcdef")):

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 from recordzoo import catalogue
-from recordzoo.catalogue import Entry, RawFile
+from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.cli import output, targets
 from recordzoo.errors import NotPreparedError
 from recordzoo.progress import format_bytes
@@ -90,12 +90,11 @@ def entry_document(entry: Entry) -> dict[str, Any]:
     return document
 
 
-def _file_line(file: RawFile) -> str:
+def _file_line(file: FileFacts) -> str:
     size_text = f"{file.size_bytes:,} bytes" if file.size_bytes else "size not known"
     digest = f"sha256 {file.sha256}" if file.sha256 else f"md5 {file.md5}" if file.md5 else "no hash known"
     terms = ["terms of access"] if file.needs_terms else []
-    optional = ["used if it is there"] if file.optional else []
-    return ", ".join([file.name, size_text, digest, *terms, *optional, *file.urls[:1]])
+    return ", ".join([file.name, size_text, digest, *terms, *file.urls[:1]])
 
 
 def _show_record_set(path: Path, as_json: bool) -> None:

@@ -17,6 +17,7 @@ def verify_set(path: Path, *, full: bool, as_json: bool) -> int:
     """Check a record set and print what was found; returns the exit code."""
     if not path.exists():
         raise NotPreparedError(f"There is no record set at {path}: it does not exist.", path=str(path))
+    from recordzoo.recipes.folder import TREE_FILE
     from recordzoo.records.verify import verify
 
     report = verify(path, full=full, progress=make_progress())
@@ -24,7 +25,8 @@ def verify_set(path: Path, *, full: bool, as_json: bool) -> int:
         output.put_json({"path": str(path), "full": full, "ok": report.ok, **_fields(report)})
         return Exit.OK if report.ok else Exit.CORRUPT
     for note in report.notes:
-        output.say(clean(note))
+        if not note.startswith(f"{TREE_FILE} is "):  # ours, beside every record set of a tree
+            output.say(clean(note))
     checked = ", ".join(f"{key.replace('_', ' ')} {_shown(value)}" for key, value in report.checked.items())
     if report.ok:
         output.put(f"{path}: ok ({checked})")
