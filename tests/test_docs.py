@@ -115,6 +115,17 @@ def test_every_page_is_in_the_navigation():
     assert [page.name for page in PAGES[1:] if f": {page.name}\n" not in navigation] == []
 
 
+def test_every_fault_names_tests_that_exist():
+    rows = [line for line in text_of("docs/faults.md").splitlines() if line.count(" | ") == 2 and "---" not in line]
+    rows = [line for line in rows if not line.startswith("| what happens |")]
+    assert len(rows) > 15
+    for row in rows:
+        tests = re.findall(r"`(test_\w+\.py)::(test_\w+)`", row.rpartition(" | ")[2])
+        assert tests, f"no test is named: {row}"
+        for file, test in tests:
+            assert f"def {test}(" in text_of(f"tests/{file}"), f"{file}::{test}"
+
+
 def test_links_between_pages_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
