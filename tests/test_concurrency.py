@@ -1,4 +1,6 @@
 import contextlib
+import itertools
+import multiprocessing
 import os
 import re
 import signal
@@ -12,7 +14,7 @@ from typing import Any
 import pytest
 
 from recordzoo.owner import Owner
-from recordzoo.prepare import ensure, heartbeat
+from recordzoo.prepare import ensure, heartbeat, turn
 from recordzoo.prepare.found import find_builds, remove_dead
 from recordzoo.prepare.turn import lock_path, my_turn
 from recordzoo.progress import LogProgress
@@ -277,6 +279,12 @@ class TestTurns:
             raise ZeroDivisionError
         assert list(tmp_path.iterdir()) == []
 
+    def test_the_longer_they_wait_the_more_rarely_they_look(self) -> None:
+        naps = list(itertools.islice(turn._naps(), 100))
+        assert 0.1 < naps[0] <= 0.2
+        assert all(3.5 <= nap <= 5 for nap in naps[30:])
+        assert len(set(naps)) == 100
+
     def test_threads_take_turns(self, tmp_path: Path) -> None:
         done, inside, most = threading.Event(), [0], [0]
 
@@ -303,6 +311,18 @@ class TestTurns:
             os.utime(path, (1, 1))
             wait_for(lambda: time.time() - path.stat().st_mtime < 100, "a heartbeat")
             raise ZeroDivisionError
+
+
+def test_in_a_daemonic_process_that_process_converts(whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
+    """A DataLoader's worker that is the first to need the records may have no children."""
+    simple.write(tmp_path, "tree")
+    process = multiprocessing.get_context("spawn").Process(
+        target=again, args=(tmp_path, "tree"), kwargs={"workers": 2}, daemon=True
+    )
+    process.start()
+    process.join(preparing.DEADLINE_S)
+    assert process.exitcode == 0
+    assert contents(tmp_path / "simple.records") == whole["tree"]
 
 
 def test_an_owner_tells_processes_apart() -> None:

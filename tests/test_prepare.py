@@ -688,6 +688,18 @@ class TestWhatIsLeft:
         path = prepare(tmp_path, "stream")
         assert [each.stat().st_ino for each in sorted(path.glob("*.lmdb"))][: len(inodes)] == inodes
 
+    def test_the_reading_of_finished_shards_is_said(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        simple.write(tmp_path, "stream")
+        count = len(shards_of(interrupt(monkeypatch, tmp_path, "c003/0004.jpg")))
+        caplog.set_level(logging.INFO)
+        prepare(tmp_path, "stream")
+        said = [record.message for record in caplog.records]
+        assert said[0] == f"checking {count} finished shards"
+        assert said[1].startswith(f"{said[0]}: ")
+        assert "(100%)" in said[1]
+
     def test_only_what_is_of_value_is_left(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         simple.write(tmp_path, "stream")
         build = interrupt(monkeypatch, tmp_path, "c003/0004.jpg")

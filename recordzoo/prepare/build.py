@@ -26,6 +26,7 @@ from recordzoo.prepare.journal import (
     read_plan,
 )
 from recordzoo.prepare.rows import ShardDone, UnitDone, has_sides
+from recordzoo.progress import Progress
 from recordzoo.records.manifest import shard_name
 from recordzoo.records.reader import is_record_set
 from recordzoo.steps import step
@@ -56,8 +57,10 @@ class Build:
         return self.path / "set"
 
     @classmethod
-    def claim(cls, target: Path, plan: Mapping[str, Any]) -> "tuple[Build, list[Path]]":
+    def claim(cls, target: Path, plan: Mapping[str, Any], progress: Progress) -> "tuple[Build, list[Path]]":
         """Take over a dead build with the same plan, the one that came furthest, or begin one.
+
+        `progress` is told of the reading of all that a build that is taken over has.
 
         Returns:
             The build, and dead builds with another plan, which are left alone.
@@ -81,7 +84,7 @@ class Build:
                 if not build._adopt(found):
                     continue  # another process was faster
                 if known is not None:
-                    build._resume()
+                    build._resume(progress)
                     return build, others
             build.remove()  # killed before it had a plan: nothing of value in it
         build = cls(target, plan)
@@ -128,23 +131,29 @@ class Build:
                 raise self._lost() from err
             raise
 
-    def _resume(self) -> None:
+    def _resume(self, progress: Progress) -> None:
         """Read the journal of the build that was taken over, keep what proves true, and drop all else."""
         self.set_folder.mkdir(exist_ok=True)
         lines = list(read_lines(self.path / JOURNAL_NAME))
         # Shards get their final names when all units are done, so the journal then has all of them to count.
         ordered = sorted((line["shard"]["unit"], line["shard"]["number"]) for line in lines if "shard" in line)
         self._final_names = {f"u{unit:05d}-s{n:04d}": shard_name(i) for i, (unit, n) in enumerate(ordered)}
+        if ordered:
+            total_bytes = sum(line["shard"]["size_bytes"] for line in lines if "shard" in line)
+            progress.begin(f"checking {len(ordered)} finished shards", total_bytes)
         for line in lines:
             if "shard" in line:
                 shard = ShardDone(**line["shard"])
                 done = self.shards.setdefault(shard.unit, [])
                 if shard.number == len(done) and self._holds(shard):
                     done.append(shard)
+                progress.advance(shard.size_bytes)
             elif "unit" in line:
                 unit = UnitDone(**{**line["unit"], "shards": tuple(self.shards.get(line["unit"]["unit"], ()))})
                 if len(unit.shards) == line["unit"]["shards"] and has_sides(self.path, unit):
                     self.units[unit.unit] = unit
+        if ordered:
+            progress.end()
         # A new journal: a process that only looked dead still has the old file open and may write a line to it.
         journal = b"".join(encode_line({"shard": asdict(s)}) for done in self.shards.values() for s in done)
         journal += b"".join(encode_line({"unit": unit.to_json()}) for unit in self.units.values())

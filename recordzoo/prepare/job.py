@@ -181,7 +181,7 @@ class Job:
         check_space(self.target.parent, needed - done)
         self._make_parent()
         try:
-            build, others = Build.claim(self.target, plan)
+            build, others = Build.claim(self.target, plan, self.progress)
             with build.kept():
                 done = _built_bytes(build)
                 self._announce(source, done, others)

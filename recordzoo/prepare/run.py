@@ -1,6 +1,7 @@
 """Units → finished shards: in this process, or in several."""
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import threading
@@ -42,7 +43,8 @@ def run_tasks(
         SourceError, PrepareError, OSError: A unit failed; what was finished before is journalled.
     """
     todo = [task for task in tasks if task.number not in build.units]
-    if workers <= 1 or len(todo) <= 1:
+    # A daemonic process (a DataLoader's worker, a multiprocessing.Pool's) may have no children.
+    if workers <= 1 or len(todo) <= 1 or multiprocessing.current_process().daemon:
         for task in todo:
             _run_here(build, task, progress)
         return

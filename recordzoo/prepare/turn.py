@@ -5,6 +5,7 @@ A file lock decides where it works. Nothing is wrong where it does not: builds a
 
 import contextlib
 import os
+import random
 import secrets
 import time
 from collections.abc import Callable, Iterator
@@ -18,7 +19,9 @@ from recordzoo.prepare.found import Found, find_builds, remove_dead
 from recordzoo.prepare.heartbeat import Heartbeat
 from recordzoo.progress import Progress
 
-_POLL_S = 0.2
+_POLL_S = (0.2, 5.0)
+"""How long to wait between two looks, at first and at most: those who wait for hours burden the file server little."""
+
 _SAY_AGAIN_S = 60.0
 
 
@@ -33,6 +36,7 @@ def my_turn(target: Path, published: Callable[[], bool], progress: Progress) -> 
     lock = filelock.FileLock(path, timeout=0, mode=0o666)
     me = str(Owner.current())
     said = -_SAY_AGAIN_S
+    naps = _naps()
     locked = False
     try:
         while True:
@@ -55,7 +59,7 @@ def my_turn(target: Path, published: Callable[[], bool], progress: Progress) -> 
             if time.monotonic() - said >= _SAY_AGAIN_S:
                 said = time.monotonic()
                 progress.note(f"Waiting for {_who(path, living)}, which prepares {target}.")
-            time.sleep(_POLL_S)
+            time.sleep(next(naps))
     finally:
         if locked:
             with contextlib.suppress(OSError):
@@ -65,6 +69,15 @@ def my_turn(target: Path, published: Callable[[], bool], progress: Progress) -> 
                 elif _text(path) == me:
                     path.write_text("")
         lock.release(force=True)
+
+
+def _naps() -> Iterator[float]:
+    """Yield how long to wait before each next look; with jitter, so that those who began together do not stay so."""
+    jitter = random.Random()  # the program's own sequence of random numbers stays as it is
+    nap, longest = _POLL_S
+    while True:
+        yield nap * jitter.uniform(0.7, 1.0)
+        nap = min(longest, nap * 1.3)
 
 
 def tidy(target: Path) -> None:
