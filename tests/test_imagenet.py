@@ -212,6 +212,39 @@ def test_a_thousand_classes_have_torchvisions_names(tmp_path: Path) -> None:
     assert dataset.class_to_idx == last
 
 
+def test_a_thousand_classes_without_devkit(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    fake = imagenet.build(1000, 1, size=(8, 8))
+    fake.write_tree(tmp_path, "train")
+    datasets = [ImageNetRecord(tmp_path), ImageNetRecord(tmp_path)]
+    said = [record.levelname for record in caplog.records if "one name" in record.getMessage()]
+    assert said == ["WARNING"]
+    dataset = datasets[1]
+    assert len(pickle.dumps(dataset)) < 2048
+    assert dataset.classes == [(name,) for name in _IMAGENET_CATEGORIES]
+    assert len(dataset.class_to_idx) == len(set(_IMAGENET_CATEGORIES))
+    assert len(pickle.dumps(dataset)) < 2048
+    twin = pickle.loads(pickle.dumps(dataset))
+    assert (twin.classes, twin.class_to_idx) == (dataset.classes, dataset.class_to_idx)
+    dataset.classes[0] = ("fish",)
+    assert pickle.loads(pickle.dumps(dataset)).classes[0] == ("fish",)
+    assert [record.levelname for record in caplog.records if "one name" in record.getMessage()] == said
+
+
+@pytest.mark.parametrize("name", [imagenet.DEVKIT, "meta.bin"])
+def test_a_late_devkit_is_read_once(
+    name: str, archives: Path, extracted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    link_archives(archives, tmp_path, imagenet.TRAIN_ARCHIVE)
+    kind = record_class(archives)
+    kind(tmp_path)
+    os.link((archives if name == imagenet.DEVKIT else extracted) / name, tmp_path / name)
+    expected = kind(tmp_path).classes
+    assert expected[0] == ("tench", "Tinca tinca")
+    monkeypatch.setattr("recordzoo.recipes.imagenet_meta.parse_meta", None)  # any parsing fails
+    assert kind(tmp_path).classes == expected
+    assert pickle.loads(pickle.dumps(kind(tmp_path).classes)) == expected
+
+
 def test_a_sorted_val_tree_needs_no_devkit(tmp_path: Path) -> None:
     FAKE.write_tree(tmp_path, "val")
     dataset = ImageNetRecord(tmp_path, "val")

@@ -20,6 +20,7 @@ from recordzoo.recipes.imagenet_meta import DEVKIT, META_BIN, read_meta
 SPLITS = ("train", "val")
 
 logger = logging.getLogger("recordzoo")
+_said: set[str] = set()
 
 
 class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # torchvision is untyped
@@ -45,7 +46,7 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
         wnids: The WNIDs in the order of their labels.
         wnid_to_idx: The label of each WNID.
         classes: For each label a tuple of names; of one name where neither the development kit nor ``meta.bin`` was
-            there (which is logged).
+            there (which is logged once).
         class_to_idx: The label of each name; of two classes with the same name ("crane"), the later, as in torchvision.
 
     Raises:
@@ -76,8 +77,8 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
         self._start(os.path.expanduser(os.fspath(root)), transform=transform, target_transform=target_transform)
         reader = self._open(recipe(split, self.raw_files), download=download, options=options)
         self._show_folder(Selection(reader), self.split_folder, loader, is_valid_file, allow_empty)
-        # Names that are not in the record set; None while they are.
-        self._late_classes = None if "synonyms" in reader.manifest.metadata else _names_of(self.wnids, Path(self.root))
+        if "synonyms" not in reader.manifest.metadata:
+            _names_of(reader.manifest.classes or (), Path(self.root))  # says now what is missing
 
     @derived
     def wnids(self) -> list[str]:
@@ -92,9 +93,11 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
     @derived
     def classes(self) -> list[Any]:
         """For each label its names, a tuple."""
-        if self._late_classes is not None:
-            return list(self._late_classes)
-        return [tuple(names) for names in self._selection.reader.manifest.metadata["synonyms"]]
+        manifest = self._selection.reader.manifest
+        stored = manifest.metadata.get("synonyms")
+        if stored is None:
+            return _names_of(manifest.classes or (), Path(self.root))
+        return [tuple(names) for names in stored]
 
     @derived
     def class_to_idx(self) -> dict[Any, int]:
@@ -104,22 +107,28 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
 
 def _names_of(wnids: Sequence[str], root: Path) -> list[tuple[str, ...]]:
     """Find the classes' names, when the record set does not have them, and say so if they are not torchvision's."""
+    names = _single_names(wnids)
     try:
         found = synonyms_metadata(wnids, read_meta(root)).get("synonyms")
     except SourceError as err:
-        logger.warning("%s", err)
         found = None
+        problem = str(err)
+    else:
+        problem = f"neither {META_BIN} nor {DEVKIT} of these classes is in {root}."
     if found is not None:
         return [tuple(names) for names in found]
-    names = _single_names(wnids)
-    logger.info(
-        "ImageNet: neither %s nor %s is in %s; each class has one name (%r) instead of torchvision's tuple of all.",
-        META_BIN,
-        DEVKIT,
-        root,
-        names[0] if names else "",
+    _warn_once(
+        f"ImageNet: {problem} Each class has one name ({names[0] if names else ''!r}) instead of torchvision's tuple "
+        "of all."
     )
     return [(name,) for name in names]
+
+
+def _warn_once(text: str) -> None:
+    """Log a warning, once a process."""
+    if text not in _said:
+        _said.add(text)
+        logger.warning("%s", text)
 
 
 def _single_names(wnids: Sequence[str]) -> Sequence[str]:

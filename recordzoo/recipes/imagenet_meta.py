@@ -4,8 +4,10 @@ torchvision keeps the same two things in ``meta.bin``; both are read here, and g
 them (torchvision/datasets/imagenet.py, `parse_devkit_archive` and `load_meta_file`).
 """
 
+import functools
 import io
 import pickle
+import stat
 import struct
 import warnings
 import zlib
@@ -47,16 +49,33 @@ def meta_source(root: Path) -> ArchivedSource | None:
 
 
 def read_meta(root: Path) -> Meta | None:
-    """Read what `meta_source` finds; None if there is nothing.
+    """Read what `meta_source` finds, once a process while the file stays the same; None if there is nothing.
 
     Raises:
         SourceError: It is there and broken.
     """
-    source = meta_source(root)
-    if source is None:
-        return None
-    members = (member for unit in source.units(1 << 40) for member in unit.members())
-    return parse_meta({member.name: member.read() for member in members if member.name in SIDES})
+    for name in (META_BIN, DEVKIT):
+        try:
+            status = (root / name).stat()
+        except OSError:
+            continue
+        if stat.S_ISREG(status.st_mode):
+            found = _read_once(root.absolute(), name, status.st_mtime_ns, status.st_size)
+            if isinstance(found, str):
+                raise SourceError(found)
+            return found
+    return None
+
+
+@functools.lru_cache(maxsize=4)
+def _read_once(root: Path, name: str, mtime_ns: int, size_bytes: int) -> Meta | str | None:
+    """Read ``meta.bin`` or the development kit as it was at a time; of a broken one return what is wrong with it."""
+    source = TreeSource(root, [name]) if name == META_BIN else ArchiveSource(root / name)
+    try:
+        members = (member for unit in source.units(1 << 40) for member in unit.members())
+        return parse_meta({member.name: member.read() for member in members if member.name in SIDES})
+    except SourceError as err:
+        return str(err)
 
 
 def parse_meta(sides: Mapping[str, bytes]) -> Meta | None:
