@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import threading
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -406,6 +407,41 @@ class TestBrokenImages:
         (left,) = preparing.builds(tmp_path)  # of other options: not taken over, and in nobody's way
         assert len(RecordReader(prepare(tmp_path, "tree"))) == 20
         assert not left.exists()
+
+    @pytest.mark.parametrize("on_error", ["keep", "skip", "raise"])
+    def test_what_is_not_called_an_image_is_not_looked_at(
+        self, on_error: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        """`ImageFolder(loader=np.load, is_valid_file=...)`: the loader knows what it is."""
+        simple.write(tmp_path, "tree", {"c000/0000.npy": b"numbers", simple.LABELS: b"c000/0000.npy 0"})
+        reader = RecordReader(prepare(tmp_path, "tree", on_error=on_error))
+        assert reader.read("image", 0) == b"numbers"
+        assert not reader.manifest.bad
+        assert "broken" not in caplog.text
+
+    @pytest.mark.parametrize(("on_error", "kind"), [("keep", "bad"), ("skip", "skipped")])
+    def test_of_very_many_the_manifest_names_the_first(
+        self, on_error: str, kind: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        simple.write(tmp_path, "tree", simple.alike(5, 1002))
+        manifest = RecordReader(prepare(tmp_path, "tree", on_error=on_error)).manifest
+        assert list(getattr(manifest, kind)) == [f"c000/{number:05d}.jpg" for number in range(1000)]
+        assert manifest.metadata == {f"num_{kind}": 1002}
+        assert "1002 broken images were" in caplog.text
+
+    def test_warnings_of_other_threads_are_not_lost(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A preparation may run for hours in a thread: what it will not hear it must not take from others."""
+        original, before, seen = SimpleRecipe.extract, list(warnings.filters), []
+
+        def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Side]:
+            seen.append(list(warnings.filters) == before)
+            yield from original(self, member)
+
+        monkeypatch.setattr(SimpleRecipe, "extract", extract)
+        simple.write(tmp_path, "tree")
+        prepare(tmp_path, "tree")
+        assert all(seen)
+        assert list(warnings.filters) == before
 
     def test_image_problem(self, broken: dict[str, bytes]) -> None:
         assert image_problem(simple.values()["c000/0000.jpg"]) is None

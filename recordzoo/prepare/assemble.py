@@ -1,5 +1,6 @@
 """Finished shards → a record set in the build directory, ready for the rename that publishes it."""
 
+import itertools
 import logging
 from collections.abc import Sequence
 
@@ -12,6 +13,9 @@ from recordzoo.prepare.rows import load_rows, load_sides
 from recordzoo.recipes.base import ABSENT, Arrangement, Recipe, Stored
 from recordzoo.records.manifest import INDEX_DTYPE, NO_SHARD, BlobSpec, RawFile, ShardSpec, shard_name
 from recordzoo.records.writer import SetContents, write_set
+
+MOST_NAMED = 1000
+"""How many broken images the manifest names; of more it has the number."""
 
 logger = logging.getLogger("recordzoo")
 
@@ -77,9 +81,13 @@ def assemble(build: Build, recipe: Recipe, source: str, raw_files: Sequence[RawF
             classes=arrangement.classes,
             source=source,
             raw_files=raw_files,
-            bad=bad,
-            skipped=skipped,
-            metadata=arrangement.metadata,
+            bad=dict(itertools.islice(bad.items(), MOST_NAMED)),
+            skipped=dict(itertools.islice(skipped.items(), MOST_NAMED)),
+            metadata={
+                **arrangement.metadata,
+                **({"num_bad": len(bad)} if len(bad) > MOST_NAMED else {}),
+                **({"num_skipped": len(skipped)} if len(skipped) > MOST_NAMED else {}),
+            },
             extras=recipe.extras(),
         ),
     )

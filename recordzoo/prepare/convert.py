@@ -3,6 +3,7 @@
 import contextlib
 import io
 import secrets
+import threading
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
@@ -16,9 +17,12 @@ from recordzoo import durable
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.prepare.rows import ShardDone, ShardRows, UnitDone, load_rows, save_rows, save_sides
 from recordzoo.recipes.base import Blob, Recipe, Side
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.sources.member import Unit
 from recordzoo.steps import step
+
+_filters = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,8 +88,7 @@ class UnitConverter:
             OSError: The disk is full, or failed.
         """
         expected = self._expected_keys()
-        with ThreadPoolExecutor(1, "recordzoo-seal") as self._sealer, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"PIL\.")  # of odd EXIF blocks; said when the image is read
+        with ThreadPoolExecutor(1, "recordzoo-seal") as self._sealer:
             try:
                 for blob in self._blobs():
                     wanted = next(expected, None)
@@ -116,12 +119,17 @@ class UnitConverter:
             for item in self._task.recipe.extract(member):
                 if isinstance(item, Side):
                     self._sides[item.name] = item.data
-                elif self._accepts(item):
+                elif self._accepts(item, member.name):
                     yield item
 
-    def _accepts(self, blob: Blob) -> bool:
-        """Look at an image's header; note what is wrong, and say whether the image is stored all the same."""
-        if self._task.recipe.fields[blob.field].encoding != "image" or (problem := image_problem(blob.data)) is None:
+    def _accepts(self, blob: Blob, file: str) -> bool:
+        """Look at an image's header; note what is wrong, and say whether the image is stored all the same.
+
+        A file that is not called an image is not looked at: whoever chose it has a loader for it (`is_valid_file`).
+        """
+        if self._task.recipe.fields[blob.field].encoding != "image" or not file.lower().endswith(IMAGE_ENDINGS):
+            return True
+        if (problem := image_problem(blob.data)) is None:
             return True
         if self._task.on_error == "raise":
             raise PrepareError(f"{blob.key}: {problem}. Pass on_error='keep' or 'skip' to go on without it.")
@@ -211,8 +219,12 @@ def _changed(before: str, now: str) -> SourceError:
 def image_problem(data: bytes) -> str | None:
     """Say why no decoder takes an image, from its header alone; None if one does."""
     try:
-        with Image.open(io.BytesIO(data)):
-            return None
+        # Warnings of odd EXIF blocks are for who reads the image. Filters belong to the whole process: they are changed
+        # only for this moment, and by one thread at a time.
+        with _filters, warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module=r"PIL\.")
+            with Image.open(io.BytesIO(data)):
+                return None
     except UnidentifiedImageError:
         return "no image format that Pillow knows" if data else "an empty file"
     except Exception as err:  # noqa: BLE001  # Pillow's format plug-ins raise anything on hostile headers
