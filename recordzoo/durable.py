@@ -6,20 +6,6 @@ import os
 from pathlib import Path
 
 
-def sync_file(path: Path) -> None:
-    """Put a file's bytes on the disk.
-
-    Raises:
-        OSError: The disk failed. The file must then be thrown away: a second fsync may report success for pages that
-            the kernel has already dropped.
-    """
-    fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
 def sync_directory(path: Path) -> None:
     """Put a directory's entries on the disk; a file system that cannot do that is taken as one that need not."""
     if os.name == "nt":

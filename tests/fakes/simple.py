@@ -2,6 +2,7 @@
 
 import functools
 import gzip
+import hashlib
 import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +15,6 @@ from recordzoo.errors import SourceError
 from recordzoo.recipes.base import ABSENT, Arrangement, Blob, BlobField, Recipe, Side, Stored
 from recordzoo.sources.archive import ArchiveSource, NestedTarSource
 from recordzoo.sources.download import RemoteFile
-from recordzoo.sources.hashing import hash_file
 from recordzoo.sources.member import Member, Source
 from recordzoo.sources.tree import TreeSource
 from tests.fakes.archives import tar
@@ -120,5 +120,9 @@ def write(root: Path, form: str, files: Mapping[str, bytes] | None = None) -> Pa
 # Any: fields of a `RemoteFile` that shall be wrong.
 def remote(path: Path, url: str = "", **wrong: Any) -> RemoteFile:
     """Tell where an archive can be had, with its true size and hash."""
-    facts = {"urls": (f"{url}/{path.name}",), "size_bytes": path.stat().st_size, "md5": hash_file(path, "md5")}
+    facts = {
+        "urls": (f"{url}/{path.name}",),
+        "size_bytes": path.stat().st_size,
+        "md5": hashlib.md5(path.read_bytes()).hexdigest(),
+    }
     return RemoteFile(path.name, **{**facts, **wrong})
