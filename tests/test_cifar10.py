@@ -1,5 +1,6 @@
 """CIFAR10Record beyond the contract: hostile and damaged batches, what is read and when, a download."""
 
+import copy
 import io
 import os
 import pickle
@@ -14,6 +15,7 @@ import pytest
 from recordzoo import catalogue
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.recipes.cifar10 import MD5S, load_pickle, md5s_of, recipe
+from recordzoo.records.reader import RecordReader
 from tests.contract import CIFAR10, CIFAR10Record
 from tests.fakes import cifar10
 from tests.fakes.server import FileServer
@@ -135,6 +137,31 @@ def test_samples_are_read_one_by_one_until_the_data_is_asked_for(tmp_path: Path)
     assert set(pickle.loads(pickle.dumps(ours))[3][0].tobytes()) == {0}
     assert ours.data.flags.writeable
     assert ours.data.shape == (35, 32, 32, 3)
+
+
+def test_a_pickle_reads_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = CIFAR10Record(FAKE.write_tree(tmp_path))
+    assigned = CIFAR10Record(tmp_path)
+    assigned.data = ours.data.copy()
+    as_list = CIFAR10Record(tmp_path)
+    as_list.data = ours.data.tolist()
+    expected = ours.data.copy()
+    size = len(pickle.dumps(CIFAR10Record(tmp_path)))
+    with monkeypatch.context() as patch:
+        patch.setattr(RecordReader, "read", None)  # any reading fails
+        assert len(pickle.dumps(ours)) == size
+        assert len(pickle.dumps(copy.copy(ours))) == size
+        assert np.array_equal(pickle.loads(pickle.dumps(assigned)).data, expected)
+        ours.data[3, 0, 0, 0] ^= 1
+        twin = pickle.loads(pickle.dumps(ours))
+        assert np.array_equal(twin.data, ours.data)
+        assert np.array_equal(pickle.loads(pickle.dumps(twin)).data, ours.data)
+        assert np.array_equal(copy.deepcopy(ours).data, ours.data)
+    assert pickle.loads(pickle.dumps(as_list)).data == as_list.data
+    ours.data = expected[::-1]
+    assert np.array_equal(pickle.loads(pickle.dumps(ours)).data, expected[::-1])
+    ours.data = expected.astype(object)
+    assert pickle.loads(pickle.dumps(ours)).data.dtype == object
 
 
 def test_the_raw_data_may_go(tmp_path: Path) -> None:

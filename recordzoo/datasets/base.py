@@ -27,11 +27,13 @@ Rules:
 """
 
 import os
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from torchvision.datasets.utils import verify_str_arg
 from torchvision.datasets.vision import VisionDataset
 
@@ -43,6 +45,9 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.sources.download import RemoteFile
 
 T = TypeVar("T")
+
+_DIGESTS = "_digests"
+"""Where a dataset keeps, for each derived array, what it was when it was made."""
 
 
 class derived(Generic[T]):
@@ -63,6 +68,8 @@ class derived(Generic[T]):
             raise AttributeError(self.name)
         value: T = self.make(dataset)
         dataset.__dict__[self.name] = value
+        if isinstance(value, np.ndarray):
+            dataset.__dict__.setdefault(_DIGESTS, {})[self.name] = _digest(value)
         return value
 
 
@@ -189,21 +196,33 @@ class RecordDataset:
     def __getstate__(self) -> dict[str, Any]:
         """Return everything but the derived attributes that still are what they would be made to again."""
         state = dict(self.__dict__)
+        digests = dict(state.pop(_DIGESTS, {}))
         for kind in type(self).__mro__:
             for name, attribute in vars(kind).items():
-                if isinstance(attribute, derived) and name in state and _same(attribute.make(self), state[name]):
+                if isinstance(attribute, derived) and name in state and _is_as_made(self, attribute, digests):
                     del state[name]
-        return state
+                    digests.pop(name, None)
+        return {**state, _DIGESTS: digests} if digests else state
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
 
 
-# Any: whatever a derived attribute holds.
-def _same(fresh: Any, held: Any) -> bool:
-    if isinstance(fresh, np.ndarray):
-        return isinstance(held, np.ndarray) and held.dtype == fresh.dtype and np.array_equal(fresh, held)
-    return bool(fresh == held)
+def _is_as_made(dataset: RecordDataset, attribute: "derived[Any]", digests: Mapping[str, object]) -> bool:
+    """Whether what a dataset holds is what would be made again; an array is not, because that may read all records."""
+    held = dataset.__dict__[attribute.name]
+    if isinstance(held, list | dict) and attribute.name not in digests:
+        made = attribute.make(dataset)
+        return isinstance(made, list | dict) and bool(made == held)
+    return attribute.name in digests and isinstance(held, np.ndarray) and digests[attribute.name] == _digest(held)
+
+
+# Any: of whatever dtype.
+def _digest(array: NDArray[Any]) -> tuple[str, tuple[int, ...], int]:
+    """Return what tells a changed array: a CRC-32 of 150 MB takes 0.1 s, and so does not hold up a pickle."""
+    if array.dtype.hasobject:
+        return array.dtype.str, array.shape, id(array)
+    return array.dtype.str, array.shape, zlib.crc32(np.ascontiguousarray(array).data)
 
 
 def check_choice(value: str, argument: str, valid: Sequence[str]) -> str:
