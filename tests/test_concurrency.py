@@ -257,6 +257,28 @@ class TestTurns:
         remove_dead(target)
         assert {found.owner for found in find_builds(target)} == {mine, far}
 
+    @pytest.mark.parametrize("wrong_by_s", [-7200, 7200])
+    def test_a_clock_that_is_wrong_makes_no_build_dead(
+        self, wrong_by_s: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """On a network drive the server's clock stamps a heartbeat, so it tells how old that is."""
+        now = time.time()
+        monkeypatch.setattr(time, "time", lambda: now + wrong_by_s)
+        for host, age_s in (("node07_0123abcd", 0), ("node08_0123abcd", 3600)):
+            heartbeat_file = tmp_path / f"x.records.build.{Owner(host, 1, 1, '00')}" / "heartbeat"
+            heartbeat_file.parent.mkdir()
+            heartbeat_file.touch()
+            os.utime(heartbeat_file, (now - age_s, now - age_s))
+        path = lock_path(tmp_path / "x.records")
+        path.touch()
+        turn._break_if_silent(path)
+        assert path.exists()
+        os.utime(path, (now - 3600, now - 3600))
+        turn._break_if_silent(path)
+        assert not path.exists()
+        assert [found.is_dead for found in find_builds(tmp_path / "x.records")] == [False, True]
+        assert len(list(tmp_path.iterdir())) == 2
+
     def test_a_lock_file_that_another_broke_is_not_removed(self, tmp_path: Path) -> None:
         target = tmp_path / "x.records"
         with contextlib.suppress(ZeroDivisionError), my_turn(target, lambda: False, LogProgress()) as build_it:

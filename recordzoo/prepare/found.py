@@ -3,6 +3,7 @@
 import contextlib
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -32,7 +33,8 @@ class Found:
         """Seconds since its builder last said that it lives."""
         for name in ("heartbeat", ""):
             with contextlib.suppress(OSError):
-                return max(0.0, time.time() - (self.path / name).stat().st_mtime)
+                changed = (self.path / name).stat().st_mtime
+                return max(0.0, server_time(self.path.parent) - changed)
         return float("inf")
 
     @property
@@ -45,6 +47,16 @@ class Found:
         """Who builds and when they last said so."""
         who = self.owner.description if self.owner else "nobody"
         return f"{who} (heard {self.age_s:.0f} s ago)"
+
+
+def server_time(folder: Path) -> float:
+    """Return what time it is by the clock that stamps the files of a folder; on a network drive that is not ours.
+
+    Where nothing may be written there, it is the time of this machine.
+    """
+    with contextlib.suppress(OSError), tempfile.TemporaryFile(prefix=".recordzoo-clock-", dir=folder) as file:
+        return os.fstat(file.fileno()).st_mtime
+    return time.time()
 
 
 def find_builds(target: Path) -> list[Found]:

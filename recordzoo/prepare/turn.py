@@ -15,7 +15,7 @@ import filelock
 
 from recordzoo import durable, settings
 from recordzoo.owner import Owner
-from recordzoo.prepare.found import Found, find_builds, remove_dead
+from recordzoo.prepare.found import Found, find_builds, remove_dead, server_time
 from recordzoo.prepare.heartbeat import Heartbeat
 from recordzoo.progress import Progress
 
@@ -137,7 +137,7 @@ def _break_if_silent(path: Path) -> None:
     """
     with contextlib.suppress(OSError):
         seen = path.stat()
-        if time.time() - seen.st_mtime <= settings.stale_s():
+        if server_time(path.parent) - seen.st_mtime <= settings.stale_s():
             return
         aside = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
         os.rename(path, aside)
