@@ -21,6 +21,7 @@ from PIL import Image
 from recordzoo import catalogue, errors
 from recordzoo.bars import BarProgress, default_progress
 from recordzoo.cli.exits import Exit, exit_code
+from recordzoo.cli.foresight import Prospect, check_room
 from recordzoo.cli.info import entry_document
 from recordzoo.cli.output import clean, table
 from recordzoo.cli.targets import resolve
@@ -299,6 +300,28 @@ class TestPrepare:
         assert result.returncode == 6
         assert "more. Free some space" in result.stderr
         assert not list(tmp_path.glob("*.records"))
+
+    def test_room_for_several_is_added_up(self, tmp_path):
+        free = shutil.disk_usage(tmp_path).free
+        (tmp_path / "ILSVRC2012_img_train.tar.part").write_bytes(bytes(10))
+
+        def check(raw_bytes, discard_raw=False):
+            plan = {
+                "state": "download",
+                "raw_bytes": raw_bytes,
+                "download_bytes": raw_bytes,
+                "peak_bytes": 2 * raw_bytes,
+            }
+            parts = resolve("imagenet", tmp_path)
+            plans = [{**plan, "target": str(part.recipe().target(tmp_path))} for part in parts]
+            check_room([Prospect(*both, None) for both in zip(parts, plans, strict=True)], discard_raw=discard_raw)
+
+        check(free // 5)
+        check(free // 10 * 3, discard_raw=True)  # 0.3: twice the records, once the archive
+        with pytest.raises(errors.DiskSpaceError):
+            check(free // 10 * 3)
+        (tmp_path / ".imagenet.val.records.lock").touch()  # somebody is at it, and asks for himself
+        check(free // 10 * 3)
 
     def test_refresh_makes_it_again(self, tmp_path):
         tree = cub200.build(2, 3).write_tree(tmp_path)

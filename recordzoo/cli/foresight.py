@@ -1,6 +1,6 @@
 """What stands in the way of each of several record sets, found out before the hours of work on the first."""
 
-import os
+import glob
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -65,7 +65,7 @@ def _obstacle(target: Target, options: Mapping[str, Any]) -> TermsError | Downlo
 def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
     """Ask whether all of it will fit, one after another.
 
-    An interrupted preparation is not counted: only it knows how much of it is there.
+    One that was begun, by whomever, is not counted: only it knows how much of it is there, and it asks for itself.
 
     Raises:
         DiskSpaceError: It will not.
@@ -75,23 +75,26 @@ def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
     kept: dict[int, int] = defaultdict(int)
     for prospect in prospects:
         plan = prospect.plan
-        if plan["state"] not in ("convert", "download"):
+        target = Path(plan["target"])
+        if plan["state"] not in ("convert", "download") or _is_begun(target):
             continue
-        folder = Path(plan["target"]).parent
-        there = sum(_begun_bytes(prospect.target.root, name) for name in _file_names(prospect.target))
+        folder = target.parent
+        names = [remote.name for remote in prospect.target.recipe().raw_files]
+        there = sum(_begun_bytes(prospect.target.root, name) for name in names)
         download = max(0, plan["download_bytes"] - there)
         records = plan["peak_bytes"] - plan["raw_bytes"]
         check_space(folder, kept[volume(folder)] + download + records)
         kept[volume(folder)] += records + (0 if discard_raw else download)
 
 
-def _file_names(target: Target) -> list[str]:
-    return [remote.name for remote in target.recipe().raw_files]
+def _is_begun(target: Path) -> bool:
+    """Whether a process prepares it, or did and was interrupted."""
+    from recordzoo.prepare.found import find_builds
+
+    return target.with_name(f".{target.name}.lock").exists() or bool(find_builds(target))
 
 
 def _begun_bytes(root: Path, name: str) -> int:
-    """How much of a file is there from a download that was interrupted."""
-    if not root.is_dir():
-        return 0
-    with os.scandir(root) as entries:
-        return sum(e.stat().st_size for e in entries if e.name.startswith(f"{name}.part") and e.is_file())
+    """Return how much of a file an interrupted download has left: its longest part."""
+    parts = root.glob(f"{glob.escape(name)}.part*")
+    return max((part.stat().st_size for part in parts if part.suffix != ".json"), default=0)
