@@ -13,6 +13,8 @@ from typing import Any
 import pytest
 
 from recordzoo.prepare import ensure
+from recordzoo.progress import format_bytes
+from recordzoo.records.shard import stored_bytes
 from tests import preparing
 from tests.fakes import simple
 from tests.fakes.simple import SimpleRecipe
@@ -255,10 +257,10 @@ class TestFullDisk:
         self.fill(volume, leave=1 << 20)
         with self.prepare(tmp_path, volume) as process:
             error = process.end().error
-        size = sum(len(data) for data in MANY.values())
+        size = sum(stored_bytes(len(data)) for data in MANY.values())
         assert error["type"] == "DiskSpaceError"
-        assert error["missing_bytes"] == pytest.approx(int(size * 1.02) - (1 << 20), abs=20_000)  # the lock file counts
-        assert "preparing needs 5.05 MB: 4.01 MB more" in error["text"]
+        assert error["missing_bytes"] == pytest.approx(size - (1 << 20), abs=20_000)  # the lock file counts
+        assert f"preparing needs {format_bytes(size)}: {format_bytes(error['missing_bytes'])} more" in error["text"]
         assert [path.name for path in volume.iterdir()] == ["ballast"]
 
     @pytest.mark.parametrize("workers", [1, 2])
