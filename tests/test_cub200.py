@@ -421,3 +421,10 @@ def test_full_size_annotations_are_read_in_seconds() -> None:
     assert parsed.arrays["attributes"].shape == (num_images, 312)
     assert (parsed.arrays["attributes"] == np.arange(1, 313) % 2).all()
     assert parsed.arrays["parts"].shape == (num_images, 15, 3)
+
+
+def test_a_dangling_link_that_is_no_image_does_no_harm(tmp_path: Path, plain: ImageFolder) -> None:
+    FAKE.write_tree(tmp_path)
+    for folder in ("CUB_200_2011", f"CUB_200_2011/images/{plain.classes[0]}"):
+        (tmp_path / folder / ".#lock").symlink_to("nobody@nowhere.1")
+    assert len(CUB200Record(tmp_path, split="all")) == len(plain)

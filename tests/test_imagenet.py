@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 import torch
 from PIL import Image
-from torchvision.datasets import ImageNet
+from torchvision.datasets import ImageFolder, ImageNet
 from torchvision.models._meta import _IMAGENET_CATEGORIES
 
 from recordzoo.datasets.imagenet import ImageNetRecord
@@ -469,3 +469,10 @@ def test_same_bytes_whatever_the_workers(archives: Path, tmp_path: Path) -> None
         )
         digests.add(RecordReader(path).digest)
     assert len(digests) == 1
+
+
+def test_a_dangling_link_that_is_no_image_does_no_harm(tmp_path: Path) -> None:
+    tree = FAKE.write_tree(tmp_path, "train")
+    folder = min(path for path in tree.iterdir() if path.is_dir())
+    (folder / ".#lock").symlink_to("nobody@nowhere.1")
+    assert len(ImageNetRecord(tmp_path)) == len(ImageFolder(tree))

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from torchvision.datasets.folder import make_dataset
 
 from recordzoo.errors import FolderError, SourceError
+from recordzoo.recipes.class_folders import is_class_image
 from recordzoo.sources import tree
 from recordzoo.sources.archive import ArchiveSource, ChainSource
 from recordzoo.sources.member import Source
@@ -304,3 +305,14 @@ def test_tar_agrees_with_tarfile(files, format):
         file.write(buffer.getvalue())
         file.flush()
         assert dict(read(ArchiveSource(Path(file.name)))) == files
+
+
+def test_what_is_not_wanted_is_not_looked_at(tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "1.jpg").write_bytes(b"one")
+    (tmp_path / "a" / ".#1.jpg.lock").symlink_to("nobody@nowhere.1")
+    with pytest.raises(SourceError, match="lock"):
+        TreeSource(tmp_path).fingerprint()
+    source = pickle.loads(pickle.dumps(TreeSource(tmp_path, wanted=is_class_image)))
+    (unit,) = source.units(100)
+    assert [(member.name, member.read()) for member in unit.members()] == [("a/1.jpg", b"one")]

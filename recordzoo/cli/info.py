@@ -1,6 +1,7 @@
 """`list` and `info`: what the catalogue, or a record set on disk, says."""
 
 import dataclasses
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -117,8 +118,8 @@ def _show_record_set(path: Path, as_json: bool) -> None:
         "fields": {name: spec.encoding for name, spec in manifest.blobs.items()},
         "shards": len(manifest.shards),
         "size_bytes": total,
-        "bad": len(manifest.bad),
-        "skipped": len(manifest.skipped),
+        "bad": _true_number(manifest.metadata.get("num_bad"), manifest.bad),
+        "skipped": _true_number(manifest.metadata.get("num_skipped"), manifest.skipped),
         "raw_files": [dataclasses.asdict(file) for file in manifest.raw_files],
     }
     if as_json:
@@ -134,9 +135,14 @@ def _show_record_set(path: Path, as_json: bool) -> None:
                 f"splits:    {counts or '-'}",
                 f"classes:   {number(document['classes'])}",
                 f"fields:    {', '.join(document['fields'])}",
-                f"size:      {format_bytes(total)} in {len(manifest.shards):,} shards",
-                f"bad:       {len(manifest.bad):,} that no decoder recognises, {len(manifest.skipped):,} left out",
+                f"size:      {format_bytes(total)} in {len(manifest.shards):,} shard{'s' * (len(manifest.shards) != 1)}",
+                f"bad:       {document['bad']:,} that no decoder recognises, {document['skipped']:,} left out",
                 f"digest:    {reader.digest}",
             ]
         )
     )
+
+
+def _true_number(noted: object, named: Mapping[str, str]) -> int:
+    """Return how many there are: of many, the manifest names only the first and notes the number."""
+    return noted if isinstance(noted, int) else len(named)

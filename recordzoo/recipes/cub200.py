@@ -16,7 +16,7 @@ import numpy as np
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.recipes import cub200_annotations as annotations
 from recordzoo.recipes.base import ABSENT, Arrangement, Blob, BlobField, Recipe, Side, Stored
-from recordzoo.recipes.class_folders import class_folder_order, class_labels, is_class_image
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order, class_labels, is_class_image
 from recordzoo.recipes.raw_files import files_of_part
 from recordzoo.sources.archive import ArchiveSource
 from recordzoo.sources.download import RemoteFile
@@ -59,7 +59,7 @@ class CUB200(Recipe):
         """See `Recipe`."""
         if (root / IMAGES).is_dir():
             sides = [name for name in annotations.FILES if (root / name).is_file()]
-            return TreeSource(root, [*_files_under(root, IMAGES), *sides])
+            return TreeSource(root, [*_files_under(root, IMAGES, IMAGE_ENDINGS), *sides])
         return _archive(root, self.raw_files)
 
     def looked_for(self, root: Path) -> list[str]:
@@ -103,6 +103,7 @@ class CUB200Segmentations(Recipe):
 
     dataset = "cub200"
     part = "segmentations"
+    expansion = 1.5  # masks of 3.3 KB on average take a page or two each
     fields = {"mask": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
 
     # Any: JSON, declared so by Recipe.
@@ -114,7 +115,7 @@ class CUB200Segmentations(Recipe):
     def find(self, root: Path) -> Source | None:
         """See `Recipe`."""
         if (root / MASKS).is_dir():
-            return TreeSource(root, _files_under(root, MASKS))
+            return TreeSource(root, _files_under(root, MASKS, (".png",)))
         return _archive(root, self.raw_files)
 
     def looked_for(self, root: Path) -> list[str]:
@@ -162,6 +163,11 @@ def _archive(root: Path, raw_files: tuple[RemoteFile, ...]) -> Source | None:
     return ArchiveSource(path) if path.is_file() else None
 
 
-def _files_under(root: Path, folder: str) -> list[str]:
+def _files_under(root: Path, folder: str, endings: tuple[str, ...]) -> list[str]:
     found = sorted(os.walk(root / folder, followlinks=True))
-    return [(Path(path) / file).relative_to(root).as_posix() for path, _, files in found for file in sorted(files)]
+    return [
+        (Path(path) / file).relative_to(root).as_posix()
+        for path, _, files in found
+        for file in sorted(files)
+        if file.lower().endswith(endings)
+    ]

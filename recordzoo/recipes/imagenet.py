@@ -14,7 +14,7 @@ from typing import Any
 from recordzoo import catalogue
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Side, Stored
-from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order, class_labels
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order, class_labels, is_class_image
 from recordzoo.recipes.imagenet_meta import DEVKIT, META_BIN, SIDES, Meta, meta_source, parse_meta
 from recordzoo.recipes.raw_files import files_of_part
 from recordzoo.sources.archive import ArchivedSource, ArchiveSource, ChainSource, NestedTarSource
@@ -56,7 +56,7 @@ class ImageNet(Recipe):
         is_usable = meta is not None or self.part == "train"  # archive and flat folder do not tell the labels of "val"
         images: ArchivedSource
         if found == "sorted" or (found == "flat" and self.part == "val" and is_usable):
-            images = TreeSource(tree)
+            images = TreeSource(tree, wanted=None if found == "flat" else is_class_image)
         elif archive.is_file() and is_usable:
             images = NestedTarSource(archive) if self.part == "train" else ArchiveSource(archive)
         else:

@@ -58,6 +58,7 @@ class VOC(Recipe):
     raw_files: tuple[RemoteFile, ...]
 
     dataset = "voc"
+    expansion = 1.08  # each of 17,125 annotations of under 4 KB takes a page of its own
     fields = {  # noqa: RUF012 - declared by Recipe, never changed
         "image": BlobField("image"),
         "annotation": BlobField("bytes"),

@@ -28,17 +28,24 @@ class TreeSource:
     Attributes:
         base: The directory.
         names: The files, relative to `base` with "/" between the parts, in the order wanted; None for all.
+        wanted: Of all files take only those for whose name it is true; the others are not even looked at, so that an
+            editor's dangling lock file does no harm.
     """
 
     base: Path
     names: Sequence[str] | None = None
+    wanted: Callable[[str], bool] | None = None
 
     def __post_init__(self) -> None:
         if self.names is not None:
             object.__setattr__(self, "names", tuple(self.names))
 
-    def __reduce__(self) -> tuple[type["TreeSource"], tuple[Path, Sequence[str] | None]]:
-        return TreeSource, (self.base, self.names)  # without the listing
+    def __getstate__(self) -> tuple[Path, Sequence[str] | None, Callable[[str], bool] | None]:
+        return self.base, self.names, self.wanted  # without the listing
+
+    def __setstate__(self, state: tuple[Path, Sequence[str] | None, Callable[[str], bool] | None]) -> None:
+        for name, value in zip(("base", "names", "wanted"), state, strict=True):
+            object.__setattr__(self, name, value)
 
     @property
     def archives(self) -> tuple[Path, ...]:
@@ -86,7 +93,7 @@ class TreeSource:
     def _listing(self) -> "_Listing":
         listing = _Listing(self.base)
         if self.names is None:
-            listing.add_all()
+            listing.add_all(self.wanted)
         else:
             for name in self.names:
                 listing.add_name(name)
@@ -157,13 +164,14 @@ class _Listing:
         self._problems: list[str] = []
         self._special: list[str] = []
 
-    def add_all(self) -> None:
-        """List every file under the base, in torchvision's order."""
+    def add_all(self, wanted: Callable[[str], bool] | None) -> None:
+        """List every (wanted) file under the base, in torchvision's order."""
         # Sorted as whole strings, like sorted(os.walk()): "a", "a-b", "a/c", and not depth first.
         for folder, files in sorted(self._folders()):
             prefix = f"{_posix(folder)}/" if folder else ""
             for name in sorted(files):
-                self.add_name(prefix + name)
+                if wanted is None or wanted(prefix + name):
+                    self.add_name(prefix + name)
 
     def add_name(self, name: str) -> None:
         """List one file."""
