@@ -126,6 +126,7 @@ def _show_record_set(path: Path, as_json: bool) -> None:
         output.put_json({"record_set": document})
         return
     name = f"{manifest.dataset}.{manifest.part}" if manifest.part else manifest.dataset
+    shards = "shard" if len(manifest.shards) == 1 else "shards"
     counts = ", ".join(f"{split} {count:,}" for split, count in manifest.splits.items())
     output.put(
         "\n".join(
@@ -135,7 +136,7 @@ def _show_record_set(path: Path, as_json: bool) -> None:
                 f"splits:    {counts or '-'}",
                 f"classes:   {number(document['classes'])}",
                 f"fields:    {', '.join(document['fields'])}",
-                f"size:      {format_bytes(total)} in {len(manifest.shards):,} shard{'s' * (len(manifest.shards) != 1)}",
+                f"size:      {format_bytes(total)} in {len(manifest.shards):,} {shards}",
                 f"bad:       {document['bad']:,} that no decoder recognises, {document['skipped']:,} left out",
                 f"digest:    {reader.digest}",
             ]
