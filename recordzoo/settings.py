@@ -21,7 +21,7 @@ def timeout_s() -> float:
 
 
 def stale_s() -> float:
-    """How old the heartbeat of a build may be before another process takes it over (``RECORDZOO_STALE_S``, 120)."""
+    """Seconds of silence before a build (a download: at least 600) is taken over (``RECORDZOO_STALE_S``, 120)."""
     return _number("RECORDZOO_STALE_S", 120.0)
 
 
