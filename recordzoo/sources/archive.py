@@ -36,12 +36,8 @@ class ArchivedSource(Source, Protocol):
 
 
 @dataclass(frozen=True)
-class ArchiveSource:
-    """One tar, tar.gz, tar.bz2, tar.xz or zip, told apart by how it starts and not by its name.
-
-    Attributes:
-        path: The archive.
-    """
+class _ArchiveFile:
+    """What one archive tells about itself without being read."""
 
     path: Path
 
@@ -63,6 +59,15 @@ class ArchiveSource:
     def fingerprint(self) -> str:
         """Return a digest of the archive's name, size and time of change."""
         return _fingerprint(self.path)
+
+
+@dataclass(frozen=True)
+class ArchiveSource(_ArchiveFile):
+    """One tar, tar.gz, tar.bz2, tar.xz or zip, told apart by how it starts and not by its name.
+
+    Attributes:
+        path: The archive.
+    """
 
     def units(self, target_bytes: int) -> list[Unit]:
         """Return the one unit that there is: an archive is read from its start."""
@@ -99,7 +104,7 @@ class ArchiveUnit:
 
 
 @dataclass(frozen=True)
-class NestedTarSource:
+class NestedTarSource(_ArchiveFile):
     """An uncompressed tar of tars, as ImageNet's: a unit is a run of inner tars, found by the outer headers alone.
 
     Members are named "<inner tar's stem>/<name>".
@@ -107,27 +112,6 @@ class NestedTarSource:
     Attributes:
         path: The outer tar.
     """
-
-    path: Path
-
-    @property
-    def archives(self) -> tuple[Path, ...]:
-        """The outer tar."""
-        return (self.path,)
-
-    @property
-    def description(self) -> str:
-        """The outer tar's path."""
-        return str(self.path)
-
-    @property
-    def size_bytes(self) -> int:
-        """The outer tar's own size."""
-        return _stat(self.path).st_size
-
-    def fingerprint(self) -> str:
-        """Return a digest of the outer tar's name, size and time of change."""
-        return _fingerprint(self.path)
 
     def units(self, target_bytes: int) -> list[Unit]:
         """Group inner tars in their order, as many as stay within `target_bytes`, at least one.
