@@ -2,6 +2,7 @@ import io
 import itertools
 import json
 import pickle
+import zlib
 from pathlib import Path
 
 import lmdb
@@ -480,3 +481,21 @@ def test_index_row_is_what_the_reader_unpacks() -> None:
     buffer = io.BytesIO(rows.tobytes())
     assert reader._ROW.size == INDEX_DTYPE.itemsize
     assert list(itertools.starmap(reader._ROW.unpack, ((buffer.read(24),) for _ in rows))) == rows.tolist()
+
+
+def test_sealing_asks_lmdb_where_each_value_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = b"same" * 1000
+    with ShardWriter(tmp_path / "shard.lmdb", 1 << 24) as writer:
+        for _ in range(3):
+            writer.put(data)
+    walk = layout.walk
+
+    def mixed_up(*arguments):  # no file makes the walk err; the bytes and so the CRC-32 are right at either place
+        meta, values = walk(*arguments)
+        return meta, layout.Values(values.slots, values.offsets[[0, 2, 1]], values.lengths)
+
+    lengths, crcs = [len(data)] * 3, [zlib.crc32(data)] * 3
+    assert len(seal(tmp_path / "shard.lmdb", lengths, crcs).offsets) == 3
+    monkeypatch.setattr(layout, "walk", mixed_up)
+    with pytest.raises(CorruptRecordError, match="another place"):
+        seal(tmp_path / "shard.lmdb", lengths, crcs)
