@@ -167,7 +167,7 @@ def measure(repeats: int) -> list[Line]:
             "50 ms",
             ms("construct ours"),
         ),
-        ("first record and first (path, label)", "in memory", "", index),
+        ("first record and first (path, label)", "in memory", "(nothing)", index),
         ("unpickle in a new process", ms("unpickle list"), "50 ms", ms("unpickle ours")),
         ("private memory, after the first record", f"{median(held['list']):.0f} MB", "10 MB", memory),
         ("pickle", f"{size['list'] / 1e6:.0f} MB", "2 KB", f"{size['ours']:,} bytes"),

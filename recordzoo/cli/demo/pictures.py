@@ -1,7 +1,6 @@
 """Generated pictures, seeded: gradients, a coloured shape and grain, so that they compress as photographs do."""
 
 import io
-import struct
 from typing import Any
 
 import numpy as np
@@ -34,10 +33,3 @@ def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:  # Any: Pil
     file = io.BytesIO()
     image.save(file, kind, **options)
     return file.getvalue()
-
-
-def with_broken_exif(data: bytes) -> bytes:
-    """Put an EXIF block into a JPEG whose directory claims more entries, and longer ones, than it has."""
-    tiff = b"II*\x00\x08\x00\x00\x00" + b"\xff\x00" + b"\x0f\x01\x02\x00\xff\xff\x00\x00\xff\xff\x00\x00"
-    block = b"Exif\x00\x00" + tiff
-    return data[:2] + b"\xff\xe1" + struct.pack(">H", len(block) + 2) + block + data[2:]
