@@ -476,3 +476,9 @@ def test_a_dangling_link_that_is_no_image_does_no_harm(tmp_path: Path) -> None:
     folder = min(path for path in tree.iterdir() if path.is_dir())
     (folder / ".#lock").symlink_to("nobody@nowhere.1")
     assert len(ImageNetRecord(tmp_path)) == len(ImageFolder(tree))
+
+
+def test_no_directory_is_made_for_who_has_not_accepted_the_terms(tmp_path: Path) -> None:
+    with pytest.raises(TermsError):
+        ImageNetRecord(tmp_path / "data", download=True)
+    assert list(tmp_path.iterdir()) == []

@@ -115,6 +115,8 @@ class Job:
         if not self.target.parent.is_dir():
             if not self.download or self._is_forbidden:
                 self._check_size(self._source())  # a directory is not made for who is then refused
+            else:
+                self._raw.check_terms()
             self._make_parent()
         before = self._generation()
         while True:
@@ -344,12 +346,13 @@ class Job:
             )
 
     def _warn_of_bad(self, build: Build) -> None:
-        for what, kind in (("kept as they are", "bad"), ("left out", "skipped")):
+        for one, many, kind in (("kept as it is", "kept as they are", "bad"), ("left out", "left out", "skipped")):
             found = {name: why for unit in build.units.values() for name, why in getattr(unit, kind).items()}
             if found:
                 shown = "; ".join(f"{name}: {why}" for name, why in list(found.items())[:20])
                 more = f"; and {len(found) - 20} more" if len(found) > 20 else ""
-                logger.warning("%d broken images were %s: %s%s", len(found), what, shown, more)
+                what = f"1 broken image was {one}" if len(found) == 1 else f"{len(found)} broken images were {many}"
+                logger.warning("%s: %s%s", what, shown, more)
 
 
 def _built_bytes(build: Build) -> int:

@@ -49,14 +49,26 @@ class RawData:
         if source is None and self.download:
             if not self.recipe.raw_files:
                 raise NotPreparedError(f"{self.recipe.set_name}: no raw data in {self.root}; it cannot be downloaded.")
-            self._check_terms()
+            self._ask_for_terms()
             self._check_room()
             for remote in self.recipe.raw_files:
                 self._fetch(remote)
             source = self.recipe.find(self.root)
         return source
 
-    def _check_terms(self) -> None:
+    def check_terms(self) -> None:
+        """Look, before a directory is made for it, whether what is missing may be downloaded.
+
+        Raises:
+            TermsError: As `find`.
+        """
+        source = None
+        with contextlib.suppress(SourceError):  # something of it is missing
+            source = self.recipe.find(self.root)
+        if source is None:
+            self._ask_for_terms()
+
+    def _ask_for_terms(self) -> None:
         """Ask, before anything else, whether all that is missing may be downloaded.
 
         Raises:
