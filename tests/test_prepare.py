@@ -390,6 +390,12 @@ class TestBrokenImages:
         assert "3 broken images were kept as they are: " in caplog.text
         assert all(name in caplog.text for name in BROKEN)
 
+    def test_one_is_not_many(self, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+        simple.write(tmp_path, "tree", dict(simple.values(num_classes=2)) | {"c000/0001.jpg": b""})
+        prepare(tmp_path, "tree")
+        assert "1 broken image was kept as it is: " in caplog.text
+
+
     def test_skip(self, broken: dict[str, bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         simple.write(tmp_path, "tree", broken)
         reader = RecordReader(prepare(tmp_path, "tree", on_error="skip"))
