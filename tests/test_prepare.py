@@ -395,7 +395,6 @@ class TestBrokenImages:
         prepare(tmp_path, "tree")
         assert "1 broken image was kept as it is: " in caplog.text
 
-
     def test_skip(self, broken: dict[str, bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         simple.write(tmp_path, "tree", broken)
         reader = RecordReader(prepare(tmp_path, "tree", on_error="skip"))
