@@ -6,8 +6,10 @@
 A generated part stands between two comments in its page; everything around it is written by hand.
 """
 
+import ast
 import re
 import sys
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -23,6 +25,9 @@ from recordzoo.datasets import CLASSES
 from recordzoo.progress import format_bytes
 
 ROOT = Path(__file__).parent.parent
+sys.path.insert(0, str(ROOT))
+
+from tests.faults import NOT_TRIED, PLACES  # noqa: E402
 
 
 def dataset_overview() -> str:
@@ -81,11 +86,45 @@ def api_classes() -> str:
     return "\n\n".join(f"::: {CLASSES[name]}.{name}" for name in recordzoo.__all__ if name in CLASSES)
 
 
+def faults() -> str:
+    """The fault catalogue: a table for each place, made of the marks of the tests."""
+    found = tried_faults()
+    tables = []
+    for letter, (heading, _) in PLACES.items():
+        numbers = sorted((n for n in {*found, *NOT_TRIED} if n[0] == letter), key=lambda number: int(number[1:]))
+        rows = [(number, *_fault_row(number, found.get(number, []))) for number in numbers]
+        tables.append(f"### {heading}\n\n{_table(('', 'what happens', 'what you see', 'tested by'), rows)}")
+    return "\n\n".join(tables)
+
+
+def tried_faults() -> dict[str, list[tuple[str, str, str]]]:
+    """Read the marks out of the tests: for each fault (test, what happens, what is seen), the texts often empty."""
+    found: dict[str, list[tuple[str, str, str]]] = defaultdict(list)
+    for path in sorted((ROOT / "tests").glob("test_*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            for mark in getattr(node, "decorator_list", ()):
+                if isinstance(mark, ast.Call) and getattr(mark.func, "id", "") == "fault":
+                    number, what, seen = (*map(ast.literal_eval, mark.args), "", "")[:3]
+                    found[number].append((f"{path.name}::{node.name}", what, seen))
+    return found
+
+
+def _fault_row(number: str, marks: Sequence[tuple[str, str, str]]) -> tuple[str, str, str]:
+    if number in NOT_TRIED:
+        what, why = NOT_TRIED[number]
+        return what, why, "not tested"
+    texts = [(what, seen) for _, what, seen in marks if what]
+    if len(texts) != 1:
+        sys.exit(f"fault {number} is described by {len(texts)} tests, not by one: {[test for test, _, _ in marks]}")
+    return *texts[0], "<br>".join(f"`{test}`" for test, _, _ in marks)
+
+
 SECTIONS: dict[str, tuple[tuple[str, Callable[[], str]], ...]] = {
     "README.md": (("datasets", dataset_overview),),
     "docs/datasets.md": (("overview", dataset_overview), ("datasets", dataset_pages)),
     "docs/cli.md": (("commands", commands), ("exit codes", exit_codes), ("environment", environment)),
     "docs/api.md": (("classes", api_classes),),
+    "docs/faults.md": (("faults", faults),),
 }
 
 

@@ -1,0 +1,43 @@
+"""The fault catalogue: a test says which fault it tries, and the site's page of faults is made from that.
+
+    @fault("D3", "the body is shorter than its Content-Length", "the rest is asked for; an error if it never comes")
+    def test_a_short_body_is_resumed(...): ...
+
+    @fault("D3")  # another test of the same fault
+    def test_...
+
+Numbers: a letter for the place, and a number. The first two texts are what the page shows, once for each fault: what
+happens to a person, and what they then see. `docs/generate.py` reads them out of the source, without importing it.
+"""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+Test = TypeVar("Test", bound=Callable)
+
+PLACES = {
+    "D": ("While downloading", 28),
+    "A": ("In an archive", 14),
+    "I": ("In an image", 10),
+    "C": ("While converting", 15),
+    "K": ("Disks and file systems", 13),
+    "P": ("Many processes", 17),
+    "H": ("Damaged and hostile record sets", 21),
+    "U": ("Arguments", 12),
+}
+"""For each letter the heading, and how many faults there are at least, numbered from 1."""
+
+NOT_TRIED: dict[str, tuple[str, str]] = {}
+"""Faults that no test tries: what happens, and why there is no test."""
+
+
+def fault(number: str, what: str = "", seen: str = "") -> Callable[[Test], Test]:
+    """Say that a test tries a fault; `what` happens and what is `seen` stand at one of its tests."""
+    assert number[0] in PLACES, number
+    assert number[1:].isdigit(), number
+    assert bool(what) == bool(seen), number
+
+    def mark(test: Test) -> Test:
+        return test
+
+    return mark
