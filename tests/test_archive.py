@@ -572,6 +572,11 @@ def test_zip_encrypted_or_compressed_otherwise(put):
         assert f"by method {method} " in refusal(ArchiveSource(put(fake.zipped(FILES, method))))
 
 
+def test_zip_without_a_name(put):
+    data = fake.forge_zip(fake.zipped({"a": b"1"}), 28, 26, b"\0\0\1\0")  # its one byte is made an extra field
+    assert "has no name" in refusal(ArchiveSource(put(data)))
+
+
 def test_zip_two_headers_two_names(put):
     data = fake.zipped({"right": b"1"}).replace(b"right", b"wrong", 1)
     assert "File name in directory 'right' and header" in refusal(ArchiveSource(put(data)))
