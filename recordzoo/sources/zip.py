@@ -75,7 +75,7 @@ def _entries(path: Path, archive: zipfile.ZipFile, passed_over: PassedOver) -> l
         except ValueError as err:
             raise refused(str(path), info.orig_filename, str(err), path) from err
         mode = info.external_attr >> 16
-        if info.filename.endswith("/"):  # is_dir() fails of an empty name before Python 3.12
+        if info.filename.endswith("/"):  # Python 3.11: is_dir() is an IndexError if it is empty
             continue
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
             passed_over.add(name, "symbolic link" if stat.S_ISLNK(mode) else "special file")
