@@ -577,6 +577,16 @@ def test_zip_without_a_name(put):
     assert "has no name" in refusal(ArchiveSource(put(data)))
 
 
+def test_a_long_name_is_shortened_in_a_message(put, caplog):
+    name = "x" * 60_000
+    assert len(refusal(ArchiveSource(put(fake.tar({f"../{name}": b"1"}))))) < 2000
+    assert len(refusal(ArchiveSource(put(fake.tar({name: b"1"}) + b"more")))) < 2000
+    whole = fake.zipped({name: b"1"})
+    assert len(refusal(ArchiveSource(put(whole.replace(b"x", b"y", 1))))) < 2000
+    read(ArchiveSource(put(fake.tar([fake.entry(name, tarfile.SYMTYPE, "f")]))))
+    assert len(caplog.text) < 2000
+
+
 def test_zip_two_headers_two_names(put):
     data = fake.zipped({"right": b"1"}).replace(b"right", b"wrong", 1)
     assert "File name in directory 'right' and header" in refusal(ArchiveSource(put(data)))

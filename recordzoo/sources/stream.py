@@ -22,6 +22,9 @@ MIN_UNPACKED_CAP = 1 << 30
 MAX_RATIO = 200
 """An archive may unpack to this many times its own size, or 1 GiB. Photographs stay near 1; deflate can do 1,032."""
 
+MAX_SHOWN = 600
+"""How many characters of what an archive says about itself a message may have."""
+
 ADVICE = (
     "The file is incomplete, damaged or not what it should be: compare its size and hash with the publisher's, "
     "or delete it and download it again."
@@ -57,6 +60,11 @@ def plain_name(name: str) -> str:
     return "/".join(part for part in name.split("/") if part not in ("", "."))
 
 
+def shortened(text: str) -> str:
+    """Leave the middle out of a text with a long name in it: a name may have 1 MiB, and a message is for people."""
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN // 2]} ... {text[-MAX_SHOWN // 2 :]}"
+
+
 class PassedOver:
     """Counts the members that are no regular files, so that one warning can name them."""
 
@@ -69,7 +77,7 @@ class PassedOver:
         """Remember one."""
         self._count += 1
         if len(self._first) < 5:
-            self._first.append(f"{name} ({kind})")
+            self._first.append(f"{shortened(name)} ({kind})")
 
     def report(self) -> None:
         """Log one warning if there were any."""
@@ -192,9 +200,11 @@ class Tape:
 
     def error(self, what: str) -> ArchiveError:
         """Return the error that says what is wrong at this position."""
-        after = f"after member {self.last_name!r}" if self.last_name else "before its first member was read"
+        after = (
+            f"after member {shortened(repr(self.last_name))}" if self.last_name else "before its first member was read"
+        )
         return ArchiveError(
-            f"{self.label}: {what} (at byte {self.position:,}, {after}). {ADVICE}",
+            f"{self.label}: {shortened(what)} (at byte {self.position:,}, {after}). {ADVICE}",
             path=self.path,
             inner=self.inner,
             offset=self.position,
@@ -205,8 +215,8 @@ class Tape:
 def refused(label: str, name: str, reason: str, path: Path) -> ArchiveError:
     """Return the error for a member that nobody should unpack."""
     return ArchiveError(
-        f"{label}: refused, because its member {name!r} {reason}. If you trust the archive, unpack it by hand "
-        "where that is safe and convert the folder.",
+        f"{label}: refused, because its member {shortened(repr(name))} {reason}. If you trust the archive, unpack it "
+        "by hand where that is safe and convert the folder.",
         path=path,
         member=name,
     )

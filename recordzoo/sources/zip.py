@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 from recordzoo.errors import ArchiveError
 from recordzoo.sources.member import MAX_MEMBER_BYTES, Member
-from recordzoo.sources.stream import ADVICE, PassedOver, plain_name, refused, unpacked_cap
+from recordzoo.sources.stream import ADVICE, PassedOver, plain_name, refused, shortened, unpacked_cap
 
 ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
 """How a zip file starts; the second is that of one without members."""
@@ -101,4 +101,4 @@ def _check_entry(path: Path, info: zipfile.ZipInfo, name: str) -> None:
 
 
 def _broken(path: Path, what: str, member: str = "") -> ArchiveError:
-    return ArchiveError(f"{path}: {what}. {ADVICE}", path=path, member=member)
+    return ArchiveError(f"{path}: {shortened(what)}. {ADVICE}", path=path, member=member)
