@@ -26,7 +26,7 @@ from recordzoo.errors import (
     SourceError,
 )
 from recordzoo.owner import Owner
-from recordzoo.prepare import convert, describe, ensure
+from recordzoo.prepare import describe, ensure, shards
 from recordzoo.prepare.build import Build
 from recordzoo.prepare.convert import image_problem
 from recordzoo.prepare.found import find_builds
@@ -231,7 +231,7 @@ class TestRoundTrip:
             raise OSError(errno.EIO, os.strerror(errno.EIO), str(path))
 
         simple.write(tmp_path, "stream")
-        monkeypatch.setattr(convert, "seal", fail)
+        monkeypatch.setattr(shards, "seal", fail)
         with pytest.raises(PrepareError, match="Input/output error") as caught:
             prepare(tmp_path, "stream")
         links = [path.readlink() for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]

@@ -391,7 +391,9 @@ class TestManifest:
         names = ArraySpec("|u1", (0,), 128, 0, "0" * 64)
         offsets = ArraySpec("<u8", (1,), 136, 0, "0" * 64)
         arrays = {"image.index": spec, "names": names, "names_offsets": offsets}
-        manifest = Manifest("cifar10", "", "original", 0, {"image": BlobSpec("raw", (32, 32, 3))}, arrays, {}, ())
+        manifest = Manifest(
+            "cifar10", "", "original", 0, {"image": BlobSpec("raw", (32, 32, 3), "|u1")}, arrays, {}, ()
+        )
         assert parse_manifest(manifest.to_bytes(), "here").blobs["image"].shape == (32, 32, 3)
 
 

@@ -72,11 +72,14 @@ def assemble(build: Build, recipe: Recipe, source: str, raw_files: Sequence[RawF
         SetContents(
             dataset=recipe.dataset,
             part=recipe.part,
-            blobs={name: BlobSpec(spec.encoding, spec.shape) for name, spec in recipe.fields.items()},
+            blobs={name: BlobSpec(spec.encoding, spec.shape, spec.dtype) for name, spec in recipe.fields.items()},
             indices={name: _index(rows[name], arrangement.blobs[name]) for name in recipe.fields},
             names=arrangement.names,
             shards=shards,
-            arrays=arrangement.arrays,
+            arrays={
+                **arrangement.arrays,
+                **{f"{name}.shape": shapes.astype(np.uint32) for name, shapes in arrangement.shapes.items()},
+            },
             splits=arrangement.splits,
             classes=arrangement.classes,
             source=source,
@@ -131,8 +134,6 @@ def _index(rows: NDArray[np.void], order: NDArray[np.int64]) -> NDArray[np.void]
 def _check(arrangement: Arrangement, recipe: Recipe, rows: dict[str, NDArray[np.void]]) -> None:
     count = len(arrangement.names)
     problems = []
-    if len(set(arrangement.names)) != count:
-        problems.append("names stand twice")
     for name in recipe.fields:
         order = arrangement.blobs.get(name)
         if (
@@ -142,7 +143,9 @@ def _check(arrangement: Arrangement, recipe: Recipe, rows: dict[str, NDArray[np.
         ):
             problems.append(f"the order of {name!r} does not fit")
     problems += [
-        f"the array {name!r} does not fit" for name, array in arrangement.arrays.items() if len(array) != count
+        f"the array {name!r} does not fit"
+        for name, array in (*arrangement.arrays.items(), *arrangement.shapes.items())
+        if len(array) != count
     ]
     for name, split in arrangement.splits.items():
         if len(split) and not (split.min() >= 0 and split.max() < count):

@@ -1,26 +1,19 @@
 """One unit of raw data → finished shards. Runs in the parent or in a worker process; writes only files of its own."""
 
-import contextlib
 import io
-import secrets
 import threading
 import warnings
-import zlib
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
 
-from recordzoo import durable
 from recordzoo.errors import PrepareError, SourceError
-from recordzoo.prepare.rows import ShardDone, ShardRows, UnitDone, load_rows, save_rows, save_sides
+from recordzoo.prepare.rows import ShardDone, UnitDone, load_rows, save_sides
+from recordzoo.prepare.shards import Shards
 from recordzoo.recipes.base import Blob, Recipe, Side
-from recordzoo.recipes.class_folders import IMAGE_ENDINGS
-from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.sources.member import Unit
-from recordzoo.steps import step
 
 _filters = threading.Lock()
 
@@ -46,16 +39,6 @@ class Task:
     done: tuple[ShardDone, ...] = ()
 
 
-@dataclass
-class _OpenShard:
-    """A shard that is being filled."""
-
-    writer: ShardWriter
-    stack: contextlib.ExitStack
-    rows: ShardRows = field(default_factory=ShardRows)
-    size_bytes: int = 0
-
-
 class UnitConverter:
     """Converts one unit; `run` does it all.
 
@@ -72,12 +55,9 @@ class UnitConverter:
         advance: Callable[[int, int], None] = lambda num_bytes, num_images: None,
     ) -> None:
         self._task, self._on_shard, self._advance = task, on_shard, advance
-        self._shards: list[ShardDone] = []
         self._sides: dict[str, bytes] = {}
         self._bad: dict[str, str] = {}
         self._skipped: dict[str, str] = {}
-        self._open: _OpenShard | None = None
-        self._sealing: Future[ShardDone] | None = None
 
     def run(self) -> UnitDone:
         """Convert the unit; sealing a shard overlaps with filling the next.
@@ -87,30 +67,24 @@ class UnitConverter:
             PrepareError: An image is broken and `on_error` is "raise".
             OSError: The disk is full, or failed.
         """
+        task = self._task
         expected = self._expected_keys()
-        with ThreadPoolExecutor(1, "recordzoo-seal") as self._sealer:
-            try:
-                for blob in self._blobs():
-                    wanted = next(expected, None)
-                    if wanted is None:
-                        self._store(blob)
-                    elif wanted != (blob.field, blob.key):
-                        raise _changed(wanted[1], repr(blob.key))
-                    else:
-                        self._advance(len(blob.data), 1)
-                if (wanted := next(expected, None)) is not None:
-                    raise _changed(wanted[1], "nothing")
-                self._finish_shard()
-                self._collect()
-            finally:
-                self._abandon()
-        sides = save_sides(self._task.folder, self._task.number, self._sides)
-        return UnitDone(self._task.number, tuple(self._shards), sides, self._bad, self._skipped)
+        with Shards(task.folder, task.number, task.shard_bytes, task.done, self._on_shard) as shards:
+            for blob in self._blobs():
+                wanted = next(expected, None)
+                if wanted is None:
+                    shards.put(blob)
+                elif wanted != (blob.field, blob.key):
+                    raise _changed(wanted[1], repr(blob.key))
+                self._advance(len(blob.data), 1)
+            if (wanted := next(expected, None)) is not None:
+                raise _changed(wanted[1], "nothing")
+        sides = save_sides(task.folder, task.number, self._sides)
+        return UnitDone(task.number, tuple(shards.done), sides, self._bad, self._skipped)
 
     def _expected_keys(self) -> Iterator[tuple[str, str]]:
         """Keys that finished shards of an earlier run hold: they come again, in that order, and are passed over."""
         for done in self._task.done:
-            self._shards.append(done)
             yield from load_rows(self._task.folder, done).keys()
 
     def _blobs(self) -> Iterator[Blob]:
@@ -119,15 +93,12 @@ class UnitConverter:
             for item in self._task.recipe.extract(member):
                 if isinstance(item, Side):
                     self._sides[item.name] = item.data
-                elif self._accepts(item, member.name):
+                elif self._accepts(item):
                     yield item
 
-    def _accepts(self, blob: Blob, file: str) -> bool:
-        """Look at an image's header; note what is wrong, and say whether the image is stored all the same.
-
-        A file that is not called an image is not looked at: whoever chose it has a loader for it (`is_valid_file`).
-        """
-        if self._task.recipe.fields[blob.field].encoding != "image" or not file.lower().endswith(IMAGE_ENDINGS):
+    def _accepts(self, blob: Blob) -> bool:
+        """Look at an image's header; note what is wrong, and say whether the image is stored all the same."""
+        if not blob.checked or self._task.recipe.fields[blob.field].encoding != "image":
             return True
         if (problem := image_problem(blob.data)) is None:
             return True
@@ -136,79 +107,6 @@ class UnitConverter:
         keep = self._task.on_error == "keep"
         (self._bad if keep else self._skipped)[blob.key] = problem
         return keep
-
-    def _store(self, blob: Blob) -> None:
-        cost = stored_bytes(len(blob.data))
-        if self._open is not None and self._open.size_bytes + cost > self._task.shard_bytes:
-            self._finish_shard()
-        if self._open is None:
-            self._open = self._new_shard(cost)
-        self._open.writer.put(blob.data)
-        self._open.rows.append(blob.field, blob.key, len(blob.data), zlib.crc32(blob.data))
-        self._open.size_bytes += cost
-        self._advance(len(blob.data), 1)
-
-    def _new_shard(self, first: int) -> _OpenShard:
-        path = self._task.folder / f"{self._name(len(self._shards) + bool(self._sealing))}.{secrets.token_hex(4)}.tmp"
-        # Room for LMDB's own pages, and for pages half full where values of two lengths alternate; from the data
-        # alone, for it is stored in the file.
-        capacity = max(self._task.shard_bytes, first) * 2 + (16 << 20)
-        stack = contextlib.ExitStack()
-        return _OpenShard(stack.enter_context(ShardWriter(path, capacity)), stack)
-
-    def _name(self, number: int) -> str:
-        return f"u{self._task.number:05d}-s{number:04d}"
-
-    def _finish_shard(self) -> None:
-        if self._open is None:
-            return
-        self._collect()  # first: if it raises, the open shard is still known and abandoned
-        shard, self._open = self._open, None
-        number = len(self._shards)
-        self._sealing = self._sealer.submit(self._seal, shard, number)
-
-    def _seal(self, shard: _OpenShard, number: int) -> ShardDone:
-        """Sync the shard, read it back, write its rows, give it its name."""
-        path, rows, name = shard.writer.path, shard.rows, self._name(number)
-        try:
-            shard.stack.close()
-            sealed = seal(path, rows.lengths, rows.crcs)
-        except BaseException:
-            durable.remove(path)  # after a failed sync its pages may be gone though they look written
-            raise
-        rows_digest = save_rows(self._task.folder, name, rows, sealed.offsets)
-        step("shard.sealed")
-        durable.rename(path, self._task.folder / f"{name}.lmdb")
-        return ShardDone(
-            unit=self._task.number,
-            number=number,
-            num_values=len(rows.lengths),
-            size_bytes=sealed.size_bytes,
-            page_size=sealed.page_size,
-            last_page=sealed.last_page,
-            blake2b=sealed.blake2b,
-            rows=rows_digest,
-        )
-
-    def _collect(self) -> None:
-        """Wait for the shard that is being sealed, and report it."""
-        if self._sealing is not None:
-            sealing, self._sealing = self._sealing, None
-            done = sealing.result()
-            self._shards.append(done)
-            self._on_shard(done)
-
-    def _abandon(self) -> None:
-        """After an error: report what was finished, leave nothing half-done open."""
-        if self._open is not None:
-            shard, self._open = self._open, None
-            abort = RuntimeError("abandoned")
-            with contextlib.suppress(OSError):
-                shard.stack.__exit__(RuntimeError, abort, None)
-            durable.remove(shard.writer.path)
-        if self._sealing is not None:
-            with contextlib.suppress(OSError, PrepareError):
-                self._collect()
 
 
 def _changed(before: str, now: str) -> SourceError:

@@ -30,11 +30,13 @@ class Blob:
         field: The field's name: "image", "mask", "annotation".
         key: Its name within the field, unique; `Recipe.arrange` refers to blobs by it.
         data: What is stored, untouched.
+        checked: Whether an image's header is looked at: not if nobody says that it is an image.
     """
 
     field: str
     key: str
     data: bytes
+    checked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +52,14 @@ class BlobField:
     """What a blob field holds.
 
     Attributes:
-        encoding: "image" (an encoded image file), "raw" (pixels, uint8, of `shape`), "json" or "bytes".
-        shape: For "raw": the shape of each value, [H, W, C].
+        encoding: "image" (an encoded image file), "raw" (numbers in C order), "json" or "bytes".
+        shape: For "raw": the shape of every value, [H, W, C] for pixels; None if the arrangement has their shapes.
+        dtype: For "raw": the numbers' type, as NumPy writes it, little-endian.
     """
 
     encoding: str
     shape: tuple[int, ...] | None = None
+    dtype: str = ""
 
 
 @dataclass(frozen=True)
@@ -82,6 +86,7 @@ class Arrangement:
         splits: For each split an int64 array of positions, in the split's own order. May be empty: one whole.
         classes: Class names in label order, if the dataset has classes.
         metadata: Anything else that opening needs; JSON, small.
+        shapes: For each raw blob field that has no one shape: uint32 [N, dimensions].
     """
 
     names: Sequence[str]
@@ -92,6 +97,7 @@ class Arrangement:
     classes: Sequence[str] | None = None
     # Any: JSON values.
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    shapes: Mapping[str, NDArray[np.uint32]] = field(default_factory=dict)
 
 
 class Recipe(ABC):

@@ -59,7 +59,7 @@ class CIFAR10(Recipe):
 
     dataset = "cifar10"
     part = ""
-    fields = {"image": BlobField("raw", (32, 32, 3))}  # noqa: RUF012 - declared by Recipe, never changed
+    fields = {"image": BlobField("raw", (32, 32, 3), "|u1")}  # noqa: RUF012 - declared by Recipe, never changed
     expansion = 1.46  # 60,000 images of 4,120 bytes in a shard, from an archive of 170,498,071 bytes
 
     def find(self, root: Path) -> Source | None:

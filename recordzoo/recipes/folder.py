@@ -116,7 +116,8 @@ class FolderRecipe(Recipe):
 
     def extract(self, member: Member) -> Iterator[Blob]:
         """See `Recipe`."""
-        yield Blob("image", member.name, member.read())
+        # A file that is not called an image: whoever chose it (`is_valid_file`) has a loader for it.
+        yield Blob("image", member.name, member.read(), checked=member.name.lower().endswith(IMAGE_ENDINGS))
 
     def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
         """See `Recipe`."""

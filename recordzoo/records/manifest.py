@@ -24,6 +24,7 @@ MAX_MANIFEST_BYTES = 64 << 20
 MAX_RECORDS = 1 << 40
 MAX_FILE_BYTES = 1 << 50
 MAX_SHARDS = 1 << 20
+MAX_DIMENSIONS = 8
 
 INDEX_DTYPE = np.dtype([("shard", "<u4"), ("slot", "<u4"), ("length", "<u4"), ("crc32", "<u4"), ("offset", "<u8")])
 NO_SHARD = 0xFFFFFFFF
@@ -42,10 +43,18 @@ _UNHASHED = "0" * 64
 
 @dataclass(frozen=True, slots=True)
 class BlobSpec:
-    """A blob field: how its values are encoded and, for "raw", the shape [H, W, C] of each (uint8)."""
+    """A blob field: how its values are encoded.
+
+    Attributes:
+        encoding: "image" (an encoded image file), "raw" (numbers in C order), "json" or "bytes".
+        shape: For "raw" the shape of every value, [H, W, C] for pixels; None if each has its own, in the array
+            ``<field>.shape``.
+        dtype: For "raw" the numbers' type; "" otherwise.
+    """
 
     encoding: str
     shape: tuple[int, ...] | None = None
+    dtype: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +137,11 @@ class Manifest:
             "variant": self.variant,
             "records": self.num_records,
             "blobs": {
-                name: {"encoding": spec.encoding, "shape": None if spec.shape is None else list(spec.shape)}
+                name: {
+                    "encoding": spec.encoding,
+                    "shape": None if spec.shape is None else list(spec.shape),
+                    "dtype": spec.dtype,
+                }
                 for name, spec in self.blobs.items()
             },
             "arrays": {
@@ -245,8 +258,12 @@ def shard_name(number: int) -> str:
 def _check_arrays(top: "Node", manifest: Manifest) -> None:
     """Check that the arrays that the format itself needs are there, with the shapes that it needs."""
     needed: dict[str, tuple[str, tuple[int, ...]]] = {"names_offsets": ("<u8", (manifest.num_records + 1,))}
-    for name in manifest.blobs:
+    for name, blob in manifest.blobs.items():
         needed[f"{name}.index"] = ("", (manifest.num_records,))
+        if blob.encoding == "raw" and blob.shape is None:
+            shapes = manifest.arrays.get(f"{name}.shape")
+            dimensions = shapes.shape[1] if shapes is not None and len(shapes.shape) == 2 else 0
+            needed[f"{name}.shape"] = ("<u4", (manifest.num_records, min(dimensions, MAX_DIMENSIONS)))
     for name, count in manifest.splits.items():
         needed[f"split-{name}"] = ("<i8", (count,))
     names = manifest.arrays.get("names")
@@ -257,7 +274,7 @@ def _check_arrays(top: "Node", manifest: Manifest) -> None:
         if spec is None or spec.dtype != dtype or spec.shape != shape:
             top.fail("arrays", f"lacks {name!r}, or it has another dtype or shape than {shape}")
     for name, spec in manifest.arrays.items():
-        if (spec.dtype == "") != name.endswith(".index") or (name.endswith(".index") and name not in needed):
+        if (spec.dtype == "") != name.endswith(".index") or ("." in name and name not in needed):
             top.fail("arrays", f"has {name!r}, which belongs to no blob field")
         own = name in needed or name == "names"
         if not own and not (_NAME.fullmatch(name) and spec.shape[:1] == (manifest.num_records,)):
@@ -266,19 +283,24 @@ def _check_arrays(top: "Node", manifest: Manifest) -> None:
 
 def _blob(node: "Node") -> BlobSpec:
     encoding = node.text("encoding")
-    shape = node.optional("shape", lambda item: tuple(item.as_list(lambda d: d.as_integer(1, 1 << 20), 4)))
-    if encoding not in _ENCODINGS or (encoding == "raw") != (shape is not None):
+    shape = node.optional(
+        "shape", lambda item: tuple(item.as_list(lambda d: d.as_integer(0, MAX_FILE_BYTES), MAX_DIMENSIONS))
+    )
+    dtype = node.text("dtype", 4)
+    if encoding not in _ENCODINGS or (encoding != "raw" and shape is not None):
         node.fail(
             "encoding", f"is {encoding!r} with shape {shape}; known are {', '.join(_ENCODINGS)}, a shape with raw"
         )
-    return BlobSpec(encoding, shape)
+    if bool(dtype) != (encoding == "raw") or (dtype and not _DTYPE.fullmatch(dtype)):
+        node.fail("dtype", f"is {dtype!r}; raw values have one, of little-endian numbers, others have none")
+    return BlobSpec(encoding, shape, dtype)
 
 
 def _array(node: "Node") -> ArraySpec:
     dtype = node.text("dtype")
     if dtype and not _DTYPE.fullmatch(dtype):
         node.fail("dtype", f"is {dtype!r}, not a little-endian number")
-    shape = tuple(node.list_of("shape", lambda item: item.as_integer(0, MAX_RECORDS + 1), 8))
+    shape = tuple(node.list_of("shape", lambda item: item.as_integer(0, MAX_RECORDS + 1), MAX_DIMENSIONS))
     size_bytes = node.integer("bytes", 0, MAX_FILE_BYTES)
     num_bytes = array_dtype(dtype).itemsize * math.prod(shape)
     # NumPy refuses (0, 2**40, 2**40) too.

@@ -1,4 +1,4 @@
-"""Position → bytes: `RecordReader`, the only way in which datasets see a record set."""
+"""Position → bytes, or values: `RecordReader`, the only way in which datasets see a record set."""
 
 import itertools
 import operator
@@ -6,9 +6,9 @@ import os
 import struct
 import weakref
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,7 @@ from recordzoo.records.manifest import (
     manifest_digest,
     parse_manifest,
 )
+from recordzoo.records.values import decode_value
 
 _HAS_FADVISE = hasattr(os, "posix_fadvise")
 _ROW = struct.Struct("<IIIIQ")  # INDEX_DTYPE; reads a row in a quarter of the time that NumPy takes
@@ -42,7 +43,13 @@ def is_record_set(path: Path) -> bool:
 class RecordReader:
     """Reads a record set. Threads and forked processes may share one; it pickles to its path and digest.
 
-    Opening reads the manifest and nothing else; arrays are mapped when they are first used.
+    Opening reads the manifest and nothing else; arrays are mapped when they are first used. It is a sequence of
+    records: ``reader[position]`` is a dict with "name" and all fields of a position.
+
+    Example:
+        >>> reader = recordzoo.RecordReader("my.records")
+        >>> for record in reader:
+        ...     print(record["name"], record["target"], len(record["image"]))
 
     Args:
         path: The record set's directory.
@@ -98,6 +105,31 @@ class RecordReader:
 
     def __len__(self) -> int:
         return self.manifest.num_records
+
+    # Any: values of all kinds.
+    def __getitem__(self, position: SupportsIndex) -> dict[str, Any]:
+        """Return a record: its name and the value of each field that it has, as `value` gives them.
+
+        Raises:
+            IndexError: There is no such position.
+            CorruptRecordError: What is stored is not what was written.
+        """
+        number = operator.index(position)
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"position {number} of {len(self)} in {self.path}")
+        number %= len(self)
+        blobs = [field for field in self.manifest.blobs if self.has(field, number)]
+        return {"name": self.names[number], **{field: self.value(field, number) for field in (*blobs, *self.columns)}}
+
+    # Any: as above.
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return (self[position] for position in range(len(self)))
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the array fields: not of those arrays that the format itself needs."""
+        own = {"names", "names_offsets", *(f"split-{split}" for split in self.manifest.splits)}
+        return [name for name in self.manifest.arrays if name not in own and "." not in name]
 
     def __repr__(self) -> str:
         return f"RecordReader({os.fspath(self.path)!r})"
@@ -159,6 +191,31 @@ class RecordReader:
             position=position,
             name=name,
         )
+
+    # Any: as above.
+    def value(self, field: str, position: int) -> Any:
+        """Return what a field holds at a position.
+
+        Of a blob field: the bytes of an encoded image (the file as it was), a read-only array for raw numbers, the
+        object for JSON. Of an array field: its row, a Python number if that is one.
+
+        Raises:
+            KeyError, IndexError, LookupError, CorruptRecordError: As `read`.
+        """
+        if field not in self.manifest.blobs:
+            row = self.array(field)[position]
+            return row if row.ndim else row.item()
+        data = self.read(field, position)
+        try:
+            return decode_value(self.manifest.blobs[field], data, self._shape(field, position))
+        except ValueError as err:
+            raise self._corrupt(field, position, str(err)) from err
+
+    def _shape(self, field: str, position: int) -> tuple[int, ...]:
+        spec = self.manifest.blobs[field]
+        if spec.encoding != "raw" or spec.shape is not None:
+            return spec.shape or ()
+        return tuple(self.array(f"{field}.shape")[position].tolist())
 
     def has(self, field: str, position: int) -> bool:
         """Whether a position has a value in a blob field."""

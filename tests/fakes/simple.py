@@ -13,6 +13,7 @@ import numpy as np
 
 from recordzoo.errors import SourceError
 from recordzoo.recipes.base import ABSENT, Arrangement, Blob, BlobField, Recipe, Side, Stored
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS
 from recordzoo.sources.archive import ArchiveSource, NestedTarSource
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
@@ -51,7 +52,7 @@ class SimpleRecipe(Recipe):
         elif member.name.endswith(".txt"):
             yield Blob("caption", member.name, member.read())
         else:
-            yield Blob("image", member.name, member.read())
+            yield Blob("image", member.name, member.read(), checked=member.name.endswith(IMAGE_ENDINGS))
 
     def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
         if "labels" not in sides:

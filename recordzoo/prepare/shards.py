@@ -1,0 +1,141 @@
+"""Blobs → finished shards of one unit: each is filled, sealed while the next is filled, and reported in order."""
+
+import contextlib
+import secrets
+import zlib
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recordzoo import durable
+from recordzoo.errors import PrepareError
+from recordzoo.prepare.rows import ShardDone, ShardRows, save_rows
+from recordzoo.recipes.base import Blob
+from recordzoo.records.shard import ShardWriter, seal, stored_bytes
+from recordzoo.steps import step
+
+
+@dataclass
+class _OpenShard:
+    """A shard that is being filled."""
+
+    writer: ShardWriter
+    stack: contextlib.ExitStack
+    rows: ShardRows = field(default_factory=ShardRows)
+    size_bytes: int = 0
+
+
+class Shards:
+    """The shards of one unit. As a context manager it finishes the last, or after an error leaves nothing half-done.
+
+    Args:
+        folder: The build directory.
+        unit: The unit's number.
+        shard_bytes: About how large a shard may become.
+        done: Shards of this unit that are finished already.
+        on_shard: Told of each further shard as soon as it is finished, in order.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        unit: int,
+        shard_bytes: int,
+        done: tuple[ShardDone, ...] = (),
+        on_shard: Callable[[ShardDone], None] = lambda done: None,
+    ) -> None:
+        self._folder, self._unit, self._shard_bytes, self._on_shard = folder, unit, shard_bytes, on_shard
+        self.done = list(done)
+        self._open: _OpenShard | None = None
+        self._sealing: Future[ShardDone] | None = None
+        self._sealer = ThreadPoolExecutor(1, "recordzoo-seal")
+
+    def __enter__(self) -> "Shards":
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:
+        try:
+            if kind is None:
+                self._finish_shard()
+                self._collect()
+        finally:
+            self._abandon()
+            self._sealer.shutdown()
+
+    def put(self, blob: Blob) -> None:
+        """Store a blob.
+
+        Raises:
+            PrepareError: It is too large.
+            OSError: The disk is full, or failed.
+        """
+        cost = stored_bytes(len(blob.data))
+        if self._open is not None and self._open.size_bytes + cost > self._shard_bytes:
+            self._finish_shard()
+        if self._open is None:
+            self._open = self._new_shard(cost)
+        self._open.writer.put(blob.data)
+        self._open.rows.append(blob.field, blob.key, len(blob.data), zlib.crc32(blob.data))
+        self._open.size_bytes += cost
+
+    def _new_shard(self, first: int) -> _OpenShard:
+        path = self._folder / f"{self._name(len(self.done) + bool(self._sealing))}.{secrets.token_hex(4)}.tmp"
+        # Room for LMDB's own pages, and for pages half full where values of two lengths alternate; from the data
+        # alone, for it is stored in the file.
+        capacity = max(self._shard_bytes, first) * 2 + (16 << 20)
+        stack = contextlib.ExitStack()
+        return _OpenShard(stack.enter_context(ShardWriter(path, capacity)), stack)
+
+    def _name(self, number: int) -> str:
+        return f"u{self._unit:05d}-s{number:04d}"
+
+    def _finish_shard(self) -> None:
+        if self._open is None:
+            return
+        self._collect()  # first: if it raises, the open shard is still known and abandoned
+        shard, self._open = self._open, None
+        self._sealing = self._sealer.submit(self._seal, shard, len(self.done))
+
+    def _seal(self, shard: _OpenShard, number: int) -> ShardDone:
+        """Sync the shard, read it back, write its rows, give it its name."""
+        path, rows, name = shard.writer.path, shard.rows, self._name(number)
+        try:
+            shard.stack.close()
+            sealed = seal(path, rows.lengths, rows.crcs)
+        except BaseException:
+            durable.remove(path)  # after a failed sync its pages may be gone though they look written
+            raise
+        rows_digest = save_rows(self._folder, name, rows, sealed.offsets)
+        step("shard.sealed")
+        durable.rename(path, self._folder / f"{name}.lmdb")
+        return ShardDone(
+            unit=self._unit,
+            number=number,
+            num_values=len(rows.lengths),
+            size_bytes=sealed.size_bytes,
+            page_size=sealed.page_size,
+            last_page=sealed.last_page,
+            blake2b=sealed.blake2b,
+            rows=rows_digest,
+        )
+
+    def _collect(self) -> None:
+        """Wait for the shard that is being sealed, and report it."""
+        if self._sealing is not None:
+            sealing, self._sealing = self._sealing, None
+            done = sealing.result()
+            self.done.append(done)
+            self._on_shard(done)
+
+    def _abandon(self) -> None:
+        """After an error: report what was finished, leave nothing half-done open."""
+        if self._open is not None:
+            shard, self._open = self._open, None
+            abort = RuntimeError("abandoned")
+            with contextlib.suppress(OSError):
+                shard.stack.__exit__(RuntimeError, abort, None)
+            durable.remove(shard.writer.path)
+        if self._sealing is not None:
+            with contextlib.suppress(OSError, PrepareError):
+                self._collect()
