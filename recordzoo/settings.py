@@ -20,6 +20,11 @@ def timeout_s() -> float:
     return _number("RECORDZOO_TIMEOUT", 30.0)
 
 
+def min_bytes_per_s() -> float:
+    """Bytes a second, on average over that time, below which a server fails (``RECORDZOO_MIN_SPEED``, 100; 0 = any)."""
+    return _number("RECORDZOO_MIN_SPEED", 100.0)
+
+
 def stale_s() -> float:
     """Seconds of silence before a build (a download: at least 600) is taken over (``RECORDZOO_STALE_S``, 120)."""
     return _number("RECORDZOO_STALE_S", 120.0)

@@ -6,6 +6,7 @@ import html
 import http
 import importlib.metadata
 import re
+import time
 import urllib.parse
 from collections.abc import Mapping
 from types import TracebackType
@@ -15,16 +16,23 @@ import urllib3.exceptions  # requests raises these through `Response.raw`, and i
 
 from recordzoo import settings
 from recordzoo.errors import DownloadError
+from recordzoo.progress import format_bytes
+from recordzoo.sources._pace import Pace
 
 MAX_REDIRECTS = 5
 _CHUNK_BYTES = 128 << 10
-"""At most this much is received in vain when a connection breaks."""
+_CHUNK_S = 5.0
+"""What came within this time is handed on though it is less than a chunk: a kill loses little, and the part grows."""
+_HEAD_BYTES = 512
+"""What it takes to tell an archive from a web page."""
 
 _RETRIED = {408, 425, 429}
+_PROXY_LOGIN = "Your proxy wants a login: HTTPS_PROXY=http://user:password@host:port."
 _TITLE = re.compile(rb"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _MARKUP = re.compile(rb"(\xef\xbb\xbf)?\s*(<!doctype\s+html|<html|<head|<body|<script)", re.IGNORECASE)
 _CONTENT_RANGE = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
 _UNSATISFIED_RANGE = re.compile(r"bytes\s+\*/(\d+)")
+_TUNNEL_STATUS = re.compile(r"Tunnel connection failed: (\d{3})")
 
 
 class TryAgainError(Exception):
@@ -34,12 +42,16 @@ class TryAgainError(Exception):
         reason: What happened, to follow a file's name and a colon.
         wait_s: What the server asks for; None: as long as the caller thinks right.
         from_zero: The bytes that are there cannot be continued at this address.
+        slow_bytes: How many of the bytes that this attempt brought came too slowly to be called progress.
     """
 
-    def __init__(self, reason: str, *, wait_s: float | None = None, from_zero: bool = False) -> None:
+    def __init__(
+        self, reason: str, *, wait_s: float | None = None, from_zero: bool = False, slow_bytes: int = 0
+    ) -> None:
         super().__init__(reason)
         self.wait_s = wait_s
         self.from_zero = from_zero
+        self.slow_bytes = slow_bytes
 
 
 class Answer:
@@ -51,6 +63,8 @@ class Answer:
         self.status = response.status_code
         self.etag = response.headers.get("ETag", "").strip()
         self.last_modified = response.headers.get("Last-Modified", "").strip()
+        self._pace = Pace()
+        self._broken: TryAgainError | None = None
 
     def __enter__(self) -> "Answer":
         return self
@@ -81,18 +95,48 @@ class Answer:
         return None if text == "*" else int(text)
 
     def read(self) -> bytes:
-        """Return the next bytes of the body; b"" at its end.
+        """Return the next bytes of the body, all that came before it broke included; b"" at its end.
 
         Raises:
-            TryAgainError: The connection broke or went silent.
+            TryAgainError: The connection broke, went silent or became too slow.
         """
+        chunk, begun = bytearray(), time.monotonic()
+        while self._broken is None and len(chunk) < _CHUNK_BYTES:
+            if len(chunk) >= _HEAD_BYTES and time.monotonic() - begun > _CHUNK_S:
+                break
+            try:
+                data = self._receive(_CHUNK_BYTES - len(chunk))
+            except TryAgainError as err:
+                self._broken = err
+                break
+            if not data:
+                break
+            chunk += data
+            self._broken = self._slowness(len(data))
+        if self._broken is not None and not chunk:
+            raise self._broken
+        return bytes(chunk)
+
+    def _receive(self, most: int) -> bytes:
         try:
-            data: bytes = self._response.raw.read(_CHUNK_BYTES, decode_content=False)
+            with self._pace:
+                data: bytes = self._response.raw.read1(most, decode_content=False)
         except urllib3.exceptions.ReadTimeoutError as err:
             raise TryAgainError(f"{_host(self.url)} sent nothing for {settings.timeout_s():g} s") from err
         except (urllib3.exceptions.HTTPError, OSError) as err:
             raise TryAgainError(f"the connection to {_host(self.url)} broke ({_cause(err)})") from err
         return data
+
+    def _slowness(self, num_bytes: int) -> TryAgainError | None:
+        """Say that the server is too slow, if it is by these bytes."""
+        too_few = self._pace.too_few(num_bytes)
+        if too_few is None:
+            return None
+        return TryAgainError(
+            f"{_host(self.url)} sent {format_bytes(too_few)} in {self._pace.window_s:g} s; "
+            f"RECORDZOO_MIN_SPEED asks for {format_bytes(int(self._pace.least_bytes))}",
+            slow_bytes=too_few,
+        )
 
     def page_title(self, head: bytes) -> str | None:
         """Tell whether the body, whose first bytes are `head`, is a web page: its title ("" without one), else None."""
@@ -166,12 +210,28 @@ def _get_once(session: requests.Session, url: str, headers: Mapping[str, str]) -
             f"{url}: the certificate of {_host(url)} is not valid ({_cause(err)}). If your network has a certificate "
             "authority of its own, name its file in REQUESTS_CA_BUNDLE; also check this machine's clock."
         ) from err
+    except requests.exceptions.ProxyError as err:
+        raise _proxy_error(session, url, err) from err
     except requests.exceptions.Timeout as err:
         raise TryAgainError(f"{_host(url)} did not answer for {settings.timeout_s():g} s") from err
     except (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError) as err:
         raise TryAgainError(f"no connection to {_host(url)} ({_cause(err)})") from err
     except (requests.exceptions.RequestException, ValueError) as err:
         raise DownloadError(f"{url!r} cannot be asked for: {err}.") from err
+
+
+def _proxy_error(session: requests.Session, url: str, err: requests.exceptions.ProxyError) -> Exception:
+    """Say that it is the proxy that fails, and which one; what it refuses it refuses again."""
+    proxies = session.merge_environment_settings(url, {}, None, None, None)["proxies"]
+    proxy = _host(requests.utils.select_proxy(url, proxies) or "unknown")
+    cause = _cause(err)
+    status = _TUNNEL_STATUS.search(cause)
+    if status is None or not _is_final(int(status[1])):
+        return TryAgainError(f"no connection to {_host(url)} through the proxy {proxy} ({cause})")
+    hint = (
+        _PROXY_LOGIN if status[1] == "407" else "It may let other addresses through: try a mirror (RECORDZOO_MIRROR)."
+    )
+    return DownloadError(f"{url}: the proxy {proxy} answered {_status(int(status[1]))}. {hint}", status=int(status[1]))
 
 
 def _check_redirect(url: str, here: str, there: str, seen: set[str]) -> None:
@@ -197,7 +257,7 @@ def _check_status(url: str, response: requests.Response) -> None:
         )
     if status in (200, 206, 416):
         return
-    if status in _RETRIED or status >= 500:
+    if not _is_final(status):
         wait_s = retry_after_s(response.headers.get("Retry-After", ""), datetime.datetime.now(datetime.UTC))
         raise TryAgainError(f"{_host(url)} answered {_status(status)}", wait_s=wait_s)
     hint = "Try a mirror (RECORDZOO_MIRROR)."
@@ -206,8 +266,13 @@ def _check_status(url: str, response: requests.Response) -> None:
     elif status in (404, 410):
         hint = "The file may have moved: see whether a newer recordzoo knows where, or try a mirror (RECORDZOO_MIRROR)."
     elif status == 407:
-        hint = "Your proxy wants a login: HTTPS_PROXY=http://user:password@host:port."
+        hint = _PROXY_LOGIN
     raise DownloadError(f"{url}: the server answered {_status(status)}. {hint}", status=status)
+
+
+def _is_final(status: int) -> bool:
+    """Whether the same request will get the same answer again."""
+    return status < 500 and status not in _RETRIED
 
 
 def _status(status: int) -> str:

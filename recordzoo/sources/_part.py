@@ -50,7 +50,6 @@ class Part:
     Attributes:
         size_bytes: How many bytes are there; they are always the first ones of the file.
         stamp: What they came from; None if that is not known, or is more than one file.
-        is_pieced: Whether an earlier process or an earlier answer brought some of them.
         restarts: How often bytes were dropped.
     """
 
@@ -63,7 +62,6 @@ class Part:
         self._owned = True
         self.size_bytes = os.fstat(self._file.fileno()).st_size
         self.stamp = self._read_stamp()
-        self.is_pieced = self.size_bytes > 0
         self.restarts = 0
 
     def __enter__(self) -> "Part":
@@ -131,13 +129,11 @@ class Part:
         self.restarts += bool(self.size_bytes)
         self._file.truncate(0)
         self.size_bytes = 0
-        self.is_pieced = False
         self._hash = new_hash(self._algorithm) if self._algorithm else None
         self._set_stamp(stamp)
 
     def go_on(self, *, same_file: bool) -> None:
         """Keep the bytes and append another answer's; unless it tells of the same file no stamp holds for all."""
-        self.is_pieced = True
         if not same_file:
             self._set_stamp(None)
 

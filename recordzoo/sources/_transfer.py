@@ -96,17 +96,19 @@ class Transfer:
                 failure.path.unlink(missing_ok=True)
 
     def _obtain(self, url: str) -> None:
-        """Get all bytes and compare their hash; a file put together from several answers gets one more chance."""
-        self._receive(url)
-        if self._is_expected():
-            return
-        if self._part.is_pieced:
-            self._progress.note(f"{self._target.name}: the resumed file has another hash than expected; starting over")
-            self._part.start_over()
-            self._receive(url, {"Cache-Control": "no-cache"})
+        """Get all bytes and compare their hash; a wrong file is asked for once more, of the host and not of a cache."""
+        try:
+            self._receive(url)
             if self._is_expected():
                 return
-        raise self._mismatch(url)
+            self._part.start_over()
+            what = "another hash"
+        except HashMismatchError:  # another size was said before anything was sent; what is there may be right
+            what = "another size"
+        self._progress.note(f"{self._target.name}: what was received has {what} than expected; asking once more")
+        self._receive(url, {"Cache-Control": "no-cache"})
+        if not self._is_expected():
+            raise self._mismatch(url)
 
     def _is_expected(self) -> bool:
         return self._hash is None or self._part.hexdigest() == self._hash[1]
@@ -124,7 +126,7 @@ class Transfer:
                 break
             except TryAgainError as err:
                 # Starting over is no progress: a host that ignores Range and drops half-way would be asked for ever.
-                came_further = part.size_bytes > before[0] and part.restarts == before[1]
+                came_further = part.size_bytes - err.slow_bytes > before[0] and part.restarts == before[1]
                 failed = 0 if came_further else failed + 1
                 from_zero = err.from_zero
                 self._wait(url, err, failed)
@@ -198,7 +200,7 @@ class Transfer:
         fate = f"{format_bytes(kept)} are kept; the same command goes on from there" if kept else "Nothing was received"
         if failed >= ATTEMPTS:
             raise DownloadError(
-                f"{url}: {err}, and {ATTEMPTS} attempts in a row brought nothing new. {fate}.", path=self._target
+                f"{url}: {err}; {ATTEMPTS} attempts in a row failed. {fate}.", path=self._target
             ) from err
         wait_s = err.wait_s
         if wait_s is None:

@@ -1,0 +1,305 @@
+"""What a server answers, and whether its bytes count."""
+
+import datetime
+import hashlib
+import itertools
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recordzoo.errors import (
+    DownloadError,
+    HashMismatchError,
+)
+from recordzoo.sources import _http, _transfer
+from recordzoo.sources.download import RemoteFile
+from tests.downloading import (
+    CHUNK,
+    DATA,
+    NAME,
+    OTHER,
+    PAGE,
+    Recorder,
+    files,
+    get,
+    leave_part,
+    quick,  # noqa: F401 - a fixture
+    remote,
+    serve,
+    serve_always,
+)
+from tests.fakes.server import LAST_MODIFIED, Fault, FileServer
+
+# Wrong answers
+
+
+def test_an_ignored_range_starts_over(tmp_path: Path) -> None:
+    recorder = Recorder()
+    with serve(Fault(drop_after=2 * CHUNK), Fault(ignore_range=True)) as server:
+        assert get(remote(server), tmp_path, progress=recorder).read_bytes() == DATA
+    assert [request.status for request in server.log] == [200, 200]
+    assert recorder.begun == [(len(DATA), 0)]
+    assert recorder.position == len(DATA)
+
+
+@pytest.mark.parametrize("shift", [-5, 5])
+def test_a_range_from_elsewhere_is_not_appended(tmp_path: Path, shift: int) -> None:
+    with serve(Fault(drop_after=1000), Fault(shift=shift)) as server:
+        path = get(remote(server, sha256=None), tmp_path)
+    assert path.read_bytes() == DATA
+    assert [request.range for request in server.log] == [None, "bytes=1000-", None]
+
+
+@pytest.mark.parametrize("content_range", ["", "bytes", "bytes 1000-", "items 1000-2000/*"])
+def test_a_range_without_its_place_is_not_appended(tmp_path: Path, content_range: str) -> None:
+    recorder = Recorder()
+    with serve(Fault(drop_after=1000), Fault(content_range=content_range)) as server:
+        assert get(remote(server), tmp_path, progress=recorder).read_bytes() == DATA
+    assert [request.status for request in server.log] == [200, 206, 200]
+    assert "from nobody knows where" in recorder.notes[1]
+
+
+def test_a_range_of_an_unknown_whole_is_appended(tmp_path: Path) -> None:
+    unknown = Fault(content_range=f"bytes 1000-{len(DATA) - 1}/*")
+    with serve(Fault(drop_after=1000), unknown) as server:
+        assert get(remote(server, size_bytes=None), tmp_path).read_bytes() == DATA
+    assert server.sent(NAME) == len(DATA)
+
+
+def test_a_range_that_cannot_be_had_starts_over(tmp_path: Path) -> None:
+    with serve(Fault(drop_after=1000), Fault(unsatisfiable=True)) as server:
+        assert get(remote(server), tmp_path).read_bytes() == DATA
+    assert [request.status for request in server.log] == [200, 416, 200]
+
+
+def test_a_range_that_can_never_be_had_is_given_up(tmp_path: Path) -> None:
+    with FileServer({}, {NAME: itertools.repeat(Fault(status=416))}) as server, pytest.raises(DownloadError):
+        get(remote(server), tmp_path)
+    assert len(server.log) == _transfer.ATTEMPTS
+
+
+@pytest.mark.parametrize("facts", [{}, {"sha256": None, "size_bytes": None}])
+def test_a_file_that_changed_between_two_requests_is_not_mixed(tmp_path: Path, facts: dict[str, Any]) -> None:
+    with serve(Fault(body=OTHER, drop_after=1000)) as server:
+        assert get(remote(server, **facts), tmp_path).read_bytes() == DATA
+    assert [request.status for request in server.log] == [200, 200]
+
+
+def test_a_file_that_changed_is_noticed_though_the_server_ignores_if_range(tmp_path: Path) -> None:
+    with serve(Fault(body=OTHER, drop_after=1000), Fault(ignore_if_range=True)) as server:
+        assert get(remote(server, sha256=None), tmp_path).read_bytes() == DATA
+    assert [request.status for request in server.log] == [200, 206, 200]
+
+
+def test_a_changed_file_of_another_size_begins_progress_again(tmp_path: Path) -> None:
+    recorder = Recorder()
+    with serve(Fault(body=OTHER[:200_000], drop_after=150_000)) as server:
+        get(remote(server, size_bytes=None), tmp_path, progress=recorder)
+    assert recorder.begun == [(200_000, 0), (len(DATA), 0)]
+
+
+@pytest.mark.parametrize("length", ["", "close", "chunked"])
+def test_a_long_body_is_an_error_and_not_kept(tmp_path: Path, length: str) -> None:
+    with serve_always(Fault(extra=b"more", length=length)) as server:
+        with pytest.raises(HashMismatchError, match=r"expected 1000004 bytes, but http://.* sends (more|1000008)"):
+            get(remote(server), tmp_path, progress=Recorder())
+        assert files(tmp_path) == set()
+        path = get(remote(server), tmp_path, check_hash=False)
+    assert path.read_bytes() == DATA + b"more"
+
+
+def test_a_file_of_another_size_is_refused_before_it_is_sent(tmp_path: Path) -> None:
+    leave_part(tmp_path, DATA[:1000])
+    with (
+        serve(data=DATA * 30) as server,
+        pytest.raises(HashMismatchError, match=r"sends 30000120 bytes; nothing of them was kept.*check_hash=False"),
+    ):
+        get(remote(server), tmp_path)
+    assert server.sent(NAME) < len(DATA * 30)
+    assert (tmp_path / f"{NAME}.part").read_bytes() == DATA[:1000]
+
+
+def test_an_encoded_body_is_an_error(tmp_path: Path) -> None:
+    with serve(Fault(encoding="gzip")) as server, pytest.raises(DownloadError, match="Content-Encoding gzip"):
+        get(remote(server), tmp_path)
+    assert len(server.log) == 1
+    assert files(tmp_path) == set()
+
+
+@pytest.mark.parametrize("content_type", ["text/html; charset=utf-8", "application/octet-stream"])
+def test_a_web_page_is_said_to_be_one(tmp_path: Path, content_type: str) -> None:
+    leave_part(tmp_path, DATA[:1000])
+    with serve_always(Fault(body=PAGE, content_type=content_type, ignore_range=True)) as server:
+        with pytest.raises(DownloadError, match=r"a web page titled 'Sign in & accept' instead of birds\.tgz") as error:
+            get(remote(server), tmp_path)
+        assert len(server.log) == 1
+        assert f"{server.url}/{NAME}" in str(error.value)
+    assert (tmp_path / f"{NAME}.part").read_bytes() == DATA[:1000]
+    assert files(tmp_path) == {f"{NAME}.part"}
+
+
+def test_a_text_that_is_called_a_web_page_is_one_and_an_archive_is_not(tmp_path: Path) -> None:
+    quota = Fault(body=b"quota exceeded", content_type="text/html")
+    with serve(quota) as server, pytest.raises(DownloadError, match="a web page without a title"):
+        get(remote(server), tmp_path)
+    with serve(Fault(content_type="text/html")) as server:
+        assert get(remote(server), tmp_path).read_bytes() == DATA
+
+
+def test_a_web_page_that_is_wanted_is_downloaded(tmp_path: Path) -> None:
+    with FileServer({"index.html": PAGE}) as server:
+        file = RemoteFile("index.html", (f"{server.url}/index.html",))
+        assert get(file, tmp_path).read_bytes() == PAGE
+
+
+# Busy and unwilling servers
+
+
+@pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504])
+def test_a_busy_server_is_asked_again(tmp_path: Path, status: int) -> None:
+    with serve(*[Fault(status=status)] * 4) as server:
+        assert get(remote(server), tmp_path).read_bytes() == DATA
+    assert len(server.log) == 5
+
+
+def test_a_server_that_stays_busy_is_given_up(tmp_path: Path) -> None:
+    with serve_always(Fault(status=503)) as server, pytest.raises(DownloadError, match="503 Service Unavailable"):
+        get(remote(server), tmp_path)
+    assert len(server.log) == _transfer.ATTEMPTS
+    assert files(tmp_path) == set()
+
+
+@pytest.mark.parametrize(
+    ("status", "hint"),
+    [(400, "mirror"), (401, "login"), (403, "terms"), (404, "moved"), (407, "proxy"), (410, "moved"), (451, "mirror")],
+)
+def test_a_server_that_refuses_is_not_asked_again(tmp_path: Path, status: int, hint: str) -> None:
+    leave_part(tmp_path, DATA[:10])
+    with serve_always(Fault(status=status)) as server, pytest.raises(DownloadError, match=hint) as error:
+        get(remote(server, instructions="1. Open the page."), tmp_path)
+    assert f"answered {status}" in str(error.value)
+    assert str(error.value).endswith("1. Open the page.")
+    assert len(server.log) == 1
+    assert files(tmp_path) == {f"{NAME}.part"}
+
+
+def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """Record the waits instead of waiting: the clock is the one thing here that no server can serve."""
+    recorded: list[float] = []
+    monkeypatch.setattr(_transfer.time, "sleep", recorded.append)
+    return recorded
+
+
+def test_retry_after_is_kept_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = waits(monkeypatch)
+    soon = datetime.datetime.now(datetime.UTC) + datetime.timedelta(seconds=100)
+    texts = ["7", f"{soon:%a, %d %b %Y %H:%M:%S GMT}", "soon", None]
+    with serve(*[Fault(status=429, retry_after=text) for text in texts]) as server:
+        get(remote(server), tmp_path)
+    assert recorded[0] == 7
+    assert 60 < recorded[1] <= 100
+    assert recorded[2] <= 0.004
+    assert recorded[3] <= 0.008
+
+
+def test_waits_grow_and_are_jittered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    recorded = waits(monkeypatch)
+    monkeypatch.setattr(_transfer, "BACKOFF_S", 20.0)
+    with serve_always(Fault(status=500)) as server, pytest.raises(DownloadError):
+        get(remote(server), tmp_path)
+    assert 10 <= recorded[0] <= 20
+    assert all(15 <= wait <= _transfer.BACKOFF_CAP_S for wait in recorded[1:])
+    assert len(set(recorded)) == len(recorded) == 4
+
+
+def test_a_server_that_asks_to_wait_for_long_has_failed(tmp_path: Path) -> None:
+    message = r"429 Too Many Requests and asks to come back in 2 h 00 min.*5 kB"
+    faults = Fault(drop_after=5000), Fault(status=429, retry_after="7200")
+    with serve(*faults) as server, pytest.raises(DownloadError, match=message):
+        get(remote(server), tmp_path)
+    assert f"{NAME}.part" in files(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("", None),
+        ("0", 0),
+        ("120", 120),
+        ("-1", None),
+        ("1.5", None),
+        ("nan", None),
+        ("Sat, 01 Jan 2000 00:00:30 GMT", 30),
+        ("Sat, 01 Jan 2000 00:00:30 -0000", 30),
+        ("Fri, 31 Dec 1999 00:00:00 GMT", 0),
+        ("never", None),
+    ],
+)
+def test_retry_after_as_seconds_or_date(text: str, expected: float | None) -> None:
+    assert _http.retry_after_s(text, datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)) == expected
+
+
+def test_a_dead_host_says_why(tmp_path: Path) -> None:
+    with serve() as server:
+        file = remote(server)
+    message = r"no connection to 127\.0\.0\.1:\d+ \(\[Errno \d+\] Connection refused\)"
+    with pytest.raises(DownloadError, match=message) as error:
+        get(file, tmp_path)
+    # What to do on a node without a network.
+    assert f"({file.urls[0]} in a browser" in str(error.value)
+    assert str(error.value).endswith(f"put it into {tmp_path}.")
+
+
+@pytest.mark.parametrize("url", ["nothing", "ftp://127.0.0.1/a", "http://", "file:///a"])
+def test_an_address_that_is_none_is_named(tmp_path: Path, url: str) -> None:
+    with pytest.raises(DownloadError, match=f"'{url}' cannot be asked for"):
+        get(RemoteFile(NAME, (url,)), tmp_path)
+
+
+# Wrong content
+
+
+def test_another_hash_is_kept_aside_and_said(tmp_path: Path) -> None:
+    found = hashlib.sha256(OTHER).hexdigest()
+    with serve(data=OTHER) as server, pytest.raises(HashMismatchError) as error:
+        get(remote(server), tmp_path)
+    aside = tmp_path / f"{NAME}.bad-{found[:8]}"
+    assert files(tmp_path) == {aside.name}
+    assert aside.read_bytes() == OTHER
+    assert [request.headers.get("Cache-Control") for request in server.log] == [None, "no-cache"]
+    for part in (hashlib.sha256(DATA).hexdigest(), found, "1000004 bytes", str(aside), server.url, LAST_MODIFIED):
+        assert part in str(error.value)
+    assert error.value.path == aside
+    assert (error.value.expected, error.value.found) == (hashlib.sha256(DATA).hexdigest(), found)
+
+
+def test_check_hash_off_takes_what_comes(tmp_path: Path) -> None:
+    with serve(data=OTHER[:5000]) as server:
+        assert get(remote(server), tmp_path, check_hash=False).read_bytes() == OTHER[:5000]
+
+
+@pytest.mark.parametrize("size", [1000, len(DATA)])
+def test_a_part_that_was_damaged_on_disk_is_downloaded_again_once(tmp_path: Path, size: int) -> None:
+    leave_part(tmp_path, b"!" + DATA[1:size])
+    recorder = Recorder()
+    with serve() as server:
+        assert get(remote(server), tmp_path, progress=recorder).read_bytes() == DATA
+    assert [request.range for request in server.log] == ([None] if size == len(DATA) else ["bytes=1000-", None])
+    assert server.log[-1].headers["Cache-Control"] == "no-cache"
+    assert recorder.position == len(DATA)
+    assert files(tmp_path) == {NAME}
+
+
+def test_two_halves_of_different_files_are_downloaded_again_once(tmp_path: Path) -> None:
+    with serve(Fault(body=OTHER, drop_after=1000, etag="", last_modified="")) as server:
+        assert get(remote(server), tmp_path).read_bytes() == DATA
+    assert [request.range for request in server.log] == [None, "bytes=1000-", None]
+    assert files(tmp_path) == {NAME}
+
+
+def test_a_damaged_part_of_a_wrong_file_fails_after_one_more_download(tmp_path: Path) -> None:
+    leave_part(tmp_path, DATA[:1000])
+    with serve(data=OTHER) as server, pytest.raises(HashMismatchError):
+        get(remote(server), tmp_path)
+    assert [request.sent for request in server.log] == [len(DATA) - 1000, len(DATA)]
