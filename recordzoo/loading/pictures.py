@@ -9,7 +9,7 @@ from recordzoo.errors import ImageError
 from recordzoo.loading.decode import naming
 from recordzoo.records.reader import RecordReader
 
-_CHANNELS = {(): "L", (1,): "L", (3,): "RGB", (4,): "RGBA"}
+_CHANNELS = ((), (1,), (3,), (4,))
 
 
 def open_picture(reader: RecordReader, position: int, field: str = "image") -> Image.Image:
@@ -39,5 +39,4 @@ def from_pixels(pixels: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -> Im
     """
     if not is_pixels(pixels.dtype.str, pixels.shape) or 0 in pixels.shape:
         raise ImageError(f"An array {pixels.dtype}{list(pixels.shape)} is no image: uint8 [H, W] or [H, W, C] is one.")
-    mode = _CHANNELS[tuple(pixels.shape[2:])]
-    return Image.fromarray(pixels.reshape(pixels.shape[:2]) if mode == "L" else pixels, mode)
+    return Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels)
