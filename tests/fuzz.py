@@ -1,0 +1,276 @@
+"""Fuzzing what reads strangers' bytes: the manifest, archives, and LMDB's pages, here and in the child of `verify`.
+
+    python -m tests.fuzz manifest --seconds 600
+    python -m tests.fuzz zip --seed 1234
+    python -m tests.fuzz zip --input failed-zip
+
+Inputs are mutated valid ones, drawn by Hypothesis from seeded random bytes, so that a seed gives the same inputs again.
+A process of its own tries them, under a wall clock and a limit of memory; nothing but the documented errors may come
+out. Of one that breaks something the report has the input itself.
+"""
+
+import argparse
+import atexit
+import base64
+import contextlib
+import os
+import random
+import resource
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+import zlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+
+from recordzoo.errors import ArchiveError, CorruptRecordError, ManifestError
+from recordzoo.records import layout
+from recordzoo.records.manifest import MANIFEST_NAME, Manifest, parse_manifest
+from recordzoo.records.reader import RecordReader
+from recordzoo.records.verify import verify
+from recordzoo.sources.archive import ArchiveSource, NestedTarSource
+from recordzoo.sources.member import Source
+from recordzoo.sources.stream import plain_name, unpacked_cap
+from tests.fakes import mutants
+from tests.fakes.damage import consistent, good_set
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+MEMORY_BYTES = 512 << 20
+"""How much an input may make the process hold; what it reserves and does not touch may be more."""
+
+_ADDRESS_SPACE_BYTES = 3 << 30  # a stream's buffer is reserved whole for a member that says it has 1 GiB
+_BUFFER_BYTES = (64, 256, 1024)  # of random bytes, from which an input is drawn
+
+# What must be so.
+
+
+def look_at(err: Exception, where: str) -> None:
+    """An error says where, and is not as long as a stranger likes."""
+    assert str(err).startswith(where), str(err)
+    assert len(str(err)) < 3000, len(str(err))
+
+
+def check_manifest(path: Path) -> None:
+    """A manifest, or a `ManifestError` that says where; what is read is written and read as the same."""
+    try:
+        manifest = parse_manifest(path.read_bytes(), "here")
+    except ManifestError as err:
+        look_at(err, "here: ")
+    else:
+        assert isinstance(manifest, Manifest)
+        assert parse_manifest(manifest.to_bytes(), "here") == manifest
+
+
+def check_archive(path: Path) -> None:
+    """Members of the sizes that they have, under names that lead nowhere, or an `ArchiveError`."""
+    _read_all(ArchiveSource(path), unpacked_cap(path.stat().st_size))
+
+
+def check_nested(path: Path) -> None:
+    """See `check_archive`; tars in a tar."""
+    _read_all(NestedTarSource(path), path.stat().st_size)
+
+
+def _read_all(source: Source, cap_bytes: int) -> None:
+    total = 0
+    try:
+        for unit in source.units(1000):
+            for member in unit.members():
+                data = member.read()
+                assert len(data) == member.size_bytes, (member.name, member.size_bytes, len(data))
+                assert member.name == plain_name(member.name) != "", member.name
+                total += len(data)
+    except ArchiveError as err:
+        look_at(err, source.description)
+    assert total <= cap_bytes, total
+
+
+@cache
+def good() -> Path:
+    """Write a good set, once a process, and remove it when that ends."""
+    folder = tempfile.mkdtemp(prefix="recordzoo-fuzz-")
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return good_set(Path(folder) / "good.records")
+
+
+def check_pages(path: Path) -> None:
+    """Values inside the file, as many as its head says, or a `CorruptRecordError`."""
+    data = path.read_bytes()
+    try:
+        meta, values = layout.walk(data, "here")
+    except CorruptRecordError as err:
+        look_at(err, "here")
+        return
+    assert len(values.slots) == len(values.offsets) == len(values.lengths) == meta.entries
+    assert bool((values.offsets + values.lengths <= len(data)).all())
+
+
+def check_shards(path: Path) -> None:
+    """`verify` asks LMDB in its child process and lives; what is read of such a set is right, or an error.
+
+    The manifest is made to tell the sizes and hashes of the mutated shards.
+    """
+    data = path.read_bytes()
+    with tempfile.TemporaryDirectory(dir=path.parent) as name:
+        folder = Path(name) / "x.records"
+        folder.mkdir()
+        for each in good().iterdir():
+            os.link(each, folder / each.name)
+        names = sorted(each.name for each in good().glob("*.lmdb"))
+        for shard in names:
+            size = len(data) if shard == names[-1] else (good() / shard).stat().st_size
+            piece, data = data[:size], data[size:]
+            consistent(shard, lambda _, piece=piece: piece)(folder)  # type: ignore[misc]
+        problems = verify(folder, full=True).problems
+        assert all(len(problem) < 3000 for problem in problems)
+        right, found = RecordReader(good()), RecordReader(folder)
+        for position in range(len(right)):
+            if right.has("image", position):
+                with contextlib.suppress(CorruptRecordError):
+                    assert found.read("image", position) == right.read("image", position)
+                    continue
+                assert problems, f"verify finds nothing, and image {position} cannot be read"
+
+
+@dataclass(frozen=True)
+class Target:
+    """What is fuzzed: where its inputs come from, what must be so for each, and how long one may take."""
+
+    inputs: Callable[[], st.SearchStrategy[bytes]]
+    check: Callable[[Path], None]
+    timeout_s: float = 10.0
+
+
+def _bytes(pattern: str) -> bytes:
+    return b"".join(path.read_bytes() for path in sorted(good().glob(pattern)))
+
+
+TARGETS = {
+    "manifest": Target(lambda: mutants.manifests(_bytes(MANIFEST_NAME)), check_manifest),
+    "tar": Target(mutants.tars, check_archive),
+    "nested": Target(mutants.nested_tars, check_nested),
+    "zip": Target(mutants.zips, check_archive),
+    "pages": Target(lambda: mutants.shards(_bytes("shard-00000.lmdb")), check_pages),
+    "lmdb": Target(lambda: mutants.shards(_bytes("*.lmdb")), check_shards, 60.0),
+}
+
+
+def _raise(path: Path) -> None:
+    raise KeyError(path.name)
+
+
+DEFECTS = {
+    "error": Target(lambda: st.binary(min_size=1), _raise),
+    "death": Target(lambda: st.binary(min_size=1), lambda path: os.kill(os.getpid(), signal.SIGSEGV)),
+    "hang": Target(lambda: st.binary(min_size=1), lambda path: pow(3, 1 << 30), 0.2),
+    "memory": Target(lambda: st.binary(min_size=1), lambda path: str(len(b"x" * (MEMORY_BYTES + (64 << 20))))),
+}
+"""What is looked for, to see that it would be found."""
+
+
+# Running it.
+
+
+def fuzz(name: str, seconds: float, seed: int) -> int:
+    """Try inputs in a process of its own for some time; return how many.
+
+    Raises:
+        AssertionError: One of them broke something; the message has the seed and the input.
+    """
+    with tempfile.TemporaryDirectory(prefix="recordzoo-fuzz-") as folder:
+        command = [sys.executable, "-W", "error", "-m", "tests.fuzz", name, "--folder", folder]
+        command += ["--seconds", str(seconds), "--seed", str(seed)]
+        done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, errors="replace", check=False)
+        if done.returncode == 0:
+            return int(done.stdout.split()[-1])
+        how = f"exit code {done.returncode}" if done.returncode > 0 else signal.Signals(-done.returncode).name
+        data = b""
+        with contextlib.suppress(OSError):
+            data = (Path(folder) / "input").read_bytes()
+        packed = base64.b85encode(zlib.compress(data)).decode()
+        raise AssertionError(
+            f"{name} with seed {seed} ended with {how}: {done.stderr[-3000:]}\n"
+            f"The input, {len(data):,} bytes: zlib.decompress(base64.b85decode({packed!r}))"
+        )
+
+
+def _try_inputs(target: Target, folder: Path, seconds: float, seed: int) -> int:
+    """Be the child: an input is in its file before it is tried, so that it outlives this process."""
+    path = folder / "input"
+
+    @settings(database=None, phases=[Phase.generate], deadline=None, suppress_health_check=list(HealthCheck))
+    @given(target.inputs())
+    def test(data: bytes) -> None:
+        path.write_bytes(data)
+        _try_one(target, path)
+
+    rng = random.Random(seed)
+    number = 0
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        buffer = rng.randbytes(rng.choice(_BUFFER_BYTES))
+        number += test.hypothesis.fuzz_one_input(buffer) is not None  # type: ignore[attr-defined]  # `given` adds it
+    return number
+
+
+def _try_one(target: Target, path: Path) -> None:
+    """Try an input under a wall clock that ends this process, whatever it is doing, and look at its memory."""
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    signal.setitimer(signal.ITIMER_REAL, target.timeout_s)
+    try:
+        target.check(path)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    taken = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) * 1024
+    assert taken <= MEMORY_BYTES, f"{taken:,} bytes of memory"
+
+
+def _limit_memory() -> None:
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    resource.setrlimit(resource.RLIMIT_AS, (used + _ADDRESS_SPACE_BYTES,) * 2)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Fuzz from a shell."""
+    parser = argparse.ArgumentParser(prog="python -m tests.fuzz", description="Fuzz what reads strangers' bytes.")
+    parser.add_argument("target", choices=(*TARGETS, *DEFECTS), metavar=f"{{{','.join(TARGETS)}}}")
+    parser.add_argument("--seconds", type=float, default=60.0)
+    parser.add_argument("--seed", type=int, default=None, help="default: another one each time")
+    parser.add_argument("--input", type=Path, help="try this file only")
+    parser.add_argument("--folder", type=Path, help=argparse.SUPPRESS)  # it is the child, and works here
+    options = parser.parse_args(arguments)
+    target = {**TARGETS, **DEFECTS}[options.target]
+    if options.input is not None:
+        _try_one(target, options.input)
+        return 0
+    if options.folder is not None:
+        good()
+        _limit_memory()
+        try:
+            print(_try_inputs(target, options.folder, options.seconds, options.seed))
+        except Exception:  # noqa: BLE001 - whatever it is, it is what is looked for
+            traceback.print_exc()
+            return 1
+        return 0
+    seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
+    print(f"{options.target}: seed {seed}", flush=True)
+    try:
+        number = fuzz(options.target, options.seconds, seed)
+    except AssertionError as err:
+        print(err)
+        return 1
+    print(f"{number:,} inputs in {options.seconds:.0f} s")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
