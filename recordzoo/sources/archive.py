@@ -13,16 +13,16 @@ from typing import Any, BinaryIO, Protocol
 
 from recordzoo.errors import ArchiveError
 from recordzoo.sources.member import Member, Source, Unit
+from recordzoo.sources.packed import Unpacked
 from recordzoo.sources.stream import BUFFER_BYTES, Tape, once, unpacked_cap
 from recordzoo.sources.tar import tar_files, tar_members
 from recordzoo.sources.zip import ZIP_STARTS, zip_members
 
-# Typed like this because gzip's, bz2's and lzma's files are no BinaryIO to typeshed.
+# Typed like this because these files are no BinaryIO to typeshed.
 _COMPRESSIONS: dict[bytes, Callable[[BinaryIO], Any]] = {
     b"\x1f\x8b": gzip.open,
-    b"BZh": bz2.open,
-    # Without the format, zeros after the end are taken for another one's beginning.
-    b"\xfd7zXZ\0": functools.partial(lzma.LZMAFile, format=lzma.FORMAT_XZ),
+    b"BZh": functools.partial(Unpacked, new=bz2.BZ2Decompressor),
+    b"\xfd7zXZ\0": functools.partial(Unpacked, new=functools.partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)),
 }
 
 
@@ -85,8 +85,7 @@ class ArchiveUnit:
         """Read the archive from its start.
 
         Raises:
-            ArchiveError: It is cut, broken or hostile. A stream that ends without an error was whole; only what follows
-                a bz2's or an xz's end and is no other one may go unnoticed, as it does in `bz2` and `lzma`.
+            ArchiveError: It is cut, broken or hostile. A stream that ends without an error was whole.
         """
         with _open(self.path) as file:
             yield from once(self._members(file), str(self.path))

@@ -1,7 +1,9 @@
 """The zip format: `zipfile` does the reading, this module the distrust."""
 
 import functools
+import itertools
 import stat
+import struct
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -18,6 +20,9 @@ ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
 # RuntimeError: zipfile's word for a password; NotImplementedError is one. ValueError: names that are no UTF-8.
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, OverflowError)
 _END_RECORD_BYTES = 22
+_LOCAL_HEADER = struct.Struct("<4x5H3I2H")  # ..., flags, method, ..., CRC, packed size, size, ...
+_LATER = 1 << 3  # flag: CRC and sizes stand behind the content
+_LARGE = 0xFFFFFFFF  # size: it stands elsewhere, with 64 bits
 # bzip2 and LZMA may unpack to any length in one step of zipfile, before it can be measured.
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 
@@ -35,19 +40,21 @@ def zip_members(path: Path, file: BinaryIO, archive_bytes: int) -> Iterator[Memb
         raise _broken(path, f"its directory cannot be read ({type(err).__name__}: {err})") from err
     with archive:
         _check_frame(path, file, archive, archive_bytes)
+        _check_apart(path, archive.infolist())
         entries = _entries(path, archive, passed_over)
         total = sum(info.file_size for _, info in entries)
         if total > unpacked_cap(archive_bytes):
             raise _broken(path, f"unpacks to {total:,} bytes, far more than any data set of its size does")
         for name, info in entries:
-            yield Member(name, info.file_size, functools.partial(_read, path, archive, info, name))
+            yield Member(name, info.file_size, functools.partial(_read, path, file, archive, info, name))
     passed_over.report()
 
 
-def _read(path: Path, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> bytes:
+def _read(path: Path, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> bytes:
+    _check_local(path, file, info, name)
     try:
-        with archive.open(info) as file:
-            data = file.read(info.file_size + 1)
+        with archive.open(info) as content:
+            data = content.read(info.file_size + 1)
     except _ZIP_ERRORS as err:
         raise _broken(path, f"member {name!r} cannot be read ({type(err).__name__}: {err})", name) from err
     if len(data) != info.file_size:
@@ -63,6 +70,31 @@ def _check_frame(path: Path, file: BinaryIO, archive: zipfile.ZipFile, archive_b
     file.seek(max(0, archive_bytes - _END_RECORD_BYTES - len(archive.comment)))
     if file.read(4) != ZIP_STARTS[1]:
         raise _broken(path, "something follows its end")
+
+
+def _check_apart(path: Path, infos: list[zipfile.ZipInfo]) -> None:
+    """Refuse members that share bytes of the file: few of them unpack to as much as one likes."""
+    ordered = sorted(infos, key=lambda info: info.header_offset)
+    for info, following in itertools.pairwise(ordered):
+        if info.header_offset + _LOCAL_HEADER.size + info.compress_size > following.header_offset:
+            names = f"{info.orig_filename!r} and {following.orig_filename!r}"
+            raise _broken(path, f"its members {names} overlap, as in a bomb", info.orig_filename)
+
+
+def _check_local(path: Path, file: BinaryIO, info: zipfile.ZipInfo, name: str) -> None:
+    """Refuse a member of which its own header says something else than the directory, as other programs go by that."""
+    try:
+        file.seek(info.header_offset)
+        _, flags, method, _, _, crc, packed, size, *_ = _LOCAL_HEADER.unpack(file.read(_LOCAL_HEADER.size))
+    except (OSError, struct.error) as err:
+        raise _broken(path, f"member {name!r} has no header where its directory says", name) from err
+    differs = method != info.compress_type
+    if not flags & _LATER:
+        differs |= crc != info.CRC or packed not in (info.compress_size, _LARGE) or size not in (info.file_size, _LARGE)
+    if differs:
+        raise _broken(
+            path, f"member {name!r} has another size, CRC or method in its header than in the directory", name
+        )
 
 
 def _entries(path: Path, archive: zipfile.ZipFile, passed_over: PassedOver) -> list[tuple[str, zipfile.ZipInfo]]:

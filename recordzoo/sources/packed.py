@@ -1,0 +1,89 @@
+"""bz2 and xz unpacked: unlike `bz2.open` and `lzma.open`, this refuses what follows a stream's end and is no stream."""
+
+from collections.abc import Callable
+from typing import BinaryIO, Protocol
+
+from recordzoo.sources.stream import BUFFER_BYTES
+
+_CHUNK_BYTES = 1 << 16
+
+
+class Decompressor(Protocol):
+    """What `bz2.BZ2Decompressor` and `lzma.LZMADecompressor` have in common; each unpacks one stream."""
+
+    @property
+    def eof(self) -> bool:
+        """Whether the stream has ended."""
+        ...
+
+    @property
+    def needs_input(self) -> bool:
+        """Whether nothing comes out without more to unpack."""
+        ...
+
+    @property
+    def unused_data(self) -> bytes:
+        """What followed the stream's end."""
+        ...
+
+    def decompress(self, data: bytes, max_length: int = -1) -> bytes:
+        """Unpack more."""
+        ...
+
+
+class Unpacked:
+    """The bytes of one or more compressed streams, read front to back; zeros may stand between and after them.
+
+    Args:
+        file: Where the streams are, at the first of them.
+        new: Makes a decompressor for each.
+    """
+
+    def __init__(self, file: BinaryIO, new: Callable[[], Decompressor]) -> None:
+        self._file = file
+        self._new = new
+        self._stream = new()
+        self._position = 0
+
+    def tell(self) -> int:
+        """Return how many bytes were read."""
+        return self._position
+
+    def seek(self, position: int) -> int:
+        """Go on to a position; return the one that is reached, less at the end."""
+        while self._position < position and self.read(min(position - self._position, BUFFER_BYTES)):
+            pass
+        return self._position
+
+    def read(self, num_bytes: int) -> bytes:
+        """Return the next bytes, fewer only at the end.
+
+        Raises:
+            OSError, lzma.LZMAError, EOFError: A stream is damaged or cut, or something follows that is none.
+        """
+        parts = []
+        while num_bytes and (part := self._some(num_bytes)):
+            parts.append(part)
+            num_bytes -= len(part)
+            self._position += len(part)
+        return b"".join(parts)
+
+    def _some(self, most_bytes: int) -> bytes:
+        """Return at least one byte; none at the end."""
+        while True:
+            if self._stream.eof:
+                rest = self._after_zeros(self._stream.unused_data)
+                if not rest:
+                    return b""
+                self._stream = self._new()
+            else:
+                rest = self._file.read(_CHUNK_BYTES) if self._stream.needs_input else b""
+                if not rest and self._stream.needs_input:
+                    raise EOFError("the compressed stream has no end")
+            if data := self._stream.decompress(rest, most_bytes):
+                return data
+
+    def _after_zeros(self, data: bytes) -> bytes:
+        while not (rest := data.lstrip(b"\0")) and (data := self._file.read(_CHUNK_BYTES)):
+            pass
+        return rest
