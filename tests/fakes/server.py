@@ -49,6 +49,8 @@ class Fault:
         drop_after: Close the connection after so many bytes of this answer's body.
         reset: Close it by RST instead of FIN: the client may lose what it had not read.
         stall_after: Send so many bytes, then nothing until the client leaves or the server stops.
+        trickle_s: After `stall_after`, or from the first byte, send one byte and wait so long, again and again.
+        mute: Never answer, until the client leaves or the server stops.
         ignore_range: Answer 200 with the whole file whatever is asked.
         ignore_if_range: Answer 206 even if the file changed.
         shift: Answer a range so many bytes away from the one that is asked for.
@@ -71,6 +73,8 @@ class Fault:
     drop_after: int | None = None
     reset: bool = False
     stall_after: int | None = None
+    trickle_s: float = 0.0
+    mute: bool = False
     ignore_range: bool = False
     ignore_if_range: bool = False
     shift: int = 0
@@ -116,7 +120,7 @@ class FileServer:
         self._content = content
         self._faults = {path: iter(list_) for path, list_ in (faults or {}).items()}
         self._lock = threading.Lock()
-        self._http = _Server(("127.0.0.1", 0), functools.partial(_Handler, self))
+        self._http = Server(("127.0.0.1", 0), functools.partial(_Handler, self))
         if tls is not None:
             self._http.socket = tls.wrap_socket(self._http.socket, server_side=True, do_handshake_on_connect=False)
         self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
@@ -158,7 +162,7 @@ class FileServer:
             return next(self._faults.get(path, iter(())), Fault())
 
 
-class _Server(ThreadingHTTPServer):
+class Server(ThreadingHTTPServer):
     """Keeps the errors of its threads, so that a broken fake fails its test; clients that leave are no error."""
 
     def __init__(self, *args: Any) -> None:
@@ -191,7 +195,10 @@ class _Handler(BaseHTTPRequestHandler):
         self.owner.log.append(request)
         fault = self.owner.next_fault(path)
         data = fault.body if fault.body is not None else self.owner.content(path)
-        if fault.location is not None:
+        if fault.mute:
+            self.close_connection = True
+            self._stall()
+        elif fault.location is not None:
             self._empty(request, 302, {"Location": fault.location, **fault.headers})
         elif fault.status is not None or data is None:
             wait = {} if fault.retry_after is None else {"Retry-After": fault.retry_after}
@@ -243,17 +250,18 @@ class _Handler(BaseHTTPRequestHandler):
         return None if changed and not fault.ignore_if_range else int(match[1])
 
     def _send(self, request: Request, fault: Fault, body: bytes) -> None:
-        limits = [fault.drop_after, fault.stall_after, len(body) - fault.missing]
+        stall_after = 0 if fault.trickle_s and fault.stall_after is None else fault.stall_after
+        limits = [fault.drop_after, stall_after, len(body) - fault.missing]
         limit = min(limit for limit in limits if limit is not None)
         chunked = fault.length == "chunked"
         for piece in _pieces(body[:limit]):
-            request.sent += len(piece)
-            try:
-                self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
-            except ConnectionError:
-                request.sent -= len(piece)
-                raise
-        if fault.stall_after is not None and limit == fault.stall_after:
+            self._send_piece(request, piece, chunked)
+        if fault.trickle_s:
+            for i in range(limit, len(body)):
+                if self.owner.stopping.wait(fault.trickle_s):
+                    break
+                self._send_piece(request, body[i : i + 1], chunked)
+        elif stall_after is not None and limit == stall_after:
             self._stall()
         elif limit == len(body) and fault.drop_after is None:
             if chunked:
@@ -264,6 +272,14 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.reset:
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.connection.close()
+
+    def _send_piece(self, request: Request, piece: bytes, chunked: bool) -> None:
+        request.sent += len(piece)
+        try:
+            self.wfile.write(b"%x\r\n%b\r\n" % (len(piece), piece) if chunked else piece)
+        except ConnectionError:
+            request.sent -= len(piece)
+            raise
 
     def _stall(self) -> None:
         self.owner.stalled.set()
