@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -32,18 +33,22 @@ def replace_file(path: Path, data: bytes) -> None:
     """Replace a file by one rename, so that it has the old bytes or the new ones, never a mixture."""
     aside = path.with_name(f"{path.name}.new")
     write_file(aside, data)
-    os.replace(aside, path)
-    sync_directory(path.parent)
+    _move(os.replace, aside, path)
 
 
 def rename(source: Path, target: Path) -> None:
-    """Rename and sync the directory of the target.
+    """Rename and sync the directory of the target."""
+    _move(os.rename, source, target)
+
+
+def _move(function: Callable[[Path, Path], None], source: Path, target: Path) -> None:
+    """Rename with one of the two functions that `os` has for it.
 
     On NFS a rename can succeed and its answer be lost, so that the retry finds nothing: if the source is gone and the
     target there, it was done.
     """
     try:
-        os.rename(source, target)
+        function(source, target)
     except FileNotFoundError:
         if source.exists() or not target.exists():
             raise

@@ -13,6 +13,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -32,6 +33,8 @@ def main(root: Path, options: dict[str, Any]) -> None:
     from recordzoo.records.reader import RecordReader
     from tests.fakes.simple import SimpleRecipe, values
 
+    if "user" in options:
+        _become(*options.pop("user"))
     recipe = SimpleRecipe(options.pop("form"), remote_files(options.pop("raw_files", [])))
     check = options.pop("check", False)
     try:
@@ -50,6 +53,24 @@ def remote_files(facts: list[dict[str, Any]]) -> tuple[Any, ...]:
     from recordzoo.sources.download import RemoteFile
 
     return tuple(RemoteFile(**{**each, "urls": tuple(each["urls"])}) for each in facts)
+
+
+def _become(uid: int, gid: int, umask: int) -> None:
+    """Become another user, who may not even be allowed to read this Python: all that is needed is loaded before."""
+    kill_at = os.environ.pop("RECORDZOO_KILL_AT", "")
+    with tempfile.TemporaryDirectory() as name:
+        from recordzoo.prepare import ensure
+        from tests.fakes import simple
+
+        simple.write(Path(name), "stream")
+        logging.disable()
+        ensure(simple.SimpleRecipe("stream"), Path(name), workers=1)
+        logging.disable(logging.NOTSET)
+    os.environ["RECORDZOO_KILL_AT"] = kill_at
+    os.setgroups([])
+    os.setgid(gid)
+    os.setuid(uid)
+    os.umask(umask)
 
 
 def _patch(*, locks: bool, stop_at: str) -> None:
@@ -94,6 +115,15 @@ class Ended:
         return json.loads(self.out)
 
 
+def served(archive: Path, url: str) -> dict[str, Any]:
+    """The options of a `Process` that downloads an archive and converts it by itself."""
+    from tests.fakes.simple import remote
+
+    known = remote(archive, url)
+    facts = {"name": known.name, "urls": known.urls, "size_bytes": known.size_bytes, "md5": known.md5}
+    return {"raw_files": [facts], "download": True, "workers": 1}
+
+
 class Process:
     """A preparation in a process of its own, in a process group of its own; ended at the latest with the block.
 
@@ -102,7 +132,7 @@ class Process:
         form: Its form.
         env: Environment variables besides those of this process.
         prefix: A command that runs it ("strace ...").
-        **options: Of `ensure`; also `locks`, `stop_at`, `check`, `raw_files`.
+        **options: Of `ensure`; also `locks`, `stop_at`, `check`, `raw_files`, `user` (its number, its group's, umask).
     """
 
     def __init__(

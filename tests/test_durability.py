@@ -1,24 +1,18 @@
-import contextlib
-import errno
 import os
 import re
-import resource
-import shutil
-import signal
-import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from recordzoo.prepare import ensure
-from recordzoo.progress import format_bytes
-from recordzoo.records.shard import stored_bytes
 from tests import preparing
+from tests.disks import failing, strace
 from tests.fakes import simple
+from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
-from tests.preparing import SHARD_BYTES, Process, beside, contents
+from tests.faults import fault
+from tests.preparing import SHARD_BYTES, beside, contents, served
 
 
 @pytest.fixture(autouse=True)
@@ -40,16 +34,6 @@ def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
     root = tmp_path_factory.mktemp("whole")
     simple.write(root, "stream")
     return contents(again(root, "stream"))
-
-
-@pytest.fixture(scope="session")
-def strace() -> str:
-    path = shutil.which("strace")
-    if path is None:
-        pytest.skip("strace is not installed")
-    if subprocess.run([path, "-qq", "-o", os.devnull, "true"], capture_output=True).returncode:
-        pytest.skip("strace may not trace here")
-    return path
 
 
 class Calls:
@@ -101,15 +85,40 @@ SYNC = "fsync|fdatasync|msync"
 WRITE = "write|pwrite64|writev|pwritev|pwritev2|ftruncate"
 
 
+# Any: options of a `Process`.
+def traced(root: Path, form: str, log: Path, **options: Any) -> Calls:
+    """Prepare, and return the system calls that changed files."""
+    kinds = "openat,write,pwrite64,writev,pwritev,ftruncate,fsync,fdatasync,msync,rename,renameat,renameat2,unlink"
+    prefix = (strace(), "-f", "-qq", "-y", "-s", "300", "-e", f"trace={kinds}", "-e", "signal=none", "-o", str(log))
+    assert preparing.run(root, form, prefix=prefix, **options).digest
+    return Calls(log.read_text(), root)
+
+
+@fault("K5")
+def test_a_download_is_synced_before_it_has_its_name(tmp_path: Path) -> None:
+    archive = simple.write(tmp_path / "server", "stream")
+    root = tmp_path / "root"
+    with FileServer(tmp_path / "server") as server:
+        calls = traced(root, "stream", tmp_path / "log", **served(archive, server.url))
+    part = rf"{archive.name}\.part\.[^/]*(?<!json)$"
+    (named,) = calls.renames(rf"/{archive.name}$")
+    assert -1 < calls.last(WRITE, part, named) < calls.last("fsync", part, named) < named
+    synced = calls.place("fsync", rf"^{re.escape(str(root))}$", after=named)
+    # Nothing is converted, let alone published, from a file that a power cut could still take away.
+    assert named < synced < calls.place("write", r"plan\.json\.new$")
+
+
+@fault(
+    "K5",
+    "the power fails at any moment",
+    "what has its final name is whole: every file is on the disk before its name, and that before anything else "
+    "counts on it (read off the system calls; no power was cut)",
+)
 @pytest.mark.parametrize(("form", "workers"), [("stream", 1), ("tree", 2)])
-def test_synced_then_renamed_then_the_directory_synced(form: str, workers: int, strace: str, tmp_path: Path) -> None:
+def test_synced_then_renamed_then_the_directory_synced(form: str, workers: int, tmp_path: Path) -> None:
     root = tmp_path / "root"
     simple.write(root, form)
-    log = tmp_path / "log"
-    traced = "openat,write,pwrite64,writev,pwritev,ftruncate,fsync,fdatasync,msync,rename,renameat,renameat2,unlink"
-    prefix = (strace, "-f", "-qq", "-y", "-s", "300", "-e", f"trace={traced}", "-e", "signal=none", "-o", str(log))
-    assert preparing.run(root, form, prefix=prefix, workers=workers).digest
-    calls = Calls(log.read_text(), root)
+    calls = traced(root, form, tmp_path / "log", workers=workers)
     build = r"simple\.records\.build\.[^/]*"
 
     shards = calls.renames(rf"{build}/u\d+-s\d+\.lmdb$")
@@ -143,6 +152,11 @@ def test_synced_then_renamed_then_the_directory_synced(form: str, workers: int, 
     assert calls.place("fsync", rf"{build}$", after=plan) > plan
 
 
+@fault(
+    "K4",
+    "the disk fails while it is written to (an input or output error)",
+    "an error; a file whose sync failed is thrown away and made again, and nothing is published",
+)
 @pytest.mark.parametrize(
     ("call", "when"),
     [
@@ -155,11 +169,10 @@ def test_synced_then_renamed_then_the_directory_synced(form: str, workers: int, 
         ("pwrite64,pwritev", "3+"),
     ],
 )
-def test_a_disk_that_fails(call: str, when: str, strace: str, whole: dict[str, str], tmp_path: Path) -> None:
+def test_a_disk_that_fails(call: str, when: str, whole: dict[str, str], tmp_path: Path) -> None:
     """EIO from the n-th call: what was written then is thrown away and made again, nothing is published."""
     simple.write(tmp_path, "stream")
-    prefix = (strace, "-f", "-qq", "-o", os.devnull, "-e", f"inject={call}:error=EIO:when={when}")
-    error = preparing.run(tmp_path, "stream", prefix=prefix, workers=1).error
+    error = preparing.run(tmp_path, "stream", prefix=failing(call, "EIO", when), workers=1).error
     assert error["type"] == "PrepareError", error
     assert "Input/output error" in error["text"]
     assert "run the same command again" in error["text"]
@@ -167,139 +180,3 @@ def test_a_disk_that_fails(call: str, when: str, strace: str, whole: dict[str, s
     assert not list(tmp_path.glob("*/*.tmp"))
     assert contents(again(tmp_path, "stream")) == whole
     assert beside(tmp_path, "stream") == ["simple.records"]
-
-
-def test_a_file_size_limit(whole: dict[str, str], tmp_path: Path) -> None:
-    """EFBIG, as of a file system that takes no larger files: no shard of that size is ever counted."""
-    simple.write(tmp_path, "stream")
-    with limited(resource.RLIMIT_FSIZE, 30_000):
-        error = preparing.run(tmp_path, "stream", workers=1).error
-    assert error["type"] in ("PrepareError", "DiskSpaceError")
-    assert "run the same command again" in error["text"]
-    assert not (tmp_path / "simple.records").exists()
-    assert not list(tmp_path.glob("*/*.tmp"))
-    assert contents(again(tmp_path, "stream")) == whole
-    assert beside(tmp_path, "stream") == ["simple.records"]
-
-
-@contextlib.contextmanager
-def limited(what: int, limit: int) -> Iterator[None]:
-    """Lower a limit that child processes inherit."""
-    soft, hard = resource.getrlimit(what)
-    resource.setrlimit(what, (limit, hard))
-    try:
-        yield
-    finally:
-        resource.setrlimit(what, (soft, hard))
-
-
-MANY = simple.values(num_classes=5, per_class=40, mean_bytes=30_000, seed=5)
-
-
-@pytest.fixture(scope="module")
-def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The files of a set that was made of the larger tree without any trouble."""
-    root = tmp_path_factory.mktemp("wanted")
-    simple.write(root, "tree", MANY)
-    return contents(again(root, "tree", shard_bytes=1 << 20))
-
-
-class TestFullDisk:
-    """A volume of its own of 20 MB, which only processes of one mount namespace see.
-
-    `holder` keeps the namespace; everything that looks into the volume goes through `/proc/<holder>/root`.
-    """
-
-    SIZE_BYTES = 20 << 20
-
-    @pytest.fixture
-    def volume(self, tmp_path: Path) -> Iterator[Path]:
-        if not shutil.which("unshare"):
-            pytest.skip("unshare is not installed")
-        folder = tmp_path / "volume"
-        folder.mkdir()
-        script = f"mount -t tmpfs -o size={self.SIZE_BYTES} none {folder} && echo mounted && exec cat"
-        for command in (["unshare", "-rm"], ["unshare", "-m"]):
-            with subprocess.Popen(
-                [*command, "sh", "-c", script],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-            ) as holder:
-                assert holder.stdin is not None
-                assert holder.stdout is not None
-                if holder.stdout.readline() == b"mounted\n":
-                    inside = Path(f"/proc/{holder.pid}/root{folder}")
-                    if not os.path.ismount(inside):
-                        holder.kill()
-                        pytest.skip("the mount namespace of another process cannot be looked into here")
-                    yield inside
-                    holder.stdin.close()
-                    return
-                holder.kill()
-        pytest.skip("no volume can be mounted here, neither as root nor in a user namespace")
-
-    def prepare(self, root: Path, volume: Path, **arguments: Any) -> Process:
-        options = {"shard_bytes": 1 << 20, "workers": 1, "records_dir": str(volume / "simple.records"), **arguments}
-        return Process(root, "tree", **options)
-
-    def fill(self, volume: Path, leave: int) -> Path:
-        """Another file takes all room but so much."""
-        ballast = volume / "ballast"
-        with open(ballast, "wb") as file:
-            while (free := shutil.disk_usage(volume).free) > leave:
-                with contextlib.suppress(OSError):  # others took some of it meanwhile
-                    os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), free - leave)
-        return ballast
-
-    def test_too_small_from_the_start(self, volume: Path, tmp_path: Path) -> None:
-        simple.write(tmp_path, "tree", MANY)
-        self.fill(volume, leave=1 << 20)
-        with self.prepare(tmp_path, volume) as process:
-            error = process.end().error
-        size = sum(stored_bytes(len(data)) for data in MANY.values())
-        assert error["type"] == "DiskSpaceError"
-        assert error["missing_bytes"] == pytest.approx(size - (1 << 20), abs=20_000)  # the lock file counts
-        assert f"preparing needs {format_bytes(size)}: {format_bytes(error['missing_bytes'])} more" in error["text"]
-        assert [path.name for path in volume.iterdir()] == ["ballast"]
-
-    @pytest.mark.parametrize("workers", [1, 2])
-    def test_full_in_the_middle(self, workers: int, volume: Path, wanted: dict[str, str], tmp_path: Path) -> None:
-        simple.write(tmp_path, "tree", MANY)
-        with self.prepare(tmp_path, volume, workers=workers, stop_at="unit.journalled:2") as process:
-            process.wait_until_stopped()
-            process.signal(signal.SIGSTOP, group=True)
-            ballast = self.fill(volume, leave=100_000)
-            process.signal(signal.SIGCONT, group=True)
-            error = process.end().error
-        assert error["type"] == "DiskSpaceError"
-        assert "No room left in" in error["text"]
-        assert "free some space and run the same command again" in error["text"]
-        (build,) = preparing.builds(volume)
-        kept = {path.stat().st_ino for path in build.glob("*.lmdb")}
-        assert len(kept) >= 2
-        assert not list(build.glob("*.tmp"))
-        assert not (volume / "simple.records").exists()
-        ballast.unlink()
-        with self.prepare(tmp_path, volume, workers=workers) as process:
-            assert process.end().digest
-        assert contents(volume / "simple.records") == wanted
-        assert kept <= {path.stat().st_ino for path in (volume / "simple.records").iterdir()}
-        assert [path.name for path in volume.iterdir()] == ["simple.records"]
-
-    @pytest.mark.parametrize("step", ["build.claimed", "set.shards_moved", "set.arrays_written", "shard.opened:3"])
-    def test_full_at_a_step(self, step: str, volume: Path, wanted: dict[str, str], tmp_path: Path) -> None:
-        simple.write(tmp_path, "tree", MANY)
-        with self.prepare(tmp_path, volume, stop_at=step) as process:
-            process.wait_until_stopped()
-            ballast = self.fill(volume, leave=0)
-            process.signal(signal.SIGCONT)
-            error = process.end().error
-        assert error["type"] == "DiskSpaceError", error
-        assert os.strerror(errno.ENOSPC) in error["text"]
-        assert not (volume / "simple.records").exists()
-        ballast.unlink()
-        with self.prepare(tmp_path, volume) as process:
-            assert process.end().digest
-        assert contents(volume / "simple.records") == wanted
-        assert [path.name for path in volume.iterdir()] == ["simple.records"]

@@ -27,6 +27,7 @@ from recordzoo.records import files, reader
 from recordzoo.records.reader import RecordReader
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.records import some_values, write_records
+from tests.faults import fault
 
 REPOSITORY = Path(__file__).parent.parent
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
@@ -292,6 +293,11 @@ print(*read(), sep="\\n")
 """
 
 
+@fault(
+    "K6",
+    "the directory, the files or the whole volume may only be read",
+    "reading works and writes nothing; preparing says so, and to pass records_dir",
+)
 @needs_fork
 @pytest.mark.parametrize("what", ["birds.records", pytest.param("birds", marks=pytest.mark.slow)])
 def test_a_directory_in_which_nothing_may_be_written(

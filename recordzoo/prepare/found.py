@@ -33,8 +33,7 @@ class Found:
         """Seconds since its builder last said that it lives."""
         for name in ("heartbeat", ""):
             with contextlib.suppress(OSError):
-                changed = (self.path / name).stat().st_mtime
-                return max(0.0, server_time(self.path.parent) - changed)
+                return silence_s(self.path / name, self.path.parent)
         return float("inf")
 
     @property
@@ -43,10 +42,31 @@ class Found:
         return self.owner is None or self.owner.is_gone() or self.age_s > settings.stale_s()
 
     @property
+    def written_bytes(self) -> int:
+        """How much of the record set is written."""
+        return sum(_size(path) for path in self.path.rglob("*") if path.suffix in (".lmdb", ".tmp"))
+
+    @property
     def description(self) -> str:
         """Who builds and when they last said so."""
         who = self.owner.description if self.owner else "nobody"
         return f"{who} (heard {self.age_s:.0f} s ago)"
+
+
+def silence_s(path: Path, folder: Path) -> float:
+    """Return for how long a file that is touched while somebody lives was not.
+
+    A time that lies in the future (the server's clock was put back, a copy kept its times) says as little as one as
+    far in the past: whoever lives touches the file again within seconds.
+
+    Args:
+        path: The file.
+        folder: Where `server_time` may be asked for.
+
+    Raises:
+        OSError: It is not there.
+    """
+    return abs(server_time(folder) - path.stat().st_mtime)
 
 
 def server_time(folder: Path) -> float:

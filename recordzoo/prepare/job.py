@@ -149,8 +149,14 @@ class Job:
         """Look, before hours of work and before anything is exchanged with it, what lies where the set will be.
 
         Raises:
-            PrepareError: Something else than a record set.
+            PrepareError: Something else than a record set, or the root of another volume.
         """
+        if os.path.ismount(self.target):
+            raise PrepareError(
+                f"{self.target} is where another volume is mounted: the finished records get their name by a rename, "
+                "and such a place cannot be renamed. Pass records_dir with a directory in it.",
+                path=str(self.target),
+            )
         if self.is_published or not os.path.lexists(self.target):
             return
         if not self.target.is_dir() or any(self.target.iterdir()):

@@ -1,6 +1,7 @@
 """Room on the disk: asked for before the work begins, and named when it ends during it."""
 
 import errno
+import os
 import shutil
 from pathlib import Path
 
@@ -12,8 +13,11 @@ from recordzoo.sources.archive import ChainSource
 from recordzoo.sources.member import Source
 from recordzoo.sources.tree import TreeSource
 
-_FULL = (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC), errno.EFBIG)
+_QUOTA = getattr(errno, "EDQUOT", errno.ENOSPC)
+_FULL = (errno.ENOSPC, _QUOTA, errno.EFBIG)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_FEW_FILES = 100
+"""With fewer possible, a full volume has run out of files: of those that we had begun, some are gone when we look."""
 
 
 def records_bytes(recipe: Recipe, raw: Source | int) -> int:
@@ -74,14 +78,15 @@ def disk_error(err: OSError, folder: Path, remaining: int) -> RecordZooError:
         remaining: About how many bytes were still to be written.
     """
     if err.errno in _FULL:
-        free = free_bytes(folder)
-        missing = max(remaining - free, 0)
         return DiskSpaceError(
-            f"No room left in {folder} ({err.strerror}): about {format_bytes(max(remaining, 0))} are still to be "
-            f"written, {format_bytes(free)} are free now. What is finished is kept; free some space and run the same "
-            "command again.",
+            _full(err, folder, max(remaining, 0)),
             path=str(folder),
-            missing_bytes=missing,
+            missing_bytes=max(remaining - free_bytes(folder), 0),
+        )
+    if err.errno == errno.ENOMEM:
+        return PrepareError(
+            f"The system gives this process no memory for a shard ({os.strerror(errno.ENOMEM)}). What is finished is "
+            "kept; raise the limit on address space (ulimit -v), or pass smaller shard_bytes or fewer workers."
         )
     if err.errno in _REFUSED:
         return PrepareError(
@@ -92,3 +97,33 @@ def disk_error(err: OSError, folder: Path, remaining: int) -> RecordZooError:
     return PrepareError(
         f"Writing to {folder} failed: {err}. What is finished is kept; run the same command again.", path=str(folder)
     )
+
+
+def _full(err: OSError, folder: Path, remaining: int) -> str:
+    """Say what is used up: the room, the quota, the number of files; or that a file may not be so large."""
+    why = os.strerror(err.errno or 0)  # LMDB has other words for it
+    to_write = f"about {format_bytes(remaining)} are still to be written"
+    again = "What is finished is kept; free some space and run the same command again."
+    if err.errno == errno.EFBIG:
+        return (
+            f"No file in {folder} may become so large ({why}): a limit of the shell (ulimit -f) or of the "
+            "file system. What is finished is kept; raise it and run the same command again, or pass smaller "
+            "shard_bytes."
+        )
+    if err.errno == _QUOTA != errno.ENOSPC:
+        return f"Your quota in {folder} is used up ({why}): {to_write}. {again}"
+    free = format_bytes(free_bytes(folder))
+    if (files := _possible_files(folder)) < _FEW_FILES:
+        return (
+            f"No room left in {folder} ({why}): its file system takes {files} more files, though {free} are "
+            "free. What is finished is kept; remove some files there and run the same command again."
+        )
+    return f"No room left in {folder} ({why}): {to_write}, {free} are free now. {again}"
+
+
+def _possible_files(folder: Path) -> float:
+    """Return how many more files a volume takes; infinity where it has no such limit."""
+    if not hasattr(os, "statvfs"):
+        return float("inf")
+    facts = os.statvfs(_existing(folder))
+    return facts.f_favail if facts.f_files else float("inf")

@@ -15,9 +15,9 @@ import filelock
 
 from recordzoo import durable, settings
 from recordzoo.owner import Owner
-from recordzoo.prepare.found import Found, find_builds, remove_dead, server_time
+from recordzoo.prepare.found import Found, find_builds, remove_dead, silence_s
 from recordzoo.prepare.heartbeat import Heartbeat
-from recordzoo.progress import Progress
+from recordzoo.progress import Progress, format_bytes
 
 _POLL_S = (0.2, 5.0)
 """How long to wait between two looks, at first and at most: those who wait for hours burden the file server little."""
@@ -58,7 +58,7 @@ def my_turn(target: Path, published: Callable[[], bool], progress: Progress) -> 
                 _break_if_silent(path)
             if time.monotonic() - said >= _SAY_AGAIN_S:
                 said = time.monotonic()
-                progress.note(f"Waiting for {_who(path, living)}, which prepares {target}.")
+                progress.note(f"Waiting for {_who(path, living)}, which prepares {target}{_how_far(living)}.")
             time.sleep(next(naps))
     finally:
         if locked:
@@ -137,7 +137,7 @@ def _break_if_silent(path: Path) -> None:
     """
     with contextlib.suppress(OSError):
         seen = path.stat()
-        if server_time(path.parent) - seen.st_mtime <= settings.stale_s():
+        if silence_s(path, path.parent) <= settings.stale_s():
             return
         aside = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
         os.rename(path, aside)
@@ -158,3 +158,8 @@ def _who(path: Path, living: list[Found]) -> str:
     if owner is None:
         return "another process"
     return owner.description if owner.pid != os.getpid() else "another thread of this process"
+
+
+def _how_far(living: list[Found]) -> str:
+    written = living[0].written_bytes if living else 0
+    return f" ({format_bytes(written)} are written)" if written else ""

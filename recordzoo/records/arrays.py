@@ -1,5 +1,6 @@
-"""Arrays of a record set: plain ``.npy`` files, written once, mapped when read, never unpickled."""
+"""Arrays of a record set: plain ``.npy`` files, written once, mapped or read when used, never unpickled."""
 
+import errno
 import hashlib
 import io
 import itertools
@@ -18,6 +19,10 @@ from recordzoo import durable
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.records.files import Directory, pread
 from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, array_dtype
+
+MAPPED_BYTES = 4 << 20
+"""A larger array is mapped, so that all workers share one copy of an index of 31 MB, and a process that uses it dies if
+somebody cuts its file meanwhile (SIGBUS). A smaller one is read: a copy costs little, and cannot be cut."""
 
 _CHUNK = 1 << 20
 _NAMES_AT_ONCE = 4096
@@ -55,31 +60,40 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 # Any: as above.
 def map_array(directory: Directory, name: str, spec: ArraySpec) -> NDArray[Any]:
-    """Compare an array of a record set with its CRC-32 in the manifest (4 GB/s) and map it, read-only.
+    """Compare an array of a record set with its CRC-32 in the manifest (4 GB/s) and map it, or read it; read-only.
 
     Raises:
         CorruptRecordError: The file is not the one that was written.
         ManifestError: It is not there, or not the array of the manifest.
+        RecordError: The process may have no more memory.
     """
     where = directory.path / file_name(name)
     fd = directory.open(file_name(name), spec.size_bytes)
     try:
         start = data_start(fd, name, spec, where)
-        if checksum(fd, spec.size_bytes) != spec.crc32:
+        small = spec.size_bytes <= MAPPED_BYTES
+        data = pread(fd, spec.size_bytes, 0) if small else b""
+        if (zlib.crc32(data) if small else checksum(fd, spec.size_bytes)) != spec.crc32:
             raise CorruptRecordError(
                 f"{where} is damaged: its CRC-32 is not the one in the manifest. Prepare the dataset again.",
                 path=str(where),
             )
         if 0 in spec.shape:
             return np.zeros(spec.shape, array_dtype(spec.dtype))
-        mapped = mmap.mmap(fd, spec.size_bytes, access=mmap.ACCESS_READ)
+        held = data if small else mmap.mmap(fd, spec.size_bytes, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as err:  # an I/O error; a file that became shorter just now cannot be mapped
         if isinstance(err, RecordError):
             raise
+        if isinstance(err, OSError) and err.errno == errno.ENOMEM:
+            raise RecordError(
+                f"{where} cannot be mapped: {err.strerror}. This process may have no more address space; raise the "
+                "limit (ulimit -v).",
+                path=str(where),
+            ) from err
         raise CorruptRecordError(f"{where} cannot be read: {err}.", path=str(where)) from err
     finally:
         os.close(fd)
-    return np.frombuffer(mapped, array_dtype(spec.dtype), math.prod(spec.shape), start).reshape(spec.shape)
+    return np.frombuffer(held, array_dtype(spec.dtype), math.prod(spec.shape), start).reshape(spec.shape)
 
 
 # Any: as above.

@@ -4,7 +4,6 @@ import errno
 import hashlib
 import mmap
 import os
-import shutil
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +24,7 @@ MAX_VALUE_BYTES = (1 << 31) - (1 << 20)
 
 _COMMIT_BYTES = 32 << 20
 _CHUNK_BYTES = 32 << 20
-_NEARLY_FULL_BYTES = 1 << 20
+_PROBE_BYTES = 1 << 20
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PAGE = 4096
 # Of LMDB's mdb.c: a node's header and our key; what two of a page may have at most (me_nodemax). `stored_bytes` alone
@@ -111,10 +110,13 @@ class ShardWriter:
         return slot
 
     def _disk_error(self, err: lmdb.Error) -> OSError:
-        """Say what the system would: LMDB calls a full disk an I/O error, so the volume is asked at once."""
-        number = next((number for number in _FULL if os.strerror(number) in str(err)), errno.EIO)
-        if number == errno.EIO and shutil.disk_usage(self.path.parent).free < _NEARLY_FULL_BYTES:
-            number = errno.ENOSPC
+        """Say what the system would: LMDB calls a write that was cut short, by a full disk say, an I/O error."""
+        if isinstance(err, lmdb.MemoryError):
+            number = errno.ENOMEM
+        else:
+            number = next((number for number in _FULL if os.strerror(number) in str(err)), errno.EIO)
+        if number == errno.EIO:
+            number = _refusal(self.path)
         return OSError(number, str(err), str(self.path))
 
     def __enter__(self) -> "ShardWriter":
@@ -134,6 +136,17 @@ class ShardWriter:
             raise self._disk_error(err) from err
         finally:
             self._env.close()
+
+
+def _refusal(path: Path) -> int:
+    """Write on behind the end of a file that is thrown away, and return why the system refuses; EIO if it does not."""
+    try:
+        with open(path, "ab", buffering=0) as file:
+            for _ in range(2):  # the first may be cut short as well
+                file.write(bytes(_PROBE_BYTES))
+    except OSError as err:
+        return err.errno or errno.EIO
+    return errno.EIO
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ BACKOFF_CAP_S = 30.0
 RETRY_AFTER_CAP_S = 300.0
 """A host that asks to wait longer than this has failed; the part is kept for later."""
 
-_NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REPLACED = (
     "If the host replaced the file, a newer recordzoo may know it; check_hash=False takes it as it is, without a check."
 )
@@ -233,7 +233,7 @@ class Transfer:
 
     def _write_error(self, err: OSError) -> PrepareError:
         folder, have = self._target.parent, self._part.size_bytes
-        if err.errno not in _NO_ROOM:
+        if err.errno not in NO_ROOM:
             return PrepareError(f"Cannot write {self._part.path}: {err}.", path=self._target)
         total = self._size if self._size is not None else (self._told or (None,))[0]
         missing = format_bytes(total - have) if total is not None else "an unknown rest"

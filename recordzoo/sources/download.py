@@ -12,10 +12,10 @@ from pathlib import Path
 import requests
 
 from recordzoo import settings, steps
-from recordzoo.errors import ArgumentError, DownloadError, TermsError
+from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, PrepareError, TermsError
 from recordzoo.progress import LogProgress, Progress, format_bytes
 from recordzoo.sources._part import Part
-from recordzoo.sources._transfer import Transfer
+from recordzoo.sources._transfer import NO_ROOM, Transfer
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,13 +103,30 @@ def fetch(
             f"put the file there ({remote.facts}).",
             path=target,
         )
-    folder.mkdir(parents=True, exist_ok=True)
     size, expected = (remote.size_bytes, remote.hash) if check_hash else (None, None)
-    with requests.Session() as session, Part(target, expected[0] if expected else None) as part:
+    with requests.Session() as session, _begun(target, expected[0] if expected else None) as part:
         steps.step("download.claimed")
         transfer = Transfer(target, part, session, progress or LogProgress(), size, expected, remote.instructions)
         transfer.run(urls)
     return target
+
+
+def _begun(target: Path, algorithm: str | None) -> Part:
+    """Make the folder, and claim or begin the unfinished file in it.
+
+    Raises:
+        DiskSpaceError, PrepareError: As `fetch`.
+    """
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        return Part(target, algorithm)
+    except OSError as err:
+        kind = DiskSpaceError if err.errno in NO_ROOM else PrepareError
+        raise kind(
+            f"{target} cannot be written: {err.strerror}. Make room or pass a root that may be written to; or put the "
+            "file there by other means.",
+            path=target,
+        ) from err
 
 
 def addresses(

@@ -1,0 +1,525 @@
+"""Preparing on disks that are full, limited, read-only or odd: real volumes, real limits, other users."""
+
+import contextlib
+import errno
+import os
+import random
+import resource
+import signal
+import stat
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recordzoo import durable
+from recordzoo.owner import Owner
+from recordzoo.prepare import ensure
+from recordzoo.prepare.found import find_builds
+from recordzoo.prepare.turn import lock_path
+from recordzoo.progress import format_bytes
+from recordzoo.records.reader import RecordReader
+from recordzoo.records.shard import ShardWriter, stored_bytes
+from tests import preparing
+from tests.disks import Volume, failing, mounted
+from tests.fakes import simple
+from tests.fakes.server import FileServer
+from tests.fakes.simple import SimpleRecipe
+from tests.faults import fault
+from tests.preparing import SHARD_BYTES, Process, beside, builds, contents, served
+
+MANY = simple.values(num_classes=5, per_class=40, mean_bytes=30_000, seed=5)
+
+
+# Any: the options of `ensure`.
+def again(root: Path, form: str, **options: Any) -> Path:
+    """The same command again, here, to its end."""
+    return ensure(SimpleRecipe(form), root, **{"shard_bytes": SHARD_BYTES, "workers": 1, **options})
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The files of a set that was made of the stream without any trouble."""
+    root = tmp_path_factory.mktemp("whole")
+    simple.write(root, "stream")
+    return contents(again(root, "stream"))
+
+
+@pytest.fixture(scope="module")
+def downloaded(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The same of a download, whose hash the manifest names."""
+    folder = tmp_path_factory.mktemp("downloaded")
+    archive = simple.write(folder / "server", "stream")
+    with FileServer(folder / "server") as server:
+        recipe = SimpleRecipe("stream", (simple.remote(archive, server.url),))
+        return contents(ensure(recipe, folder / "root", download=True, shard_bytes=SHARD_BYTES, workers=1))
+
+
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The files of a set that was made of the larger tree without any trouble."""
+    root = tmp_path_factory.mktemp("wanted")
+    simple.write(root, "tree", MANY)
+    return contents(again(root, "tree", shard_bytes=1 << 20))
+
+
+class TestFullDisk:
+    """A volume of 20 MB."""
+
+    @pytest.fixture
+    def volume(self, tmp_path: Path) -> Iterator[Volume]:
+        with mounted(tmp_path / "volume", "size=20m") as volume:
+            yield volume
+
+    def prepare(self, root: Path, volume: Volume, **arguments: Any) -> Process:
+        records_dir = str(volume.path / "simple.records")
+        return Process(root, "tree", **{"shard_bytes": 1 << 20, "workers": 1, "records_dir": records_dir, **arguments})
+
+    @fault("K9", "the records go to another volume than the raw data", "they do; nothing is renamed across volumes")
+    def test_too_small_from_the_start(self, volume: Volume, wanted: dict[str, str], tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree", MANY)
+        ballast = volume.fill(leave=1 << 20)
+        with self.prepare(tmp_path, volume) as process:
+            error = process.end().error
+        size = sum(stored_bytes(len(data)) for data in MANY.values())
+        assert error["type"] == "DiskSpaceError"
+        assert error["missing_bytes"] == pytest.approx(size - (1 << 20), abs=20_000)  # the lock file counts
+        assert f"preparing needs {format_bytes(size)}: {format_bytes(error['missing_bytes'])} more" in error["text"]
+        assert [path.name for path in volume.path.iterdir()] == ["ballast"]
+        ballast.unlink()
+        with self.prepare(tmp_path, volume) as process:
+            assert process.end().digest
+        assert contents(volume.path / "simple.records") == wanted
+        assert beside(tmp_path, "tree") == ["volume"]
+
+    @fault(
+        "K1",
+        "the disk becomes full during a download, in a shard, or when the set is put together",
+        "an error that says how much is missing; what is there is kept, and the same command goes on from it",
+    )
+    @pytest.mark.parametrize("workers", [1, 2])
+    def test_full_in_the_middle(self, workers: int, volume: Volume, wanted: dict[str, str], tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree", MANY)
+        with self.prepare(tmp_path, volume, workers=workers, stop_at="unit.journalled:2") as process:
+            process.wait_until_stopped()
+            process.signal(signal.SIGSTOP, group=True)
+            ballast = volume.fill(leave=100_000)
+            process.signal(signal.SIGCONT, group=True)
+            error = process.end().error
+        assert error["type"] == "DiskSpaceError"
+        assert "No room left in" in error["text"]
+        assert "free some space and run the same command again" in error["text"]
+        (build,) = builds(volume.path)
+        kept = {path.stat().st_ino for path in build.glob("*.lmdb")}
+        assert len(kept) >= 2
+        assert not list(build.glob("*.tmp"))
+        assert not (volume.path / "simple.records").exists()
+        ballast.unlink()
+        with self.prepare(tmp_path, volume, workers=workers) as process:
+            assert process.end().digest
+        assert contents(volume.path / "simple.records") == wanted
+        assert kept <= {path.stat().st_ino for path in (volume.path / "simple.records").iterdir()}
+        assert [path.name for path in volume.path.iterdir()] == ["simple.records"]
+
+    @fault("K1")
+    @pytest.mark.parametrize("step", ["build.claimed", "set.shards_moved", "set.arrays_written", "shard.opened:3"])
+    def test_full_at_a_step(self, step: str, volume: Volume, wanted: dict[str, str], tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree", MANY)
+        with self.prepare(tmp_path, volume, stop_at=step) as process:
+            process.wait_until_stopped()
+            ballast = volume.fill(leave=0)
+            process.signal(signal.SIGCONT)
+            error = process.end().error
+        assert error["type"] == "DiskSpaceError", error
+        assert os.strerror(errno.ENOSPC) in error["text"]
+        assert not (volume.path / "simple.records").exists()
+        ballast.unlink()
+        with self.prepare(tmp_path, volume) as process:
+            assert process.end().digest
+        assert contents(volume.path / "simple.records") == wanted
+        assert [path.name for path in volume.path.iterdir()] == ["simple.records"]
+
+    @fault("K1")
+    def test_full_while_it_downloads(self, volume: Volume, tmp_path: Path) -> None:
+        archive = simple.write(tmp_path / "server", "stream", MANY)
+        root = volume.path / "root"
+        with FileServer(tmp_path / "server") as server:
+            options = {**served(archive, server.url), "records_dir": str(tmp_path / "simple.records")}
+            with Process(root, "stream", stop_at="download.received", **options) as process:
+                process.wait_until_stopped()
+                ballast = volume.fill(leave=1 << 20)
+                process.signal(signal.SIGCONT)
+                error = process.end().error
+            assert error["type"] == "DiskSpaceError"
+            assert f"No room left in {root} for simple.tgz: " in error["text"]
+            assert f"{format_bytes(error['missing_bytes'])} still missing" in error["text"]
+            kept = (root / "simple.tgz.part").stat().st_size
+            assert kept == archive.stat().st_size - error["missing_bytes"] > 1 << 20
+            ballast.unlink()
+            assert preparing.run(root, "stream", **options).digest
+            assert server.log[1].range == f"bytes={kept}-"
+        assert (root / "simple.tgz").read_bytes() == archive.read_bytes()
+
+    @fault(
+        "K2",
+        "LMDB says of a full disk that it had an input or output error",
+        "the system itself is asked: the error says that the disk is full, or the quota, or that a file is too large",
+    )
+    def test_what_lmdb_says_of_a_full_disk(self, volume: Volume) -> None:
+        volume.fill(leave=2 << 20)
+        self.refused(volume.path, errno.ENOSPC)
+
+    @fault("K2")
+    def test_what_lmdb_says_of_a_limit(self, tmp_path: Path) -> None:
+        with limited(resource.RLIMIT_FSIZE, 2 << 20):
+            self.refused(tmp_path, errno.EFBIG)
+
+    def refused(self, folder: Path, number: int) -> None:
+        with pytest.raises(OSError, match="Input/output error") as caught:  # in LMDB's words
+            write_shard(folder)
+        assert caught.value.errno == number
+
+
+def write_shard(folder: Path) -> None:
+    with ShardWriter(folder / "shard.tmp", 64 << 20) as writer:
+        for number in range(40):
+            writer.put(random.Random(number).randbytes(100_000))
+
+
+@contextlib.contextmanager
+def limited(what: int, limit: int) -> Iterator[None]:
+    """Lower a limit that child processes inherit."""
+    soft, hard = resource.getrlimit(what)
+    resource.setrlimit(what, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(what, (soft, hard))
+
+
+@fault("K3")
+def test_a_file_size_limit(whole: dict[str, str], tmp_path: Path) -> None:
+    """EFBIG, as of a file system that takes no larger files: no shard of that size is ever counted."""
+    simple.write(tmp_path, "stream")
+    with limited(resource.RLIMIT_FSIZE, 30_000):
+        error = preparing.run(tmp_path, "stream", workers=1).error
+    assert error["type"] == "DiskSpaceError"
+    assert f"No file in {tmp_path} may become so large (File too large)" in error["text"]
+    assert "run the same command again, or pass smaller shard_bytes" in error["text"]
+    assert not (tmp_path / "simple.records").exists()
+    assert not list(tmp_path.glob("*/*.tmp"))
+    assert contents(again(tmp_path, "stream")) == whole
+    assert beside(tmp_path, "stream") == ["simple.records"]
+
+
+@fault(
+    "K3",
+    "a quota is used up, or files may not become so large",
+    "an error that names the quota or the limit; the same command goes on when there is room",
+)
+@pytest.mark.parametrize(("call", "when"), [("pwrite64,pwritev", "3+"), ("fsync", "1"), ("fsync", "4")])
+def test_a_quota(call: str, when: str, whole: dict[str, str], tmp_path: Path) -> None:
+    simple.write(tmp_path, "stream")
+    error = preparing.run(tmp_path, "stream", prefix=failing(call, "EDQUOT", when), workers=1).error
+    assert error["type"] == "DiskSpaceError", error
+    assert f"Your quota in {tmp_path} is used up (Disk quota exceeded)" in error["text"]
+    assert not (tmp_path / "simple.records").exists()
+    assert contents(again(tmp_path, "stream")) == whole
+    assert beside(tmp_path, "stream") == ["simple.records"]
+
+
+@fault("K3")
+@fault("K4")
+@pytest.mark.parametrize(("error", "kind"), [("EDQUOT", "DiskSpaceError"), ("EIO", "PrepareError")])
+def test_a_download_that_cannot_be_put_on_the_disk(
+    error: str, kind: str, downloaded: dict[str, str], tmp_path: Path
+) -> None:
+    """The first sync is that of the downloaded file. Nobody knows which of its bytes are there: all are dropped."""
+    archive = simple.write(tmp_path / "server", "stream")
+    root = tmp_path / "root"
+    with FileServer(tmp_path / "server") as server:
+        options = served(archive, server.url)
+        ended = preparing.run(root, "stream", prefix=failing("fsync", error, "1"), **options)
+        assert ended.error["type"] == kind
+        assert os.strerror(getattr(errno, error)) in ended.error["text"]
+        assert [path.name for path in root.iterdir()] == []
+        assert preparing.run(root, "stream", **options).digest
+        assert [request.range for request in server.log] == [None, None]
+    assert contents(root / "simple.records") == downloaded
+
+
+@fault(
+    "K13",
+    "the file system takes no more files (its inodes are used up), though it has room",
+    "an error that says so; a record set has one file for about a gigabyte of images, and a few more",
+)
+@pytest.mark.parametrize("files", [8, 12, 24])
+def test_no_more_files(files: int, wanted: dict[str, str], tmp_path: Path) -> None:
+    simple.write(tmp_path, "tree", MANY)
+    with mounted(tmp_path / "volume", f"size=100m,nr_inodes={files}") as volume:
+        target = volume.path / "simple.records"
+        options: dict[str, Any] = {"shard_bytes": 1 << 20, "workers": 1, "records_dir": str(target)}
+        error = preparing.run(tmp_path, "tree", **options).error
+        assert error["type"] == "DiskSpaceError", error
+        assert "more files, though" in error["text"]
+        assert not target.exists()
+        volume.remount("nr_inodes=100")
+        assert preparing.run(tmp_path, "tree", **options).digest
+        assert contents(target) == wanted
+        assert len(wanted) == len([name for name in wanted if name.endswith(".lmdb")]) + 8
+
+
+class TestReadOnly:
+    @fault("K6")
+    def test_another_users_directory(self, whole: dict[str, str], tmp_path: Path) -> None:
+        if os.getuid() != 0:
+            pytest.skip("only root may become another user")
+        with tempfile.TemporaryDirectory() as name:  # pytest's are private
+            root = Path(name)
+            simple.write(root, "stream")
+            options: dict[str, Any] = {"workers": 1, "check": True, "user": [65534, 65534, 0o022]}
+            root.chmod(0o755)
+            error = preparing.run(root, "stream", **options).error
+            assert error["type"] == "PrepareError"
+            assert f"{root} may not be written to (Permission denied)" in error["text"]
+            assert "records_dir" in error["text"]
+            digest = RecordReader(again(root, "stream")).digest
+            for path in [root, *root.rglob("*")]:
+                path.chmod(0o555 if path.is_dir() else 0o444)
+            assert preparing.run(root, "stream", **options).digest == digest
+            assert contents(root / "simple.records") == whole
+            assert beside(root, "stream") == ["simple.records"]
+
+    @fault("K6")
+    def test_a_volume_that_is_read_only(self, whole: dict[str, str], tmp_path: Path) -> None:
+        with mounted(tmp_path / "volume", "size=20m") as volume:
+            simple.write(volume.path, "stream")
+            options: dict[str, Any] = {"workers": 1, "check": True, "prefix": volume.enter}
+            volume.remount("ro")
+            error = preparing.run(volume.mounted_at, "stream", **options).error
+            assert error["type"] == "PrepareError"
+            assert f"{volume.mounted_at} may not be written to (Read-only file system)" in error["text"]
+            assert "records_dir" in error["text"]
+            volume.remount("rw")
+            digest = preparing.run(volume.mounted_at, "stream", **options).digest
+            volume.remount("ro")
+            ended = preparing.run(volume.mounted_at, "stream", **options)
+            assert (ended.digest, ended.log) == (digest, "")
+            assert contents(volume.path / "simple.records") == whole
+
+    @fault("K6")
+    def test_a_download_into_what_is_read_only(self, tmp_path: Path) -> None:
+        archive = simple.write(tmp_path / "server", "stream")
+        with mounted(tmp_path / "volume", "size=20m") as volume, FileServer(tmp_path / "server") as server:
+            volume.remount("ro")
+            options = {**served(archive, server.url), "records_dir": str(tmp_path / "simple.records")}
+            error = preparing.run(volume.mounted_at, "stream", prefix=volume.enter, **options).error
+            assert error["type"] == "PrepareError"
+            assert str(volume.mounted_at) in error["text"]
+            assert os.strerror(errno.EROFS) in error["text"]
+            assert server.log == []
+
+    @fault("K9")
+    def test_a_volume_that_is_mounted_where_the_records_belong(self, tmp_path: Path) -> None:
+        simple.write(tmp_path, "stream")
+        with mounted(tmp_path / "simple.records", "size=20m") as volume:
+            error = preparing.run(tmp_path, "stream", prefix=volume.enter, workers=1).error
+            assert error["type"] == "PrepareError"
+            assert f"{volume.mounted_at} is where another volume is mounted" in error["text"]
+            assert list(volume.path.iterdir()) == []
+            inside = str(volume.mounted_at / "simple.records")
+            assert preparing.run(tmp_path, "stream", prefix=volume.enter, workers=1, records_dir=inside).digest
+        assert beside(tmp_path, "stream") == ["simple.records"]
+
+
+@fault(
+    "K7",
+    "a network drive says that a rename failed though it was done",
+    "the target is looked at, and the work goes on",
+)
+def test_renames_whose_answers_are_lost(
+    downloaded: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file system at hand forgets its answers, so each rename is done and then asked for once more."""
+    calls: list[str] = []
+
+    def twice(original: Callable[[Path, Path], None]) -> Callable[[Path, Path], None]:
+        def rename(source: Path, target: Path) -> None:
+            original(source, target)
+            calls.append(Path(target).name.partition(".")[2])
+            original(source, target)
+
+        return rename
+
+    archive = simple.write(tmp_path / "server", "stream")
+    with FileServer(tmp_path / "server") as server, monkeypatch.context() as patched:
+        patched.setattr(os, "rename", twice(os.rename))
+        remote = simple.remote(archive, server.url)
+        path = ensure(
+            SimpleRecipe("stream", (remote,)), tmp_path / "root", download=True, shard_bytes=SHARD_BYTES, workers=1
+        )
+    assert contents(path) == downloaded
+    assert {"tgz", "lmdb", "records"} <= set(calls)
+    monkeypatch.setattr(os, "replace", twice(os.replace))
+    for data in (b"old", b"new"):
+        durable.replace_file(tmp_path / "file", data)
+        assert (tmp_path / "file").read_bytes() == data
+    with pytest.raises(FileNotFoundError):
+        durable.rename(tmp_path / "nothing", tmp_path / "target")
+
+
+@fault(
+    "K8",
+    "two processes that know nothing of each other both finish",
+    "the first one publishes; the second looks whether it is the same set and drops its own",
+)
+@pytest.mark.parametrize("same", [True, False])
+def test_a_set_that_is_there_is_not_renamed_over(same: bool, tmp_path: Path) -> None:
+    archive = simple.write(tmp_path / "server", "stream")
+    root = tmp_path / "root"
+    with FileServer(tmp_path / "server") as server:
+        options = {**served(archive, server.url), "locks": False}
+        # It was its turn long ago, and nobody can see that: what tells of it is gone.
+        with Process(root, "stream", stop_at="download.received", **options) as second:
+            second.wait_until_stopped()
+            lock_path(root / "simple.records").unlink()
+            first = preparing.run(root, "stream", **options, **({} if same else {"shard_bytes": 2 * SHARD_BYTES}))
+            published = (root / "simple.records").stat().st_ino
+            second.signal(signal.SIGCONT)
+            ended = second.end()
+    assert ended.digest == first.digest
+    assert (root / "simple.records").stat().st_ino == published
+    assert "converting simple" in ended.log
+    assert ("was published by another process, from other raw data or options" in ended.log) == (not same)
+    assert beside(root, "stream") == ["simple.records"]
+
+
+class TestPlainFileSystems:
+    """What network drives and drives of other systems do not have."""
+
+    @fault(
+        "K10",
+        "the file system has no links, cannot sync a directory, or does not tell upper from lower case",
+        "nothing changes: only files and renames are used, and no two names differ in case alone (looked at in the "
+        "names; not on such a file system)",
+    )
+    @pytest.mark.parametrize("refresh", [False, True])
+    def test_without_links(self, refresh: bool, whole: dict[str, str], tmp_path: Path) -> None:
+        simple.write(tmp_path, "stream")
+        if refresh:
+            again(tmp_path, "stream")
+        calls = "link,linkat,symlink,symlinkat" + (",renameat2" if refresh else "")
+        assert preparing.run(
+            tmp_path, "stream", prefix=failing(calls, "EINVAL"), workers=1, refresh=refresh, check=True
+        ).digest
+        assert contents(tmp_path / "simple.records") == whole
+        assert beside(tmp_path, "stream") == ["simple.records"]
+
+    @fault("K10")
+    @pytest.mark.parametrize("error", ["EINVAL", "EOPNOTSUPP"])
+    def test_without_syncing_directories(self, error: str, whole: dict[str, str], tmp_path: Path) -> None:
+        simple.write(tmp_path, "stream")
+        assert preparing.run(tmp_path, "stream", prefix=failing("fsync", error, path=tmp_path), workers=1).digest
+        assert contents(tmp_path / "simple.records") == whole
+
+
+class TestPermissions:
+    @fault(
+        "K11",
+        "a shared directory, and everybody has another umask",
+        "a record set may be read by whom the umask of its maker allows, all its files alike, also when others go on "
+        "with a preparation",
+    )
+    @pytest.mark.parametrize("umask", [0o002, 0o007, 0o022, 0o027, 0o077])
+    def test_what_the_umask_allows(self, umask: int, tmp_path: Path) -> None:
+        archive = simple.write(tmp_path / "server", "stream")
+        root = tmp_path / "root"
+        root.mkdir(0o777)
+        before = os.umask(umask)
+        try:
+            with FileServer(tmp_path / "server") as server:
+                assert preparing.run(root, "stream", **served(archive, server.url)).digest
+        finally:
+            os.umask(before)
+        target = root / "simple.records"
+        assert stat.S_IMODE(target.stat().st_mode) == 0o777 & ~umask
+        read_bits = 0o444 & ~umask
+        for path in [root / archive.name, *target.iterdir()]:
+            mode = stat.S_IMODE(path.stat().st_mode)
+            assert (path.name, mode & 0o444) == (path.name, read_bits)
+            assert mode & ~(0o666 & ~umask) == 0, path.name
+
+    @fault("K11")
+    @pytest.mark.parametrize("umask", [0o002, 0o022, 0o077])
+    def test_another_member_of_the_group_goes_on(self, umask: int, whole: dict[str, str], shared: Path) -> None:
+        """With what a colleague left if it may, and else without it; the lock file is no obstacle."""
+        simple.write(shared, "stream")
+        colleague = preparing.run(
+            shared,
+            "stream",
+            user=[4001, 4321, umask],
+            env={"RECORDZOO_KILL_AT": "shard.journalled:3"},
+            workers=1,
+        )
+        assert colleague.code != 0
+        (left,) = builds(shared)
+        assert (left.stat().st_uid, left.stat().st_gid) == (4001, 4321)
+        ended = preparing.run(shared, "stream", user=[4002, 4321, umask], workers=1)
+        assert ended.digest == RecordReader(shared / "simple.records").digest
+        assert ("are already converted" in ended.log) == (umask == 0o002)
+        assert contents(shared / "simple.records") == whole
+        if umask != 0o002:  # it is the colleague's, who also may remove it
+            assert list(builds(shared)) == [left]
+            assert preparing.run(shared, "stream", user=[4001, 4321, umask], workers=1).code == (umask == 0o077)
+
+    @pytest.fixture
+    def shared(self) -> Iterator[Path]:
+        """A directory of group 4321, which hands itself on; pytest's own are private."""
+        if os.getuid() != 0:
+            pytest.skip("only root may become other users")
+        with tempfile.TemporaryDirectory() as name:
+            os.chown(name, -1, 4321)
+            Path(name).chmod(0o2775)
+            yield Path(name)
+
+
+class TestTimes:
+    @fault(
+        "K12",
+        "files have times in the future or long past, or no times of reading at all",
+        "nothing depends on them: what is prepared stays so, and whoever died is taken over from",
+    )
+    @pytest.mark.parametrize("seconds", [-(10**9), 4 * 10**9])
+    def test_raw_data_and_records(self, seconds: int, tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree")
+        for path in [*tmp_path.rglob("*"), tmp_path]:
+            os.utime(path, (seconds, seconds))
+        target = again(tmp_path, "tree")
+        for path in [*target.rglob("*"), target]:
+            os.utime(path, (seconds, seconds))
+        inode = target.stat().st_ino
+        ended = preparing.run(tmp_path, "tree", check=True)
+        assert (ended.digest, ended.log) == (RecordReader(target).digest, "")
+        assert target.stat().st_ino == inode
+
+    @fault("K12")
+    @pytest.mark.parametrize("ahead_s", [-3600, 3600])
+    def test_what_another_host_left(self, ahead_s: int, whole: dict[str, str], tmp_path: Path) -> None:
+        """Its clock, or that of the server, was wrong by an hour."""
+        simple.write(tmp_path, "stream")
+        preparing.run(tmp_path, "stream", env={"RECORDZOO_KILL_AT": "shard.journalled:2"}, workers=1)
+        far = Owner("node07_0123abcd", 4123, 77, "00")
+        (build,) = builds(tmp_path)
+        build = build.rename(tmp_path / f"simple.records.build.{far}")
+        lock = lock_path(tmp_path / "simple.records")
+        lock.write_text(str(far))
+        then = time.time() + ahead_s
+        for path in (build / "heartbeat", build, lock):
+            os.utime(path, (then, then))
+        assert [found.is_dead for found in find_builds(tmp_path / "simple.records")] == [True]
+        assert "are already converted" in preparing.run(tmp_path, "stream", workers=1).log
+        assert contents(tmp_path / "simple.records") == whole
+        assert beside(tmp_path, "stream") == ["simple.records"]
