@@ -9,7 +9,8 @@
     ├── SourceError (RuntimeError)                 raw data cannot be had or is not what it should be
     │   ├── DownloadError (OSError)                a file could not be downloaded
     │   ├── HashMismatchError                      a file is not the one that was expected
-    │   └── ArchiveError                           an archive is cut, broken or hostile
+    │   ├── ArchiveError                           an archive is cut, broken or hostile
+    │   └── SampleError (TypeError)                a sample of your own dataset cannot be stored
     ├── PrepareError (RuntimeError)                conversion failed; what was finished is kept
     │   ├── DiskSpaceError (OSError)               too little room
     │   └── LostBuildError                         another process took this build over
@@ -89,6 +90,10 @@ class HashMismatchError(SourceError):
 
 class ArchiveError(SourceError):
     """An archive is cut, broken or hostile."""
+
+
+class SampleError(SourceError, TypeError):
+    """A sample of a person's own dataset is nothing that a record can hold."""
 
 
 class PrepareError(RecordZooError, RuntimeError):

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from recordzoo.errors import PrepareError
 from recordzoo.prepare.build import Build
 from recordzoo.prepare.rows import load_rows, load_sides
-from recordzoo.recipes.base import ABSENT, Arrangement, Recipe, Stored
+from recordzoo.recipes.base import ABSENT, Arrangement, BlobField, Recipe, Stored
 from recordzoo.records.manifest import INDEX_DTYPE, NO_SHARD, BlobSpec, RawFile, ShardSpec, shard_name
 from recordzoo.records.writer import SetContents, write_set
 
@@ -66,19 +66,20 @@ def assemble(build: Build, recipe: Recipe, source: str, raw_files: Sequence[RawF
     stored = Stored({name: collected.keys for name, collected in fields.items()}, frozenset(skipped))
     arrangement = recipe.arrange(stored, sides)
     _check(arrangement, recipe, rows)
+    shapes = arrangement.shapes
     build.move_shards()
     return write_set(
         build.set_folder,
         SetContents(
             dataset=recipe.dataset,
             part=recipe.part,
-            blobs={name: BlobSpec(spec.encoding, spec.shape, spec.dtype) for name, spec in recipe.fields.items()},
+            blobs={name: _spec(spec, shapes.get(name)) for name, spec in recipe.fields.items()},
             indices={name: _index(rows[name], arrangement.blobs[name]) for name in recipe.fields},
             names=arrangement.names,
             shards=shards,
             arrays={
                 **arrangement.arrays,
-                **{f"{name}.shape": shapes.astype(np.uint32) for name, shapes in arrangement.shapes.items()},
+                **{f"{name}.shape": each.astype(np.uint32) for name, each in shapes.items() if _one(each) is None},
             },
             splits=arrangement.splits,
             classes=arrangement.classes,
@@ -121,6 +122,16 @@ def _load(build: Build, recipe: Recipe) -> tuple[dict[str, _Rows], list[ShardSpe
             mine = np.flatnonzero(loaded.fields == code)
             fields[field].add(names if len(mine) == len(names) else [names[i] for i in mine.tolist()], rows[mine])
     return fields, shards
+
+
+def _one(shapes: NDArray[np.uint32]) -> tuple[int, ...] | None:
+    """Return the shape that all values have; None if they have several."""
+    same = len(shapes) > 0 and bool((shapes == shapes[0]).all())
+    return tuple(shapes[0].tolist()) if same else None
+
+
+def _spec(field: BlobField, shapes: NDArray[np.uint32] | None) -> BlobSpec:
+    return BlobSpec(field.encoding, field.shape if shapes is None else _one(shapes), field.dtype)
 
 
 def _index(rows: NDArray[np.void], order: NDArray[np.int64]) -> NDArray[np.void]:

@@ -25,7 +25,7 @@ from recordzoo.prepare.convert import Task
 from recordzoo.prepare.found import put_back, remove_dead, resumable_bytes
 from recordzoo.prepare.options import PrepareOptions
 from recordzoo.prepare.raw import RawData
-from recordzoo.prepare.run import default_workers, run_tasks
+from recordzoo.prepare.run import Workers, default_workers, run_tasks
 from recordzoo.prepare.space import check_space, disk_error, records_bytes
 from recordzoo.prepare.turn import my_turn, tidy
 from recordzoo.progress import Progress, format_bytes
@@ -300,7 +300,7 @@ class Job:
             if isinstance(err, HashMismatchError) or err.details.get("worthless"):
                 build.remove()
             raise
-        digest = assemble(build, self.recipe, "archive" if raw_files else "tree", raw_files)
+        digest = assemble(build, self.recipe, self.recipe.origin or ("archive" if raw_files else "tree"), raw_files)
         self._warn_of_bad(build)
         self._publish(build, digest)
 
@@ -323,9 +323,8 @@ class Job:
             ]
             done = sum(tasks[number].unit.size_bytes for number in build.units)
             self.progress.begin(f"converting {self.recipe.set_name}", source.size_bytes, done)
-            run_tasks(
-                build, tasks, self.options.get("workers") or default_workers(), list(hashes.values()), self.progress
-            )
+            workers = Workers(self.options.get("workers") or default_workers(), self.recipe.worker_setup())
+            run_tasks(build, tasks, workers, list(hashes.values()), self.progress)
             self.progress.end()
             return [self._raw.checked(path, remote, hashes.get(path)) for path, remote in archives.items()]
         finally:

@@ -6,9 +6,10 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
 from pathlib import Path
 
 import loky
@@ -27,6 +28,19 @@ AHEAD_BYTES = 2 << 30
 _POLL_S = 0.25
 
 
+@dataclass(frozen=True, slots=True)
+class Workers:
+    """The processes that convert.
+
+    Attributes:
+        number: How many, at most; 1 for none but this one.
+        setup: What each calls before its first unit.
+    """
+
+    number: int
+    setup: Callable[[], None] | None = None
+
+
 def default_workers() -> int:
     """Return how many processes convert: the cores that this process may use, 8 at most."""
     if hasattr(os, "sched_getaffinity"):
@@ -35,7 +49,7 @@ def default_workers() -> int:
 
 
 def run_tasks(
-    build: Build, tasks: Sequence[Task], workers: int, hashes: Sequence[BackgroundHash], progress: Progress
+    build: Build, tasks: Sequence[Task], workers: Workers, hashes: Sequence[BackgroundHash], progress: Progress
 ) -> None:
     """Convert every unit that the build has not got yet, and journal what is finished as soon as it is.
 
@@ -44,15 +58,15 @@ def run_tasks(
     """
     todo = [task for task in tasks if task.number not in build.units]
     # A daemonic process (a DataLoader's worker, a multiprocessing.Pool's) may have no children.
-    if workers <= 1 or len(todo) <= 1 or multiprocessing.current_process().daemon:
+    if workers.number <= 1 or len(todo) <= 1 or multiprocessing.current_process().daemon:
         for task in todo:
             _run_here(build, task, progress)
         return
     executor = loky.ProcessPoolExecutor(
-        max_workers=min(workers, len(todo)), initializer=_serve, initargs=(os.getpid(),)
+        max_workers=min(workers.number, len(todo)), initializer=_serve, initargs=(os.getpid(), workers.setup)
     )
     try:
-        _run_pool(build, executor, todo, workers, hashes, progress)
+        _run_pool(build, executor, todo, workers.number, hashes, progress)
     except (BrokenProcessPool, TerminatedWorkerError) as err:
         raise PrepareError(
             "A converting process was killed (by the system, for want of memory?). What is finished is kept; "
@@ -118,11 +132,13 @@ def _may_start(start: int, hashes: Sequence[BackgroundHash], running: dict[Futur
     return not hashes or not running or start - AHEAD_BYTES <= sum(each.position for each in hashes)
 
 
-def _serve(builder: int) -> None:
+def _serve(builder: int, setup: Callable[[], None] | None) -> None:
     """In a worker: leave signals to the builder, and end when it does."""
     # Ctrl-C reaches the whole process group; the builder alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(builder,), name="recordzoo-builder-lives", daemon=True).start()
+    if setup is not None:
+        setup()
 
 
 def _end_with(builder: int) -> None:

@@ -7,7 +7,7 @@ targets (`arrange`).
 
 import shlex
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -86,7 +86,7 @@ class Arrangement:
         splits: For each split an int64 array of positions, in the split's own order. May be empty: one whole.
         classes: Class names in label order, if the dataset has classes.
         metadata: Anything else that opening needs; JSON, small.
-        shapes: For each raw blob field that has no one shape: uint32 [N, dimensions].
+        shapes: For each raw blob field whose shape the recipe does not know: uint32 [N, dimensions].
     """
 
     names: Sequence[str]
@@ -108,6 +108,7 @@ class Recipe(ABC):
         part: Which separately obtained part of its raw data, or "" if there is only one: "train", "segmentations".
         fields: The blob fields.
         raw_files: The archives, with where to get them; the order is that of reading.
+        origin: What the manifest calls the raw data; by default "archive" or "tree".
         expansion: About how large the records are for each byte of an archive. The default is that of photographs
             of 110 KB on average, which no archive packs any smaller (benchmarks/size.py).
     """
@@ -116,6 +117,7 @@ class Recipe(ABC):
     part: str
     fields: Mapping[str, BlobField]
     raw_files: tuple[RemoteFile, ...]
+    origin: str = ""
     expansion: float = 1.02
 
     @property
@@ -144,6 +146,10 @@ class Recipe(ABC):
     @abstractmethod
     def looked_for(self, root: Path) -> list[str]:
         """Say what `find` looks for, for the error that says it was not there."""
+
+    def worker_setup(self) -> Callable[[], None] | None:
+        """Return what a worker process calls before its first unit (it is pickled); None for nothing."""
+        return None
 
     def extras(self) -> Mapping[str, bytes]:
         """Small files to lay beside the manifest, by name: what may differ between two runs over the same raw data."""

@@ -30,7 +30,8 @@ INDEX_DTYPE = np.dtype([("shard", "<u4"), ("slot", "<u4"), ("length", "<u4"), ("
 NO_SHARD = 0xFFFFFFFF
 """In an index: this position has no value in this field."""
 
-_NAME = re.compile(r"[a-z][a-z0-9_]{0,63}")
+NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}")
+"""What the name of a field may be."""
 _SPLIT = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _SHARD = re.compile(r"shard-[0-9]{5,7}\.lmdb")
 _DATASET = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
@@ -230,7 +231,7 @@ def _build(top: "Node") -> Manifest:
         part=top.text("part", 64),
         variant=top.matching("variant", _DATASET),
         num_records=num_records,
-        blobs=top.map_of("blobs", _NAME, _blob),
+        blobs=top.map_of("blobs", NAME_PATTERN, _blob),
         arrays=top.map_of("arrays", re.compile(r"[a-z][a-z0-9_.-]{0,127}"), _array),
         splits=top.map_of("splits", _SPLIT, lambda node: node.as_integer(0, MAX_RECORDS)),
         shards=tuple(top.list_of("shards", _shard, MAX_SHARDS)),
@@ -277,7 +278,7 @@ def _check_arrays(top: "Node", manifest: Manifest) -> None:
         if (spec.dtype == "") != name.endswith(".index") or ("." in name and name not in needed):
             top.fail("arrays", f"has {name!r}, which belongs to no blob field")
         own = name in needed or name == "names"
-        if not own and not (_NAME.fullmatch(name) and spec.shape[:1] == (manifest.num_records,)):
+        if not own and not (NAME_PATTERN.fullmatch(name) and spec.shape[:1] == (manifest.num_records,)):
             top.fail("arrays", f"has {name!r} with shape {spec.shape}; its first dimension must be the records")
 
 

@@ -1,0 +1,117 @@
+"""`convert`: any map-style dataset → a record set."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack
+
+import cloudpickle
+
+from recordzoo.bars import default_progress
+from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.own.options import OwnOptions
+from recordzoo.own.samples import MapStyle, Probe, SampleRecipe
+from recordzoo.own.schema import Kind, UnevenError, infer
+from recordzoo.prepare import ensure, is_record_set
+from recordzoo.records.reader import RecordReader
+
+
+def convert(
+    dataset: MapStyle,
+    output: str | os.PathLike[str],
+    *,
+    fields: Sequence[str] | None = None,
+    kinds: Mapping[str, Kind] | None = None,
+    classes: Sequence[str] | None = None,
+    **options: Unpack[OwnOptions],
+) -> Path:
+    """Store every sample of a map-style dataset, in its order, as a record set; `ImageFolderRecord` opens it.
+
+    A sample is a tuple (its items become the fields "image", "target", "field_2", ...), a dict (its keys are the
+    fields' names) or one value ("image"). How a field is stored follows from 64 samples, looked at first:
+
+    * ``bytes``: untouched; an encoded image costs nothing but the copy.
+    * PIL images, and uint8 arrays ``[H, W]`` or ``[H, W, C]`` and tensors ``[C, H, W]`` with 1, 3 or 4 channels:
+      losslessly, as PNG (TIFF for the modes that PNG has not), or as raw pixels if those take no more room, as small
+      images of one size do.
+    * Other arrays and tensors: raw, with dtype and shape; up to 4 KiB and of one shape, as rows of an array.
+    * Numbers: an array. A tuple of numbers and arrays of fixed shape: an array each (``target_0``, ``target_1``).
+    * Strings, lists, dicts, None, and arrays whose shapes differ: JSON (arrays become lists in it).
+
+    The work is spread over processes, goes on where it was interrupted, and gives the same bytes each time. What is
+    there already is left alone if it is of this dataset.
+
+    Args:
+        dataset: Has ``__len__`` and ``__getitem__``; must give the same sample each time it is asked for it, so leave
+            random transforms out.
+        output: The record set's directory: ``my.records``.
+        fields: Names for the items of a tuple, instead of the ones above.
+        kinds: How fields are stored, where it shall not be as above: "image", "bytes", "picture" (PNG), "pixels" (raw
+            pixels), "raw", "array" or "json", by field.
+        classes: Class names by label; by default those of ``dataset.classes``.
+        **options: See `OwnOptions`.
+
+    Returns:
+        The record set's directory.
+
+    Raises:
+        SampleError: A sample cannot be stored; ``position`` is its place, and the text has its type.
+        ArgumentError: The dataset has no length, or gives another sample each time.
+        OtherSourceError: `output` holds something else.
+        PrepareError: The disk is full, or a process was killed; what is finished is kept.
+
+    Example:
+        >>> recordzoo.convert(dataset, "my.records")
+        PosixPath('my.records')
+        >>> dataset = recordzoo.ImageFolderRecord("my.records")
+    """
+    place = Path(output).expanduser().absolute()
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        raise ArgumentError(f"{type(dataset).__name__} is not map-style: it needs __len__ and __getitem__.")
+    if len(dataset) == 0:
+        raise ArgumentError(f"{type(dataset).__name__} is empty; there is nothing to convert.")
+    probe = Probe.of(dataset)
+    probe.check_repeats(dataset)
+    if is_record_set(place) and not options.get("refresh", False):
+        _check_same(place, dataset, probe)
+        return place
+    schema = infer(probe.samples, fields, kinds or {})
+    progress = options.get("progress") or default_progress()
+    payload = _payload(dataset)
+    if isinstance(payload, str):
+        progress.note(f"{type(dataset).__name__} cannot be sent to other processes ({payload}): one does it all.")
+        options["workers"] = 1
+    if classes is None:
+        classes = _classes(dataset)
+    while True:
+        recipe = SampleRecipe(dataset, payload if isinstance(payload, bytes) else b"", schema, probe, classes, place)
+        try:
+            return ensure(recipe, place.parent, prepare=True, records_dir=place, **options)
+        except UnevenError as err:
+            schema = schema.widened(err.details["field"], err.details["kind"])
+            progress.note(f"{err} It is stored as {err.details['kind']}; beginning again.")
+
+
+def _payload(dataset: MapStyle) -> bytes | str:
+    """Return a dataset pickled for worker processes, lambdas and all; or why it cannot be."""
+    try:
+        return bytes(cloudpickle.dumps(dataset))
+    except Exception as err:  # noqa: BLE001 - a dataset may hold anything, and pickling it raise anything
+        return f"{type(err).__name__}: {err}"
+
+
+def _classes(dataset: Any) -> list[str] | None:  # Any: a dataset of whatever class
+    for holder in (dataset, getattr(dataset, "dataset", None)):  # a Subset's
+        classes = getattr(holder, "classes", None)
+        if isinstance(classes, list | tuple) and classes and all(isinstance(name, str) for name in classes):
+            return list(classes)
+    return None
+
+
+def _check_same(place: Path, dataset: MapStyle, probe: Probe) -> None:
+    if RecordReader(place).manifest.metadata.get("samples") != probe.digest:
+        raise OtherSourceError(
+            f"{place} is there and holds other records than this {type(dataset).__name__}. Pass refresh=True to "
+            "replace it, or another output.",
+            path=str(place),
+        )

@@ -1,0 +1,145 @@
+"""How samples, a person's own, become records: encoded one after another, their numbers gathered in side files."""
+
+import io
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.own.schema import Encoded, Schema
+from recordzoo.recipes.base import ABSENT, Arrangement, Blob, BlobField, Recipe, Side, Stored
+from recordzoo.sources.download import RemoteFile
+from recordzoo.sources.member import Member, Source
+
+BLOCK = 256
+"""So many samples' numbers share a side file."""
+
+_NUMBER = re.compile(r"\d+")
+
+
+class Rows:
+    """Gathers the numbers of samples and gives a side file for each `BLOCK` of them."""
+
+    def __init__(self) -> None:
+        self._first = 0
+        self._rows: list[Mapping[str, NDArray[Any]]] = []  # Any: of any dtype
+
+    def add(self, position: int, encoded: Encoded) -> Iterator[Side]:
+        """Add the next sample's."""
+        if not self._rows:
+            self._first = position
+        self._rows.append(encoded.row)
+        if len(self._rows) >= BLOCK:
+            yield from self.rest()
+
+    def rest(self) -> Iterator[Side]:
+        """Give the side file of what has not been given."""
+        if self._rows and self._rows[0]:
+            buffer = io.BytesIO()
+            np.savez(buffer, **{name: np.stack([row[name] for row in self._rows]) for name in self._rows[0]})  # type: ignore[arg-type]  # its own allow_pickle
+            yield Side(f"{self._first:012d}", buffer.getvalue())
+        self._rows = []
+
+
+class SchemaRecipe(Recipe):
+    """Records of a schema, at the positions in which they come.
+
+    Args:
+        schema: Their fields.
+        count: How many there are.
+        classes: Class names, if there are.
+        metadata: What the record set shall keep besides; JSON.
+        output: The record set's directory.
+    """
+
+    dataset = "own"
+    part = ""
+    raw_files: tuple[RemoteFile, ...] = ()
+
+    # Any: JSON values.
+    def __init__(
+        self, schema: Schema, count: int, classes: Sequence[str] | None, metadata: Mapping[str, Any], output: Path
+    ) -> None:
+        self.schema = schema
+        self.count = count
+        self.classes = None if classes is None else tuple(classes)
+        self.metadata = metadata
+        self.output = output
+        self.fields: Mapping[str, BlobField] = {
+            plan.name: plan.blob_field for plan in schema.fields.values() if plan.blob_field is not None
+        }
+
+    def target(self, root: Path) -> Path:
+        """See `Recipe`."""
+        return self.output
+
+    def find(self, root: Path) -> Source | None:
+        """See `Recipe`: there is nothing to be found."""
+        return None
+
+    def looked_for(self, root: Path) -> list[str]:
+        """See `Recipe`."""
+        return []
+
+    def extract(self, member: Member) -> Iterator[Blob | Side]:
+        """See `Recipe`: nothing comes from members."""
+        yield from ()
+
+    def blobs(self, position: int, encoded: Encoded) -> Iterator[Blob]:
+        """Give a sample's blobs, each named by its position; an image with the ending of its file."""
+        width = max(6, len(str(self.count - 1)))
+        for plan, data, ending in encoded.blobs:
+            yield Blob(plan.name, f"{position:0{width}d}{ending}", data, checked=plan.kind == "image")
+
+    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
+        """See `Recipe`."""
+        columns = _columns(sides)
+        skipped = {_position(key) for key in stored.skipped}
+        kept = np.array([p for p in range(self.count) if p not in skipped], np.int64)
+        blobs = {name: _places(stored.keys[name], self.count)[kept] for name in self.fields}
+        shapes: dict[str, NDArray[np.uint32]] = {}
+        for name in self.fields:
+            if f"{name}.shape" in columns:
+                shapes[name] = columns.pop(f"{name}.shape")[kept]
+        return Arrangement(
+            names=self.names(stored, kept),
+            blobs=blobs,
+            arrays={name: column[kept] for name, column in columns.items()},
+            classes=self.classes,
+            metadata={**self.metadata, "sample": self.schema.to_json()},
+            shapes=shapes,
+        )
+
+    def names(self, stored: Stored, kept: NDArray[np.int64]) -> Sequence[str]:
+        """Name the records: by their position, with the ending of the first field that holds images."""
+        width = max(6, len(str(self.count - 1)))
+        for name, field in self.fields.items():
+            if field.encoding == "image":
+                keys = {_position(key): key for key in stored.keys[name]}
+                return [keys[position] for position in kept.tolist()]
+        return [f"{position:0{width}d}" for position in kept.tolist()]
+
+
+def _position(key: str) -> int:
+    match = _NUMBER.match(key)
+    assert match is not None, key
+    return int(match[0])
+
+
+def _places(keys: Sequence[str], count: int) -> NDArray[np.int64]:
+    """Where each position's blob is among the keys."""
+    places = np.full(count, ABSENT, np.int64)
+    places[[_position(key) for key in keys]] = np.arange(len(keys))
+    return places
+
+
+# Any: of any dtype.
+def _columns(sides: Mapping[str, bytes]) -> dict[str, NDArray[Any]]:
+    blocks: list[dict[str, NDArray[Any]]] = []
+    for name in sorted(sides):
+        with np.load(io.BytesIO(sides[name]), allow_pickle=False) as loaded:
+            blocks.append(dict(loaded))
+    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]} if blocks else {}

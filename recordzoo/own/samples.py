@@ -1,0 +1,218 @@
+"""The samples of a dataset as raw data: looked at, cut into ranges, read and encoded in worker processes."""
+
+import functools
+import hashlib
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import cloudpickle
+import numpy as np
+
+from recordzoo.errors import ArgumentError
+from recordzoo.own.recipe import BLOCK, Rows, SchemaRecipe
+from recordzoo.own.schema import Schema, at_position
+from recordzoo.own.values import update
+from recordzoo.recipes.base import Blob, Side
+from recordzoo.sources.member import Member, Source, Unit
+
+_LOOKED_AT = 64
+_TWICE = 8
+
+
+class MapStyle(Protocol):
+    """What `convert` needs of a dataset: `torch.utils.data.Dataset` with a length."""
+
+    def __len__(self) -> int: ...
+
+    # Any: samples are whatever the dataset gives.
+    def __getitem__(self, index: int, /) -> Any: ...
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Samples spread over a dataset, and what they say of it.
+
+    Attributes:
+        samples: By position.
+        digest: Changes when one of them does, or their number.
+    """
+
+    samples: Mapping[int, Any]  # Any: samples
+    digest: str
+
+    @classmethod
+    def of(cls, dataset: MapStyle) -> "Probe":
+        """Look at a dataset."""
+        count = len(dataset)
+        positions = np.unique(np.linspace(0, count - 1, min(count, _LOOKED_AT)).round().astype(int)).tolist()
+        samples = {position: read(dataset, position) for position in positions}
+        digest = hashlib.blake2b(str(count).encode(), digest_size=16)
+        for position, sample in samples.items():
+            with at_position(position):
+                update(digest, sample)
+        return cls(samples, digest.hexdigest())
+
+    def check_repeats(self, dataset: MapStyle) -> None:
+        """Ask for some samples again.
+
+        Raises:
+            ArgumentError: They are not what they were.
+        """
+        for position in list(self.samples)[:: max(1, len(self.samples) // _TWICE)]:
+            before, now = hashlib.blake2b(), hashlib.blake2b()
+            update(before, self.samples[position])
+            update(now, read(dataset, position))
+            if before.digest() != now.digest():
+                raise ArgumentError(
+                    f"{type(dataset).__name__}[{position}] gives another sample each time it is asked for. Convert it "
+                    "without its random transforms, and apply them when the records are read."
+                )
+
+
+# Any: a sample.
+def read(dataset: MapStyle, position: int) -> Any:
+    """Ask a dataset for a sample; what it raises gets the position as a note."""
+    try:
+        return dataset[position]
+    except Exception as err:
+        err.add_note(f"while reading sample {position} of {type(dataset).__name__}")
+        raise
+
+
+_in_worker: dict[str, MapStyle] = {}
+
+
+def _bring(token: str, payload: bytes) -> None:
+    """In a worker process: unpack the dataset, once."""
+    _in_worker[token] = cloudpickle.loads(payload)
+
+
+class SampleRecipe(SchemaRecipe):
+    """A dataset's samples. A pickled copy of it has no dataset: a worker process has that already."""
+
+    def __init__(
+        self,
+        dataset: MapStyle,
+        payload: bytes,
+        schema: Schema,
+        probe: Probe,
+        classes: Sequence[str] | None,
+        output: Path,
+    ) -> None:
+        origin = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
+        super().__init__(schema, len(dataset), classes, {"samples": probe.digest, "origin": origin}, output)
+        self.origin = "samples"
+        self._dataset: MapStyle | None = dataset
+        self._payload = payload
+        self._probe: Probe | None = probe
+
+    # Any: what pickle keeps.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_dataset": None, "_payload": b"", "_probe": None}
+
+    # Any: JSON, declared so by Recipe.
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """See `Recipe`."""
+        return {"schema": self.schema.identity(), "classes": self.classes}
+
+    @property
+    def token(self) -> str:
+        """What a worker process knows the dataset by."""
+        return str(self.metadata["samples"])
+
+    def worker_setup(self) -> Callable[[], None] | None:
+        """See `Recipe`: bring the dataset."""
+        return functools.partial(_bring, self.token, self._payload)
+
+    def command(self, root: Path) -> str:
+        """See `Recipe`."""
+        return f"recordzoo.convert(dataset, {str(self.output)!r})"
+
+    def find(self, root: Path) -> Source | None:
+        """See `Recipe`: look at the dataset, anew each time but the first."""
+        assert self._dataset is not None
+        probe, self._probe = self._probe or Probe.of(self._dataset), None
+        sizes = []
+        for position, sample in probe.samples.items():
+            with at_position(position):
+                sizes.append(sum(len(data) for _, data, _ in self.schema.encode(sample).blobs))
+        return SampleSource(type(self._dataset).__name__, self.count, probe.digest, max(1, sum(sizes) // len(sizes)))
+
+    def extract(self, member: Member) -> Iterator[Blob | Side]:
+        """See `Recipe`: a member stands for some samples."""
+        dataset = self._dataset if self._dataset is not None else _in_worker[self.token]
+        rows = Rows()
+        start, _, stop = member.name.partition("-")
+        for position in range(int(start), int(stop)):
+            with at_position(position):
+                encoded = self.schema.encode(read(dataset, position))
+            yield from self.blobs(position, encoded)
+            yield from rows.add(position, encoded)
+        yield from rows.rest()
+
+
+@dataclass(frozen=True)
+class SampleSource:
+    """A dataset that is cut into ranges of positions.
+
+    Attributes:
+        name: Its class.
+        count: How many samples it has.
+        digest: Of some of them.
+        sample_bytes: About how large one is when it is stored.
+    """
+
+    name: str
+    count: int
+    digest: str
+    sample_bytes: int
+
+    @property
+    def description(self) -> str:
+        """See `Source`."""
+        return f"{self.name} ({self.count:,} samples)"
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Source`."""
+        return self.count * self.sample_bytes
+
+    def fingerprint(self) -> str:
+        """See `Source`."""
+        return self.digest
+
+    def units(self, target_bytes: int) -> list[Unit]:
+        """See `Source`."""
+        return self._cut(max(1, target_bytes // self.sample_bytes))
+
+    def _cut(self, step: int) -> list[Unit]:
+        bounds = [*range(0, self.count, step), self.count]
+        return [_Range(a, b, self.sample_bytes) for a, b in itertools.pairwise(bounds)]
+
+
+@dataclass(frozen=True)
+class _Range:
+    """Some consecutive samples; its members are named for shorter ranges of positions."""
+
+    start: int
+    stop: int
+    sample_bytes: int
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Unit`."""
+        return (self.stop - self.start) * self.sample_bytes
+
+    def members(self) -> Iterator[Member]:
+        """See `Unit`."""
+        for start in range(self.start, self.stop, BLOCK):
+            stop = min(start + BLOCK, self.stop)
+            yield Member(f"{start}-{stop}", (stop - start) * self.sample_bytes, _nothing)
+
+
+def _nothing() -> bytes:
+    return b""

@@ -1,0 +1,158 @@
+"""What a value of a sample is, and the bytes that it is stored as. Tensors are known by their methods, not by torch."""
+
+import hashlib
+import io
+import json
+import math
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from recordzoo.errors import SampleError
+
+SMALL_BYTES = 4096
+"""An array up to this size is a row of an array file; a picture up to this size takes a page of a shard whatever."""
+
+_CHANNELS = (1, 3, 4)
+_RAW_MODES = ("L", "RGB", "RGBA")
+_PNG_MODES = (*_RAW_MODES, "1", "LA", "P", "I;16")
+_TIFF_MODES = ("CMYK", "F", "I", "LAB", "YCbCr")
+
+
+# Any, here and below: a value is whatever a dataset gives.
+def as_array(value: Any) -> NDArray[Any] | None:
+    """Return numbers, an array or a tensor as a little-endian array; None for anything else.
+
+    A dtype that the format has not (complex, strings, objects, long double) makes it anything else.
+    """
+    if isinstance(value, bool | float):
+        return np.asarray(value)
+    if isinstance(value, int):
+        return np.asarray(value, np.int64) if -(1 << 63) <= value < 1 << 63 else None
+    if _is_tensor(value):
+        try:
+            value = value.detach().cpu().numpy()
+        except (TypeError, RuntimeError):  # bfloat16, sparse, quantized
+            return None
+    if not isinstance(value, np.ndarray | np.generic):
+        return None
+    array = np.asarray(value)
+    if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:
+        return None
+    return array.astype(array.dtype.newbyteorder("<"), copy=False)
+
+
+def as_pixels(value: Any) -> NDArray[np.uint8] | None:
+    """Return uint8 pixels [H, W] or [H, W, C] of an image, an array or a tensor ([C, H, W]); None if it is none."""
+    if isinstance(value, Image.Image):
+        return np.asarray(value) if value.mode in _RAW_MODES else None
+    array = as_array(value)
+    if array is None or array.dtype != np.uint8 or array.ndim not in (2, 3) or 0 in array.shape:
+        return None
+    if array.ndim == 2 or (array.shape[2] in _CHANNELS and not _is_tensor(value)):
+        return array
+    if _is_tensor(value) and array.shape[0] in _CHANNELS:
+        return np.moveaxis(array, 0, 2)
+    return None
+
+
+def is_picture(value: Any) -> bool:
+    """Whether a value is an image: Pillow's, or uint8 pixels."""
+    return isinstance(value, Image.Image) or as_pixels(value) is not None
+
+
+def picture_bytes(value: Any) -> tuple[bytes, str]:
+    """Encode an image losslessly; also return its file's ending.
+
+    Raises:
+        SampleError: Neither PNG nor TIFF holds its mode.
+    """
+    image = value
+    if not isinstance(value, Image.Image):
+        pixels = np.ascontiguousarray(cast(NDArray[np.uint8], as_pixels(value)))
+        image = Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels)
+    if image.mode not in (*_PNG_MODES, *_TIFF_MODES):
+        raise SampleError(f"an image of mode {image.mode}, which neither PNG nor TIFF keeps; convert() it first")
+    kind = "png" if image.mode in _PNG_MODES else "tiff"
+    buffer = io.BytesIO()
+    image.save(buffer, kind)
+    return buffer.getvalue(), f".{kind}"
+
+
+def json_bytes(value: Any) -> bytes:
+    """Encode a value as JSON; arrays and tensors become lists, tuples too.
+
+    Raises:
+        SampleError: There is something in it that JSON has not.
+    """
+    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+
+
+def is_json(value: Any) -> bool:
+    """Whether `json_bytes` takes a value."""
+    try:
+        _plain(value)
+    except SampleError:
+        return False
+    return True
+
+
+def update(digest: "hashlib.blake2b", value: Any) -> None:
+    """Add a value to a digest: its type, its numbers, its pixels.
+
+    Raises:
+        SampleError: It is nothing that can be stored.
+    """
+    if isinstance(value, bytes | bytearray | memoryview):
+        digest.update(b"b" + len(value).to_bytes(8, "little") + bytes(value))
+    elif isinstance(value, Image.Image):
+        digest.update(f"i{value.mode}{value.size}".encode() + value.tobytes())
+    elif (array := as_array(value)) is not None:
+        digest.update(f"a{array.dtype.str}{array.shape}".encode() + array.tobytes())
+    elif isinstance(value, dict | list | tuple):
+        items = value.items() if isinstance(value, dict) else enumerate(value)
+        digest.update(f"c{len(value)}".encode())
+        for key, item in items:
+            digest.update(repr(key).encode("utf-8", "surrogatepass"))
+            update(digest, item)
+    else:
+        digest.update(b"j" + json_bytes(value))
+
+
+def describe(value: Any) -> str:
+    """Say what a value is, for a message: its type, and the dtype and shape of numbers."""
+    name = f"{type(value).__module__}.{type(value).__qualname__}".removeprefix("builtins.")
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"{name} ({value.dtype} {list(value.shape)})"
+    return f"{name} (mode {value.mode})" if isinstance(value, Image.Image) else name
+
+
+def _is_tensor(value: Any) -> bool:
+    return hasattr(value, "detach") and hasattr(value, "numpy") and type(value).__module__.partition(".")[0] != "numpy"
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as what `json` writes.
+
+    Raises:
+        SampleError: It has something that JSON has not.
+    """
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise SampleError(f"{value}, which JSON has not")
+        return value
+    if isinstance(value, dict):
+        odd = next((key for key in value if not isinstance(key, str)), None)
+        if odd is not None:
+            raise SampleError(f"a dict with the key {odd!r}, a {describe(odd)}; JSON's keys are strings")
+        return {key: _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    array = as_array(value)
+    if array is None:
+        raise SampleError(f"a {describe(value)}")
+    return _plain(array.tolist())
