@@ -3,7 +3,6 @@
 import contextlib
 import os
 from collections.abc import Callable, Sequence
-from io import BytesIO
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -18,7 +17,7 @@ from recordzoo.datasets.base import check_choice, derived
 from recordzoo.datasets.class_folder import ClassFolderDataset, Loader
 from recordzoo.datasets.sequences import Selection
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError
-from recordzoo.loading.decode import naming
+from recordzoo.loading.decode import naming, open_image
 from recordzoo.prepare import PrepareOptions, ensure
 from recordzoo.recipes.cub200 import IMAGES, names_digest, recipe
 from recordzoo.recipes.cub200_annotations import IMAGE_LIST, NEEDS, SPLIT
@@ -159,7 +158,7 @@ class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
         if not self._masks.has("mask", position):
             raise RecordError(f"{self._masks.path}: {self._masks.names[position]} has no mask.", position=position)
         with naming(self._masks.path, self._masks.names[position]):
-            mask = Image.open(BytesIO(self._masks.read("mask", position)))
+            mask = open_image(self._masks.read("mask", position))
             mask.load()
             return mask
 

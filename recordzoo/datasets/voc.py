@@ -12,7 +12,7 @@ from torchvision.datasets.voc import ET_parse
 from recordzoo.datasets.base import RecordDataset, check_choice
 from recordzoo.datasets.sequences import LazyPaths, Selection, find_name, join_name
 from recordzoo.errors import FolderError, NotPreparedError
-from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.loading.decode import decode_rgb, naming, open_image
 from recordzoo.prepare import PrepareOptions
 from recordzoo.recipes.voc import base_folder, recipe, split_name
 
@@ -167,7 +167,7 @@ class VOCSegmentationRecord(_VOCRecord, VOCSegmentation):  # type: ignore[misc] 
         image: Any = self._image(index)
         data, name = self._bytes(self.masks, index, self._TARGET_FIELD)
         with naming(self.records_path, name):
-            target: Any = Image.open(io.BytesIO(data))
+            target: Any = open_image(data)
         if self.transforms is not None:
             image, target = self.transforms(image, target)
         return image, target

@@ -10,9 +10,21 @@ from PIL import Image, UnidentifiedImageError
 from recordzoo.errors import ImageError, RecordError
 
 
+def open_image(data: bytes) -> Image.Image:
+    """Open an encoded image, which is decoded when its pixels are wanted.
+
+    Raises:
+        OSError: Pillow does not know it; or it is PostScript: a program, for which Pillow would start Ghostscript.
+    """
+    image = Image.open(io.BytesIO(data))
+    if image.format == "EPS":
+        raise OSError("it is PostScript, which is run and not decoded")
+    return image
+
+
 def decode_rgb(data: bytes) -> Image.Image:
     """Decode an encoded image to RGB, as `torchvision.datasets.folder.pil_loader` does."""
-    return Image.open(io.BytesIO(data)).convert("RGB")
+    return open_image(data).convert("RGB")
 
 
 @contextmanager

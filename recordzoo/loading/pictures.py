@@ -1,12 +1,10 @@
 """The image at a position of a record set, whether it is stored as an image file or as raw pixels."""
 
-import io
-
 import numpy as np
 from PIL import Image
 
 from recordzoo.errors import ImageError
-from recordzoo.loading.decode import naming
+from recordzoo.loading.decode import naming, open_image
 from recordzoo.records.reader import RecordReader
 
 _CHANNELS = ((), (1,), (3,), (4,))
@@ -23,7 +21,7 @@ def open_picture(reader: RecordReader, position: int, field: str = "image") -> I
     with naming(reader.path, name):
         if reader.manifest.blobs[field].encoding == "raw":
             return from_pixels(reader.value(field, position))
-        return Image.open(io.BytesIO(reader.read(field, position)))
+        return open_image(reader.read(field, position))
 
 
 def is_pixels(dtype: str, shape: tuple[int, ...] | None) -> bool:

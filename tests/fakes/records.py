@@ -32,6 +32,7 @@ def write_records(
     per_shard: int = 1000,
     names: Sequence[str] | None = None,
     arrays: Mapping[str, NDArray[Any]] | None = None,
+    dataset: str = "fake",
     **contents: Any,
 ) -> Path:
     """Write a record set whose field "image" has these values; None: the position has none.
@@ -59,7 +60,7 @@ def write_records(
     write_set(
         folder,
         SetContents(
-            dataset="fake",
+            dataset=dataset,
             part="",
             blobs={"image": BlobSpec("bytes")},
             indices={"image": index},

@@ -1,0 +1,79 @@
+"""Record sets from strangers, opened as datasets and looked at with the command line.
+
+What the format itself allows is in `tests.test_reading_faults`; here it is what a dataset and a person make of it.
+"""
+
+import os
+import struct
+import zlib
+from pathlib import Path
+
+import numpy as np
+import pytest
+from torchvision.datasets.folder import default_loader
+
+from recordzoo.records.verify import verify
+from tests.fakes import strangers
+from tests.fakes.pictures import encoded, picture
+from tests.fakes.records import write_records
+from tests.faults import fault
+
+REPOSITORY = Path(__file__).parent.parent
+
+
+def image_set(folder: Path, images: dict[str, bytes]) -> Path:
+    """Write a set of images as `ImageFolderRecord` opens it, under names that nobody has looked at."""
+    names = sorted(images)
+    arrays = {"target": np.zeros(len(names), np.int64)}
+    values = [images[name] for name in names]
+    return write_records(folder, values, names=names, arrays=arrays, dataset="folder", classes=["a"])
+
+
+def pictures() -> dict[str, bytes]:
+    """Make one picture in many of Pillow's formats, all under the name of a JPEG, and some that are none."""
+    image = picture(np.random.default_rng(1), 20, 16)
+    kinds = ["JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM", "TGA", "PCX", "ICO", "SGI", "DDS", "EPS"]
+    files = {kind: encoded(image, kind) for kind in kinds}
+    files |= {"bomb": bomb(files["PNG"]), "cut": files["JPEG"][:300], "text": b"no image", "nothing": b""}
+    return {f"a/{name}.jpg": data for name, data in files.items()}
+
+
+def bomb(png: bytes) -> bytes:
+    """Let a PNG say that it has 60,000 x 60,000 pixels."""
+    header = png[12:16] + struct.pack(">II", 60_000, 60_000) + png[24:29]
+    return png[:12] + header + struct.pack(">I", zlib.crc32(header)) + png[33:]
+
+
+@pytest.fixture
+def ghostscript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put a program called "gs" on the path; it makes a file when it is started."""
+    started = tmp_path / "started"
+    program = tmp_path / "bin" / "gs"
+    program.parent.mkdir()
+    program.write_text(f"#!/bin/sh\ntouch '{started}'\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:{os.environ['PATH']}")
+    return started
+
+
+@fault(
+    "H13",
+    "a stored image is of another format than its name says",
+    "the picture, as from torchvision; but PostScript, which Pillow lets another program decode, is an error",
+)
+@fault(
+    "H14",
+    "a stored image unpacks to far too many pixels, or is cut",
+    "the same error as from torchvision, at that image",
+)
+def test_images_of_any_format_start_no_program(tmp_path: Path, ghostscript: Path) -> None:
+    images = pictures()
+    folder = image_set(tmp_path / "x.records", images)
+    found = strangers.run(folder)
+    assert found["did"] == []
+    assert not ghostscript.exists()
+    assert verify(folder, full=True).ok  # which decodes nothing
+    for name, sample in zip(sorted(images), found["samples"], strict=True):
+        (tmp_path / "file.jpg").write_bytes(images[name])
+        assert tuple(sample) == strangers.outcome(lambda: default_loader(str(tmp_path / "file.jpg"))), name
+    assert ghostscript.exists()  # torchvision started it
