@@ -1,0 +1,351 @@
+"""Broken, hostile and odd images: each sample is what torchvision's ImageFolder gives, or fails as it does there.
+
+Every case is prepared, then compared: pixels, errors, warnings; and what preparing says of it is checked.
+"""
+
+import io
+import struct
+import sys
+import warnings
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from PIL import Image, ImageFile, UnidentifiedImageError
+from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import pil_loader
+
+from recordzoo import ImageFolderRecord
+from recordzoo.errors import ImageError, PrepareError
+from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.records.reader import RecordReader
+from tests.fakes.folder import cut_image, write_tree
+from tests.fakes.pictures import encoded, jpeg, picture, with_broken_exif
+from tests.faults import fault
+
+PHOTO = picture(np.random.default_rng(7), 24, 16)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What taking a sample gives."""
+
+    pixels: tuple[str, tuple[int, int], bytes] | None
+    error: Exception | None
+    warned: list[tuple[type, str]]
+
+
+def taken(dataset: Any, index: int) -> Outcome:
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            image, _ = dataset[index]
+        except Exception as err:  # noqa: BLE001 - whatever it is, it is compared
+            return Outcome(None, err, [(each.category, str(each.message)) for each in caught])
+    warned = [(each.category, str(each.message)) for each in caught]
+    return Outcome((image.mode, image.size, image.tobytes()), None, warned)
+
+
+def assert_same_error(ours: Exception | None, theirs: Exception | None) -> None:
+    """The same error; instead of an OSError of Pillow's ours is one that is also an `UnidentifiedImageError`."""
+    if not isinstance(theirs, OSError):
+        assert (type(ours), str(ours)) == (type(theirs), str(theirs))
+        return
+    assert isinstance(ours, ImageError)
+    assert isinstance(ours, type(theirs))
+    assert "It is stored as the raw data has it" in str(ours)
+    if not isinstance(theirs, UnidentifiedImageError):  # that one's words are the file's path
+        assert str(theirs).rstrip(".") in str(ours)
+
+
+def compared(root: Path, files: Mapping[str, bytes]) -> tuple[dict[str, Outcome], dict[str, str]]:
+    """Compare each image with torchvision's, in a tree and when the tree is gone.
+
+    Returns:
+        By name what torchvision gives, and what preparing said.
+    """
+    tree = write_tree(root / "photos", {f"c/{name}": data for name, data in files.items()})
+    theirs = ImageFolder(tree)
+    expected = [taken(theirs, index) for index in range(len(theirs))]
+    names = [Path(path).name for path, _ in theirs.samples]
+    assert sorted(names) == sorted(files)
+    for gone in (False, True):
+        if gone:
+            tree.rename(root / "elsewhere")
+        ours = ImageFolderRecord(tree)
+        assert ours.samples == theirs.samples
+        for index, (name, wanted) in enumerate(zip(names, expected, strict=True)):
+            found = taken(ours, index)
+            assert (name, found.pixels, found.warned) == (name, wanted.pixels, wanted.warned)
+            assert_same_error(found.error, wanted.error)
+            assert ours.read(index) == files[name]
+    said = RecordReader(root / "photos.records").manifest.bad
+    return dict(zip(names, expected, strict=True)), {Path(name).name: why for name, why in said.items()}
+
+
+def png(width: int, height: int, *chunks: tuple[bytes, bytes]) -> bytes:
+    """Build a PNG, 8-bit RGB, that claims a size and has these chunks and no pixels."""
+    parts = [(b"IHDR", struct.pack(">2I5B", width, height, 8, 2, 0, 0, 0)), *chunks, (b"IDAT", b""), (b"IEND", b"")]
+    lines = [
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    ]
+    return b"\x89PNG\r\n\x1a\n" + b"".join(lines)
+
+
+@fault(
+    "I1",
+    "an image file is empty",
+    "preparing lists it as broken; taking it is the error that torchvision gives, with the file's name",
+)
+def test_empty(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    found, said = compared(tmp_path, {"0.jpg": b"", "1.jpg": jpeg(PHOTO), "2.png": b""})
+    assert said == {"0.jpg": "an empty file", "2.png": "an empty file"}
+    assert "2 broken images were kept as they are: c/0.jpg: an empty file; c/2.png: an empty file" in caplog.text
+    assert isinstance(found["0.jpg"].error, UnidentifiedImageError)
+    assert found["1.jpg"].error is None
+
+
+@fault(
+    "I2",
+    "a file of some hundred bytes says that it is an image of 50,000 by 50,000 pixels",
+    "Pillow's own `DecompressionBombError` when it is taken, above the same limits as with torchvision",
+)
+def test_bomb(tmp_path: Path) -> None:
+    found, said = compared(tmp_path, {"error.png": png(50_000, 50_000), "warning.png": png(10_000, 10_000)})
+    assert isinstance(found["error.png"].error, Image.DecompressionBombError)
+    assert isinstance(found["warning.png"].error, OSError)
+    assert [kind for kind, _ in found["warning.png"].warned] == [Image.DecompressionBombWarning]
+    assert said == {"error.png": f"DecompressionBombError: {found['error.png'].error}"}
+
+
+@fault(
+    "C5",
+    "an image to be converted is a decompression bomb",
+    "only its header is read: it is listed as broken, and its pixels are never unpacked",
+)
+@pytest.mark.parametrize("on_error", ["keep", "skip", "raise"])
+def test_preparing_does_not_unpack_a_bomb(tmp_path: Path, on_error: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load(self: ImageFile.ImageFile) -> None:
+        raise AssertionError("preparing unpacks pixels")
+
+    monkeypatch.setattr(ImageFile.ImageFile, "load", load)
+    files = {"c/0.png": png(50_000, 50_000), "c/1.png": png(10_000, 10_000), "c/2.png": encoded(PHOTO, "PNG")}
+    tree = write_tree(tmp_path / "photos", files)
+    if on_error == "raise":
+        with pytest.raises(PrepareError, match=r"c/0.png: DecompressionBombError: Image size \(2500000000 pixels\)"):
+            ImageFolderRecord(tree, on_error=on_error)
+        return
+    manifest = RecordReader(ImageFolderRecord(tree, on_error=on_error).records_path).manifest
+    assert list(manifest.bad or manifest.skipped) == ["c/0.png"]
+    assert manifest.num_records == (3 if on_error == "keep" else 2)
+
+
+@fault("I2")
+@pytest.mark.parametrize("limit", [100, 96, 48, 47, None])
+def test_limits_of_ones_own(tmp_path: Path, limit: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`Image.MAX_IMAGE_PIXELS` counts as it does with torchvision: warned of above it, refused above its double."""
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", limit)
+    found, said = compared(tmp_path, {"0.png": encoded(PHOTO.resize((12, 8)), "PNG")})
+    kinds = [kind for kind, _ in found["0.png"].warned]
+    assert kinds == ([Image.DecompressionBombWarning] if limit == 48 else [])
+    assert isinstance(found["0.png"].error, Image.DecompressionBombError) == (limit == 47)
+    assert list(said) == (["0.png"] if limit == 47 else [])
+
+
+@fault(
+    "I3",
+    "an image is called by another format's ending: a PNG named `.JPEG`, a JPEG named `.png`",
+    "the same pixels as with torchvision, which looks at the content as well; the bytes stay as they are",
+)
+@fault("C4")
+def test_wrong_ending(tmp_path: Path) -> None:
+    files = {"0.JPEG": encoded(PHOTO, "PNG"), "1.png": jpeg(PHOTO), "2.jpg": encoded(PHOTO, "GIF")}
+    files |= {"3.bmp": encoded(PHOTO, "WEBP"), "4.webp": encoded(PHOTO, "TIFF"), "5.tif": encoded(PHOTO, "BMP")}
+    found, said = compared(tmp_path, files)
+    assert all(outcome.pixels is not None for outcome in found.values())
+    assert not said
+
+
+@fault(
+    "I4", "a JPEG is in CMYK or YCCK, as some of ImageNet's are", "the pixels that Pillow makes of it with torchvision"
+)
+@fault(
+    "C4",
+    "the oddities of ImageNet: a PNG named `.JPEG`, JPEGs in CMYK, broken EXIF blocks",
+    "stored byte for byte, not transcoded; no word of them while preparing",
+)
+def test_cmyk(tmp_path: Path) -> None:
+    cmyk = PHOTO.convert("CMYK")
+    ycck = bytearray(jpeg(cmyk))
+    ycck[ycck.index(b"Adobe") + 11] = 2  # Adobe's mark says how the inks are encoded
+    found, said = compared(tmp_path, {"0.jpg": jpeg(cmyk), "1.jpg": bytes(ycck), "2.tif": encoded(cmyk, "TIFF")})
+    assert all(outcome.pixels is not None and outcome.pixels[0] == "RGB" for outcome in found.values())
+    assert found["0.jpg"].pixels != found["1.jpg"].pixels
+    assert not said
+
+
+@fault(
+    "I5",
+    "an image has 16 or 32 bits for each pixel, or one bit",
+    "the RGB image that Pillow makes of it with torchvision",
+)
+def test_deep_pixels(tmp_path: Path) -> None:
+    ramp = np.arange(24 * 16, dtype=np.uint16).reshape(16, 24)
+    deep = Image.fromarray(ramp * 100)
+    assert deep.mode == "I;16"
+    files = {"0.png": encoded(deep, "PNG"), "1.tif": encoded(deep, "TIFF")}
+    files |= {"2.tif": encoded(Image.fromarray(ramp.astype(np.float32)), "TIFF")}
+    files |= {"3.tif": encoded(Image.fromarray(ramp.astype(np.int32)), "TIFF")}
+    files |= {"4.png": encoded(PHOTO.convert("1"), "PNG"), "5.png": encoded(Image.fromarray(ramp), "PNG")}
+    found, said = compared(tmp_path, files)
+    assert all(outcome.pixels is not None and outcome.pixels[0] == "RGB" for outcome in found.values())
+    assert not said
+
+
+@fault(
+    "I6",
+    "an image has a palette and transparent pixels, or an alpha channel",
+    "the RGB image that Pillow makes of it with torchvision, with the same warnings",
+)
+def test_palette_with_transparency(tmp_path: Path) -> None:
+    few = PHOTO.quantize(16)
+    saved = {"one": io.BytesIO(), "each": io.BytesIO(), "gif": io.BytesIO()}
+    few.save(saved["one"], "PNG", transparency=3)
+    few.save(saved["each"], "PNG", transparency=bytes(range(0, 256, 16)))
+    few.save(saved["gif"], "GIF", transparency=2)
+    files = {f"{name}.png": buffer.getvalue() for name, buffer in saved.items()}
+    files |= {f"{mode}.png": encoded(PHOTO.convert(mode), "PNG") for mode in ("RGBA", "LA")}
+    found, said = compared(tmp_path, files)
+    assert all(outcome.pixels is not None and outcome.pixels[0] == "RGB" for outcome in found.values())
+    assert any("Transparency" in text for _, text in found["each.png"].warned)
+    assert not said
+
+
+@fault(
+    "I7",
+    "a photograph has an EXIF orientation: the camera was turned",
+    "it is not turned back, as with torchvision",
+)
+def test_exif_orientation(tmp_path: Path) -> None:
+    files = {}
+    for orientation in range(1, 9):
+        exif = Image.Exif()
+        exif[0x0112] = orientation
+        buffer = io.BytesIO()
+        PHOTO.save(buffer, "JPEG", exif=exif)
+        files[f"{orientation}.jpg"] = buffer.getvalue()
+    found, said = compared(tmp_path, files)
+    assert {outcome.pixels for outcome in found.values()} == {found["1.jpg"].pixels}
+    assert found["6.jpg"].pixels is not None
+    assert found["6.jpg"].pixels[1] == PHOTO.size
+    assert not said
+
+
+@fault(
+    "I8",
+    "an image is cut: its header is whole, its pixels are not",
+    "preparing, which reads headers, does not notice; taking it is an error with the file's name, as with torchvision",
+)
+@pytest.mark.parametrize("lenient", [False, True])
+def test_truncated(tmp_path: Path, lenient: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ImageFile, "LOAD_TRUNCATED_IMAGES", lenient)
+    files = {"0.jpg": cut_image(), "1.png": encoded(PHOTO, "PNG")[:-200], "2.bmp": encoded(PHOTO, "BMP")[:-99]}
+    found, said = compared(tmp_path, files)
+    assert all((outcome.error is None) == lenient for outcome in found.values())
+    assert lenient or "truncated" in str(found["0.jpg"].error)
+    assert not said
+
+
+def psd(width: int, height: int) -> bytes:
+    header = b"8BPS" + struct.pack(">H6xHIIHH", 1, 3, height, width, 8, 3)
+    return header + bytes(12) + bytes(2) + PHOTO.resize((width, height)).tobytes()
+
+
+_started: list[object] = []
+_watching: list[bool] = []
+
+
+def _watch(event: str, arguments: tuple[object, ...]) -> None:
+    """Audit hook (it cannot be removed): note programs that are started."""
+    if _watching and event in ("subprocess.Popen", "os.system", "os.exec", "os.posix_spawn"):
+        _started.append(arguments[0])
+
+
+@fault(
+    "I9",
+    "a file called an image is in a format that nobody expects (PSD, EPS, ICO, TGA, ...), or is no image at all",
+    "what Pillow knows is an image here too, as with torchvision; preparing starts no program (EPS would need one)",
+)
+def test_unexpected_formats(tmp_path: Path) -> None:
+    kinds = ["EPS", "GIF", "ICO", "TGA", "PCX", "SGI", "DDS", "JPEG2000", "ICNS", "PDF"]
+    files = {f"{kind}.jpg": encoded(PHOTO.resize((32, 32)), kind) for kind in kinds}
+    files |= {"PSD.jpg": psd(9, 5), "SVG.png": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "text.jpg": b"<html>" * 50}
+    sys.addaudithook(_watch)
+    tree = write_tree(tmp_path / "first" / "photos", {f"c/{name}": data for name, data in files.items()})
+    _watching.append(True)
+    ImageFolderRecord(tree)
+    _watching.clear()
+    assert not _started
+    found, said = compared(tmp_path, files)
+    unknown = {"PDF.jpg", "SVG.png", "text.jpg"}
+    assert said == dict.fromkeys(sorted(unknown), "no image format that Pillow knows")
+    assert {name for name, outcome in found.items() if outcome.pixels is None} - {"EPS.jpg"} == unknown
+
+
+@fault(
+    "I10",
+    "an EXIF block, or another block of metadata, is broken or hostile",
+    "preparing says nothing where Pillow would only warn; taking it warns or fails as with torchvision",
+)
+@fault("C4")
+def test_broken_metadata(tmp_path: Path) -> None:
+    files = {"exif.jpg": with_broken_exif(jpeg(PHOTO)), "exif.tif": encoded(PHOTO, "TIFF")[:60]}
+    bomb = zlib.compress(bytes(80 << 20), 9)  # Pillow unpacks 64 MiB of text at most
+    files |= {
+        "text.png": png(8, 8, (b"zTXt", b"comment\0\0" + bomb)),
+        "iccp.png": png(8, 8, (b"iCCP", b"x\0\0" + bomb)),
+    }
+    files |= {"crc.png": png(8, 8).replace(b"IDAT", b"IDAX")}
+    found, said = compared(tmp_path, files)
+    assert found["exif.jpg"].pixels is not None
+    assert any("EXIF" in text for _, text in found["exif.jpg"].warned)
+    assert "exif.jpg" not in said
+    assert isinstance(found["text.png"].error, ValueError)
+    assert said["text.png"] == f"ValueError: {found['text.png'].error}"
+
+
+KINDS = ["JPEG", "PNG", "GIF", "BMP", "TIFF", "WEBP", "PPM"]
+WHOLE = {kind: encoded(PHOTO, kind) for kind in KINDS} | {"palette": encoded(PHOTO.quantize(16), "PNG")}
+
+
+@fault("I8")
+@settings(max_examples=400, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_whatever_the_damage_it_fails_as_with_torchvision(tmp_path: Path, data: st.DataObject) -> None:
+    damaged = bytearray(WHOLE[data.draw(st.sampled_from(sorted(WHOLE)))])
+    for _ in range(data.draw(st.integers(1, 3))):
+        position = data.draw(st.integers(0, len(damaged) - 1) | st.integers(0, 60))
+        damaged[position] = data.draw(st.integers(0, 255))
+    if data.draw(st.booleans()):
+        del damaged[data.draw(st.integers(1, len(damaged))) :]
+    path = tmp_path / "damaged"
+    path.write_bytes(damaged)
+
+    class Theirs:
+        def __getitem__(self, index: int) -> Any:
+            return pil_loader(path), index
+
+    class Ours:
+        def __getitem__(self, index: int) -> Any:
+            with naming("x.records", "damaged"):
+                return decode_rgb(bytes(damaged)), index
+
+    theirs, ours = taken(Theirs(), 0), taken(Ours(), 0)
+    assert (ours.pixels, ours.warned) == (theirs.pixels, theirs.warned)
+    assert_same_error(ours.error, theirs.error)
