@@ -147,6 +147,8 @@ class Transfer:
             if answer.status == 416:
                 if offset and answer.total == offset and self._size is None:
                     return
+                if None not in (self._size, answer.total) and answer.total != self._size:
+                    raise self._size_error(url, f"{answer.total} bytes")
                 raise TryAgainError("the server does not have the rest of what is there", wait_s=0, from_zero=True)
             _check_start(answer, offset, stamp)
             first = answer.read()
