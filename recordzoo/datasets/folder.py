@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 from torchvision.datasets.folder import IMG_EXTENSIONS, DatasetFolder, ImageFolder, default_loader
 
 from recordzoo.datasets.class_folder import ClassFolderDataset, Loader
+from recordzoo.datasets.own import stored_selection
 from recordzoo.datasets.sequences import Selection, join_name
 from recordzoo.datasets.tree_check import check_tree
-from recordzoo.errors import FolderError, OtherSourceError
+from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.prepare import PrepareOptions, ensure, is_record_set
 from recordzoo.recipes.class_folders import class_folder_order
 from recordzoo.recipes.folder import raise_if_empty, recipe, selection_digest
@@ -45,12 +46,14 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         loader: Makes an image of a path; torchvision's own decodes the stored bytes.
         is_valid_file: Which files are samples, by path; by default those that end as images do.
         allow_empty: Whether a class may be without samples.
+        split: Only a split of the record set that `root` is, if it has any.
         **options: See `PrepareOptions`; ``records_dir`` is exactly where the records are.
 
     Raises:
         FolderError: There is no tree and there are no records; or no class; or a class is empty. torchvision's words.
         NotPreparedError: There is too much to convert without being asked.
         OtherSourceError: `records_dir` holds the records of another tree or of another selection.
+        ArgumentError: The record set has no such split.
 
     Example:
         >>> dataset = ImageFolderRecord("photos")
@@ -65,9 +68,13 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         loader: Loader = default_loader,
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
+        *,
+        split: str | None = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
         options = self._checked(options)
+        if split is not None and not is_record_set(Path(root).expanduser()):
+            raise ArgumentError(f"split {split!r} is for a record set given as root; {root} is none.")
         self._start(root, transform=transform, target_transform=target_transform)
         self._reader: RecordReader | None = None
         folder = os.path.expanduser(os.fspath(root))
@@ -75,7 +82,7 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
             reader = self._open_whole(folder, allow_empty, options)
             if not allow_empty:
                 raise_if_empty(_empty_classes(reader), IMG_EXTENSIONS)
-            selection = Selection(reader)
+            selection = _whole(reader, split)
         else:
             selection = self._select(folder, is_valid_file, allow_empty, options)
         self._reader = selection.reader
@@ -268,9 +275,20 @@ def _empty_classes(reader: RecordReader) -> list[str]:
 def _class_folder_reader(path: Path) -> RecordReader:
     reader = RecordReader(path)
     manifest = reader.manifest
-    if "image" not in manifest.blobs or "target" not in manifest.arrays or manifest.classes is None:
-        raise OtherSourceError(f"{path} is a record set of {manifest.dataset}, not one of classes.", path=str(path))
+    if "image" not in manifest.blobs:
+        raise OtherSourceError(
+            f'{path} has no "image", but {", ".join([*manifest.blobs, *reader.columns])}. Its records can be read with '
+            "RecordReader.",
+            path=str(path),
+        )
     return reader
+
+
+def _whole(reader: RecordReader, split: str | None) -> Selection:
+    splits = reader.manifest.splits
+    if split is not None and split not in splits:
+        raise ArgumentError(f"{reader.path} has no split {split!r}; it has {', '.join(splits) or 'none'}.")
+    return stored_selection(reader, split or "")
 
 
 def _stored_sets(tree: Path, options: PrepareOptions) -> Iterator[RecordReader]:

@@ -10,6 +10,7 @@ from typing import Any
 from torchvision import get_image_backend
 from torchvision.datasets.folder import default_loader, pil_loader
 
+from recordzoo.datasets.own import raw_file, raw_image
 from recordzoo.datasets.sequences import find_name, join_name
 from recordzoo.loading.decode import decode_rgb, naming
 from recordzoo.records.reader import RecordReader
@@ -44,15 +45,16 @@ class PathLoader:
         Raises:
             ImageError: It cannot be decoded; the message names the record set and the file.
         """
+        is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
         if self._is_stock():
             with naming(self.reader.path, _Name(self.reader, position)):
-                return decode_rgb(self.reader.read("image", position))
+                return raw_image(self.reader, position) if is_raw else decode_rgb(self.reader.read("image", position))
         name = self.reader.names[position]
         path = join_name(self.folder, name)
         if os.path.exists(path):
             return self.loader(path)
-        data = self.reader.read("image", position)
-        with naming(self.reader.path, name), as_file(data, os.path.basename(path)) as temporary:
+        data, ending = raw_file(self.reader, position) if is_raw else (self.reader.read("image", position), "")
+        with naming(self.reader.path, name), as_file(data, os.path.basename(path) + ending) as temporary:
             return self.loader(temporary)
 
     def find(self, path: Any) -> int | None:

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.recipes.class_folders import name_key
+from recordzoo.errors import CorruptRecordError
+from recordzoo.records.arrays import leads_out
 from recordzoo.records.reader import RecordReader
 
 T = TypeVar("T")
@@ -51,7 +53,7 @@ class Selection:
         return self._length
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return Selection, (self.reader, self.split, self._given, self._given_targets)
+        return type(self), (self.reader, self.split, self._given, self._given_targets)
 
     def position(self, index: int) -> int:
         """Return the position that a (non-negative) index stands for."""
@@ -66,13 +68,15 @@ class Selection:
         """Return all positions, int64 [n]."""
         return np.arange(self._length, dtype=np.int64) if self._positions is None else self._positions
 
-    def target(self, index: int) -> int:
+    # Any: a dataset of one's own may have other targets than labels (`recordzoo.datasets.own`).
+    def target(self, index: int) -> Any:
         """Return the label of a (non-negative) index."""
         if self._given_targets is not None:
             return int(self._given_targets[index])
         return int(self.reader.array("target")[self.position(index)])
 
-    def targets(self) -> NDArray[np.int64]:
+    # Any: as above.
+    def targets(self) -> NDArray[Any]:
         """Return all labels, a new int64 [n]."""
         if self._given_targets is not None:
             return self._given_targets.astype(np.int64, copy=True)
@@ -240,7 +244,8 @@ class LazyList(MutableSequence[T], Generic[T]):
 class LazyTargets(LazyList[int]):
     """The labels of a selection."""
 
-    def _item(self, index: int) -> int:
+    # Any: labels, or what `Selection` has instead.
+    def _item(self, index: int) -> Any:
         return self.selection.target(index)
 
     def _items(self) -> Iterator[int]:
@@ -252,7 +257,8 @@ class LazyTargets(LazyList[int]):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
         if self._list is not None or copy is False:
             return super().__array__(dtype, copy)
-        return self.selection.targets().astype(dtype or np.int64, copy=False)
+        targets = self.selection.targets()
+        return targets.astype(dtype or targets.dtype, copy=False)
 
 
 class LazySamples(LazyList[tuple[str, int]]):
@@ -302,7 +308,13 @@ class LazyPaths(LazyList[str]):
 
 
 def join_name(folder: str, name: str) -> str:
-    """Return the path of a record's name ("class/file.jpg") under a directory, as torchvision writes it."""
+    """Return the path of a record's name ("class/file.jpg") under a directory, as torchvision writes it.
+
+    Raises:
+        CorruptRecordError: A stranger gave the record a name that leads out of the directory.
+    """
+    if leads_out(name):
+        raise CorruptRecordError(f"The record's name {name!r} leads out of {folder}: it is not made a path.", name=name)
     return os.path.join(folder, name if os.sep == "/" else name.replace("/", os.sep))
 
 

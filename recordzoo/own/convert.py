@@ -20,7 +20,7 @@ def convert(
     dataset: MapStyle,
     output: str | os.PathLike[str],
     *,
-    fields: Sequence[str] | None = None,
+    fields: Sequence[str] | Mapping[str, str] | None = None,
     kinds: Mapping[str, Kind] | None = None,
     classes: Sequence[str] | None = None,
     **options: Unpack[OwnOptions],
@@ -45,7 +45,7 @@ def convert(
         dataset: Has ``__len__`` and ``__getitem__``; must give the same sample each time it is asked for it, so leave
             random transforms out.
         output: The record set's directory: ``my.records``.
-        fields: Names for the items of a tuple, instead of the ones above.
+        fields: Names for the items of a tuple, or other names for the keys of a dict, instead of the ones above.
         kinds: How fields are stored, where it shall not be as above: "image", "bytes", "picture" (PNG), "pixels" (raw
             pixels), "raw", "array" or "json", by field.
         classes: Class names by label; by default those of ``dataset.classes``.

@@ -29,6 +29,8 @@ Kind = Literal["image", "bytes", "picture", "pixels", "raw", "array", "json"]
 """How a field is stored: "image" and "bytes" untouched; "picture" as PNG; "pixels" and "raw" as raw numbers; "array" as
 a row of an array file; "json"."""
 
+Form = Literal["tuple", "dict", "value"]
+
 _ENCODINGS = {"image": "image", "bytes": "bytes", "picture": "image", "pixels": "raw", "raw": "raw", "json": "json"}
 _TUPLE = ("image", "target")
 
@@ -78,13 +80,15 @@ class Schema:
 
     Attributes:
         form: What a sample is: a tuple, a dict, or one value.
-        keys: What its items are called, in their order.
+        keys: Of a dict, its keys.
+        names: What its items are called, in their order.
         parts: For an item that is a tuple of numbers and arrays: the fields that these are.
         fields: How each field is stored.
     """
 
-    form: Literal["tuple", "dict", "value"]
+    form: Form
     keys: tuple[str, ...]
+    names: tuple[str, ...]
     parts: Mapping[str, tuple[str, ...]]
     fields: Mapping[str, FieldPlan]
 
@@ -93,14 +97,14 @@ class Schema:
         """What a record set keeps of it."""
         return {
             "form": self.form,
-            "keys": list(self.keys),
+            "fields": list(self.names),
             "parts": {key: list(names) for key, names in self.parts.items()},
             "tensors": [plan.name for plan in self.fields.values() if plan.is_tensor],
         }
 
     def identity(self) -> str:
         """All of it as text."""
-        return json.dumps({**self.to_json(), "fields": [asdict(plan) for plan in self.fields.values()]})
+        return json.dumps({**self.to_json(), "plans": [asdict(plan) for plan in self.fields.values()]})
 
     def widened(self, name: str, kind: Kind) -> "Schema":
         """The same with one field stored in another way."""
@@ -128,14 +132,14 @@ class Schema:
 
     def _items(self, sample: Any) -> Iterable[tuple[str, Any]]:
         if self.form == "value":
-            return [(self.keys[0], sample)]
+            return [(self.names[0], sample)]
         if self.form == "dict":
             if not isinstance(sample, Mapping) or len(sample) != len(self.keys) or set(sample) != set(self.keys):
                 raise SampleError(f"a {describe(sample)} that is no dict of {', '.join(self.keys)}")
-            return [(key, sample[key]) for key in self.keys]
-        if not isinstance(sample, tuple | list) or len(sample) != len(self.keys):
-            raise SampleError(f"a {describe(sample)} that is no tuple of {len(self.keys)}")
-        return zip(self.keys, sample, strict=True)
+            return [(name, sample[key]) for key, name in zip(self.keys, self.names, strict=True)]
+        if not isinstance(sample, tuple | list) or len(sample) != len(self.names):
+            raise SampleError(f"a {describe(sample)} that is no tuple of {len(self.names)}")
+        return zip(self.names, sample, strict=True)
 
     def _encode(self, plan: FieldPlan, value: Any, encoded: Encoded, of: str = "") -> None:
         if plan.kind in ("image", "bytes"):
@@ -182,13 +186,15 @@ def _wrong(plan: FieldPlan, value: Any, expected: str) -> SampleError:
     return SampleError(f"{plan.name!r} holds a {describe(value)}, not {expected}")
 
 
-def infer(samples: Mapping[int, Any], names: Sequence[str] | None, kinds: Mapping[str, Kind]) -> Schema:
+def infer(
+    samples: Mapping[int, Any], names: Sequence[str] | Mapping[str, str] | None, kinds: Mapping[str, Kind]
+) -> Schema:
     """Find the fields of a dataset's samples from some of them, by position.
 
     Args:
         samples: At least one sample.
         names: What the items of a tuple are called; by default "image" (or "input", if it is none), "target",
-            "field_2", "field_3", ...
+            "field_2", "field_3", ... For a dict: other names than its keys, by key.
         kinds: How fields are stored, for those of which the person says it.
 
     Raises:
@@ -196,48 +202,62 @@ def infer(samples: Mapping[int, Any], names: Sequence[str] | None, kinds: Mappin
         SampleError: A value cannot be stored; the message has its position and type.
     """
     first = next(iter(samples.values()))
-    form, keys = _form(first, names)
-    whole = Schema(form, keys, {}, {})
-    values: dict[str, dict[int, Any]] = {key: {} for key in keys}
+    form, keys = _form(first)
+    fields = _field_names(form, keys, names)
+    whole = Schema(form, keys, fields, {}, {})
+    values: dict[str, dict[int, Any]] = {name: {} for name in fields}
     for position, sample in samples.items():
         with at_position(position):
             for key, value in whole._items(sample):
                 values[key][position] = value
     parts: dict[str, tuple[str, ...]] = {}
     plans: dict[str, FieldPlan] = {}
-    for number, key in enumerate(keys):
+    for number, key in enumerate(fields):
         inner = _parts(values[key]) if key not in kinds else 0
         parts |= {key: tuple(f"{key}_{i}" for i in range(inner))} if inner else {}
         for index, name in enumerate(parts.get(key, (key,))):
             column = {p: value[index] for p, value in values[key].items()} if inner else values[key]
             plans[name] = _plan(name, column, is_first=number == 0, kind=kinds.get(name))
     if form != "dict" and names is None and plans.get("image", FieldPlan("", "raw")).kind in ("array", "json"):
-        return infer(samples, ("input", *keys[1:]), kinds)
+        return infer(samples, ("input", *fields[1:]), kinds)
     unknown = sorted(set(kinds).difference(plans))
     if unknown:
         raise ArgumentError(f"kinds names {', '.join(unknown)}; the fields are {', '.join(plans)}.")
-    return Schema(form, keys, parts, plans)
+    return Schema(form, keys, fields, parts, plans)
 
 
-def _form(sample: Any, names: Sequence[str] | None) -> tuple[Literal["tuple", "dict", "value"], tuple[str, ...]]:
-    form: Literal["tuple", "dict", "value"]
+def _form(sample: Any) -> tuple[Form, tuple[str, ...]]:
     if isinstance(sample, Mapping):
-        form, keys = "dict", tuple(map(str, sample))
-    elif isinstance(sample, tuple | list) and sample:
+        return "dict", tuple(sample)
+    if isinstance(sample, tuple | list) and sample:
         default = (*_TUPLE, *(f"field_{i}" for i in range(2, len(sample))))[: len(sample)]
-        form, keys = "tuple", tuple(getattr(sample, "_fields", default))
-    else:
-        form, keys = "value", _TUPLE[:1]
-    if names is not None:
+        return "tuple", tuple(getattr(sample, "_fields", default))
+    return "value", _TUPLE[:1]
+
+
+def _field_names(form: Form, keys: tuple[str, ...], names: Sequence[str] | Mapping[str, str] | None) -> tuple[str, ...]:
+    """Return what the fields are called.
+
+    Raises:
+        ArgumentError: `names` does not fit the samples, or something cannot be a name.
+    """
+    fields = keys
+    if isinstance(names, Mapping):
+        if form != "dict" or not set(names) <= set(keys):
+            raise ArgumentError(f"fields renames {', '.join(names)}; a sample is a {form} of {', '.join(keys)}.")
+        fields = tuple(names.get(key, key) for key in keys)
+    elif names is not None:
         if form == "dict" or len(names) != len(keys):
-            raise ArgumentError(f"fields names {len(names)}; a sample is a {form} of {', '.join(keys)}.")
-        keys = tuple(names)
-    for key in keys:
-        if not NAME_PATTERN.fullmatch(key) or key in ("name", "names") or keys.count(key) > 1:
+            raise ArgumentError(f"fields has {len(names)} names; a sample is a {form} of {len(keys)}.")
+        fields = tuple(names)
+    for name in fields:
+        is_name = isinstance(name, str) and NAME_PATTERN.fullmatch(name) and name not in ("name", "names", "split")
+        if not is_name or fields.count(name) > 1:
             raise ArgumentError(
-                f"{key!r} cannot be a field's name: small letters, digits and _ only, each once, and not 'name'."
+                f"{name!r} cannot be a field's name: small letters, digits and _ only, each once, and not 'name' or "
+                "'split'. Pass fields with other names."
             )
-    return form, keys
+    return fields
 
 
 def _parts(values: Mapping[int, Any]) -> int:
@@ -274,7 +294,7 @@ def _plan(name: str, values: Mapping[int, Any], *, is_first: bool, kind: Kind | 
         plan = FieldPlan(name, kind, array.dtype.str, array.shape, is_tensor)
     else:
         plan = FieldPlan(name, kind, is_tensor=is_tensor)
-    schema = Schema("value", (name,), {}, {name: plan})
+    schema = Schema("value", (), (name,), {}, {name: plan})
     for position, value in values.items():
         with at_position(position):
             try:
