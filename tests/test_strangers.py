@@ -12,6 +12,8 @@ import numpy as np
 import pytest
 from torchvision.datasets.folder import default_loader
 
+from recordzoo.datasets import ImageFolderRecord
+from recordzoo.errors import CorruptRecordError
 from recordzoo.records.verify import verify
 from tests.fakes import strangers
 from tests.fakes.pictures import encoded, picture
@@ -77,3 +79,33 @@ def test_images_of_any_format_start_no_program(tmp_path: Path, ghostscript: Path
         (tmp_path / "file.jpg").write_bytes(images[name])
         assert tuple(sample) == strangers.outcome(lambda: default_loader(str(tmp_path / "file.jpg"))), name
     assert ghostscript.exists()  # torchvision started it
+
+
+@pytest.mark.parametrize("name", ["../outside/x.jpg", "a/../../outside/x.jpg", "{outside}/x.jpg"])
+@fault(
+    "H6",
+    "the names in a record set lead out of its folder, as ../../etc/passwd does",
+    "an error where one would become a path; `verify` notes it; names of shards and arrays are never free text",
+)
+def test_a_name_that_leads_out_never_becomes_a_path(tmp_path: Path, name: str) -> None:
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside" / "x.jpg").write_bytes(b"a secret")
+    name = name.format(outside=tmp_path / "outside")
+    folder = image_set(tmp_path / "x.records", {"a/..hidden..jpg": b"harmless", name: b"stored"})
+    asked: list[str] = []
+
+    def loader(path: str) -> bytes:
+        asked.append(path)
+        return Path(path).read_bytes()
+
+    dataset = ImageFolderRecord(folder, loader=loader)
+    good, bad = (dataset._selection.reader.names[:].index(each) for each in ("a/..hidden..jpg", name))
+    assert dataset[good][0] == b"harmless"
+    for use in (lambda: dataset[bad], lambda: dataset.samples[bad], lambda: list(dataset.imgs)):
+        with pytest.raises(CorruptRecordError, match="leads out of"):
+            use()
+    assert len(asked) == 1
+    assert dataset.read(bad) == b"stored"
+    report = verify(folder)
+    assert report.ok
+    assert [note for note in report.notes if "leads out of" in note and name in note]

@@ -15,8 +15,8 @@ from typing import Any, Generic, SupportsIndex, TypeVar, cast, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.recipes.class_folders import name_key
 from recordzoo.errors import CorruptRecordError
+from recordzoo.recipes.class_folders import name_key
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.reader import RecordReader
 

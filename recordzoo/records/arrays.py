@@ -157,6 +157,15 @@ def pack_names(names: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.uint
     return np.frombuffer(b"".join(encoded), np.uint8), offsets
 
 
+def leads_out(name: str) -> bool:
+    """Whether a record's name, made a path under a directory, would lead out of it."""
+    if os.sep != "/":
+        name = name.replace("\\", "/")
+        if os.path.splitdrive(name)[0]:
+            return True
+    return name.startswith("/") or (".." in name and ".." in name.split("/"))
+
+
 class Names(Sequence[str]):
     """The names of a record set, decoded when asked for; nothing is kept.
 

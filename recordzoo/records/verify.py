@@ -1,6 +1,7 @@
 """Is this record set whole? `verify` reports what is wrong with it; nothing in it can harm the process that asks."""
 
 import hashlib
+import itertools
 import os
 import zlib
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError, RecordError
 from recordzoo.progress import LogProgress, Progress
-from recordzoo.records.arrays import Names, data_start, file_name, load_array
+from recordzoo.records.arrays import Names, data_start, file_name, leads_out, load_array
 from recordzoo.records.files import Directory, pread
 from recordzoo.records.layout import read_meta
 from recordzoo.records.lmdb_walk import LmdbWalk
@@ -32,6 +33,8 @@ from recordzoo.records.manifest import (
 _CHUNK_BYTES = 4 << 20
 _MAX_RECORDS_NAMED = 100  # of one shard and field; the rest are counted
 
+_MAX_NAMES_NOTED = 10
+
 
 @dataclass(frozen=True)
 class Report:
@@ -41,7 +44,7 @@ class Report:
         path: The record set.
         problems: What is wrong, one sentence each, with shard, position and name where there are such.
         checked: How many "files", "bytes" and "records" were looked at; records only by a full check.
-        notes: What is worth knowing but not wrong: files that the manifest does not name.
+        notes: What is worth knowing but not wrong: files that the manifest does not name, names that lead elsewhere.
     """
 
     path: Path
@@ -195,6 +198,13 @@ class _Check:
             self._problem(file_name("names_offsets"), "the names' offsets do not ascend from 0 to the end of the names")
             return
         self.names = Names(data, offsets)
+        starts = offsets[:-1][offsets[:-1] < len(data)]
+        # Looked at all at once first: a million names are decoded in a second.
+        if b".." in data.tobytes() or bool(np.isin(data[starts], list(b"/")).any()) or os.sep != "/":
+            found = itertools.islice(filter(leads_out, self.names), _MAX_NAMES_NOTED)
+            self.report.notes.extend(
+                f"The name {name!r} leads out of the records' folder; it is no path." for name in found
+            )
 
     # Any: as above.
     def _check_splits(self, arrays: dict[str, NDArray[Any] | None]) -> None:
