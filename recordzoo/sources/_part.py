@@ -165,7 +165,8 @@ class Part:
         self._owned = False
         durable.remove(_side(self.path))
         for left in _leftovers(self._target):
-            durable.remove(left)
+            with contextlib.suppress(OSError):  # another user's, which does no harm
+                durable.remove(left)
 
     def put_aside(self, found: str) -> Path:
         """Keep the bytes under a name that says that they are wrong, and go on with an empty part."""
@@ -228,7 +229,7 @@ def _claim(target: Path) -> Path:
         try:
             os.utime(candidate)  # a rename keeps the time, and by that this part would be nobody's for other hosts
             os.rename(candidate, ours)
-        except FileNotFoundError:  # another process was faster
+        except (FileNotFoundError, PermissionError):  # another process was faster; or another user's, in /tmp
             continue
         with contextlib.suppress(FileNotFoundError):
             os.rename(_side(candidate), _side(ours))

@@ -1,0 +1,205 @@
+"""Downloads into folders that others use too: their locks and parts, what was put there by hand, room for it all."""
+
+import os
+import signal
+import stat
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recordzoo.errors import TermsError
+from recordzoo.prepare import ensure
+from recordzoo.prepare.turn import lock_path
+from recordzoo.progress import format_bytes
+from recordzoo.records.reader import RecordReader
+from tests import preparing
+from tests.disks import Volume, mounted
+from tests.downloading import (
+    DATA,
+    NAME,
+    dead_owner,
+    files,
+    leave_part,
+    quick,  # noqa: F401 - a fixture
+    remote,
+    run_child,
+    serve,
+)
+from tests.fakes import simple
+from tests.fakes.server import FileServer
+from tests.fakes.simple import SimpleRecipe
+from tests.faults import fault
+from tests.preparing import Process, served
+
+ME, COLLEAGUE = 4002, 4001
+BECOME_ME = f"""
+import json, os
+import encodings.idna, netrc, requests
+import recordzoo.sources.download  # who I become may not be allowed to read this Python
+os.setgroups([])
+os.setgid({ME})
+os.setuid({ME})
+"""
+
+
+@pytest.fixture
+def shared() -> Iterator[Path]:
+    """A folder like /tmp: everybody may write to it, and nobody may touch what is another's."""
+    if os.getuid() != 0:
+        pytest.skip("only root may become other users")
+    with tempfile.TemporaryDirectory() as name:  # pytest's are private
+        Path(name).chmod(0o1777)
+        yield Path(name)
+
+
+def give_to_colleague(path: Path, mode: int) -> None:
+    path.chmod(mode)
+    os.chown(path, COLLEAGUE, COLLEAGUE)
+
+
+class TestColleagues:
+    @fault(
+        "D25",
+        "the lock file, or a part of a download, belongs to another user",
+        "a holder that lives is waited for; else the work is done without the lock; what may not be touched stays",
+    )
+    @pytest.mark.parametrize("text", ["", "4321 is what another program wrote"])
+    def test_a_lock_file_that_may_not_be_written_to(self, text: str, shared: Path, tmp_path: Path) -> None:
+        archive = simple.write(tmp_path / "server", "stream")
+        lock = lock_path(shared / "simple.records")
+        lock.write_text(text)
+        give_to_colleague(lock, 0o644)
+        with FileServer(tmp_path / "server") as server:
+            ended = preparing.run(shared, "stream", user=[ME, ME, 0o022], **served(archive, server.url))
+        assert ended.digest == RecordReader(shared / "simple.records").digest
+        assert lock.read_text() == text
+
+    @fault("D25")
+    @pytest.mark.parametrize("umask", [0o022, 0o077])
+    def test_a_lock_that_a_colleague_holds_is_waited_for(self, umask: int, shared: Path, tmp_path: Path) -> None:
+        archive = simple.write(tmp_path / "server", "stream")
+        with FileServer(tmp_path / "server") as server:
+            options = served(archive, server.url)
+            with Process(
+                shared, "stream", user=[COLLEAGUE, COLLEAGUE, umask], stop_at="download.received", **options
+            ) as first:
+                first.wait_until_stopped()
+                mode = stat.S_IMODE(lock_path(shared / "simple.records").stat().st_mode)
+                assert mode & 0o664 == 0o664  # whatever the umask
+                with Process(shared, "stream", user=[ME, ME, 0o022], **options) as second:
+                    assert second.saw(f"Waiting for process {first.pid} on ")
+                    first.signal(signal.SIGCONT)
+                    assert first.end().digest
+                    ended = second.end()
+            assert len(server.log) == 1
+        if umask == 0o022:
+            assert ended.digest == RecordReader(shared / "simple.records").digest
+        else:  # what the colleague keeps to themselves is not made a second time
+            assert f"Permission denied: '{shared}/simple.records/manifest.json'" in ended.log
+
+    @fault("D25")
+    @pytest.mark.parametrize("mode", [0o600, 0o644, 0o666])
+    @pytest.mark.parametrize("owner", ["", "dead"])
+    def test_a_part_of_a_colleague(self, mode: int, owner: str, shared: Path) -> None:
+        part = leave_part(shared, DATA[:5000], owner and dead_owner())
+        side = part.with_name(f"{part.name}.json")
+        side.write_text("{}")
+        give_to_colleague(part, mode)
+        give_to_colleague(side, mode)
+        with serve() as server:
+            code, stderr = run_child(remote(server), shared, BECOME_ME)
+            assert code == 0, stderr
+        assert (shared / NAME).read_bytes() == DATA
+        assert (shared / NAME).stat().st_uid == ME
+        assert files(shared) == {NAME, part.name, side.name}
+        assert part.read_bytes() == DATA[:5000]
+
+
+@fault(
+    "D27",
+    "the files may only be had by hand, behind a login",
+    "the error is a numbered recipe with names, sizes, the folder and the command to go on with; then it goes on",
+)
+def test_by_hand(tmp_path: Path) -> None:
+    archive = simple.write(tmp_path / "downloads", "stream")
+    root = tmp_path / "my data"
+    facts = simple.remote(archive, "https://host.example")
+    recipe = SimpleRecipe(
+        "stream",
+        (simple.remote(archive, "https://host.example", needs_terms=True, instructions="1. Put it into {folder}"),),
+    )
+    with pytest.raises(TermsError, match=rf"^1\. Put it into '{root}'\n") as error:
+        ensure(recipe, root, download=True)
+    for part in (str(root / archive.name), format_bytes(archive.stat().st_size), f"md5 {facts.md5}"):
+        assert part in str(error.value)
+    assert not root.exists()
+    root.mkdir()
+    archive.rename(root / archive.name)
+    assert len(RecordReader(ensure(recipe, root, download=True))) == 40
+
+
+class TestRoom:
+    """A volume of 20 MB, and an archive of which the records are about as large."""
+
+    SIZE_BYTES = 20 << 20
+
+    @pytest.fixture
+    def archive(self, tmp_path: Path) -> Path:
+        files = simple.values(num_classes=5, per_class=40, mean_bytes=45_000, seed=5)
+        archive = simple.write(tmp_path / "server", "stream", files)
+        assert self.SIZE_BYTES / 3 < archive.stat().st_size < self.SIZE_BYTES / 2.1
+        return archive
+
+    @pytest.fixture
+    def volume(self, tmp_path: Path) -> Iterator[Volume]:
+        with mounted(tmp_path / "volume", f"size={self.SIZE_BYTES}") as volume:
+            yield volume
+
+    def prepare(self, volume: Volume, root: Path, archive: Path, url: str, **options: Any) -> preparing.Ended:
+        options = {**served(archive, url), "shard_bytes": 1 << 20, **options}
+        return preparing.run(root, "stream", prefix=volume.enter, **options)
+
+    @fault(
+        "D28",
+        "the disk has no room for the download and the records",
+        "an error before the first byte says how much is missing, and where; what is there already counts",
+    )
+    @pytest.mark.parametrize("there", [0, 5_000_000])
+    def test_too_little_is_said_before_anything_is_asked_for(self, there: int, volume: Volume, archive: Path) -> None:
+        size = archive.stat().st_size
+        (volume.path / f"{archive.name}.part").write_bytes(archive.read_bytes()[:there])
+        needed = size - there + int(1.02 * size)
+        volume.fill(leave=needed - 1_000_000)
+        with FileServer(archive.parent) as server:
+            error = self.prepare(volume, volume.mounted_at, archive, server.url).error
+        assert error["type"] == "DiskSpaceError"
+        assert error["missing_bytes"] == pytest.approx(1_000_000, abs=20_000)
+        assert f"preparing needs {format_bytes(needed)}" in error["text"]
+        assert str(volume.mounted_at) in error["text"]
+        assert server.log == []
+        assert files(volume.path) == {"ballast", f"{archive.name}.part"}
+
+    @fault("D28")
+    def test_only_what_is_still_to_come_needs_room(self, volume: Volume, archive: Path) -> None:
+        """The part takes its room already; counted twice, the rest would not fit."""
+        size = archive.stat().st_size
+        (volume.path / f"{archive.name}.part").write_bytes(archive.read_bytes()[: size - 1000])
+        assert 2 * size > self.SIZE_BYTES - (size - 1000)
+        with FileServer(archive.parent) as server:
+            assert self.prepare(volume, volume.mounted_at, archive, server.url).digest
+        assert server.sent(archive.name) == 1000
+
+    @fault("D28")
+    def test_each_volume_is_asked_for_what_it_gets(self, volume: Volume, archive: Path, tmp_path: Path) -> None:
+        size = archive.stat().st_size
+        volume.fill(leave=int(1.1 * size))  # for one of the two
+        here, there = tmp_path / "here", volume.mounted_at
+        with FileServer(archive.parent) as server:
+            assert self.prepare(volume, here, archive, server.url, records_dir=str(there / "x.records")).digest
+            volume.path.joinpath("x.records").rename(volume.path / "moved")
+            error = self.prepare(volume, there, archive, server.url, records_dir=str(here / "x.records")).error
+            assert error["type"] == "DiskSpaceError"
+            assert len(server.log) == 1
