@@ -185,12 +185,26 @@ class SampleSource:
         """See `Source`."""
         return self.digest
 
+    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
+        """See `Source`."""
+        return int(self.size_bytes * expansion)
+
     def units(self, target_bytes: int) -> list[Unit]:
         """See `Source`."""
-        return self._cut(max(1, target_bytes // self.sample_bytes))
+        step = max(1, target_bytes // self.sample_bytes)
+        return self._ranges([*range(0, self.count, step), self.count])
 
-    def _cut(self, step: int) -> list[Unit]:
-        bounds = [*range(0, self.count, step), self.count]
+    def cut(self, num_units: int) -> list[Unit]:
+        """See `Source`.
+
+        Raises:
+            ArgumentError: There are fewer samples.
+        """
+        if num_units > self.count:
+            raise ArgumentError(f"{num_units} shards are asked for, but {self.name} has only {self.count} samples.")
+        return self._ranges([self.count * number // num_units for number in range(num_units + 1)])
+
+    def _ranges(self, bounds: Sequence[int]) -> list[Unit]:
         return [_Range(a, b, self.sample_bytes) for a, b in itertools.pairwise(bounds)]
 
 

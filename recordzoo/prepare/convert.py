@@ -25,7 +25,7 @@ class Task:
     Attributes:
         number: The unit's place in the plan.
         folder: The build directory.
-        shard_bytes: About how large a shard may become.
+        shard_bytes: About how large a shard may become; None: the unit is one shard, however large.
         on_error: What to do with an image that no decoder recognises.
         done: Shards of this unit that an earlier run finished.
     """
@@ -34,7 +34,7 @@ class Task:
     unit: Unit
     recipe: Recipe
     folder: Path
-    shard_bytes: int
+    shard_bytes: int | None
     on_error: str
     done: tuple[ShardDone, ...] = ()
 

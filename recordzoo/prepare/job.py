@@ -32,7 +32,7 @@ from recordzoo.progress import Progress, format_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.manifest import MANIFEST_NAME, VERSION, RawFile, manifest_digest
 from recordzoo.records.reader import is_record_set
-from recordzoo.sources.member import Source
+from recordzoo.sources.member import Source, Unit
 
 logger = logging.getLogger("recordzoo")
 
@@ -99,10 +99,14 @@ class Job:
             raise ArgumentError(
                 f"Unknown value {self.options['on_error']!r} for argument on_error. Valid values are {_ON_ERROR}."
             )
-        for name in ("workers", "shard_bytes"):
+        for name in ("workers", "shard_bytes", "num_shards"):
             value = self.options.get(name)
             if value is not None and (not isinstance(value, int) or value < 1):
                 raise ArgumentError(f"Argument {name} is {value!r}; it must be a whole number, 1 or more.")
+        if self.options.get("shard_bytes") and self._num_shards:
+            raise ArgumentError(
+                "shard_bytes and num_shards (--shard-size and --shards) are both given; one follows from the other."
+            )
 
     @property
     def is_published(self) -> bool:
@@ -183,6 +187,8 @@ class Job:
             return
         source = self._source()
         self._check_size(source)
+        if self._num_shards:
+            source.cut(self._num_shards)  # an argument that cannot be is said before anything is made
         plan = self._plan(source)
         needed = records_bytes(self.recipe, source)
         done = resumable_bytes(self.target, plan)
@@ -258,13 +264,25 @@ class Job:
             "set": self.recipe.set_name,
             "source": source.fingerprint(),
             "options": dict(self.recipe.options),
-            "shard_bytes": self._shard_bytes(source),
+            **({"num_shards": self._num_shards} if self._num_shards else {"shard_bytes": self._shard_bytes(source)}),
             "on_error": self._on_error,
         }
 
     @property
     def _on_error(self) -> str:
         return self.options.get("on_error", "keep")
+
+    @property
+    def _num_shards(self) -> int | None:
+        return self.options.get("num_shards")
+
+    def _units(self, source: Source) -> list[Unit]:
+        """Cut the source: a shard for each unit if their number is given, else units that fill shards.
+
+        Raises:
+            ArgumentError: It cannot be cut into so many.
+        """
+        return source.cut(self._num_shards) if self._num_shards else source.units(self._unit_bytes(source))
 
     def _shard_bytes(self, source: Source) -> int:
         """An eighth of the data, so that a small set, too, is worked on by several processes; 64 MiB to 1 GiB."""
@@ -308,7 +326,7 @@ class Job:
         archives = self._raw.archives(source)
         hashes = self._raw.start_hashes(archives)
         try:
-            shard_bytes = self._shard_bytes(source)
+            shard_bytes = None if self._num_shards else self._shard_bytes(source)
             tasks = [
                 Task(
                     number=number,
@@ -319,7 +337,7 @@ class Job:
                     on_error=self._on_error,
                     done=tuple(build.shards.get(number, ())),
                 )
-                for number, unit in enumerate(source.units(self._unit_bytes(source)))
+                for number, unit in enumerate(self._units(source))
             ]
             done = sum(tasks[number].unit.size_bytes for number in build.units)
             self.progress.begin(f"converting {self.recipe.set_name}", source.size_bytes, done)

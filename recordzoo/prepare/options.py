@@ -23,6 +23,7 @@ class PrepareOptions(TypedDict, total=False):
             raises, as in torchvision), "skip" it, or "raise".
         refresh: Make the record set again although it is there, and exchange the two.
         shard_bytes: About how large a shard becomes; default an eighth of the raw data, 64 MiB to 1 GiB.
+        num_shards: Exactly how many shards there are, instead; not of archives, which are read front to back.
         progress: Told how the work goes on; default: bars on a terminal, elsewhere `logging`, logger "recordzoo".
     """
 
@@ -36,4 +37,5 @@ class PrepareOptions(TypedDict, total=False):
     on_error: Literal["keep", "skip", "raise"]
     refresh: bool
     shard_bytes: int | None
+    num_shards: int | None
     progress: Progress | None

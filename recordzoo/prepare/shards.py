@@ -12,7 +12,7 @@ from recordzoo import durable
 from recordzoo.errors import PrepareError
 from recordzoo.prepare.rows import ShardDone, ShardRows, save_rows
 from recordzoo.recipes.base import Blob
-from recordzoo.records.shard import ShardWriter, seal, stored_bytes
+from recordzoo.records.shard import ShardWriter, capacity_for, seal, stored_bytes
 from recordzoo.steps import step
 
 
@@ -32,7 +32,7 @@ class Shards:
     Args:
         folder: The build directory.
         unit: The unit's number.
-        shard_bytes: About how large a shard may become.
+        shard_bytes: About how large a shard may become; None: there is one, however large.
         done: Shards of this unit that are finished already.
         on_shard: Told of each further shard as soon as it is finished, in order.
     """
@@ -41,7 +41,7 @@ class Shards:
         self,
         folder: Path,
         unit: int,
-        shard_bytes: int,
+        shard_bytes: int | None,
         done: tuple[ShardDone, ...] = (),
         on_shard: Callable[[ShardDone], None] = lambda done: None,
     ) -> None:
@@ -71,7 +71,8 @@ class Shards:
             OSError: The disk is full, or failed.
         """
         cost = stored_bytes(len(blob.data))
-        if self._open is not None and self._open.size_bytes + cost > self._shard_bytes:
+        limit = self._shard_bytes
+        if self._open is not None and limit is not None and self._open.size_bytes + cost > limit:
             self._finish_shard()
         if self._open is None:
             self._open = self._new_shard(cost)
@@ -81,9 +82,7 @@ class Shards:
 
     def _new_shard(self, first: int) -> _OpenShard:
         path = self._folder / f"{self._name(len(self.done) + bool(self._sealing))}.{secrets.token_hex(4)}.tmp"
-        # Room for LMDB's own pages, and for pages half full where values of two lengths alternate; from the data
-        # alone, for it is stored in the file.
-        capacity = max(self._shard_bytes, first) * 2 + (16 << 20)
+        capacity = capacity_for(max(self._shard_bytes or 0, first))
         stack = contextlib.ExitStack()
         return _OpenShard(stack.enter_context(ShardWriter(path, capacity)), stack)
 

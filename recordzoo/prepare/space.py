@@ -9,9 +9,7 @@ from recordzoo.errors import DiskSpaceError, PrepareError, RecordZooError
 from recordzoo.progress import format_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.shard import stored_bytes
-from recordzoo.sources.archive import ChainSource
 from recordzoo.sources.member import Source
-from recordzoo.sources.tree import TreeSource
 
 _QUOTA = getattr(errno, "EDQUOT", errno.ENOSPC)
 _FULL = (errno.ENOSPC, _QUOTA, errno.EFBIG)
@@ -29,11 +27,7 @@ def records_bytes(recipe: Recipe, raw: Source | int) -> int:
     """
     if isinstance(raw, int):
         return int(raw * recipe.expansion)
-    if isinstance(raw, ChainSource):
-        return sum(records_bytes(recipe, source) for source in raw.sources)
-    about = int(raw.size_bytes * recipe.expansion)
-    # Many small files, each of which takes whole pages, or a share of one.
-    return max(about, raw.stored_bytes(stored_bytes)) if isinstance(raw, TreeSource) else about
+    return raw.records_bytes(recipe.expansion, stored_bytes)
 
 
 def free_bytes(folder: Path) -> int:

@@ -47,6 +47,14 @@ def stored_bytes(length: int) -> int:
     return -(-(length + layout.PAGE_HEADER) // _PAGE) * _PAGE + 24
 
 
+def capacity_for(num_bytes: int) -> int:
+    """Return how large the file of values that take `num_bytes` may become.
+
+    There is room for LMDB's own pages, and for pages half full where values of two lengths alternate.
+    """
+    return num_bytes * 2 + (16 << 20)
+
+
 class ShardWriter:
     """Appends values to a new LMDB file, keys 0, 1, 2, ... as 4 bytes big-endian.
 
@@ -54,13 +62,15 @@ class ShardWriter:
 
     Args:
         path: The file; must not exist.
-        capacity_bytes: How large the file may become. It is stored in the file, so it must follow from the data.
+        capacity_bytes: How large the file may become at first; it is doubled when that is not enough. It is stored in
+            the file, so it must follow from the data.
     """
 
     def __init__(self, path: Path, capacity_bytes: int) -> None:
         self.path = path
         self.num_values = 0
-        self._uncommitted = 0
+        self._uncommitted = self._stored = 0
+        self._capacity = capacity_bytes
         self._env = self._opened(capacity_bytes)
         self._txn = self._env.begin(write=True)
         step("shard.opened")
@@ -95,19 +105,34 @@ class ShardWriter:
         if len(data) > MAX_VALUE_BYTES:
             raise PrepareError(f"A value of {len(data):,} bytes is more than a shard takes ({MAX_VALUE_BYTES:,}).")
         slot = self.num_values
+        self._stored += stored_bytes(len(data))
         try:
+            if capacity_for(self._stored) > self._capacity:
+                self._grow()
             if not self._txn.put(slot.to_bytes(4, "big"), data, append=True):
                 raise PrepareError(f"{self.path}: LMDB refused key {slot}, though keys ascend.")
             self.num_values += 1
             self._uncommitted += len(data)
             if self._uncommitted >= _COMMIT_BYTES:
-                self._txn.commit()
-                self._txn = self._env.begin(write=True)
-                self._uncommitted = 0
-                step("shard.committed")
+                self._commit()
         except lmdb.Error as err:
             raise self._disk_error(err) from err
         return slot
+
+    def _commit(self) -> None:
+        self._txn.commit()
+        self._txn = self._env.begin(write=True)
+        self._uncommitted = 0
+        step("shard.committed")
+
+    def _grow(self) -> None:
+        """Make room for more than was foreseen; LMDB allows it between transactions."""
+        self._txn.commit()
+        while capacity_for(self._stored) > self._capacity:
+            self._capacity *= 2
+        self._env.set_mapsize(self._capacity)
+        self._txn = self._env.begin(write=True)
+        self._uncommitted = 0
 
     def _disk_error(self, err: lmdb.Error) -> OSError:
         """Say what the system would: LMDB calls a write that was cut short, by a full disk say, an I/O error."""

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Protocol
 
-from recordzoo.errors import ArchiveError
+from recordzoo.errors import ArchiveError, ArgumentError
 from recordzoo.sources.member import Member, Source, Unit
 from recordzoo.sources.packed import Unpacked
 from recordzoo.sources.stream import BUFFER_BYTES, Tape, once, unpacked_cap
@@ -24,6 +24,9 @@ _COMPRESSIONS: dict[bytes, Callable[[BinaryIO], Any]] = {
     b"BZh": functools.partial(Unpacked, new=bz2.BZ2Decompressor),
     b"\xfd7zXZ\0": functools.partial(Unpacked, new=functools.partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)),
 }
+
+
+_UNCUT = "{} is read front to back and cannot be cut into a number of shards. Pass shard_bytes (--shard-size) instead."
 
 
 class ArchivedSource(Source, Protocol):
@@ -59,6 +62,18 @@ class _ArchiveFile:
     def fingerprint(self) -> str:
         """Return a digest of the archive's name, size and time of change."""
         return _fingerprint(self.path)
+
+    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
+        """See `Source`: what is in it is not known before it is read."""
+        return int(self.size_bytes * expansion)
+
+    def cut(self, num_units: int) -> list[Unit]:
+        """Refuse to be cut.
+
+        Raises:
+            ArgumentError: Always.
+        """
+        raise ArgumentError(_UNCUT.format(self.description))
 
 
 @dataclass(frozen=True)
@@ -210,6 +225,18 @@ class ChainSource:
     def fingerprint(self) -> str:
         """Return a digest of the fingerprints of all."""
         return _digest(source.fingerprint() for source in self.sources)
+
+    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
+        """Add up what the records of all take."""
+        return sum(source.records_bytes(expansion, cost) for source in self.sources)
+
+    def cut(self, num_units: int) -> list[Unit]:
+        """Refuse to be cut.
+
+        Raises:
+            ArgumentError: Always.
+        """
+        raise ArgumentError(_UNCUT.format(self.description))
 
     def units(self, target_bytes: int) -> list[Unit]:
         """Return the units of all, one source after another."""

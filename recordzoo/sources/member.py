@@ -57,6 +57,23 @@ class Source(Protocol):
         """A digest that changes when the raw data does (names, sizes, times; not contents). Cheap next to reading."""
         ...
 
+    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
+        """About how many bytes records of it take.
+
+        Args:
+            expansion: How many for each byte of the source, on average.
+            cost: How many one value of a size takes, for sources that know the sizes.
+        """
+        ...
+
     def units(self, target_bytes: int) -> list[Unit]:
         """Cut the source into units of about `target_bytes` each, in the order of reading."""
+        ...
+
+    def cut(self, num_units: int) -> list[Unit]:
+        """Cut the source into exactly so many units, of about the same size, in the order of reading.
+
+        Raises:
+            ArgumentError: It has fewer members, or it is read front to back and cannot be cut at will.
+        """
         ...

@@ -1,7 +1,9 @@
 """A directory as a source: its files in torchvision's order, under the names that they have in the archive."""
 
+import bisect
 import functools
 import hashlib
+import itertools
 import logging
 import os
 import stat
@@ -10,7 +12,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordzoo.errors import FolderError, SourceError
+from recordzoo.errors import ArgumentError, FolderError, SourceError
 from recordzoo.sources.member import MAX_MEMBER_BYTES, Member, Unit
 
 logger = logging.getLogger("recordzoo")
@@ -62,9 +64,9 @@ class TreeSource:
         """The files' sizes together."""
         return sum(self._listing.sizes)
 
-    def stored_bytes(self, cost: Callable[[int], int]) -> int:
-        """Add up what the files cost where a file of a size costs `cost(size)`."""
-        return sum(map(cost, self._listing.sizes))
+    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
+        """See `Source`: many small files take more than their sizes."""
+        return max(int(self.size_bytes * expansion), sum(map(cost, self._listing.sizes)))
 
     def fingerprint(self) -> str:
         """Return a digest of all names, sizes and times of change, as they were listed."""
@@ -77,17 +79,19 @@ class TreeSource:
             FolderError: There is no such directory, or it contains itself by a link.
             SourceError: Some of it cannot be listed; the message names the first of what cannot.
         """
-        names, sizes = self._listing.names, self._listing.sizes
-        units: list[Unit] = []
-        start = unit_bytes = 0
-        for index, size_bytes in enumerate(sizes):
-            if index > start and unit_bytes + size_bytes > target_bytes:
-                units.append(TreeUnit(self.base, tuple(names[start:index]), tuple(sizes[start:index])))
-                start, unit_bytes = index, 0
-            unit_bytes += size_bytes
-        if names:
-            units.append(TreeUnit(self.base, tuple(names[start:]), tuple(sizes[start:])))
-        return units
+        return [self._unit(start, stop) for start, stop in greedy_runs(self._listing.sizes, target_bytes)]
+
+    def cut(self, num_units: int) -> list[Unit]:
+        """See `Source`.
+
+        Raises:
+            ArgumentError: There are fewer files.
+            FolderError, SourceError: As `units`.
+        """
+        return [self._unit(start, stop) for start, stop in even_runs(self._listing.sizes, num_units, str(self.base))]
+
+    def _unit(self, start: int, stop: int) -> Unit:
+        return TreeUnit(self.base, tuple(self._listing.names[start:stop]), tuple(self._listing.sizes[start:stop]))
 
     @functools.cached_property
     def _listing(self) -> "_Listing":
@@ -119,6 +123,34 @@ class TreeUnit:
         base = str(self.base)
         for name, size_bytes in zip(self.names, self.sizes, strict=True):
             yield Member(name, size_bytes, functools.partial(_read_file, base, name, size_bytes))
+
+
+def greedy_runs(sizes: Sequence[int], target_bytes: int) -> list[tuple[int, int]]:
+    """Group consecutive files, as many as stay within `target_bytes`, at least one: (start, stop) of each group."""
+    runs = []
+    start = run_bytes = 0
+    for index, size_bytes in enumerate(sizes):
+        if index > start and run_bytes + size_bytes > target_bytes:
+            runs.append((start, index))
+            start, run_bytes = index, 0
+        run_bytes += size_bytes
+    return [*runs, (start, len(sizes))] if len(sizes) else []
+
+
+def even_runs(sizes: Sequence[int], num_runs: int, where: str) -> list[tuple[int, int]]:
+    """Group consecutive files into so many groups of about the same size: (start, stop) of each group.
+
+    Raises:
+        ArgumentError: There are fewer files; the message names `where` they are.
+    """
+    if num_runs > len(sizes):
+        raise ArgumentError(f"{num_runs} shards are asked for, but {where} has only {len(sizes)} files.")
+    ends = list(itertools.accumulate(size_bytes + 1 for size_bytes in sizes))  # empty files count for something, too
+    bounds = [0]
+    for number in range(1, num_runs):
+        bound = bisect.bisect_left(ends, ends[-1] * number // num_runs) + 1
+        bounds.append(max(bounds[-1] + 1, min(bound, len(sizes) - (num_runs - number))))
+    return list(itertools.pairwise([*bounds, len(sizes)]))
 
 
 def _read_file(base: str, name: str, size_bytes: int) -> bytes:
