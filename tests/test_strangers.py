@@ -5,6 +5,8 @@ What the format itself allows is in `tests.test_reading_faults`; here it is what
 
 import os
 import struct
+import subprocess
+import sys
 import zlib
 from pathlib import Path
 
@@ -17,7 +19,7 @@ from recordzoo.errors import CorruptRecordError
 from recordzoo.records.verify import verify
 from tests.fakes import strangers
 from tests.fakes.pictures import encoded, picture
-from tests.fakes.records import write_records
+from tests.fakes.records import edit_manifest, flip, some_values, write_records
 from tests.faults import fault
 
 REPOSITORY = Path(__file__).parent.parent
@@ -109,3 +111,37 @@ def test_a_name_that_leads_out_never_becomes_a_path(tmp_path: Path, name: str) -
     report = verify(folder)
     assert report.ok
     assert [note for note in report.notes if "leads out of" in note and name in note]
+
+
+ACTING = "x\x1b]0;owned\x07\x1b[2J\r\nshard-00000.lmdb: ok\u202egpj.\u2028\u009b31m"
+"""A title for the terminal, an empty screen, a line of its own, a name that reads backwards."""
+
+
+@fault(
+    "H19",
+    "a record set's names, classes or files have control characters in them",
+    "they are written out, as \\x1b; nothing acts on the terminal and nothing fakes a line",
+)
+def test_nothing_that_is_printed_acts_on_a_terminal(tmp_path: Path) -> None:
+    folder = tmp_path / f"{ACTING}.records"
+    names = [f"{ACTING}{number}" for number in range(5)]
+    texts = {"classes": [ACTING], "bad": {ACTING: ACTING}, "skipped": {ACTING: ACTING}, "source": ACTING}
+    write_records(folder, some_values(5), names=names, metadata={"num_bad": ACTING}, **texts)
+    (folder / ACTING).touch()
+    for row in np.load(folder / "image.index.npy"):
+        flip(folder / "shard-00000.lmdb", int(row["offset"]) * 8)
+    assert printed_lines(folder, "verify", "--full", code=5) == 15  # a hash, each record twice, and what else is said
+    edit_manifest(folder, lambda document: document.update(variant=ACTING))
+    assert printed_lines(folder, "info", code=5) == 1
+
+
+def printed_lines(folder: Path, command: str, *options: str, code: int) -> int:
+    """Run a command on a set, look for what would act, and return how many lines it printed."""
+    done = subprocess.run(
+        [sys.executable, "-m", "recordzoo", command, folder, *options], cwd=REPOSITORY, capture_output=True, check=False
+    )
+    assert done.returncode == code, done.stderr
+    text = (done.stdout + done.stderr).decode()
+    assert not {character for character in text if character != "\n" and not character.isprintable()}
+    assert not [line for line in text.split("\n") if line.startswith("shard-00000.lmdb: ok")]
+    return text.count("\n")

@@ -27,9 +27,10 @@ def verify_set(path: Path, *, full: bool, as_json: bool) -> int:
     for note in report.notes:
         if not note.startswith(f"{TREE_FILE} is "):  # ours, beside every record set of a tree
             output.say(clean(note))
+    shown = clean(str(path))
     checked = ", ".join(f"{key.replace('_', ' ')} {_shown(value)}" for key, value in report.checked.items())
     if report.ok:
-        output.put(f"{path}: ok ({checked})")
+        output.put(f"{shown}: ok ({checked})")
         return Exit.OK
     for problem in report.problems[:MAX_PROBLEMS_SHOWN]:
         output.put(clean(problem))
@@ -37,7 +38,7 @@ def verify_set(path: Path, *, full: bool, as_json: bool) -> int:
     if more > 0:
         output.put(f"... and {more:,} more")
     output.say(
-        f"error: {path} is damaged: {len(report.problems):,} problem{'s' if len(report.problems) > 1 else ''}. "
+        f"error: {shown} is damaged: {len(report.problems):,} problem{'s' if len(report.problems) > 1 else ''}. "
         "Make it again with `recordzoo prepare ... --refresh`, or copy it again."
     )
     return Exit.CORRUPT
