@@ -3,6 +3,9 @@
     from recordzoo import CUB200Record
     train = CUB200Record("data", split="train", download=True)
 
+    import recordzoo
+    recordzoo.convert(my_dataset, "my.records")
+
 Importing this package touches no disk, no network and no torch; a dataset class is imported when it is first named.
 """
 
@@ -18,23 +21,36 @@ if TYPE_CHECKING:
     from recordzoo.datasets.imagenet import ImageNetRecord as ImageNetRecord
     from recordzoo.datasets.voc import VOCDetectionRecord as VOCDetectionRecord
     from recordzoo.datasets.voc import VOCSegmentationRecord as VOCSegmentationRecord
+    from recordzoo.own.convert import convert as convert
+    from recordzoo.own.writer import RecordWriter as RecordWriter
+    from recordzoo.records.reader import RecordReader as RecordReader
 
 __all__ = [
     "CIFAR10Record",
     "CUB200Record",
     "ImageFolderRecord",
     "ImageNetRecord",
+    "RecordReader",
+    "RecordWriter",
     "VOCDetectionRecord",
     "VOCSegmentationRecord",
     "__version__",
+    "convert",
 ]
 
+OWN = {
+    "RecordReader": "recordzoo.records.reader",
+    "RecordWriter": "recordzoo.own.writer",
+    "convert": "recordzoo.own.convert",
+}
+"""Where that is which is for everybody's own data; the dataset classes have their own such list."""
 
-# Any: a class.
+
+# Any: a class or function.
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module("recordzoo.datasets"), name)
+    return getattr(importlib.import_module(OWN.get(name, "recordzoo.datasets")), name)
 
 
 def __dir__() -> list[str]:

@@ -53,6 +53,7 @@ class SchemaRecipe(Recipe):
         classes: Class names, if there are.
         metadata: What the record set shall keep besides; JSON.
         output: The record set's directory.
+        width: How many digits the number in a name has.
     """
 
     dataset = "own"
@@ -61,13 +62,21 @@ class SchemaRecipe(Recipe):
 
     # Any: JSON values.
     def __init__(
-        self, schema: Schema, count: int, classes: Sequence[str] | None, metadata: Mapping[str, Any], output: Path
+        self,
+        schema: Schema,
+        count: int,
+        classes: Sequence[str] | None,
+        metadata: Mapping[str, Any],
+        output: Path,
+        width: int,
     ) -> None:
         self.schema = schema
         self.count = count
         self.classes = None if classes is None else tuple(classes)
         self.metadata = metadata
         self.output = output
+        self.width = width
+        self.splits: Mapping[str, NDArray[np.int64]] = {}
         self.fields: Mapping[str, BlobField] = {
             plan.name: plan.blob_field for plan in schema.fields.values() if plan.blob_field is not None
         }
@@ -90,9 +99,8 @@ class SchemaRecipe(Recipe):
 
     def blobs(self, position: int, encoded: Encoded) -> Iterator[Blob]:
         """Give a sample's blobs, each named by its position; an image with the ending of its file."""
-        width = max(6, len(str(self.count - 1)))
         for plan, data, ending in encoded.blobs:
-            yield Blob(plan.name, f"{position:0{width}d}{ending}", data, checked=plan.kind == "image")
+            yield Blob(plan.name, f"{position:0{self.width}d}{ending}", data, checked=plan.kind == "image")
 
     def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
         """See `Recipe`."""
@@ -108,6 +116,7 @@ class SchemaRecipe(Recipe):
             names=self.names(stored, kept),
             blobs=blobs,
             arrays={name: column[kept] for name, column in columns.items()},
+            splits=self.splits,
             classes=self.classes,
             metadata={**self.metadata, "sample": self.schema.to_json()},
             shapes=shapes,
@@ -115,12 +124,11 @@ class SchemaRecipe(Recipe):
 
     def names(self, stored: Stored, kept: NDArray[np.int64]) -> Sequence[str]:
         """Name the records: by their position, with the ending of the first field that holds images."""
-        width = max(6, len(str(self.count - 1)))
         for name, field in self.fields.items():
             if field.encoding == "image":
                 keys = {_position(key): key for key in stored.keys[name]}
                 return [keys[position] for position in kept.tolist()]
-        return [f"{position:0{width}d}" for position in kept.tolist()]
+        return [f"{position:0{self.width}d}" for position in kept.tolist()]
 
 
 def _position(key: str) -> int:

@@ -103,7 +103,8 @@ class SampleRecipe(SchemaRecipe):
         output: Path,
     ) -> None:
         origin = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
-        super().__init__(schema, len(dataset), classes, {"samples": probe.digest, "origin": origin}, output)
+        metadata = {"samples": probe.digest, "origin": origin}
+        super().__init__(schema, len(dataset), classes, metadata, output, max(6, len(str(len(dataset) - 1))))
         self.origin = "samples"
         self._dataset: MapStyle | None = dataset
         self._payload = payload

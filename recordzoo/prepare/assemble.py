@@ -97,6 +97,17 @@ def assemble(build: Build, recipe: Recipe, source: str, raw_files: Sequence[RawF
     )
 
 
+def warn_of_bad(build: Build) -> None:
+    """Name the images that no decoder recognised, in one warning of each kind."""
+    for one, many, kind in (("kept as it is", "kept as they are", "bad"), ("left out", "left out", "skipped")):
+        found = {name: why for unit in build.units.values() for name, why in getattr(unit, kind).items()}
+        if found:
+            shown = "; ".join(f"{name}: {why}" for name, why in list(found.items())[:20])
+            more = f"; and {len(found) - 20} more" if len(found) > 20 else ""
+            what = f"1 broken image was {one}" if len(found) == 1 else f"{len(found)} broken images were {many}"
+            logger.warning("%s: %s%s", what, shown, more)
+
+
 def _load(build: Build, recipe: Recipe) -> tuple[dict[str, _Rows], list[ShardSpec]]:
     fields = {name: _Rows() for name in recipe.fields}
     shards: list[ShardSpec] = []

@@ -19,7 +19,7 @@ from recordzoo.errors import (
     RecordZooError,
     SourceError,
 )
-from recordzoo.prepare.assemble import assemble
+from recordzoo.prepare.assemble import assemble, warn_of_bad
 from recordzoo.prepare.build import Build
 from recordzoo.prepare.convert import Task
 from recordzoo.prepare.found import put_back, remove_dead, resumable_bytes
@@ -319,7 +319,7 @@ class Job:
                 build.remove()
             raise
         digest = assemble(build, self.recipe, self.recipe.origin or ("archive" if raw_files else "tree"), raw_files)
-        self._warn_of_bad(build)
+        warn_of_bad(build)
         self._publish(build, digest)
 
     def _convert_units(self, build: Build, source: Source) -> list[RawFile]:
@@ -367,15 +367,6 @@ class Job:
                 f"{source.description} changed while it was converted. Nothing was published; run the command again.",
                 worthless=True,
             )
-
-    def _warn_of_bad(self, build: Build) -> None:
-        for one, many, kind in (("kept as it is", "kept as they are", "bad"), ("left out", "left out", "skipped")):
-            found = {name: why for unit in build.units.values() for name, why in getattr(unit, kind).items()}
-            if found:
-                shown = "; ".join(f"{name}: {why}" for name, why in list(found.items())[:20])
-                more = f"; and {len(found) - 20} more" if len(found) > 20 else ""
-                what = f"1 broken image was {one}" if len(found) == 1 else f"{len(found)} broken images were {many}"
-                logger.warning("%s: %s%s", what, shown, more)
 
 
 def _built_bytes(build: Build) -> int:

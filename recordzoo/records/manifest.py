@@ -32,7 +32,8 @@ NO_SHARD = 0xFFFFFFFF
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """What the name of a field may be."""
-_SPLIT = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+SPLIT_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+"""What the name of a split may be."""
 _SHARD = re.compile(r"shard-[0-9]{5,7}\.lmdb")
 _DATASET = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _DTYPE = re.compile(r"[<|](b1|[iu][1248]|f[248])")
@@ -233,7 +234,7 @@ def _build(top: "Node") -> Manifest:
         num_records=num_records,
         blobs=top.map_of("blobs", NAME_PATTERN, _blob),
         arrays=top.map_of("arrays", re.compile(r"[a-z][a-z0-9_.-]{0,127}"), _array),
-        splits=top.map_of("splits", _SPLIT, lambda node: node.as_integer(0, MAX_RECORDS)),
+        splits=top.map_of("splits", SPLIT_PATTERN, lambda node: node.as_integer(0, MAX_RECORDS)),
         shards=tuple(top.list_of("shards", _shard, MAX_SHARDS)),
         classes=top.optional("classes", lambda node: tuple(node.as_list(lambda item: item.as_text(4096)))),
         source=top.text("source", 4096),

@@ -1,0 +1,213 @@
+"""`RecordWriter`: records that a program makes, one after another → a record set."""
+
+import contextlib
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.bars import default_progress
+from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
+from recordzoo.own.recipe import Rows, SchemaRecipe
+from recordzoo.own.schema import Kind, UnevenError, at_position, infer
+from recordzoo.prepare import is_record_set
+from recordzoo.prepare.assemble import assemble, warn_of_bad
+from recordzoo.prepare.build import Build
+from recordzoo.prepare.convert import image_problem
+from recordzoo.prepare.found import remove_dead
+from recordzoo.prepare.rows import UnitDone, save_sides
+from recordzoo.prepare.shards import Shards
+from recordzoo.prepare.space import disk_error
+from recordzoo.recipes.base import Stored
+from recordzoo.records.manifest import SPLIT_PATTERN
+
+_WIDTH = 9
+
+
+class RecordWriter:
+    """Writes a record set; a context manager.
+
+    The set appears at `path` when the block ends, whole, and not at all if the block raises or the process dies. One
+    thread writes.
+
+    A record is a dict: the name of each field and its value, and, if they are wanted, "name" (the record's, else its
+    number) and "split" (which it belongs to; or a list of several). All records have the same fields, of the kinds
+    that the first one shows:
+
+    * ``bytes`` are stored untouched, PIL images and uint8 pixels as PNG or raw, whichever is smaller.
+    * Numbers, and arrays of up to 4 KiB, become rows of an array; larger arrays are stored raw, each with its shape.
+    * Anything else is stored as JSON.
+
+    Args:
+        path: The record set's directory: ``my.records``.
+        classes: Class names by label. "target" must then be a label of one.
+        kinds: How fields are stored, where the first record does not show it: "json" for arrays of various shapes;
+            also "image", "bytes", "picture" (PNG), "pixels", "raw", "array".
+        shard_bytes: About how large a shard becomes.
+        refresh: Replace a record set that is there.
+
+    Raises:
+        PrepareError: There is something at `path`; or, when the block ends, no records were written.
+        SampleError: A record cannot be stored; ``position`` says which.
+
+    Example:
+        >>> with recordzoo.RecordWriter("my.records", classes=["cat", "dog"]) as writer:
+        ...     for image, label in pairs:
+        ...         writer.write({"image": image, "target": label})
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        *,
+        classes: Sequence[str] | None = None,
+        kinds: Mapping[str, Kind] | None = None,
+        shard_bytes: int = 1 << 30,
+        refresh: bool = False,
+    ) -> None:
+        self.path = Path(path).expanduser().absolute()
+        self._classes, self._kinds, self._shard_bytes, self._refresh = classes, kinds or {}, shard_bytes, refresh
+        self._build: Build | None = None
+        self._shards: Shards
+        self._recipe: _WriterRecipe | None = None
+        self._rows = Rows()
+        self._sides: dict[str, bytes] = {}
+        self._bad: dict[str, str] = {}
+        self._names: list[str] = []
+        self._splits: dict[str, list[int]] = {}
+
+    def __len__(self) -> int:
+        """How many records have been written."""
+        return len(self._names)
+
+    def __enter__(self) -> "RecordWriter":
+        self._check_path()
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            # A token: what a stream of records left unfinished, no other can go on with.
+            plan = {"writer": "RecordWriter", "token": secrets.token_hex(8)}
+            self._build, _ = Build.claim(self.path, plan, default_progress())
+        except OSError as err:
+            raise disk_error(err, self.path.parent, 0) from err
+        self._shards = Shards(self._build.path, 0, self._shard_bytes, on_shard=self._build.journal_shard)
+        return self
+
+    def _check_path(self) -> None:
+        there = is_record_set(self.path)
+        if there and not self._refresh:
+            raise PrepareError(f"{self.path} is there already. Pass refresh=True to replace it.", path=str(self.path))
+        if not there and os.path.lexists(self.path) and not (self.path.is_dir() and not any(self.path.iterdir())):
+            raise PrepareError(
+                f"{self.path} is in the way, and is not a record set. Move it, or write to another path.",
+                path=str(self.path),
+            )
+
+    # Any: values of all kinds.
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Append a record.
+
+        Raises:
+            SampleError: A field is missing, has a value that cannot be stored, or of another kind than in the first
+                record.
+            ArgumentError: "name", "split" or the label is none.
+            DiskSpaceError: The disk is full.
+        """
+        if self._build is None:
+            raise PrepareError("A RecordWriter writes inside its with block.", path=str(self.path))
+        position = len(self)
+        values = {key: value for key, value in record.items() if key not in ("name", "split")}
+        if self._recipe is None:
+            schema = infer({0: values}, None, self._kinds)
+            self._recipe = _WriterRecipe(schema, 0, self._classes, {}, self.path, _WIDTH)
+        with at_position(position):
+            try:
+                encoded = self._recipe.schema.encode(values)
+            except UnevenError as err:
+                field = err.details["field"]
+                text = f"{err} (pass kinds={{{field!r}: {err.details['kind']!r}}} to store it all the same)"
+                raise SampleError(text) from None
+        self._check_label(position, values.get("target"))
+        splits = self._splits_of(record)
+        blobs = list(self._recipe.blobs(position, encoded))
+        name = record.get("name", next((blob.key for blob in blobs if blob.checked), f"{position:0{_WIDTH}d}"))
+        if not isinstance(name, str) or not name:
+            raise ArgumentError(f"record {position}: the name {name!r} is none.")
+        try:
+            for blob in blobs:
+                self._shards.put(blob)
+                if blob.checked and (problem := image_problem(blob.data)) is not None:
+                    self._bad[name] = problem
+        except OSError as err:
+            raise disk_error(err, self.path.parent, 0) from err
+        self._sides |= {side.name: side.data for side in self._rows.add(position, encoded)}
+        self._names.append(name)
+        for split in splits:
+            self._splits.setdefault(split, []).append(position)
+
+    def _check_label(self, position: int, label: Any) -> None:
+        if self._classes is not None and isinstance(label, int) and not 0 <= label < len(self._classes):
+            raise ArgumentError(f"record {position}: {label} is no label; there are {len(self._classes)} classes.")
+
+    def _splits_of(self, record: Mapping[str, Any]) -> list[str]:
+        given = record.get("split", [])
+        splits = [given] if isinstance(given, str) else list(given)
+        for split in splits:
+            if not isinstance(split, str) or not SPLIT_PATTERN.fullmatch(split):
+                raise ArgumentError(
+                    f"record {len(self)}: {split!r} cannot be a split's name: small letters, digits and - only."
+                )
+        return splits
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        build, self._build = self._build, None
+        if build is None:
+            return
+        try:
+            try:
+                self._shards.__exit__(kind)
+                if kind is None:
+                    self._publish(build)
+            except OSError as err:
+                if isinstance(err, RecordZooError):
+                    raise
+                raise disk_error(err, self.path.parent, 0) from err
+        except BaseException:
+            if kind is None:
+                raise
+        finally:
+            build.remove()
+            with contextlib.suppress(OSError):
+                remove_dead(self.path)
+
+    def _publish(self, build: Build) -> None:
+        if self._recipe is None:
+            raise PrepareError(f"No records were written to {self.path}; nothing is published.", path=str(self.path))
+        self._sides |= {side.name: side.data for side in self._rows.rest()}
+        sides = save_sides(build.path, 0, self._sides)
+        build.journal_unit(UnitDone(0, tuple(self._shards.done), sides, self._bad, {}))
+        self._recipe.finish(self._names, self._splits)
+        assemble(build, self._recipe, "records", [])
+        warn_of_bad(build)
+        if not build.publish(replace=self._refresh):
+            raise PrepareError(f"Another process has published {self.path} meanwhile.", path=str(self.path))
+
+
+class _WriterRecipe(SchemaRecipe):
+    """Records with names and splits that come with them."""
+
+    def finish(self, names: Sequence[str], splits: Mapping[str, Sequence[int]]) -> None:
+        """Say what is known when all are written."""
+        self.count = len(names)
+        self._all_names = names
+        self.splits = {split: np.array(positions, np.int64) for split, positions in splits.items()}
+
+    def names(self, stored: Stored, kept: NDArray[np.int64]) -> Sequence[str]:
+        """See `SchemaRecipe`."""
+        return self._all_names
