@@ -5,18 +5,22 @@ import random
 import shutil
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from recordzoo.prepare import ensure
+from recordzoo.recipes import folder
 from recordzoo.records.reader import RecordReader
 from recordzoo.steps import STEPS
 from tests import preparing
 from tests.fakes import simple
+from tests.fakes.folder import write_tree
 from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
+from tests.faults import fault
 from tests.preparing import SHARD_BYTES, Process, beside, builds, contents, group_members, wait_for
 
 BIG = "c000/0000.jpg"
@@ -101,6 +105,7 @@ def test_every_step_of_a_preparation_is_covered() -> None:
     assert {step.partition(":")[0] for step in IN_POOL} <= met
 
 
+@fault("C1")
 @pytest.mark.parametrize("step", IN_STREAM)
 def test_killed_while_a_stream_is_converted(step: str, wanted: Wanted, tmp_path: Path) -> None:
     kind = "big" if step == "shard.committed" else "stream"
@@ -113,6 +118,12 @@ def test_killed_while_a_stream_is_converted(step: str, wanted: Wanted, tmp_path:
     assert beside(root, "stream") == ["simple.records"]
 
 
+@fault(
+    "C15",
+    "one of the converting processes is killed, for want of memory say",
+    "the command ends with an error that says so; what is finished is kept, and `--workers 1` needs less",
+)
+@fault("C1")
 @pytest.mark.parametrize("step", IN_POOL)
 def test_killed_while_several_processes_convert_a_tree(step: str, wanted: Wanted, tmp_path: Path) -> None:
     root = wanted.raw("tree", tmp_path)
@@ -130,6 +141,7 @@ def test_killed_while_several_processes_convert_a_tree(step: str, wanted: Wanted
     assert beside(root, "tree") == ["simple.records"]
 
 
+@fault("C1")
 def test_killed_while_a_tar_of_tars_is_converted(wanted: Wanted, tmp_path: Path) -> None:
     root = wanted.raw("nested", tmp_path)
     ended = preparing.run(root, "nested", env={"RECORDZOO_KILL_AT": "unit.journalled:2"}, workers=2)
@@ -159,6 +171,7 @@ def test_killed_after_a_download_that_is_to_be_discarded(step: str, mine: bool, 
     assert sorted(os.listdir(root)) == ["simple.records", archive.name][: 1 + mine]
 
 
+@fault("C1")
 @pytest.mark.parametrize("twice", ["shard.journalled:2", "set.shards_moved", "set.manifest_written", "build.claimed"])
 def test_killed_again_at_the_same_place(twice: str, wanted: Wanted, tmp_path: Path) -> None:
     root = wanted.raw("stream", tmp_path)
@@ -169,6 +182,7 @@ def test_killed_again_at_the_same_place(twice: str, wanted: Wanted, tmp_path: Pa
     assert beside(root, "stream") == ["simple.records"]
 
 
+@fault("C1")
 @pytest.mark.parametrize(("form", "workers"), [("stream", 1), ("tree", 2)])
 def test_a_resume_makes_no_finished_shard_again(form: str, workers: int, wanted: Wanted, tmp_path: Path) -> None:
     root = wanted.raw(form, tmp_path)
@@ -184,6 +198,7 @@ def test_a_resume_makes_no_finished_shard_again(form: str, workers: int, wanted:
     assert finished <= kept
 
 
+@fault("C1")
 @pytest.mark.parametrize("step", ["set.manifest_written", "set.published", "build.cleaned"])
 def test_killed_while_a_set_is_made_again(step: str, wanted: Wanted, tmp_path: Path) -> None:
     root = wanted.raw("tree", tmp_path)
@@ -195,6 +210,7 @@ def test_killed_while_a_set_is_made_again(step: str, wanted: Wanted, tmp_path: P
     assert beside(root, "tree") == ["simple.records"]
 
 
+@fault("C2")
 @pytest.mark.parametrize(("form", "workers", "step"), [("stream", 1, "shard.opened:3"), ("tree", 2, "unit.journalled")])
 def test_ctrl_c(form: str, workers: int, step: str, wanted: Wanted, tmp_path: Path) -> None:
     """It reaches the whole process group, as from a terminal."""
@@ -215,6 +231,7 @@ def test_ctrl_c(form: str, workers: int, step: str, wanted: Wanted, tmp_path: Pa
     assert beside(root, form) == ["simple.records"]
 
 
+@fault("C2")
 def test_ctrl_c_while_the_pool_starts(wanted: Wanted, tmp_path: Path) -> None:
     root = wanted.raw("tree", tmp_path)
     with Process(root, "tree", workers=2) as process:
@@ -226,6 +243,32 @@ def test_ctrl_c_while_the_pool_starts(wanted: Wanted, tmp_path: Path) -> None:
     assert beside(root, "tree") == ["simple.records"]
 
 
+@fault(
+    "C2",
+    "Ctrl-C, or the SIGTERM of a cluster's scheduler, while it converts",
+    "exit code 130 or 143, and the word that the same command goes on; a Python program gets `KeyboardInterrupt`",
+)
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_a_signal_while_the_command_line_converts(number: int, code: int, tmp_path: Path) -> None:
+    photos = write_tree(tmp_path / "photos")
+    whole = contents(ensure(folder.recipe(), photos, records_dir=tmp_path / "whole.records"))
+    stop = "from tests import preparing; preparing._patch(locks=True, stop_at='shard.written')"
+    command = [sys.executable, "-c", f"{stop}; from recordzoo.cli import main; main()", "prepare", str(photos)]
+    with subprocess.Popen(command, cwd=preparing.REPOSITORY, stderr=subprocess.PIPE, text=True) as process:
+        os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
+        process.send_signal(number)
+        process.send_signal(signal.SIGCONT)
+        _, log = process.communicate(timeout=preparing.DEADLINE_S)
+    assert process.returncode == code, log
+    assert log.rstrip().endswith("; what is finished is kept, and the same command goes on from there.")
+    assert "Traceback" not in log
+    (left,) = tmp_path.glob("*.build.*")
+    assert left.name.startswith("photos.records.build.free-")
+    assert contents(ensure(folder.recipe(), photos)) == whole
+    assert sorted(os.listdir(tmp_path)) == ["photos", "photos.records", "whole.records"]
+
+
+@fault("C15")
 def test_workers_without_their_builder_end_and_do_no_harm(wanted: Wanted, tmp_path: Path) -> None:
     """Only the builder is killed: whoever takes over is not disturbed by those that it leaves behind."""
     root = wanted.raw("tree", tmp_path)
@@ -238,6 +281,12 @@ def test_workers_without_their_builder_end_and_do_no_harm(wanted: Wanted, tmp_pa
     assert beside(root, "tree") == ["simple.records"]
 
 
+@fault(
+    "C1",
+    "a conversion is killed outright: by the system, a power cut, `kill -9`",
+    "the same command goes on from the last finished shard and ends with the same bytes; the tests kill it at each of "
+    "its steps and, in the slow ones, at 100 random moments",
+)
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("form", "workers", "latest_s"), [("stream", 1, 0.5), ("tree", 2, 1.5)])

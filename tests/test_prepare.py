@@ -26,21 +26,24 @@ from recordzoo.errors import (
     SourceError,
 )
 from recordzoo.owner import Owner
-from recordzoo.prepare import describe, ensure, shards
+from recordzoo.prepare import describe, ensure, job, shards
 from recordzoo.prepare.build import Build
 from recordzoo.prepare.convert import image_problem
 from recordzoo.prepare.found import find_builds
 from recordzoo.prepare.raw import RawData
+from recordzoo.prepare.shards import Shards
 from recordzoo.prepare.space import disk_error
 from recordzoo.progress import LogProgress, format_bytes
 from recordzoo.recipes.base import Blob, Side
 from recordzoo.records.reader import RecordReader
+from recordzoo.records.shard import ShardWriter, stored_bytes
 from recordzoo.sources.member import Member
 from tests import preparing
 from tests.fakes import simple
 from tests.fakes.pictures import encoded, picture
 from tests.fakes.server import FileServer
 from tests.fakes.simple import FORMS, SimpleRecipe
+from tests.faults import fault
 from tests.preparing import SHARD_BYTES, beside, contents
 
 
@@ -157,6 +160,11 @@ class TestRoundTrip:
         reader = RecordReader(prepare(tmp_path, "tree"))
         assert len(reader) == 0
 
+    @fault(
+        "C11",
+        "a file is larger than a shard, or larger than anything should be",
+        "it gets a shard of its own; above 1 GiB an error names it",
+    )
     def test_a_value_larger_than_a_shard_has_one_of_its_own(self, tmp_path: Path) -> None:
         files = {"c000/0000.jpg": encoded(picture(np.random.default_rng(0), 9, 9), "JPEG") + bytes(3 * SHARD_BYTES)}
         files |= {"c000/0001.txt": b"x", simple.LABELS: b"c000/0000.jpg 0\n"}
@@ -164,6 +172,11 @@ class TestRoundTrip:
         path = prepare(tmp_path, "stream")
         assert read_all(path)["c000/0000.jpg"] == files["c000/0000.jpg"]
 
+    @fault(
+        "C12",
+        "a name is longer than an LMDB key may be, or stands twice in an archive",
+        "names are no keys, any length will do; of two members with one name the later counts, and a warning says so",
+    )
     def test_of_two_members_with_one_name_the_later_counts(
         self, tmp_path: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
@@ -244,6 +257,38 @@ class TestRoundTrip:
         with pytest.raises(PrepareError):
             prepare(tmp_path, "stream", on_error="raise")
         assert set(threading.enumerate()) <= before
+
+
+class TestRoomInAShard:
+    """LMDB's map has a size that is fixed in advance; whatever the values, a shard's is large enough."""
+
+    @fault(
+        "C10",
+        "the fixed size of an LMDB file does not suffice (`MDB_MAP_FULL`)",
+        "it never happens: the size follows from the data with room to spare, and the next shard is begun in time",
+    )
+    @pytest.mark.parametrize("lengths", [(1,), (2031, 1), (2026, 1346), (1346, 1346, 2026), (2033,), (4081,)])
+    def test_values_that_waste_the_most_room(self, lengths: tuple[int, ...], tmp_path: Path) -> None:
+        """Where values of two lengths alternate, a page holds fewer of them than of either alone."""
+        values = [bytes([number % 251]) * length for number, length in enumerate(lengths * (12_000 // len(lengths)))]
+        with Shards(tmp_path, 0, shard_bytes=sum(stored_bytes(len(value)) for value in values)) as shards:
+            for number, value in enumerate(values):
+                shards.put(Blob("image", str(number), value))
+        assert [done.num_values for done in shards.done] == [len(values)]
+
+    @fault("C10")
+    @pytest.mark.parametrize("shard_bytes", [1, 5000, SHARD_BYTES])
+    def test_values_of_all_sizes_in_small_shards(self, shard_bytes: int, tmp_path: Path) -> None:
+        sizes = [0, 20 << 20, *(np.random.default_rng(3).pareto(0.7, 100) * 1000).astype(int).tolist()]
+        with Shards(tmp_path, 0, shard_bytes=shard_bytes) as shards:
+            for number, size in enumerate(sizes):
+                shards.put(Blob("image", str(number), bytes(size)))
+        assert sum(done.num_values for done in shards.done) == len(sizes)
+
+    @fault("C10")
+    def test_a_full_map_would_be_an_error_and_no_smaller_shard(self, tmp_path: Path) -> None:
+        with pytest.raises(OSError, match="MDB_MAP_FULL"), ShardWriter(tmp_path / "x.lmdb", 1 << 16) as writer:
+            writer.put(bytes(100_000))
 
 
 class TestRefusals:
@@ -377,6 +422,12 @@ BROKEN = {"c000/0001.jpg": "an empty file", "c000/0002.jpg": "no image format", 
 
 
 class TestBrokenImages:
+    @fault(
+        "C3",
+        "an image cannot be decoded",
+        "by default it is kept as it is, named in one warning and in the manifest, and fails when taken; "
+        "`on_error` may be `skip` or `raise`",
+    )
     @pytest.mark.parametrize("workers", [1, 2])
     def test_keep(
         self, workers: int, broken: dict[str, bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
@@ -395,6 +446,7 @@ class TestBrokenImages:
         prepare(tmp_path, "tree")
         assert "1 broken image was kept as it is: " in caplog.text
 
+    @fault("C3")
     def test_skip(self, broken: dict[str, bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
         simple.write(tmp_path, "tree", broken)
         reader = RecordReader(prepare(tmp_path, "tree", on_error="skip"))
@@ -403,6 +455,7 @@ class TestBrokenImages:
         assert sorted(reader.manifest.skipped) == sorted(BROKEN)
         assert "3 broken images were left out: " in caplog.text
 
+    @fault("C3")
     @pytest.mark.parametrize("workers", [1, 2])
     def test_raise(self, workers: int, broken: dict[str, bytes], tmp_path: Path) -> None:
         simple.write(tmp_path, "tree", broken)
@@ -487,6 +540,11 @@ class TestRawData:
             prepare(archive.parent, "stream", raw_files=raw_files)
         assert beside(archive.parent, "stream") == []
 
+    @fault(
+        "C9",
+        "the raw data changes while it is converted",
+        "an error, and nothing is published; what was made of it is thrown away",
+    )
     def test_a_tree_that_changes_while_it_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         simple.write(tmp_path, "tree")
         last = tmp_path / "simple" / "labels" / "labels.txt"
@@ -503,6 +561,7 @@ class TestRawData:
         assert beside(tmp_path, "tree") == []
         assert last.exists()
 
+    @fault("C9")
     def test_a_file_that_grows_while_the_tree_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         simple.write(tmp_path, "tree")
 
@@ -517,6 +576,7 @@ class TestRawData:
             prepare(tmp_path, "tree")
         assert not (tmp_path / "simple.records").exists()
 
+    @fault("C9")
     def test_raw_data_that_changed_unseen_before_a_resume(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
@@ -728,6 +788,51 @@ class TestWhatIsLeft:
         inodes = [path.stat().st_ino for path in shards_of(build)]
         path = prepare(tmp_path, "stream")
         assert [each.stat().st_ino for each in sorted(path.glob("*.lmdb"))][: len(inodes)] == inodes
+
+    @fault(
+        "C13",
+        "an interrupted conversion is repeated with other options",
+        "it starts anew, says that the old one is left, and removes that when it is done: nothing is mixed",
+    )
+    @pytest.mark.parametrize(("option", "value"), [("shard_bytes", 2 * SHARD_BYTES), ("on_error", "skip")])
+    def test_what_other_options_made_is_not_used(
+        self,
+        option: str,
+        value: Any,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        caplog: pytest.LogCaptureFixture,
+    ) -> None:
+        simple.write(tmp_path, "stream")
+        whole = contents(prepare(tmp_path, "stream", records_dir=tmp_path / "whole.records", **{option: value}))
+        left = interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
+        inodes = {path.stat().st_ino for path in shards_of(left)}
+        assert len(inodes) >= 3
+        caplog.set_level(logging.INFO)
+        path = prepare(tmp_path, "stream", **{option: value})
+        assert contents(path) == whole
+        assert not inodes & {each.stat().st_ino for each in path.iterdir()}
+        assert f"{left} is left from a preparation with other options; it goes when this one is done." in caplog.text
+        assert not left.exists()
+
+    @fault(
+        "C14",
+        "recordzoo is upgraded between an interruption and the repetition",
+        "if the new version would write other bytes, it starts anew",
+    )
+    def test_what_another_version_made_is_not_used(
+        self, stream: Golden, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        simple.write(tmp_path, "stream")
+        with monkeypatch.context() as patched:
+            patched.setattr(job, "WRITER", job.WRITER - 1)
+            left = interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
+        inodes = {path.stat().st_ino for path in shards_of(left)}
+        assert len(inodes) >= 3
+        path = prepare(tmp_path, "stream")
+        assert contents(path) == stream.files
+        assert not inodes & {each.stat().st_ino for each in path.iterdir()}
+        assert not left.exists()
 
     def test_the_reading_of_finished_shards_is_said(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
