@@ -8,6 +8,7 @@ import contextlib
 import hashlib
 import json
 import os
+import resource
 import shutil
 import signal
 import socket
@@ -30,6 +31,8 @@ from recordzoo.records.verify import verify
 from tests.fakes.records import edit_manifest, flip, signed, some_values, write_records
 
 PAGE = os.sysconf("SC_PAGE_SIZE")
+_ADDRESS_SPACE_BYTES = 3 << 30
+_CASE_S = 60.0  # a case that takes longer dies of SIGALRM
 
 
 @dataclass
@@ -192,6 +195,9 @@ def replacements(good: Path) -> Iterator[Case]:
     for path in sorted(good.with_name("other.records").iterdir()):
         right = "nothing" if path.name == MANIFEST_NAME else "all"
         yield Case(f"{path.name} of another set", put(path.name, path.read_bytes()), right)
+    for name in ("lock.mdb", "data.mdb", "shard-00000.lmdb-lock", "shard-00000.lmdb-journal", "__init__.py"):
+        yield Case(f"{name} beside", lambda folder, name=name: (folder / name).write_bytes(b"\xff" * 8192), found=False)  # type: ignore[misc]
+        yield Case(f"{name}, a FIFO, beside", lambda folder, name=name: os.mkfifo(folder / name), found=False)  # type: ignore[misc]
     for path in sorted(good.iterdir()):
         if path.name != MANIFEST_NAME:
             yield Case(f"{path.name} of the right size from another build", put(path.name, _rebuilt(path)))
@@ -279,6 +285,15 @@ def manifests(good: Path) -> Iterator[Case]:
                 f"{table} has {name[:30]!r}",
                 edited(lambda d, table=table, name=name, value=value: d[table].__setitem__(name, value)),  # type: ignore[misc]
                 right="nothing",
+                found=False,
+            )
+    for address in ("http://127.0.0.1:9/x", "file:///etc/passwd", "/etc/passwd", "\\\\127.0.0.1\\x", "data:,x"):
+        raw_file = {"name": address, "bytes": 3, "hash": f"md5:{address}"}
+        for change in ({"source": address}, {"raw_files": [raw_file]}, {"metadata": {"url": address, "$ref": address}}):
+            yield Case(
+                f"{', '.join(change)}: {address}",
+                edited(lambda document, change=change: document.update(change)),  # type: ignore[misc]
+                right="values",
                 found=False,
             )
     text = (good / MANIFEST_NAME).read_bytes()
@@ -427,9 +442,14 @@ GROUPS = {
 
 
 class Watch:
-    """Notes what a reader must never do, through an audit hook: it cannot be switched off, so it asks first."""
+    """Notes what a reader must never do, through an audit hook: it cannot be switched off, so it asks first.
 
-    def __init__(self) -> None:
+    Args:
+        *inside: Where files may be opened by their whole paths; anywhere, if none are given.
+    """
+
+    def __init__(self, *inside: Path) -> None:
+        self.inside = tuple(map(str, inside))
         self.on = False
         self.may_start_python = False
         self.seen: list[str] = []
@@ -442,6 +462,8 @@ class Watch:
             path, _, flags = args
             writes = os.O_WRONLY | os.O_RDWR | os.O_CREAT | os.O_TRUNC
             bad = not isinstance(path, int) and path != os.devnull and bool((flags or 0) & writes)
+            if self.inside and isinstance(path, str) and os.path.isabs(path):
+                bad = bad or not path.startswith((*self.inside, "/proc/self/", "/dev/fd/", os.devnull))
         elif event == "subprocess.Popen":
             bad = not (self.may_start_python and args[0] == sys.executable)
         else:
@@ -554,11 +576,18 @@ def examine(case: Case, folder: Path, right: dict[str, Any], watch: Watch, full:
     return wrong
 
 
+def limit_memory() -> None:
+    """Give this process, and its children, a few gigabytes more than it has."""
+    used = int(Path("/proc/self/statm").read_text().split()[0]) * PAGE
+    resource.setrlimit(resource.RLIMIT_AS, (used + _ADDRESS_SPACE_BYTES,) * 2)
+
+
 def main(group: str, good: Path, work: Path, how: str, first: int, step: int) -> None:
     right = contents(good)
     assert not any(isinstance(answer, RecordError) for answer in right.values())
     assert verify(good, full=True).ok  # also imports all that it needs
-    watch = Watch()
+    watch = Watch(good.parent, work)
+    limit_memory()
     with watch(may_start_python=True):
         assert contents(good) == right
         assert verify(good, full=True).ok
@@ -572,8 +601,10 @@ def main(group: str, good: Path, work: Path, how: str, first: int, step: int) ->
         for path in good.iterdir():
             os.link(path, folder / path.name)
         case.damage(folder)
+        signal.setitimer(signal.ITIMER_REAL, _CASE_S)
         for problem in examine(case, folder, right, watch, how == "full"):
             print("wrong", problem.encode("ascii", "backslashreplace").decode(), flush=True)
+        signal.setitimer(signal.ITIMER_REAL, 0)
         shutil.rmtree(folder)
         with contextlib.suppress(FileNotFoundError):
             (work / "elsewhere").unlink()
