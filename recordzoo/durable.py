@@ -36,6 +36,17 @@ def replace_file(path: Path, data: bytes) -> None:
     _move(os.replace, aside, path)
 
 
+def write_text_here(path: Path, text: str) -> None:
+    """Write a small file that need not survive a power cut, but not through a link that somebody put in its place.
+
+    Raises:
+        OSError: It cannot be written, or is a link.
+    """
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o666)
+    with open(fd, "w", encoding="utf-8") as file:
+        file.write(text)
+
+
 def rename(source: Path, target: Path) -> None:
     """Rename and sync the directory of the target."""
     _move(os.rename, source, target)

@@ -16,11 +16,15 @@ from torchvision.datasets.folder import default_loader
 
 from recordzoo.datasets import ImageFolderRecord
 from recordzoo.errors import CorruptRecordError
+from recordzoo.prepare import ensure
 from recordzoo.records.verify import verify
-from tests.fakes import strangers
+from tests.fakes import simple, strangers
 from tests.fakes.pictures import encoded, picture
 from tests.fakes.records import edit_manifest, flip, some_values, write_records
+from tests.fakes.server import FileServer
+from tests.fakes.simple import SimpleRecipe
 from tests.faults import fault
+from tests.preparing import contents
 
 REPOSITORY = Path(__file__).parent.parent
 
@@ -145,3 +149,47 @@ def printed_lines(folder: Path, command: str, *options: str, code: int) -> int:
     assert not {character for character in text if character != "\n" and not character.isprintable()}
     assert not [line for line in text.split("\n") if line.startswith("shard-00000.lmdb: ok")]
     return text.count("\n")
+
+
+@fault(
+    "H21",
+    "links lie where recordzoo writes and removes: in a record set, a build, as its lock file, as an archive",
+    "no link is followed: at most the link itself goes; `records` and builds are the only folders ever removed",
+)
+def test_links_are_not_followed_where_something_is_written_or_removed(tmp_path: Path) -> None:
+    root, elsewhere = tmp_path / "root", tmp_path / "elsewhere"
+    (elsewhere / "folder").mkdir(parents=True)
+    (elsewhere / "file").write_text("precious")
+    (elsewhere / "folder" / "file").write_text("precious too")
+    archive = simple.write(root, "stream")
+    before = contents(elsewhere)
+    for name in (".simple.records.lock", f".{archive.name}.recordzoo"):
+        (root / name).symlink_to(elsewhere / "file")
+    (root / "simple.records.build.free-0000").symlink_to(elsewhere / "folder")
+    dead = root / "simple.records.build.free-0001"
+    dead.mkdir()
+    (dead / "set").symlink_to(elsewhere / "folder")
+    (dead / "plan.json").symlink_to(elsewhere / "file")
+    archive.rename(elsewhere / "archive")
+    archive.symlink_to(elsewhere / "archive")
+    before = contents(elsewhere)
+    recipe = SimpleRecipe("stream", (simple.remote(archive),))
+    for refresh in (False, True, True):
+        path = ensure(recipe, root, workers=1, refresh=refresh, discard_raw=True)
+        (path / "deep").symlink_to(elsewhere / "folder")
+        (path / "shard-99999.lmdb").symlink_to(elsewhere / "file")
+    assert contents(elsewhere) == before
+    assert not dead.exists()
+    assert archive.is_symlink()
+
+
+def test_a_download_is_marked_through_no_link(tmp_path: Path) -> None:
+    source, root = tmp_path / "server", tmp_path / "root"
+    archive = simple.write(source, "stream")
+    root.mkdir()
+    (tmp_path / "file").write_text("precious")
+    (root / f".{archive.name}.recordzoo").symlink_to(tmp_path / "file")
+    with FileServer(source) as server:
+        recipe = SimpleRecipe("stream", (simple.remote(archive, server.url),))
+        ensure(recipe, root, workers=1, download=True)
+    assert (tmp_path / "file").read_text() == "precious"

@@ -113,7 +113,7 @@ class RawData:
         if not there:
             self.fetched.append(path)
             with contextlib.suppress(OSError):  # without it the file is kept, and it may be gone by now
-                _marker(path).write_text(_identity(path))
+                durable.write_text_here(_marker(path), _identity(path))
 
     def let_go(self) -> None:
         """Forget, now that the records are published, what was downloaded for them; with `discard_raw` delete it.

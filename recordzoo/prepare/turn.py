@@ -67,7 +67,7 @@ def my_turn(target: Path, published: Callable[[], bool], progress: Progress) -> 
                 if published() or (_text(path) == me and not find_builds(target)):
                     durable.remove(path)
                 elif _text(path) == me:
-                    path.write_text("")
+                    durable.write_text_here(path, "")
         lock.release(force=True)
 
 
@@ -108,6 +108,12 @@ def _is_held(path: Path) -> bool:
 
 
 def _try(lock: filelock.BaseFileLock) -> bool:
+    path = Path(lock.lock_file)
+    if path.is_symlink():  # nobody here made one: what it leads to would be emptied
+        with contextlib.suppress(OSError):
+            path.unlink()
+    if path.is_symlink():
+        return True
     try:
         lock.acquire()
     except filelock.Timeout:
@@ -121,7 +127,7 @@ def _try(lock: filelock.BaseFileLock) -> bool:
 def _held(path: Path, me: str) -> Iterator[None]:
     """Say in the lock file who holds it, and that it lives."""
     with contextlib.suppress(OSError):
-        path.write_text(me)
+        durable.write_text_here(path, me)
     heartbeat = Heartbeat(path)
     heartbeat.start()
     try:
