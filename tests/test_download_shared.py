@@ -1,6 +1,7 @@
 """Downloads into folders that others use too: their locks and parts, what was put there by hand, room for it all."""
 
 import os
+import shutil
 import signal
 import stat
 import tempfile
@@ -198,8 +199,14 @@ class TestRoom:
         volume.fill(leave=int(1.1 * size))  # for one of the two
         here, there = tmp_path / "here", volume.mounted_at
         with FileServer(archive.parent) as server:
-            assert self.prepare(volume, here, archive, server.url, records_dir=str(there / "x.records")).digest
-            volume.path.joinpath("x.records").rename(volume.path / "moved")
-            error = self.prepare(volume, there, archive, server.url, records_dir=str(here / "x.records")).error
+            assert self.prepare(volume, here, archive, server.url, records_dir=str(there / "a.records")).digest
+            shutil.rmtree(volume.path / "a.records")
+            assert self.prepare(volume, there, archive, server.url, records_dir=str(here / "b.records")).digest
+            assert len(server.log) == 2
+            elsewhere = tmp_path / "elsewhere"
+            options = {"records_dir": str(there / "c.records")}
+            error = self.prepare(volume, elsewhere, archive, server.url, **options).error
             assert error["type"] == "DiskSpaceError"
-            assert len(server.log) == 1
+            assert error["path"] == str(there)
+            assert len(server.log) == 2
+        assert not elsewhere.exists()
