@@ -280,22 +280,30 @@ def _watch(event: str, arguments: tuple[object, ...]) -> None:
 @fault(
     "I9",
     "a file called an image is in a format that nobody expects (PSD, EPS, ICO, TGA, ...), or is no image at all",
-    "what Pillow knows is an image here too, as with torchvision; preparing starts no program (EPS would need one)",
+    "what Pillow knows is an image here too, as with torchvision; but EPS, for which Pillow would start Ghostscript",
 )
 def test_unexpected_formats(tmp_path: Path) -> None:
-    kinds = ["EPS", "GIF", "ICO", "TGA", "PCX", "SGI", "DDS", "JPEG2000", "ICNS", "PDF"]
+    kinds = ["GIF", "ICO", "TGA", "PCX", "SGI", "DDS", "JPEG2000", "ICNS", "PDF"]
     files = {f"{kind}.jpg": encoded(PHOTO.resize((32, 32)), kind) for kind in kinds}
     files |= {"PSD.jpg": psd(9, 5), "SVG.png": b"<svg xmlns='http://www.w3.org/2000/svg'/>", "text.jpg": b"<html>" * 50}
     sys.addaudithook(_watch)
-    tree = write_tree(tmp_path / "first" / "photos", {f"c/{name}": data for name, data in files.items()})
-    _watching.append(True)
-    ImageFolderRecord(tree)
-    _watching.clear()
-    assert not _started
     found, said = compared(tmp_path, files)
     unknown = {"PDF.jpg", "SVG.png", "text.jpg"}
     assert said == dict.fromkeys(sorted(unknown), "no image format that Pillow knows")
-    assert {name for name, outcome in found.items() if outcome.pixels is None} - {"EPS.jpg"} == unknown
+    assert {name for name, outcome in found.items() if outcome.pixels is None} == unknown
+
+
+@fault("I9")
+def test_postscript_starts_no_program(tmp_path: Path) -> None:
+    tree = write_tree(tmp_path / "photos", {"c/0.jpg": encoded(PHOTO, "EPS")})
+    sys.addaudithook(_watch)
+    _watching.append(True)
+    dataset = ImageFolderRecord(tree)
+    outcome = taken(dataset, 0)
+    _watching.clear()
+    assert not _started
+    assert isinstance(outcome.error, ImageError)
+    assert "it is PostScript, which is run and not decoded" in str(outcome.error)
 
 
 @fault(
