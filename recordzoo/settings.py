@@ -4,10 +4,18 @@ import os
 
 from recordzoo.errors import ArgumentError
 
+_YES = ("1", "yes", "true", "on")
+_NO = ("", "0", "no", "false", "off")
+
 
 def mirror() -> str | None:
     """Base URL tried before the official hosts, as ``<mirror>/<dataset>/<file>`` (``RECORDZOO_MIRROR``)."""
-    return os.environ.get("RECORDZOO_MIRROR", "").rstrip("/") or None
+    text = os.environ.get("RECORDZOO_MIRROR", "")
+    if text and not text.lower().startswith(("https://", "http://")):
+        raise ArgumentError(
+            f"The environment variable RECORDZOO_MIRROR is {text!r}; it must be an https:// or http:// address."
+        )
+    return text.rstrip("/") or None
 
 
 def auto_prepare_bytes() -> float:
@@ -32,7 +40,10 @@ def stale_s() -> float:
 
 def offline() -> bool:
     """Whether nothing may be fetched (``RECORDZOO_OFFLINE``)."""
-    return os.environ.get("RECORDZOO_OFFLINE", "").lower() not in ("", "0", "no", "false")
+    text = os.environ.get("RECORDZOO_OFFLINE", "")
+    if text.lower() not in (*_YES, *_NO):
+        raise ArgumentError(f"The environment variable RECORDZOO_OFFLINE is {text!r}; it must be 1 or 0.")
+    return text.lower() in _YES
 
 
 def _number(variable: str, default: float) -> float:

@@ -1,9 +1,12 @@
 """Environment variables: their defaults, their values, and a bad one named."""
 
+import re
+
 import pytest
 
 from recordzoo import settings
 from recordzoo.errors import ArgumentError
+from tests.faults import fault
 
 NUMBERS = {
     "RECORDZOO_AUTO_PREPARE_GB": (settings.auto_prepare_bytes, 20e9, 1e9),
@@ -36,6 +39,27 @@ def test_mirror(monkeypatch):
 def test_offline(monkeypatch):
     monkeypatch.delenv("RECORDZOO_OFFLINE", raising=False)
     assert not settings.offline()
-    for value, offline in (("1", True), ("0", False), ("yes", True), ("No", False), ("", False)):
+    for value, offline in (("1", True), ("0", False), ("yes", True), ("No", False), ("", False), ("ON", True)):
         monkeypatch.setenv("RECORDZOO_OFFLINE", value)
         assert settings.offline() is offline
+
+
+BAD = {**dict.fromkeys(NUMBERS, "abc"), "RECORDZOO_MIRROR": "mirror.example/data", "RECORDZOO_OFFLINE": "perhaps"}
+
+
+@fault(
+    "U12",
+    "an environment variable has a value that means nothing: `RECORDZOO_TIMEOUT=abc`",
+    "an error that names the variable and the value",
+)
+def test_a_bad_value_names_its_variable(monkeypatch):
+    """Every variable that there is: each function of the module reads one, and its documentation names it."""
+    read = {}
+    for name, function in vars(settings).items():
+        if (match := re.search(r"``(RECORDZOO_\w+)``", getattr(function, "__doc__", None) or "")) and name[0] != "_":
+            read[match[1]] = function
+    assert set(read) == set(BAD)
+    for variable, value in BAD.items():
+        monkeypatch.setenv(variable, value)
+        with pytest.raises(ArgumentError, match=f"{variable} is '{value}'"):
+            read[variable]()
