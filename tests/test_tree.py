@@ -1,5 +1,6 @@
 """Trees: torchvision's order, the archive's names, and no surprise from what changes or cannot be read."""
 
+import contextlib
 import io
 import logging
 import os
@@ -9,6 +10,7 @@ import string
 import tarfile
 import tempfile
 import zipfile
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -18,10 +20,10 @@ from torchvision.datasets.folder import make_dataset
 
 from recordzoo.errors import FolderError, SourceError
 from recordzoo.recipes.class_folders import is_class_image
-from recordzoo.sources import tree
 from recordzoo.sources.archive import ArchiveSource, ChainSource
 from recordzoo.sources.member import Source
 from recordzoo.sources.tree import TreeSource
+from tests.faults import fault
 
 
 def read(source: Source, target_bytes: int = 1 << 30) -> list[tuple[str, bytes]]:
@@ -104,6 +106,7 @@ def test_fingerprint(tmp_path):
     assert len(set(prints)) == 4
 
 
+@fault("C6")
 def test_links_count_as_what_they_point_to(tmp_path):
     outside = plant(tmp_path / "outside", {"f.jpg": b"1", "deep/g.jpg": b"2"})
     base = plant(tmp_path / "base", {"c/h.jpg": b"3"})
@@ -116,6 +119,7 @@ def test_links_count_as_what_they_point_to(tmp_path):
     assert [name for name, _ in read(TreeSource(base))] == walked(base)
 
 
+@fault("C6")
 @pytest.mark.parametrize("target", [".", "..", "../..", "../../c/d"])
 def test_link_loop_is_named(tmp_path, target):
     plant(tmp_path, {"c/d/f": b"1"})
@@ -134,6 +138,7 @@ def test_two_links_that_make_a_loop(tmp_path):
         TreeSource(tmp_path).units(1)
 
 
+@fault("C6")
 def test_special_files_are_passed_over_unopened(tmp_path, caplog, monkeypatch):
     plant(tmp_path, {"f": b"1"})
     os.mkfifo(tmp_path / "pipe")
@@ -148,6 +153,11 @@ def test_special_files_are_passed_over_unopened(tmp_path, caplog, monkeypatch):
     assert line.endswith("device, pipe, socket")
 
 
+@fault(
+    "C6",
+    "in a tree there are files that cannot be read, links that lead nowhere, or out of it, directories called `x.jpg`",
+    "what cannot be read is named, twenty at once; links are followed as torchvision follows them, but no loops",
+)
 def test_all_problems_at_once(tmp_path):
     plant(tmp_path, {"c/f": b"1"})
     for index in range(25):
@@ -166,16 +176,30 @@ def test_all_problems_at_once(tmp_path):
         TreeSource(tmp_path, ["c/f", "x", "a\0b"]).units(1)
 
 
-@pytest.mark.skipif(os.geteuid() == 0, reason="root may list every directory and read every file")
-def test_no_permission(tmp_path):
+@fault("C6")
+def test_no_permission(tmp_path, monkeypatch):
     plant(tmp_path, {"a/f": b"1", "b/g": b"2"})
+    tmp_path.chmod(0o755)
+    monkeypatch.chdir(tmp_path)  # another user may not enter what is above
     (tmp_path / "a").chmod(0)
-    with pytest.raises(SourceError, match=r"a \(Permission denied\)"):
-        TreeSource(tmp_path).units(1)
-    (tmp_path / "a").chmod(0o700)
+    with bound_by_permissions(), pytest.raises(SourceError, match=r"a \(Permission denied\)"):
+        TreeSource(Path()).units(1)
+    (tmp_path / "a").chmod(0o755)
     (tmp_path / "b" / "g").chmod(0)
-    with pytest.raises(SourceError, match=r"b/g: .*\(Permission denied\)"):
-        read(TreeSource(tmp_path))
+    with bound_by_permissions(), pytest.raises(SourceError, match=r"b/g: .*\(Permission denied\)"):
+        read(TreeSource(Path()))
+
+
+@contextlib.contextmanager
+def bound_by_permissions() -> Iterator[None]:
+    """Become another user if this one is root, who may list every directory and read every file."""
+    user = os.geteuid()
+    if user == 0:
+        os.seteuid(65534)
+    try:
+        yield
+    finally:
+        os.seteuid(user)
 
 
 def test_no_such_directory(tmp_path):
@@ -191,6 +215,7 @@ def change_to_fifo(path):
     os.mkfifo(path)
 
 
+@fault("C9")
 @pytest.mark.parametrize(
     ("change", "text"),
     [
@@ -222,12 +247,13 @@ def test_fifo_that_somebody_writes_to(tmp_path):
         os.close(writer)
 
 
-def test_too_large_is_refused_when_it_is_read(tmp_path, monkeypatch):
-    monkeypatch.setattr(tree, "MAX_MEMBER_BYTES", 3)
+@fault("C11")
+def test_too_large_is_refused_when_it_is_read(tmp_path):
     plant(tmp_path, {"f": b"1234", "g": b"123"})
-    big, small = TreeSource(tmp_path).units(100)[0].members()
+    os.truncate(tmp_path / "f", (2 << 30) + 1)  # holes: it takes no room
+    big, small = (member for unit in TreeSource(tmp_path).units(100) for member in unit.members())
     assert small.read() == b"123"
-    with pytest.raises(SourceError, match="4 bytes; 3 are the limit"):
+    with pytest.raises(SourceError, match="2,147,483,649 bytes; 1,073,741,824 are the limit"):
         big.read()
 
 
@@ -305,6 +331,14 @@ def test_tar_agrees_with_tarfile(files, format):
         file.write(buffer.getvalue())
         file.flush()
         assert dict(read(ArchiveSource(Path(file.name)))) == files
+
+
+@fault("C6")
+def test_a_directory_that_is_called_an_image(tmp_path):
+    plant(tmp_path, {"a/1.jpg/x.jpg": b"1", "a/2.jpg": b"2", "b.jpg/3.jpg": b"3"})
+    names = [name for name, _ in read(TreeSource(tmp_path, wanted=is_class_image))]
+    assert names == ["a/2.jpg", "a/1.jpg/x.jpg", "b.jpg/3.jpg"]
+    assert_torchvision_order(tmp_path, names)
 
 
 def test_what_is_not_wanted_is_not_looked_at(tmp_path):
