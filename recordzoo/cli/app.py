@@ -148,6 +148,49 @@ def verify(
     return verify_set(path, full=full, as_json=as_json)
 
 
+@app.command(short_help="See a record set's images: a contact sheet, or a page.")
+def show(
+    path: Annotated[
+        str,
+        typer.Argument(metavar="PATH", help="A record set's directory, or the tree that it was made from."),
+    ],
+    split: Annotated[str | None, typer.Option(help="Only images of this split.")] = None,
+    classes: Annotated[
+        list[str] | None,
+        typer.Option("--class", metavar="NAME|NUMBER", help="Only images of this class; may be repeated."),
+    ] = None,
+    number: Annotated[
+        int | None, typer.Option(min=1, help="How many at most; default: 48 on a sheet, 200 on a page.")
+    ] = None,
+    order: Annotated[
+        str,
+        typer.Option(
+            metavar="class|random|largest|smallest|broken",
+            help="Which: evenly by class, at random, the largest or smallest in bytes, or those that are broken.",
+        ),
+    ] = "class",
+    seed: Annotated[int, typer.Option(min=0, help="Another seed chooses other images.")] = 0,
+    output: Annotated[
+        Path | None, typer.Option(help="The file to write; default: NAME.png or NAME.html here.", dir_okay=False)
+    ] = None,
+    as_html: Annotated[
+        bool, typer.Option("--html", help="Write one self-contained page: larger images, facts, a class filter.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Look for broken images among all, not among 20,000 at random.")
+    ] = False,
+    font: Annotated[
+        Path | None, typer.Option(help="A font file for a sheet with names that are not in Latin letters.")
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Write a contact sheet (PNG) of a record set's images with their classes, or a page that a browser shows."""
+    from recordzoo.cli.show import Wish, show_images
+
+    wish = Wish(split, classes or (), number, seed, order, output, as_html, full, font)
+    return show_images(path, wish, as_json=as_json)
+
+
 @app.command(short_help="See it all in about a minute, offline.")
 def demo(
     output: Annotated[

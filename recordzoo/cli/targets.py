@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -86,6 +87,37 @@ def resolve(text: str, root: Path, split: str | None = None) -> list[Target]:
         parts = list(dict.fromkeys(holders))
     is_named = part is not None or split is not None
     return [Target(entry.label(p), root, entry, p, is_named) for p in parts]
+
+
+def is_set_path(text: str) -> bool:
+    """Whether an argument means a directory, as `is_path`, or a record set called like a dataset is in this one."""
+    return is_path(text) or (Path(text) / "manifest.json").is_file()
+
+
+def find_record_set(text: str) -> Path:
+    """Find the record set that an argument means: its directory, its tree, or a dataset in this one.
+
+    Raises:
+        ArgumentError: There is no such dataset, or several of its record sets are here.
+        NotPreparedError: There is no record set.
+    """
+    path = Path(text)
+    if is_set_path(text):
+        if not path.exists():
+            raise NotPreparedError(f"There is no record set at {path}: it does not exist.", path=str(path))
+        if (path / "manifest.json").exists() or path.name.endswith(".records"):
+            return path
+    places = [target.recipe().target(target.root) for target in resolve(text, Path())]
+    found = [place for place in places if place.is_dir()]
+    if not found:
+        raise NotPreparedError(
+            f"There is no record set for {text}: {' and '.join(map(str, places))} "
+            f"{'does' if len(places) == 1 else 'do'} not exist. Run: recordzoo prepare {shlex.quote(text)}",
+            path=str(places[0]),
+        )
+    if len(found) > 1:
+        raise ArgumentError(f"{text} has several record sets here; name one: {', '.join(map(str, found))}.")
+    return found[0]
 
 
 def _tree(text: str, split: str | None) -> Target:

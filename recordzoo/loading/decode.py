@@ -41,7 +41,7 @@ def naming(record_set: str | os.PathLike[str], name: object) -> Iterator[None]:
         raise
     except (UnidentifiedImageError, OSError) as err:
         raise ImageError(
-            f"{name} in {os.fspath(record_set)} cannot be decoded: {_reason(err)}. "
+            f"{name} in {os.fspath(record_set)} cannot be decoded: {reason(err)}. "
             "It is stored as the raw data has it.",
             path=os.fspath(record_set),
             name=str(name),
@@ -51,6 +51,7 @@ def naming(record_set: str | os.PathLike[str], name: object) -> Iterator[None]:
         raise
 
 
-def _reason(err: Exception) -> str:
+def reason(err: Exception) -> str:
+    """Say why Pillow could not decode an image, without a full stop."""
     # Pillow puts the address of the BytesIO into its message, which tells nobody anything.
     return "it is no image that Pillow knows" if isinstance(err, UnidentifiedImageError) else str(err).rstrip(".")

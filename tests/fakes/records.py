@@ -33,6 +33,7 @@ def write_records(
     names: Sequence[str] | None = None,
     arrays: Mapping[str, NDArray[Any]] | None = None,
     dataset: str = "fake",
+    encoding: str = "bytes",
     **contents: Any,
 ) -> Path:
     """Write a record set whose field "image" has these values; None: the position has none.
@@ -62,7 +63,7 @@ def write_records(
         SetContents(
             dataset=dataset,
             part="",
-            blobs={"image": BlobSpec("bytes")},
+            blobs={"image": BlobSpec(encoding)},
             indices={"image": index},
             names=some_names(len(values)) if names is None else names,
             shards=specs,

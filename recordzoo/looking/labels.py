@@ -1,0 +1,93 @@
+"""The class of each image, and what classes are called."""
+
+import difflib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.bars import clean
+from recordzoo.errors import ArgumentError
+from recordzoo.records.reader import RecordReader
+
+_COLUMNS = ("target", "label")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """The classes of a record set.
+
+    Attributes:
+        column: The array field that holds them.
+        numbers: int64 [N], the class number of each position.
+        names: Class names in label order; empty if the classes have none.
+        synonyms: What a class is called besides, in label order; may be empty.
+    """
+
+    column: str
+    numbers: NDArray[np.int64]
+    names: Sequence[str] = ()
+    synonyms: Sequence[str] = ()
+
+    def name(self, number: int) -> str:
+        """Return what a class is called: ``n01440764 tench``; its number if it has no name."""
+        if not 0 <= number < len(self.names):
+            return str(number)
+        synonym = self.synonyms[number] if self.synonyms else ""
+        return f"{self.names[number]} {synonym}" if synonym else self.names[number]
+
+    def short(self, name: str, number: int) -> str:
+        """Return an image's name without the folder that is its class."""
+        folder, _, rest = name.partition("/")
+        return rest if 0 <= number < len(self.names) and self.names[number] == folder else name
+
+    def find(self, text: str) -> list[int]:
+        """Return the numbers of the classes that a name or a number means.
+
+        Raises:
+            ArgumentError: There is no such class.
+        """
+        for known in (self.names, self.synonyms):
+            found = [number for number, name in enumerate(known) if name == text]
+            if found:
+                return found
+        if text.removeprefix("-").isdecimal():
+            number = int(text)
+            if 0 <= number < len(self.names) or (not self.names and number in self.numbers):
+                return [number]
+        every = [*self.names, *self.synonyms]
+        holding = [name for name in every if text.lower() in name.lower()]
+        close = holding[:3] or difflib.get_close_matches(text, every, 3)
+        hint = f" Did you mean {' or '.join(map(clean, close))}?" if close else ""
+        valid = f"a class name or a number from 0 to {len(self.names) - 1:,}" if self.names else "one of the targets"
+        raise ArgumentError(f"There is no class {text!r}; valid is {valid}.{hint}")
+
+
+def load_labels(reader: RecordReader) -> Labels | None:
+    """Find a record set's classes: whole numbers, one for each position, in the field "target" or "label".
+
+    Raises:
+        CorruptRecordError: Their array is damaged.
+    """
+    column = next((name for name in _COLUMNS if name in reader.columns and _is_label(reader, name)), None)
+    if column is None:
+        return None
+    classes = reader.manifest.classes or ()
+    return Labels(column, reader.array(column).astype(np.int64), classes, _synonyms(reader, len(classes)))
+
+
+def _is_label(reader: RecordReader, name: str) -> bool:
+    spec = reader.manifest.arrays[name]
+    return len(spec.shape) == 1 and spec.dtype[1] in "iu"
+
+
+def _synonyms(reader: RecordReader, num_classes: int) -> list[str]:
+    """Read the first word for each class out of the metadata, where there are some for all."""
+    found: Any = reader.manifest.metadata.get("synonyms")  # Any: JSON
+    if not isinstance(found, list) or len(found) != num_classes:
+        return []
+    if not all(isinstance(words, list) and words and isinstance(words[0], str) for words in found):
+        return []
+    return [words[0] for words in found]

@@ -1,0 +1,136 @@
+"""A small picture of a stored image, whatever it is stored as; or why there is none."""
+
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Literal
+
+import numpy as np
+from PIL import Image
+
+from recordzoo.errors import CorruptRecordError, ImageError
+from recordzoo.loading.decode import reason
+from recordzoo.loading.pictures import open_picture
+from recordzoo.records.reader import RecordReader
+
+MAX_PIXELS = 89_478_485
+"""Of larger images no small picture is made; Pillow warns of those, and refuses twice as many."""
+
+_MOST_ENLARGED = 16
+_CHECK = 8  # pixels of a square of the checkerboard behind transparent images
+_DEEP = ("I", "F")  # modes of more than 8 bits, with "I;16" and its kin
+
+Problem = Literal["", "broken", "large", "damaged"]
+
+
+@dataclass(frozen=True)
+class Thumbnail:
+    """An image of a record set, made small.
+
+    Attributes:
+        position: Its position.
+        name: Its name.
+        num_bytes: What it takes as it is stored.
+        image: RGB; None if there is a problem.
+        size: Width and height of the stored image, if it says so.
+        format: What it is encoded as, as Pillow calls it; "raw" for pixels, "" if nobody knows.
+        mode: Its pixels, as Pillow calls them.
+        problem: "broken" (no decoder takes it), "large" (too many pixels), "damaged" (not the bytes that were written).
+        reason: The problem in words.
+    """
+
+    position: int
+    name: str
+    num_bytes: int
+    image: Image.Image | None = None
+    size: tuple[int, int] | None = None
+    format: str = ""
+    mode: str = ""
+    problem: Problem = ""
+    reason: str = ""
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Silence what Pillow warns of: odd metadata, many pixels. Not to be entered by several threads at once."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def make_thumbnail(
+    reader: RecordReader, field: str, position: int, box: tuple[int, int], *, enlarge: bool = True
+) -> Thumbnail:
+    """Decode an image as small as its format allows and fit it into `box`, as torchvision would show it: not turned.
+
+    Args:
+        box: Width and height; the aspect ratio is kept.
+        enlarge: Whether small images are made larger, by a whole factor, so that each pixel stays sharp.
+    """
+    thumbnail = Thumbnail(position, reader.names[position], int(reader.lengths(field)[position]))
+    try:
+        image = open_picture(reader, position, field)
+        thumbnail = replace(thumbnail, size=image.size, format=image.format or "raw", mode=image.mode)
+        if image.width * image.height > MAX_PIXELS:
+            return replace(thumbnail, problem="large", reason=_too_large(image.size))
+        return replace(thumbnail, image=_fit(_small(image, box), box, enlarge))
+    except CorruptRecordError:
+        return replace(thumbnail, problem="damaged", reason="its stored bytes are damaged")
+    except Image.DecompressionBombError:
+        return replace(thumbnail, problem="broken", reason=f"it has over {2 * MAX_PIXELS:,} pixels")
+    except Exception as err:  # noqa: BLE001 - decoders raise anything; it becomes the reason that is shown
+        return replace(thumbnail, problem="broken", reason=_told(err))
+
+
+def _too_large(size: tuple[int, int]) -> str:
+    return f"{size[0]:,} x {size[1]:,} pixels: too large to be shown"
+
+
+def _told(err: Exception) -> str:
+    cause = err.__cause__ if isinstance(err, ImageError) and isinstance(err.__cause__, Exception) else err
+    return reason(cause) or type(cause).__name__
+
+
+def _small(image: Image.Image, box: tuple[int, int]) -> Image.Image:
+    """Make it RGB, no larger than about `box` if it is large; transparent parts over a checkerboard."""
+    image.draft(image.mode, (2 * box[0], 2 * box[1]))  # JPEG: decodes to 1/2, 1/4 or 1/8
+    if image.mode in _DEEP or image.mode.startswith("I;"):
+        return _stretched(image, box)
+    if image.mode in ("LA", "PA", "La", "RGBA", "RGBa") or "transparency" in image.info:
+        flat = _shrunk(image.convert("RGBA"), box)
+        return Image.alpha_composite(_checkerboard(flat.size), flat).convert("RGB")
+    return _shrunk(image.convert("RGB"), box)
+
+
+def _shrunk(image: Image.Image, box: tuple[int, int]) -> Image.Image:
+    scale = min(box[0] / image.width, box[1] / image.height)
+    if scale >= 1:
+        return image
+    size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
+    return image.resize(size, Image.Resampling.LANCZOS, reducing_gap=3.0)
+
+
+def _stretched(image: Image.Image, box: tuple[int, int]) -> Image.Image:
+    """Show the darkest value as black and the brightest as white: depths and 12-bit scans use a small range."""
+    values = np.asarray(image, np.float32)
+    finite = np.isfinite(values)
+    if not finite.all():
+        values = np.where(finite, values, values[finite].min() if finite.any() else 0)
+    values = np.asarray(_shrunk(Image.fromarray(values), box))
+    low, high = float(values.min()), float(values.max())
+    scaled = (values - low) * (255 / (high - low)) if high > low else np.full_like(values, 128)
+    return Image.fromarray(scaled.round().clip(0, 255).astype(np.uint8)).convert("RGB")
+
+
+def _checkerboard(size: tuple[int, int]) -> Image.Image:
+    rows, columns = np.indices((size[1], size[0])) // _CHECK
+    squares = np.where((rows + columns) % 2, 255, 218).astype(np.uint8)
+    return Image.fromarray(squares).convert("RGBA")
+
+
+def _fit(image: Image.Image, box: tuple[int, int], enlarge: bool) -> Image.Image:
+    factor = min(box[0] // image.width, box[1] // image.height, _MOST_ENLARGED)
+    if not enlarge or factor < 2:
+        return image
+    return image.resize((image.width * factor, image.height * factor), Image.Resampling.NEAREST)

@@ -1,0 +1,527 @@
+"""`recordzoo show` and what it is made of: which images, what is drawn, and that names stay names."""
+
+import base64
+import contextlib
+import hashlib
+import html.parser
+import io
+import json
+import os
+import re
+import subprocess
+import sys
+import zlib
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from recordzoo.cli.app import app
+from recordzoo.cli.run import run as run_app
+from recordzoo.errors import ArgumentError
+from recordzoo.looking import captions
+from recordzoo.looking.broken import find_broken
+from recordzoo.looking.captions import cut, drawable, load_font, wrap
+from recordzoo.looking.choose import Choice, candidates, choose, picture_field
+from recordzoo.looking.labels import load_labels
+from recordzoo.looking.sheet import BOX, MAX_COLUMNS, Cell, columns_for, draw_sheet
+from recordzoo.looking.thumbnail import make_thumbnail, quiet
+from recordzoo.prepare import ensure
+from recordzoo.progress import LogProgress
+from recordzoo.recipes import cifar10 as cifar10_recipe
+from recordzoo.recipes import cub200 as cub200_recipe
+from recordzoo.recipes import folder as folder_recipe
+from recordzoo.records.reader import RecordReader
+from tests.fakes import cifar10, cub200, folder
+from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images
+from tests.fakes.pictures import encoded
+from tests.fakes.records import edit_manifest, flip, write_records
+
+SMALL = encoded(Image.new("RGB", (20, 10), (200, 30, 30)), "PNG")
+
+
+@dataclass
+class Result:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments, cwd):
+    """Run the command line in this process."""
+    out, err = io.StringIO(), io.StringIO()
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run_app(app, list(map(str, arguments)))
+    return Result(code, out.getvalue(), err.getvalue())
+
+
+def run_apart(*arguments, cwd):
+    """Run it as a shell does; a warning is an error."""
+    return subprocess.run(
+        [sys.executable, "-W", "error", "-m", "recordzoo", *map(str, arguments)],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        check=False,
+        timeout=120,
+    )
+
+
+def show(*arguments, cwd):
+    result = run("show", *arguments, "--json", cwd=cwd)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)
+
+
+def write_set(path, images, *, classes=("things",), targets=None, names=None, **contents):
+    """Write a record set of images by name; all of the first class by default."""
+    return write_records(
+        path,
+        list(images.values()) if isinstance(images, dict) else images,
+        names=list(images) if names is None else names,
+        arrays={"target": np.zeros(len(images), np.int64) if targets is None else np.array(targets)},
+        classes=classes,
+        encoding="image",
+        **contents,
+    )
+
+
+@pytest.fixture(scope="module")
+def birds(tmp_path_factory):
+    """CUB-200-2011 with 5 classes of 6 images."""
+    root = tmp_path_factory.mktemp("birds")
+    cub200.build(5, 6).write_tree(root)
+    return Path(ensure(cub200_recipe.recipe(), root, prepare=True))
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    """Odd and broken images of one class, and one image in each of the classes with hostile names."""
+    images = {**odd_images(), **broken_images()}
+    names = [f"odd/{name}" for name in images] + [f"{name}/{name}.png" for name in HOSTILE_NAMES]
+    return write_set(
+        tmp_path_factory.mktemp("odd") / "odd.records",
+        [*images.values(), *[SMALL] * len(HOSTILE_NAMES)],
+        names=names,
+        targets=[0] * len(images) + [1 + number for number in range(len(HOSTILE_NAMES))],
+        classes=["odd", *HOSTILE_NAMES],
+        bad={"odd/empty.png": "no decoder recognises it"},
+    )
+
+
+def pick(path, number, order="class", seed=0, split=None, classes=()):
+    """Choose as the command does; returns the choice and the class of each image."""
+    reader = RecordReader(path)
+    labels = load_labels(reader)
+    field = picture_field(reader)
+    found = candidates(reader, field, split, labels, classes)
+    choice = choose(reader, field, found, labels, order=order, number=number, seed=seed)
+    return choice, None if labels is None else labels.numbers[list(choice.positions)].tolist()
+
+
+class TestChoice:
+    @pytest.mark.parametrize(("number", "counts"), [(3, [1, 1, 1]), (5, [1] * 5), (12, [2, 2, 2, 3, 3]), (99, [6] * 5)])
+    def test_classes_have_as_equal_a_part_as_they_can(self, birds, number, counts):
+        choice, classes = pick(birds, number)
+        assert sorted(np.unique(classes, return_counts=True)[1].tolist()) == counts
+        assert len(set(choice.positions)) == len(choice.positions)
+        assert classes == sorted(classes)
+        assert (choice.num_candidates, choice.num_classes) == (30, 5)
+
+    def test_a_small_class_leaves_its_part_to_the_others(self, tmp_path):
+        path = write_set(
+            tmp_path / "s", {f"{i}.png": SMALL for i in range(10)}, targets=[0] + [1] * 9, classes=["a", "b"]
+        )
+        assert pick(path, 6)[1] == [0] + [1] * 5
+
+    def test_the_seed_alone_decides(self, birds):
+        for order in ("class", "random"):
+            assert pick(birds, 7, order, seed=3)[0] == pick(birds, 7, order, seed=3)[0]
+            assert pick(birds, 7, order, seed=3)[0].positions != pick(birds, 7, order, seed=4)[0].positions
+
+    def test_random_takes_from_everywhere(self, birds):
+        assert sorted(pick(birds, 30, "random")[0].positions) == list(range(30))
+        assert pick(birds, 30, "random")[0].positions[:7] == pick(birds, 7, "random")[0].positions
+
+    def test_largest_and_smallest_by_bytes(self, birds):
+        lengths = RecordReader(birds).lengths("image").tolist()
+        by_size = sorted(range(30), key=lambda position: (lengths[position], position))
+        assert pick(birds, 4, "smallest")[0].positions == by_size[:4]
+        assert [lengths[p] for p in pick(birds, 4, "largest")[0].positions] == sorted(lengths, reverse=True)[:4]
+
+    def test_without_classes_evenly_from_first_to_last(self, tmp_path):
+        path = write_records(tmp_path / "s", [SMALL] * 9, arrays={}, encoding="image")
+        assert pick(path, 3) == (Choice([0, 3, 6], 9), None)
+        with pytest.raises(ArgumentError, match="no classes to choose from"):
+            pick(path, 3, classes=["cat"])
+
+    def test_split_and_class(self, birds):
+        reader = RecordReader(birds)
+        choice, classes = pick(birds, 99, split="test", classes=["1", "003.Sooty_Albatross"])
+        assert set(classes) == {1, 2}
+        wanted = np.isin(reader.array("target"), [1, 2])
+        assert sorted(choice.positions) == sorted(p for p in reader.split("test").tolist() if wanted[p])
+        with pytest.raises(ArgumentError, match=r"no split 'tset'; it has (test, train|train, test)"):
+            pick(birds, 3, split="tset")
+        with pytest.raises(ArgumentError, match=r"from 0 to 4\. Did you mean 002\.Laysan_Albatross\?"):
+            pick(birds, 3, classes=["laysan"])
+        for number in ("5", "-1"):
+            with pytest.raises(ArgumentError, match=f"no class '{number}'"):
+                pick(birds, 3, classes=[number])
+
+    def test_a_position_without_an_image_is_none(self, tmp_path):
+        path = write_records(tmp_path / "s", [SMALL, None, SMALL], encoding="image")
+        assert pick(path, 9)[0].positions == [0, 2]
+
+    def test_a_class_may_have_synonyms(self, tmp_path):
+        path = write_set(
+            tmp_path / "s",
+            {"n1/a.png": SMALL, "n2/b.png": SMALL},
+            targets=[0, 1],
+            classes=["n1", "n2"],
+            metadata={"synonyms": [["tench", "Tinca tinca"], ["crane"]]},
+        )
+        labels = load_labels(RecordReader(path))
+        assert (labels.name(0), labels.find("crane"), labels.find("n1")) == ("n1 tench", [1], [0])
+
+    def test_no_images_no_choice(self, tmp_path):
+        with pytest.raises(ArgumentError, match=r"holds no images; its blob fields are: image \(bytes\)"):
+            picture_field(RecordReader(write_records(tmp_path / "s", [b"x"])))
+
+
+class TestThumbnails:
+    def thumbnail(self, path, name, box=BOX, **options):
+        reader = RecordReader(path)
+        with quiet():
+            return make_thumbnail(reader, "image", list(reader.names).index(f"odd/{name}"), box, **options)
+
+    @pytest.mark.parametrize("name", odd_images())
+    def test_every_odd_image_is_shown(self, odd, name):
+        found = self.thumbnail(odd, name)
+        original = Image.open(io.BytesIO(odd_images()[name]))
+        assert (found.problem, found.reason) == ("", "")
+        assert (found.size, found.mode, found.format) == (original.size, original.mode, original.format)
+        assert found.image.mode == "RGB"
+        assert max(found.image.size) <= 180
+        ratio = found.image.width / found.image.height
+        assert (
+            max(found.image.size) < 3
+            or min(found.image.size) == 1
+            or ratio == pytest.approx(original.width / original.height, rel=0.05)
+        )
+
+    def test_pixels(self, odd):
+        turned = self.thumbnail(odd, "turned.jpg").image
+        assert turned.size == (180, 120)  # as torchvision decodes it, which does not turn it
+        assert self.thumbnail(odd, "dot.png").image.getcolors() == [(256, (255, 0, 0))]
+        assert self.thumbnail(odd, "dot.png", enlarge=False).image.size == (1, 1)
+        deep = np.asarray(self.thumbnail(odd, "sixteen-bit.png").image)
+        assert (deep[0, 0, 0], deep[-1, -1, 0]) == (0, 255)
+        assert np.asarray(self.thumbnail(odd, "float.tiff").image)[-1, -1, 0] == 0  # no number: as the darkest
+        clear = self.thumbnail(odd, "alpha.png").image.getpixel((90, 60))  # the middle is clear
+        assert clear in ((255, 255, 255), (218, 218, 218)) or min(clear) > 200
+        cmyk = np.asarray(self.thumbnail(odd, "cmyk.jpg").image, np.int16)
+        plain = np.asarray(self.thumbnail(odd, "turned.jpg").image, np.int16)
+        assert np.abs(cmyk - plain).mean() < 12  # not inverted
+
+    @pytest.mark.parametrize(
+        ("name", "problem", "reason"),
+        [
+            ("nothing.jpg", "broken", "it is no image that Pillow knows"),
+            ("empty.png", "broken", "it is no image that Pillow knows"),
+            ("cut.jpg", "broken", r"image file is truncated \(\d+ bytes not processed\)"),
+            ("bomb.png", "broken", "it has over 178,956,970 pixels"),
+            ("wide.png", "large", "12,000 x 9,000 pixels: too large to be shown"),
+        ],
+    )
+    def test_the_reason_why_not(self, odd, name, problem, reason):
+        found = self.thumbnail(odd, name)
+        assert (found.image, found.problem) == (None, problem)
+        assert re.fullmatch(reason, found.reason)
+
+    def test_raw_pixels_are_enlarged_and_sharp(self, tmp_path):
+        fake = cifar10.build(2)
+        fake.write_tree(tmp_path)
+        path = ensure(cifar10_recipe.recipe(md5s=fake.md5s), tmp_path, prepare=True)
+        reader = RecordReader(path)
+        found = make_thumbnail(reader, "image", 5, BOX)
+        assert (found.format, found.mode, found.size, found.image.size) == ("raw", "RGB", (32, 32), (160, 160))
+        assert np.array_equal(np.asarray(found.image)[2::5, 2::5], reader.value("image", 5))
+
+
+class TestSheet:
+    def test_every_image_is_in_its_place(self, birds):
+        reader = RecordReader(birds)
+        cells = [Cell(make_thumbnail(reader, "image", p, BOX).image, "caption", ["name"]) for p in range(7)]
+        sheet = draw_sheet(cells, "title", columns=3)
+        assert sheet.width == 2 * 24 + 3 * 180 + 2 * 16
+        left, top = 24 + 196, sheet.height - 24 + 16 - 3 * (sheet.height - 24 + 16 - first_row(sheet)) // 3
+        second = cells[1].image
+        box = (left + (180 - second.width) // 2, top + (180 - second.height) // 2)
+        found = sheet.crop((*box, box[0] + second.width, box[1] + second.height))
+        assert found.tobytes() == second.tobytes()
+
+    @pytest.mark.parametrize("count", [1, 2, 4, 5, 12, 20, 48, 1000])
+    def test_columns(self, count):
+        columns = columns_for(count)
+        assert 1 <= columns <= MAX_COLUMNS
+        assert -count % columns < max(2, columns // 2), "the last row is more than half empty"
+
+    @pytest.mark.parametrize("text", [*HOSTILE_NAMES, "", "x" * 70_000])
+    def test_captions_stay_in_their_cell(self, text):
+        image = Image.new("RGB", BOX, "blue")
+        sheet = draw_sheet([Cell(image, text, [text]), Cell(None, "", [], text)], text, text, columns=2)
+        pixels = np.asarray(sheet)
+        assert (pixels[:, :20] == 255).all()  # margins
+        assert (pixels[:, -20:] == 255).all()
+        captions_top = np.flatnonzero((pixels[:, 24] == (0, 0, 255)).all(axis=1)).max() + 1
+        assert (pixels[captions_top:, 24 + 182 : 24 + 194] == 255).all()  # the gap between the cells
+
+    def test_a_name_is_cut_in_the_middle(self):
+        assert cut("Black_footed_Albatross_0046_18.jpg", 20, len) == "Black_foo...6_18.jpg"
+        assert cut("short", 5, len) == "short"
+        assert cut("anything", 2, len) == "..."
+        assert wrap("one two three four", 8, 2, len) == ["one two", "thr...ur"]
+
+    def test_what_the_font_lacks(self):
+        font = load_font(12)
+        assert drawable("Größe é", font) == "Gro\\xdfe e"
+        assert drawable("鸟\n", font) == "\\u9e1f\\n"
+        assert not captions.is_drawable("鸟", font)
+
+    def test_a_font_that_is_none(self, tmp_path):
+        with pytest.raises(ArgumentError, match="is no font that can be read"):
+            load_font(12, Path(__file__))
+
+
+def first_row(sheet):
+    """The first pixel row of the first row of images."""
+    column = np.asarray(sheet)[:, 24 + 1]
+    return int(np.flatnonzero((column == (244, 244, 245)).all(axis=1) | (column.std(axis=1) > 20)).min())
+
+
+class TestBroken:
+    def test_finds_named_ones_first_then_by_decoding(self, odd):
+        reader = RecordReader(odd)
+        found = find_broken(reader, "image", reader.split(), number=99, seed=0, progress=LogProgress())
+        names = [reader.names[position] for position in found.positions]
+        assert names == ["odd/empty.png", "odd/nothing.jpg", "odd/cut.jpg", "odd/bomb.png"]
+        assert found.num_looked_at == len(reader)
+        two = find_broken(reader, "image", reader.split(), number=2, seed=0, progress=LogProgress())
+        assert two.positions == found.positions[:2]
+
+    def test_looks_at_a_sample_of_many(self, odd):
+        reader = RecordReader(odd)
+        found = find_broken(reader, "image", reader.split(), number=99, seed=0, progress=LogProgress(), at_most=3)
+        assert found.num_looked_at == 4
+        assert reader.names[found.positions[0]] == "odd/empty.png"
+
+    def test_the_command(self, odd, birds, tmp_path):
+        result = run_apart("show", odd, "--order", "broken", "--json", cwd=tmp_path)
+        document = json.loads(result.stdout)
+        assert {image["problem"] for image in document["images"]} == {"broken"}
+        assert len(document["images"]) == 4
+        none = run_apart("show", birds, "--order", "broken", "--output", "none.png", cwd=tmp_path)
+        assert none.returncode == 0
+        assert none.stderr.endswith("none of 30 images that were looked at is broken; nothing is written\n")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["odd.png"]
+
+    def test_a_damaged_record_is_a_crossed_box_and_code_5(self, tmp_path):
+        path = write_set(tmp_path / "s.records", {"a.png": SMALL, "b.png": SMALL + b"tail"})
+        shard = path / "shard-00000.lmdb"
+        flip(shard, 8 * shard.read_bytes().index(b"tail"))
+        result = run("show", path, "--json", cwd=tmp_path)
+        assert result.returncode == 5
+        assert [image["problem"] for image in json.loads(result.stdout)["images"]] == [None, "damaged"]
+        assert f"is damaged. Run: recordzoo verify --full {path}" in result.stderr
+        assert (tmp_path / "s.png").exists()
+
+
+class TestCommand:
+    def test_a_sheet(self, birds, tmp_path):
+        result = run_apart("show", birds, "--number", "6", cwd=tmp_path)
+        assert (result.returncode, result.stdout) == (0, "")
+        assert re.fullmatch(r"wrote cub200\.png: 6 images; [\d.]+ kB\n", result.stderr)
+        with Image.open(tmp_path / "cub200.png") as sheet:
+            assert (sheet.mode, sheet.format) == ("RGB", "PNG")
+            assert len(sheet.getcolors(1 << 20)) > 1000
+        assert [path.name for path in tmp_path.iterdir()] == ["cub200.png"]
+
+    def test_the_same_arguments_give_the_same_bytes(self, odd, tmp_path):
+        for name in ("a.png", "b.png", "a.html", "b.html"):
+            show(odd, "--output", name, "--seed", "3", cwd=tmp_path)
+        assert (tmp_path / "a.png").read_bytes() == (tmp_path / "b.png").read_bytes()
+        assert (tmp_path / "a.html").read_bytes() == (tmp_path / "b.html").read_bytes()
+
+    def test_json(self, birds, tmp_path):
+        document = show(birds, "--order", "largest", "--number", "2", "--split", "train", cwd=tmp_path)
+        reader = RecordReader(birds)
+        assert {key: document[key] for key in ("output", "format", "order", "of", "seed")} == {
+            "output": "cub200.png",
+            "format": "png",
+            "order": "largest",
+            "of": len(reader.split("train")),
+            "seed": 0,
+        }
+        assert document["size_bytes"] == (tmp_path / "cub200.png").stat().st_size
+        for image in document["images"]:
+            position = image["position"]
+            data = reader.read("image", position)
+            assert (image["name"], image["bytes"]) == (reader.names[position], len(data))
+            assert image["size"] == list(Image.open(io.BytesIO(data)).size)
+            assert image["class"] == reader.manifest.classes[image["target"]]
+
+    def test_a_tree_means_its_records(self, tmp_path):
+        folder.write_tree(tmp_path / "pets")
+        ensure(folder_recipe.recipe(), tmp_path / "pets", prepare=True)
+        assert show("pets", cwd=tmp_path)["output"] == "pets.png"
+        assert show("./pets", cwd=tmp_path)["images"] == show("pets.records", cwd=tmp_path)["images"]
+        (tmp_path / "empty").mkdir()
+        result = run("show", "empty", cwd=tmp_path)
+        assert result.returncode == 3
+        assert "There is no record set for empty" in result.stderr
+        assert "Run: recordzoo prepare empty" in result.stderr
+
+    def test_a_dataset_means_its_records_here(self, birds, tmp_path):
+        assert show("cub200", "--output", tmp_path / "x.png", cwd=birds.parent)["of"] == 30
+        assert show("cub200.records", "--output", tmp_path / "x.png", cwd=birds.parent)["of"] == 30
+        result = run("show", "cub200", cwd=tmp_path)
+        assert (result.returncode, "cub200.records" in result.stderr) == (3, True)
+
+    @pytest.mark.parametrize(
+        ("arguments", "told"),
+        [
+            (["--order", "biggest"], "Valid values are class, random, largest, smallest, broken"),
+            (["--number", "1001"], "at most 1,000"),
+            (["--number", "5001", "--html"], "at most 5,000"),
+            (["--number", "0"], "--number"),
+            (["--output", "sheet.jpg"], "A sheet is a .png, a page a .html"),
+            (["--split", "tset"], "no split 'tset'"),
+            (["--class", "penguin"], "no class 'penguin'"),
+        ],
+    )
+    def test_wrong_usage_is_one_line_and_code_2(self, birds, tmp_path, arguments, told):
+        result = run("show", birds, *arguments, cwd=tmp_path)
+        assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
+        assert told in result.stderr
+        assert not list(tmp_path.iterdir())
+
+    def test_a_class_without_images(self, tmp_path):
+        path = write_set(tmp_path / "s", {"a.png": SMALL}, classes=["a", "b"])
+        result = run("show", path, "--class", "b", cwd=tmp_path)
+        assert (result.returncode, "no image in this split or of this class" in result.stderr) == (2, True)
+
+    def test_damage_and_absence_have_their_codes(self, tmp_path):
+        assert run("show", tmp_path / "nothing", cwd=tmp_path).returncode == 3
+        path = write_set(tmp_path / "s.records", {"a.png": SMALL})
+        flip(path / "target.npy", 8 * 130)
+        result = run("show", path, cwd=tmp_path)
+        assert (result.returncode, "target.npy is damaged" in result.stderr) == (5, True)
+        assert not (tmp_path / "s.png").exists()
+
+    def test_only_its_own_file_is_replaced(self, birds, tmp_path):
+        (tmp_path / "cub200.png").write_bytes(SMALL)
+        result = run("show", birds, cwd=tmp_path)
+        assert (result.returncode, "was not made by `recordzoo show`" in result.stderr) == (2, True)
+        assert (tmp_path / "cub200.png").read_bytes() == SMALL
+        assert show(birds, "--output", "cub200.png", cwd=tmp_path)["output"] == "cub200.png"  # named: it is meant
+        assert show(birds, "--number", "2", cwd=tmp_path)["output"] == "cub200.png"
+        for _ in range(2):
+            assert show(birds, "--html", cwd=tmp_path)["output"] == "cub200.html"
+
+
+class Elements(html.parser.HTMLParser):
+    """All elements of a page with their attributes, and the text of its scripts and styles."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.elements, self.texts, self.latest = [], {}, ("", {})
+        self.feed(text)
+
+    def handle_starttag(self, tag, attributes):
+        self.elements.append((tag, tuple(name for name, _ in attributes)))
+        self.latest = tag, dict(attributes)
+
+    def handle_data(self, data):
+        tag, attributes = self.latest
+        if data.strip():
+            self.texts.setdefault((tag, attributes.get("id")), data)
+
+
+def page(path, tmp_path, *options):
+    show(path, "--html", "--output", tmp_path / "page.html", *options, cwd=tmp_path)
+    return (tmp_path / "page.html").read_text(encoding="utf-8")
+
+
+class TestPage:
+    def test_names_add_no_element(self, odd, birds, tmp_path):
+        hostile, plain = Elements(page(odd, tmp_path)), Elements(page(birds, tmp_path))
+        assert hostile.elements == plain.elements
+        assert ("img", ("src",)) not in hostile.elements
+
+    def test_the_data_is_all_there(self, odd, tmp_path):
+        text = page(odd, tmp_path)
+        data = json.loads(Elements(text).texts["script", "data"])
+        reader = RecordReader(odd)
+        assert [item["position"] for item in data["items"]] == list(range(len(reader)))
+        assert dict(data["classes"])[1] == HOSTILE_NAMES[0]
+        assert dict(data["classes"])[3] == "\\u202egnp.exe\\u2066"  # its direction marks are shown, not obeyed
+        first, last = data["items"][0], data["items"][-1]
+        assert (first["name"], first["short"], first["size"], first["mode"]) == (
+            "odd/gray.png",
+            "gray.png",
+            [300, 200],
+            "L",
+        )
+        assert last["short"] == f"{HOSTILE_NAMES[-1]}.png"
+        reasons = {item["short"]: item["reason"] for item in data["items"] if item["image"] is None}
+        assert set(reasons) == set(broken_images())
+        assert all(reasons.values())
+        for item in data["items"]:
+            if item["image"]:
+                kind, encoded_image = re.fullmatch(r"data:image/(jpeg|png);base64,(.*)", item["image"]).groups()
+                image = Image.open(io.BytesIO(base64.b64decode(encoded_image)))
+                assert (image.format.lower(), max(image.size) <= 480) == (kind, True)
+
+    def test_nothing_from_elsewhere_and_only_its_own_script(self, odd, tmp_path):
+        text = page(odd, tmp_path)
+        assert not re.search(r"https?://|@import|url\(", text)
+        (policy,) = re.findall(r'http-equiv="Content-Security-Policy" content="([^"]*)"', text)
+        assert policy.startswith("default-src 'none'; img-src data:; ")
+        for tag in ("script", "style"):
+            (content,) = re.findall(f"<{tag}>(.*?)</{tag}>", text, re.DOTALL)
+            digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+            assert f"{tag}-src 'sha256-{digest}'" in policy
+        assert "unsafe" not in policy
+
+    def test_a_hostile_title(self, tmp_path):
+        path = write_set(tmp_path / "<b>&\x1b.records", {"a.png": SMALL})
+        text = page(path, tmp_path)
+        assert "<title>&lt;b&gt;&amp;\\x1b</title>" in text
+
+    def test_every_control_has_a_name(self, birds, tmp_path):
+        text = page(birds, tmp_path)
+        for tag in ("select", "input"):
+            assert re.search(rf"<label[^>]*>\w+ <{tag} ", text)
+        assert len(re.findall(r"<button [^>]*>[^<]+</button>", text)) == text.count("<button ")
+        assert '<html lang="en">' in text
+        assert text.count("<h1>") == 1
+
+    def test_without_classes(self, tmp_path):
+        path = write_records(tmp_path / "s.records", [SMALL], arrays={}, encoding="image")
+        data = json.loads(Elements(page(path, tmp_path)).texts["script", "data"])
+        assert (data["classes"], data["items"][0]["label"]) == ([], None)
+
+
+def test_a_manifest_that_is_damaged_is_told(tmp_path):
+    path = write_set(tmp_path / "s.records", {"a.png": SMALL})
+    edit_manifest(path, lambda document: document.update(version=99))
+    assert run("show", path, cwd=tmp_path).returncode == 1
+    (path / "manifest.json").write_bytes(zlib.compress(b"?"))
+    assert run("show", path, cwd=tmp_path).returncode == 5
+    (path / "manifest.json").unlink()
+    assert run("show", path, cwd=tmp_path).returncode == 5
