@@ -29,6 +29,7 @@ from recordzoo.progress import LogProgress
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200, imagenet
 from tests.fakes.server import Fault, FileServer
+from tests.faults import fault
 
 COMMAND = [sys.executable, "-m", "recordzoo"]
 ARCHIVE = "cub200/CUB_200_2011.tgz"  # where a mirror has it
@@ -101,6 +102,12 @@ class TestHelp:
     def test_version(self):
         assert recordzoo("--version").stdout == "recordzoo 0.1.0\n"
 
+    @fault(
+        "U9",
+        "options contradict each other, or name something that is not there",
+        "one line that says so, before anything is done; exit code 2",
+    )
+    @fault("U1")
     @pytest.mark.parametrize(
         "arguments",
         [
@@ -121,6 +128,7 @@ class TestHelp:
         assert result.stderr.count("\n") == 1
         assert not list(tmp_path.iterdir())
 
+    @fault("U1", "a dataset's name is mistyped", "which was meant, and which there are; exit code 2")
     def test_an_unknown_name_says_which_was_meant(self):
         assert "Did you mean cub200?" in recordzoo("info", "cub20").stderr
 
@@ -177,6 +185,11 @@ class TestListAndInfo:
         assert (result.returncode, result.stdout) == (3, "")
         assert "does not exist" in result.stderr
 
+    @fault(
+        "U11",
+        "stdout goes to `head`, is closed, or its disk is full",
+        "it ends quietly; a full disk is said, with its exit code. It never asks, so it waits for nobody",
+    )
     def test_a_closed_pipe_is_quiet(self):
         process = subprocess.Popen(
             [*COMMAND, "list"], stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment_with()
@@ -186,10 +199,28 @@ class TestListAndInfo:
         process.stderr.close()
         assert (process.wait(60), stderr) == (1, b"")
 
+    @fault("U11")
     def test_a_closed_stdout_is_quiet(self):
         command = " ".join(COMMAND) + " list >&-"
         result = subprocess.run(["sh", "-c", command], env=environment_with(), capture_output=True, check=False)
         assert (result.returncode, result.stderr) == (0, b"")
+
+    @fault("U11")
+    def test_a_full_stdout_is_said(self):
+        with open("/dev/full", "wb") as full:
+            result = subprocess.run(
+                [*COMMAND, "list"], stdout=full, stderr=subprocess.PIPE, env=environment_with(), text=True, check=False
+            )
+        assert (result.returncode, result.stderr) == (Exit.DISK_FULL, "error: [Errno 28] No space left on device\n")
+
+    @fault("U11")
+    def test_a_closed_or_full_stderr_changes_no_exit_code(self, tmp_path):
+        command = f"{' '.join(COMMAND)} info {tmp_path}/none/"
+        for stderr in ("2>&-", "2>/dev/full"):
+            result = subprocess.run(
+                ["sh", "-c", f"{command} {stderr}"], env=environment_with(), capture_output=True, check=False
+            )
+            assert (result.returncode, result.stdout) == (3, b"")
 
 
 class TestPrepare:
@@ -230,6 +261,7 @@ class TestPrepare:
             (made,) = json.loads(recordzoo("prepare", *arguments, "--json").stdout)["record_sets"]
             assert (made["name"], made["path"]) == (plan["name"], plan["target"])
 
+    @fault("U9")
     def test_split_chooses_the_part(self, tmp_path):
         result = recordzoo("prepare", "imagenet", "--split", "val", "--root", tmp_path, "--dry-run", "--json")
         assert [p["name"] for p in json.loads(result.stdout)["plans"]] == ["imagenet.val"]
@@ -365,6 +397,7 @@ class TestPrepare:
         assert "cat/3.png is new" in made["warning"]
         assert "ready, 4 records" in recordzoo("prepare", photos, "--refresh").stderr
 
+    @fault("H19")
     def test_an_exotic_name_cannot_act_on_a_terminal(self, photos):
         hostile = photos / "bad\x1b]0;owned\x07\nclass"
         hostile.mkdir()
@@ -427,6 +460,7 @@ class TestErrors:
         assert result.returncode == 5
         assert "CUB_200_2011.tgz" in result.stderr
 
+    @fault("U12")
     def test_a_bad_variable(self, tmp_path):
         arguments = ("prepare", "cub200", "--root", tmp_path, "--mirror", "http://127.0.0.1:1")
         result = recordzoo(*arguments, RECORDZOO_TIMEOUT="abc")

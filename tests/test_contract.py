@@ -14,6 +14,7 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset
 from torchvision.transforms import v2
 
 from tests.contract import ROWS, Pair, Row, all_samples, outcome, plain, same_outcome
+from tests.faults import fault
 
 CASES = [(row, source) for row in ROWS for source in row.sources]
 _built: dict[tuple[str, str], Pair] = {}
@@ -107,6 +108,7 @@ INDICES = [0, 1, -1, np.int64(1), np.uint8(2), torch.tensor(1), True, 10**6, -(1
 INDICES += [slice(0, 0), 1.5, None, "a", np.array(1), torch.tensor([1])]
 
 
+@fault("U6")
 @pytest.mark.parametrize("index", INDICES, ids=repr)
 def test_index(compared: Compared, index: Any) -> None:
     theirs, ours = compared.both()
@@ -151,6 +153,11 @@ def test_mutation(compared: Compared, name: str) -> None:
     compared.assert_same(theirs, copy.copy(ours))
 
 
+@fault(
+    "U2",
+    'an argument has a value that does not exist: split="valid"',
+    "torchvision's own message, which lists the valid ones",
+)
 def test_bad_arguments(compared: Compared) -> None:
     for kwargs in compared.row.bad_arguments:
         merged = {**compared.row.arguments, **kwargs}
@@ -166,6 +173,7 @@ def test_unknown_option(compared: Compared) -> None:
         compared.pair.ours(compared.pair.our_root, **compared.row.arguments, no_such_option=1)
 
 
+@fault("U5")
 def test_missing_root(compared: Compared, tmp_path: Path) -> None:
     missing = tmp_path / "missing"
     a = outcome(tmp_path, lambda: compared.pair.theirs(missing, **compared.row.arguments))

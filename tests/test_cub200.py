@@ -17,6 +17,7 @@ from recordzoo.recipes.cub200 import recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200
 from tests.fakes.server import FileServer
+from tests.faults import fault
 
 FAKE = cub200.build()
 ALL_TYPES = ["category", "bbox", "parts", "attributes", "segmentation"]
@@ -330,6 +331,11 @@ def test_arguments_that_do_not_exist(archives: Path) -> None:
         recipe("", ())
 
 
+@fault(
+    "U3",
+    "download=False, and nothing is there",
+    "one error: what was looked for, where, and the argument and the command that get it",
+)
 def test_nothing_there(tmp_path: Path) -> None:
     with pytest.raises(NotPreparedError) as caught:
         CUB200Record(tmp_path)

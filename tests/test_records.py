@@ -18,6 +18,7 @@ from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.verify import verify
 from recordzoo.records.writer import SetContents, write_set
 from tests.fakes.records import edit_manifest, some_names, some_values, write_records
+from tests.faults import fault
 
 NAMES = ["a/ä.jpg", "a/\udcff\udcfe.jpg", "a/日本.png", "b/'\"\\\n.jpg", "b/x" + "y" * 300, "b/" + "🐦" * 50]
 
@@ -203,6 +204,7 @@ def test_pickle_is_small_and_opens_the_same_set(tmp_path: Path) -> None:
     assert pickle.loads(data).read("image", 7) == records.read("image", 7)
 
 
+@fault("H16")
 def test_a_pickle_of_a_set_that_was_replaced_says_so(tmp_path: Path) -> None:
     records = RecordReader(write_records(tmp_path / "x.records", some_values(5)))
     values = [records.read("image", i) for i in range(5)]
@@ -214,6 +216,7 @@ def test_a_pickle_of_a_set_that_was_replaced_says_so(tmp_path: Path) -> None:
     assert [records.read("image", i) for i in range(5)] == values
 
 
+@fault("H16", "a record set is exchanged for another while it is open", "all is read from the one that was opened")
 def test_an_open_reader_stays_with_its_generation(tmp_path: Path) -> None:
     values = some_values(20)
     records = RecordReader(write_records(tmp_path / "x.records", values, per_shard=5))
@@ -370,6 +373,11 @@ class TestManifest:
         with pytest.raises(ManifestError, match="damaged or edited"):
             RecordReader(folder)
 
+    @fault(
+        "H18",
+        "a record set is of a later format, or its shards are of another LMDB or byte order",
+        "an error that names both formats, and what to do",
+    )
     def test_a_later_version_and_unknown_features_are_named(self, tmp_path: Path) -> None:
         folder = write_records(tmp_path / "x.records", some_values(3))
         edit_manifest(folder, lambda document: document.update(version=3))
@@ -476,6 +484,68 @@ class TestVerify:
         verify(folder, full=True, progress=told)
         assert told.num_bytes == told.total
         assert (told.num_images, told.ended) == (20, 1)
+
+
+@fault("H18")
+@pytest.mark.parametrize("change", ["version 999", "another magic", "big-endian"])
+def test_shards_of_another_lmdb_are_refused(tmp_path: Path, change: str) -> None:
+    folder = write_records(tmp_path / "x.records", some_values(8))
+    data = bytearray((folder / "shard-00000.lmdb").read_bytes())
+    page = RecordReader(folder).manifest.shards[0].page_size
+    for start in (16, page + 16):
+        magic, version = {
+            "version 999": (layout.MAGIC.to_bytes(4, "little"), (999).to_bytes(4, "little")),
+            "another magic": (b"LMDB", (1).to_bytes(4, "little")),
+            "big-endian": (layout.MAGIC.to_bytes(4, "big"), (1).to_bytes(4, "big")),
+        }[change]
+        data[start : start + 8] = magic + version
+    (folder / "shard-00000.lmdb").write_bytes(data)
+    assert any("is not an LMDB 0.9 file" in problem for problem in verify(folder).problems)
+    with pytest.raises(CorruptRecordError, match=r"is not an LMDB 0\.9 file"):
+        layout.walk(bytes(data), "here")
+
+
+@fault(
+    "H20",
+    "a manifest has class names of gigabytes, or millions of them",
+    "an error before they are read, or all of them",
+)
+def test_class_names_have_a_limit_and_many_are_read(tmp_path: Path) -> None:
+    many = [f"class {number}" for number in range(100_000)]
+    folder = write_records(tmp_path / "x.records", some_values(3), classes=many)
+    assert list(RecordReader(folder).manifest.classes or ()) == many
+    edit_manifest(folder, lambda document: document.update(classes=["x" * 5000]))
+    with pytest.raises(ManifestError, match="5,000 characters, more than 4,096"):
+        RecordReader(folder)
+    with (folder / MANIFEST_NAME).open("r+b") as file:
+        file.truncate(5 << 30)  # no bytes on the disk
+    with pytest.raises(ManifestError, match="more than 67,108,864 bytes"):
+        RecordReader(folder)
+
+
+@fault(
+    "H17",
+    "a record set is written to while it is open",
+    "an error at the images that this concerns; but arrays are mapped: who cuts one of those ends the reader",
+)
+def test_what_changes_while_it_is_open_is_an_error(tmp_path: Path) -> None:
+    values = some_values(20)
+    folder = write_records(tmp_path / "x.records", values)
+    records = RecordReader(folder)
+    assert records.read("image", 0) == values[0]
+    path = folder / "shard-00000.lmdb"
+    whole = path.read_bytes()
+    for changed in (b"", whole[: len(whole) // 2], bytes(len(whole)), whole[::-1]):
+        path.write_bytes(changed)  # the same file, which the reader has open
+        right = 0
+        for position, value in enumerate(values):
+            try:
+                right += records.read("image", position) == value
+            except CorruptRecordError:
+                continue
+        assert right < len(values)
+        path.write_bytes(whole)
+        assert [records.read("image", position) for position in range(20)] == values
 
 
 def test_index_row_is_what_the_reader_unpacks() -> None:

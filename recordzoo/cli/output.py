@@ -18,8 +18,15 @@ def clean_lines(text: str) -> str:
 
 
 def say(text: str) -> None:
-    """Print one line for people."""
-    print(clean_lines(text), file=sys.stderr, flush=True)  # noqa: T201 - the command line is where printing happens
+    """Print one line for people; where stderr is closed, or there is no room behind it, the work goes on untold."""
+    if sys.stderr is None:  # the shell closed it: 2>&-; `print` would take stdout
+        return
+    try:
+        print(clean_lines(text), file=sys.stderr, flush=True)  # noqa: T201 - the command line is where printing happens
+    except BrokenPipeError:
+        raise
+    except OSError:
+        _forget(sys.stderr)
 
 
 def put(text: str) -> None:
@@ -28,10 +35,20 @@ def put(text: str) -> None:
 
 
 # Any: JSON values.
-def put_json(document: Mapping[str, Any], stream: TextIO | None = None) -> None:
+def put_json(document: Mapping[str, Any]) -> None:
     """Print one JSON document: ASCII, so that it survives any terminal and any pipe."""
-    text = json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=2, default=str)
-    print(text, file=stream or sys.stdout)
+    print(_json(document))  # noqa: T201 - as above
+
+
+# Any: as above.
+def say_json(document: Mapping[str, Any]) -> None:
+    """Print one JSON document on stderr: an error."""
+    say(_json(document))
+
+
+# Any: as above.
+def _json(document: Mapping[str, Any]) -> str:
+    return json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=2, default=str)
 
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -60,10 +77,15 @@ def flush() -> None:
 
 def forget_stdout() -> None:
     """After a reader went away (``recordzoo list | head``): let nothing be flushed into the broken pipe at exit."""
-    null = os.open(os.devnull, os.O_WRONLY)
     for stream in (sys.stdout, sys.stderr):
         try:
             stream.flush()
         except BrokenPipeError:
-            os.dup2(null, stream.fileno())
+            _forget(stream)
+
+
+def _forget(stream: TextIO) -> None:
+    """Let what a stream still has, and gets, go nowhere: it could not be written where it should."""
+    null = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(null, stream.fileno())
     os.close(null)

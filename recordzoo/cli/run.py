@@ -1,7 +1,6 @@
 """From the command line to an exit code: one place where errors, signals and broken pipes end."""
 
 import signal
-import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
@@ -57,7 +56,7 @@ def _report(err: Any, as_json: bool) -> int:
     if as_json:
         details = {key: value for key, value in getattr(err, "details", {}).items() if value is not None}
         error = {"code": int(code), "name": Exit(code).name.lower(), "type": type(err).__name__, "message": text}
-        output.put_json({"error": {**error, "details": details}}, sys.stderr)
+        output.say_json({"error": {**error, "details": details}})
     elif isinstance(err, TermsError):
         output.say(f"error: these files need your consent, or your hands.\n{text}")
     else:
@@ -69,9 +68,7 @@ def _report_interrupted(code: int, as_json: bool) -> None:
     name = Exit(code).name.lower()
     text = f"{name}; what is finished is kept, and the same command goes on from there."
     if as_json:
-        output.put_json(
-            {"error": {"code": code, "name": name, "type": "KeyboardInterrupt", "message": text}}, sys.stderr
-        )
+        output.say_json({"error": {"code": code, "name": name, "type": "KeyboardInterrupt", "message": text}})
     else:
         output.say(text)
 
