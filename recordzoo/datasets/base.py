@@ -170,8 +170,15 @@ class RecordDataset:
     def __getitems__(self, indices: Sequence[int]) -> list[Any]:
         """Return many samples, all of their values announced to the kernel first; torch's DataLoader calls this."""
         self._hint(indices)
-        # torchvision's class, which comes after this one, has the __getitem__.
-        return [self[i] for i in indices]  # type: ignore[index]
+        samples = []
+        for i in indices:
+            try:
+                # torchvision's class, which comes after this one, has the __getitem__.
+                samples.append(self[i])  # type: ignore[index]
+            except Exception as err:
+                err.add_note(f"while taking sample {i} of {self.records_path}")
+                raise
+        return samples
 
     def _hint(self, indices: Sequence[int]) -> None:
         if not self._hintable():
