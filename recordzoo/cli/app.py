@@ -81,7 +81,8 @@ def prepare(
         list[str],
         typer.Argument(
             metavar="NAME|PATH...",
-            help='Datasets ("imagenet"), parts of one ("imagenet.val"), or directories with a folder for each class.',
+            help='Datasets ("imagenet"), parts of one ("imagenet.val"), directories with a folder for each class, or '
+            "lists of files (.txt, .csv, .tsv).",
             autocompletion=_complete,
         ),
     ],
@@ -97,7 +98,26 @@ def prepare(
         int | None, typer.Option(min=1, help="Processes that convert; default: a core each, at most 8.")
     ] = None,
     records_dir: Annotated[
-        Path | None, typer.Option(help="The record set's own directory, instead of ROOT/NAME.records.", file_okay=False)
+        Path | None,
+        typer.Option(
+            "--records-dir",
+            "--output",
+            help="The record set's own directory, instead of ROOT/NAME.records.",
+            file_okay=False,
+        ),
+    ] = None,
+    shards: Annotated[
+        int | None, typer.Option(min=1, help="Exactly how many shards; not of archives, which are read front to back.")
+    ] = None,
+    shard_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE", help="About how large a shard becomes (512M, 1G); default: an eighth of all, 64M to 1G."
+        ),
+    ] = None,
+    shuffle: Annotated[
+        int | None,
+        typer.Option(metavar="SEED", help="Lists only: write in a random order; the order of reading is the list's."),
     ] = None,
     discard_raw: Annotated[
         bool, typer.Option("--discard-raw", help="Afterwards delete the archives that this command downloaded.")
@@ -121,17 +141,20 @@ def prepare(
     Run the same command again to go on after any failure or interruption. A record set that is there is left alone.
     """
     from recordzoo.cli.prepare import prepare_all
+    from recordzoo.cli.sizes import parse_bytes
 
     options = {
         "mirror": mirror,
         "workers": workers,
         "records_dir": records_dir,
+        "num_shards": shards,
+        "shard_bytes": None if shard_size is None else parse_bytes("--shard-size", shard_size),
         "discard_raw": discard_raw,
         "accept_terms": accept_terms,
         "check_hash": check_hash,
         "refresh": refresh,
     }
-    prepare_all(names, root, split, options, dry_run=dry_run, as_json=as_json)
+    prepare_all(names, root, split, options, shuffle_seed=shuffle, dry_run=dry_run, as_json=as_json)
 
 
 @app.command()

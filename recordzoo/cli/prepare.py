@@ -1,5 +1,6 @@
 """`prepare`: names and paths become recipes, and the library does the rest."""
 
+import dataclasses
 import time
 import warnings
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,14 @@ if TYPE_CHECKING:
 
 # Any: the options are checked by the library's own TypedDict when they get there.
 def prepare_all(
-    names: Sequence[str], root: Path, split: str | None, options: Mapping[str, Any], *, dry_run: bool, as_json: bool
+    names: Sequence[str],
+    root: Path,
+    split: str | None,
+    options: Mapping[str, Any],
+    *,
+    shuffle_seed: int | None = None,
+    dry_run: bool = False,
+    as_json: bool = False,
 ) -> None:
     """Prepare every record set that the names mean, one after another; the first error ends it.
 
@@ -28,8 +36,9 @@ def prepare_all(
 
     Raises:
         TermsError: Of a dataset that was named, not all parts could be prepared; those that could are.
+        ArgumentError: An option does not go with what was named.
     """
-    wanted = [target for name in names for target in resolve(name, root, split)]
+    wanted = [_set(target, shuffle_seed, options) for name in names for target in resolve(name, root, split)]
     if options["records_dir"] is not None and len(wanted) > 1:
         sets = ", ".join(target.label for target in wanted)
         raise ArgumentError(f"--records-dir names one record set, but {len(wanted)} are asked for: {sets}.")
@@ -44,6 +53,23 @@ def prepare_all(
         output.say(f"{label}: not prepared.")
     for err in blocked.values():
         raise err
+
+
+# Any: as above.
+def _set(target: Target, shuffle_seed: int | None, options: Mapping[str, Any]) -> Target:
+    """Give a list the options that are its own.
+
+    Raises:
+        ArgumentError: It is no list and shall be shuffled.
+    """
+    if target.is_list:
+        from recordzoo.own.listing import layout_of
+
+        settings = {"shuffle_seed": shuffle_seed, "layout": layout_of(options)}
+        return dataclasses.replace(target, settings=settings)
+    if shuffle_seed is not None:
+        raise ArgumentError(f"--shuffle is for lists of files; {target.label} is none.")
+    return target
 
 
 def _look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> dict[str, RecordZooError]:
@@ -83,7 +109,10 @@ def _prepare(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
     path = ensure(recipe, target.root, download=True, progress=make_progress(), **options)
     elapsed_s = time.monotonic() - began
     reader = RecordReader(path)
-    warning = _tree_warning(target, reader, options) if was_ready and target.entry is None else None
+    is_tree = target.entry is None and not target.is_list
+    warning = _tree_warning(target, reader, options) if was_ready and is_tree else None
+    if target.is_list:
+        _check_list(target, path, was_ready)
     if warning is not None:
         output.say(f"warning: {clean(warning)}")
     records = len(reader)
@@ -113,8 +142,22 @@ def _tree_warning(target: Target, reader: "RecordReader", options: Mapping[str, 
     return str(caught[0].message) if caught else None
 
 
+def _check_list(target: Target, path: Path, was_ready: bool) -> None:
+    """Refuse records that are not those of a list as it is now.
+
+    Raises:
+        OtherSourceError: They are not.
+    """
+    from recordzoo.own.listing import check_list
+
+    check_list(path, target.recipe(), target.root, was_ready=was_ready)
+
+
 def _show_plans(wanted: Sequence[Target], options: Mapping[str, Any], as_json: bool) -> None:
     prospects = look_ahead(wanted, options)
+    for prospect in prospects:
+        if prospect.target.is_list and prospect.plan["state"] == "ready":
+            _check_list(prospect.target, Path(prospect.plan["target"]), was_ready=True)
     plans = [{"name": p.target.label, **p.plan, "must_be_fetched_by_hand": p.obstacle is not None} for p in prospects]
     if as_json:
         output.put_json({"dry_run": True, "plans": plans})

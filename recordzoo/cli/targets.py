@@ -1,15 +1,17 @@
-"""What a name on the command line means: a dataset, one part of it, or a class-per-folder tree."""
+"""What a name on the command line means: a dataset, one part of it, a class-per-folder tree, or a list of files."""
 
 import importlib
 import os
 import shlex
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from recordzoo import catalogue
 from recordzoo.catalogue import Entry
 from recordzoo.errors import ArgumentError, NotPreparedError
+from recordzoo.recipes.list_table import LIST_ENDINGS
 
 if TYPE_CHECKING:
     from recordzoo.recipes.base import Recipe
@@ -20,11 +22,13 @@ class Target:
     """One record set that a command was asked for.
 
     Attributes:
-        label: What it is called: "imagenet.train", or the path of a tree.
-        root: Where its raw data is or goes to.
-        entry: Its dataset; None for a tree.
+        label: What it is called: "imagenet.train", or the path of a tree or of a list.
+        root: Where its raw data is or goes to; the tree or the list itself.
+        entry: Its dataset; None for a tree or a list.
         part: Its part.
         is_named: This record set itself was asked for, not a dataset of which it is one.
+        is_list: It is a list of files.
+        settings: How the recipe of a list is to be made.
     """
 
     label: str
@@ -32,11 +36,14 @@ class Target:
     entry: Entry | None = None
     part: str = ""
     is_named: bool = True
+    is_list: bool = False
+    settings: Mapping[str, Any] = field(default_factory=dict)  # Any: as the recipe takes them
 
     def recipe(self) -> "Recipe":
         """Make its recipe; imports no torch, but NumPy and what reads archives."""
-        module = importlib.import_module(self.entry.recipe_module if self.entry else "recordzoo.recipes.folder")
-        made: Recipe = module.recipe(self.part) if self.entry else module.recipe()
+        own = "recordzoo.recipes.listing" if self.is_list else "recordzoo.recipes.folder"
+        module = importlib.import_module(self.entry.recipe_module if self.entry else own)
+        made: Recipe = module.recipe(self.part) if self.entry else module.recipe(**self.settings)
         return made
 
 
@@ -56,9 +63,12 @@ def find_dataset(name: str) -> tuple[Entry, str | None]:
 
 
 def is_path(text: str) -> bool:
-    """Whether an argument means a directory: it has a separator, or a directory has that name and no dataset does."""
+    """Whether an argument means a directory or a list.
+
+    It has a separator or a list's ending, or a directory has that name and no dataset does.
+    """
     separators = [os.sep, *([os.altsep] if os.altsep else [])]
-    if text in (".", "..") or any(separator in text for separator in separators):
+    if text in (".", "..") or any(separator in text for separator in separators) or _is_list(text):
         return True
     return Path(text).is_dir() and text.partition(".")[0] not in catalogue.names()
 
@@ -67,7 +77,7 @@ def resolve(text: str, root: Path, split: str | None = None) -> list[Target]:
     """Turn one argument of `prepare` into record sets.
 
     Args:
-        text: A dataset (all its parts that are not optional), a part of one, or the path of a tree.
+        text: A dataset (all its parts that are not optional), a part of one, or the path of a tree or a list.
         root: Where the raw data of a dataset is or goes to.
         split: Only the part that holds this split.
 
@@ -76,7 +86,7 @@ def resolve(text: str, root: Path, split: str | None = None) -> list[Target]:
         NotPreparedError: The path does not exist.
     """
     if is_path(text):
-        return [_tree(text, split)]
+        return [_own(text, split)]
     entry, part = find_dataset(text)
     parts = [p.name for p in entry.parts if not p.optional] if part is None else [part]
     if split is not None:
@@ -120,15 +130,20 @@ def find_record_set(text: str) -> Path:
     return found[0]
 
 
-def _tree(text: str, split: str | None) -> Target:
+def _is_list(text: str) -> bool:
+    return text.lower().endswith(LIST_ENDINGS)
+
+
+def _own(text: str, split: str | None) -> Target:
     path = Path(text)
     if split is not None:
-        raise ArgumentError(f"--split {split} is for datasets; {text} is a directory and has no splits.")
-    if not path.is_dir():
+        raise ArgumentError(f"--split {split} is for datasets; all of {text} is prepared at once.")
+    is_list = _is_list(text) and not path.is_dir() and path.exists()
+    if not is_list and not path.is_dir():
         found = "is not a directory" if path.exists() else "does not exist"
         raise NotPreparedError(
-            f"{text} {found}. Give a directory with one folder for each class, or the name of a dataset "
-            f"({', '.join(catalogue.names())}).",
+            f"{text} {found}. Give a directory with one folder for each class, a list of files "
+            f"({', '.join(LIST_ENDINGS)}), or the name of a dataset ({', '.join(catalogue.names())}).",
             path=text,
         )
-    return Target(text, path)
+    return Target(text, path, is_list=is_list)

@@ -18,6 +18,7 @@ def verify_set(path: Path, *, full: bool, as_json: bool) -> int:
     if not path.exists():
         raise NotPreparedError(f"There is no record set at {path}: it does not exist.", path=str(path))
     from recordzoo.recipes.folder import TREE_FILE
+    from recordzoo.recipes.listing import LIST_FILE
     from recordzoo.records.verify import verify
 
     report = verify(path, full=full, progress=make_progress())
@@ -25,7 +26,7 @@ def verify_set(path: Path, *, full: bool, as_json: bool) -> int:
         output.put_json({"path": str(path), "full": full, "ok": report.ok, **_fields(report)})
         return Exit.OK if report.ok else Exit.CORRUPT
     for note in report.notes:
-        if not note.startswith(f"{TREE_FILE} is "):  # ours, beside every record set of a tree
+        if not note.startswith((f"{TREE_FILE} is ", f"{LIST_FILE} is ")):  # ours, beside sets of trees and lists
             output.say(clean(note))
     shown = clean(str(path))
     checked = ", ".join(f"{key.replace('_', ' ')} {_shown(value)}" for key, value in report.checked.items())

@@ -12,6 +12,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, DatasetFolder, ImageFold
 
 from recordzoo.datasets.class_folder import ClassFolderDataset, Loader
 from recordzoo.datasets.own import stored_selection
+from recordzoo.datasets.path_loader import files_folder
 from recordzoo.datasets.sequences import Selection, join_name
 from recordzoo.datasets.tree_check import check_tree
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
@@ -86,7 +87,7 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         else:
             selection = self._select(folder, is_valid_file, allow_empty, options)
         self._reader = selection.reader
-        self._show_folder(selection, folder, loader, allow_empty=True)
+        self._show_folder(selection, files_folder(selection.reader, folder), loader, allow_empty=True)
         if is_valid_file is not None:
             self.extensions = None
 

@@ -1,5 +1,7 @@
 """`ds.loader`: the user's loader, which finds the images of a record set by their torchvision paths."""
 
+import functools
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -13,6 +15,7 @@ from torchvision.datasets.folder import default_loader, pil_loader
 from recordzoo.datasets.own import raw_file, raw_image
 from recordzoo.datasets.sequences import find_name, join_name
 from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.recipes.listing import LIST_FILE, ORDER
 from recordzoo.records.reader import RecordReader
 
 
@@ -60,10 +63,24 @@ class PathLoader:
     def find(self, path: Any) -> int | None:
         """Find the position of a path in the record set; None if it is not one of its paths."""
         text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
-        start = os.path.join(self.folder, "")
-        if not isinstance(text, str) or not text.startswith(start):
+        if not isinstance(text, str):
             return None
-        return find_name(self.reader.names, text[len(start) :].replace(os.sep, "/"))
+        start = os.path.join(self.folder, "")
+        is_inside = text.startswith(start)
+        name = (text[len(start) :] if is_inside else text).replace(os.sep, "/")
+        if self.reader.manifest.metadata.get(ORDER) == "list":  # its names may be absolute paths
+            return self._positions.get(name)
+        return find_name(self.reader.names, name) if is_inside else None
+
+    @functools.cached_property
+    def _positions(self) -> dict[str, int]:
+        """Where each name stands first: names in a list's order cannot be searched by halves."""
+        names = self.reader.names
+        return {name: len(names) - 1 - number for number, name in enumerate(reversed(names))}
+
+    # Any: what pickle keeps.
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_positions"}
 
     def _is_stock(self) -> bool:
         if self.loader is default_loader:
@@ -78,6 +95,22 @@ class PathLoader:
 
     def __repr__(self) -> str:
         return repr(self.loader)
+
+
+def files_folder(reader: RecordReader, folder: str) -> str:
+    """Return the directory that names are relative to: that of the list that the records were made from, if it exists.
+
+    Args:
+        reader: The record set.
+        folder: The directory for all other sets, and if it is gone.
+    """
+    if reader.manifest.metadata.get(ORDER) != "list":
+        return folder
+    try:
+        root = json.loads(reader.extra(LIST_FILE) or b"")["root"]
+    except (ValueError, LookupError, TypeError, RecursionError):  # it may be anything, and only helps
+        return folder
+    return root if isinstance(root, str) and os.path.isabs(root) and os.path.isdir(root) else folder
 
 
 class _Name:

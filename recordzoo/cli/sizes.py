@@ -1,0 +1,23 @@
+"""Sizes as people type them."""
+
+import re
+
+from recordzoo.errors import ArgumentError
+
+_SIZE = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) ?(?P<unit>[kmgt]?)(?P<kind>i?b)?", re.IGNORECASE)
+
+
+def parse_bytes(option: str, text: str) -> int:
+    """Read ``512M`` or ``512MiB`` (2 to the power of 20) and ``512MB`` (10 to the power of 6) as bytes.
+
+    Raises:
+        ArgumentError: It is no size, or less than a byte; the message names the option.
+    """
+    match = _SIZE.fullmatch(text.strip())
+    size = 0
+    if match:
+        base = 1000 if (match["kind"] or "").lower() == "b" else 1024
+        size = int(float(match["number"]) * base ** " kmgt".index(match["unit"].lower() or " "))
+    if size < 1:
+        raise ArgumentError(f"{option} {text!r} is no size: give bytes, or a number with K, M, G or T, as in 512M.")
+    return size

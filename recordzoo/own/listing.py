@@ -1,0 +1,136 @@
+"""`prepare_list`: the files that a list names → a record set, in the order of the list."""
+
+import json
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Unpack
+
+from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.own.options import OwnOptions
+from recordzoo.prepare import ensure, is_record_set
+from recordzoo.recipes.base import Recipe
+from recordzoo.recipes.list_file import read_list
+from recordzoo.recipes.listing import LIST_FILE, ListRecipe
+from recordzoo.records.reader import RecordReader
+
+_SIZES_COMPARED = 1000
+_CONTENTS_COMPARED = 10
+
+
+def prepare_list(
+    path: str | os.PathLike[str],
+    output: str | os.PathLike[str] | None = None,
+    *,
+    shuffle_seed: int | None = None,
+    **options: Unpack[OwnOptions],
+) -> Path:
+    """Store the files that a list names as a record set, in its order; `ImageFolderRecord` opens it.
+
+    A ``.txt`` list has a path and a label on each line, with spaces or a tab between them; a ``.csv`` or ``.tsv`` has a
+    header that names the columns "path" and "label", and any further ones. Relative paths are relative to the list.
+    Labels that are not all whole numbers are class names, and get their numbers in sorted order.
+
+    The work is spread over processes, goes on where it was interrupted, and gives the same bytes each time. If the
+    record set is there and holds what the list says, nothing is done.
+
+    Args:
+        path: The list.
+        output: The record set's directory; by default ``<list>.records`` beside the list.
+        shuffle_seed: Write the records in a random order that follows from this number, so that shards read front to
+            back give a mixture. ``dataset[i]`` stays line i of the list.
+        **options: See `OwnOptions`.
+
+    Returns:
+        The record set's directory.
+
+    Raises:
+        SourceError: The list is no list; the message names its lines.
+        NotPreparedError: There is no list, or files that it names are not there; all are found before the work begins.
+        OtherSourceError: `output` holds something else, or the list or a file changed since; `refresh` replaces it.
+        PrepareError: The disk is full, or a process was killed; what is finished is kept.
+        ArgumentError: An option has a value that it cannot have.
+
+    Example:
+        >>> recordzoo.prepare_list("train.csv", "train.records", num_shards=4)
+        PosixPath('/data/train.records')
+    """
+    if shuffle_seed is not None and not isinstance(shuffle_seed, int):
+        raise ArgumentError(f"Argument shuffle_seed is {shuffle_seed!r}; it must be a whole number.")
+    listed = Path(path).expanduser().absolute()
+    recipe = ListRecipe(shuffle_seed, layout_of(options))
+    place = recipe.target(listed) if output is None else Path(output).expanduser().absolute()
+    was_ready = is_record_set(place) and not options.get("refresh", False)
+    ensure(recipe, listed, prepare=True, records_dir=place, **options)
+    check_list(place, recipe, listed, was_ready=was_ready)
+    return place
+
+
+# Any: options of all kinds.
+def layout_of(options: Mapping[str, Any]) -> dict[str, int]:
+    """Return those options that show in how a record set is cut."""
+    return {name: options[name] for name in ("num_shards", "shard_bytes") if options.get(name) is not None}
+
+
+def check_list(place: Path, recipe: Recipe, path: Path, *, was_ready: bool) -> None:
+    """Refuse records that are not those of a list as it is now.
+
+    Args:
+        place: The record set.
+        recipe: How it should have been made. What was not asked for (None) may be anything.
+        path: The list.
+        was_ready: It was not made just now: also compare some of the files, if they are still there.
+
+    Raises:
+        OtherSourceError: They are not.
+    """
+    reader = RecordReader(place)
+    problem = _difference(reader, recipe, path)
+    if problem is None and was_ready:
+        problem = _changed_file(reader, path.absolute().parent)
+    if problem is not None:
+        raise OtherSourceError(
+            f"{place} {problem}. Pass --refresh (refresh=True) to make it anew, or another --output.", path=str(place)
+        )
+
+
+def _difference(reader: RecordReader, recipe: Recipe, path: Path) -> str | None:
+    metadata = reader.manifest.metadata
+    if reader.manifest.dataset != recipe.dataset:
+        return f"is a record set of {reader.manifest.dataset}, not of the list {path}"
+    if metadata.get("list") != read_list(path).digest:
+        made_from = _made_from(reader)
+        if made_from == os.fspath(path.absolute()):
+            return f"was made from {path}, which has changed since"
+        return f"was made from {made_from or 'another list'}, which is not what {path} says"
+    written = metadata.get("written")
+    for name, wanted in recipe.options.items():
+        found = written.get(name) if isinstance(written, dict) else None
+        if wanted is not None and wanted != found:
+            return f"was written with {name}={found}, not {wanted}"
+    return None
+
+
+def _made_from(reader: RecordReader) -> str | None:
+    try:
+        made_from = json.loads(reader.extra(LIST_FILE) or b"")["list"]
+    except (ValueError, LookupError, TypeError, RecursionError):  # it may be anything, and only helps
+        return None
+    return made_from if isinstance(made_from, str) else None
+
+
+def _changed_file(reader: RecordReader, base: Path) -> str | None:
+    """Compare the sizes of up to 1,000 files, spread evenly, and the contents of 10; those gone are passed over."""
+    lengths = reader.lengths("image")
+    for number, position in enumerate(range(0, len(reader), -(-len(reader) // _SIZES_COMPARED) or 1)):
+        name = reader.names[position]
+        file = base / name
+        try:
+            same = file.stat().st_size == int(lengths[position])
+            look_inside = same and number % (_SIZES_COMPARED // _CONTENTS_COMPARED) == 0
+            content = file.read_bytes() if look_inside else None
+        except OSError:
+            continue
+        if not same or (content is not None and content != reader.read("image", position)):
+            return f"holds another {name} than there is now in {base}"
+    return None

@@ -1,0 +1,139 @@
+"""How the files of a list become records, in the order of the list."""
+
+import hashlib
+import json
+import os
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Stored
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS
+from recordzoo.recipes.list_file import ListFile, read_list
+from recordzoo.sources.download import RemoteFile
+from recordzoo.sources.listing import ListSource, Note
+from recordzoo.sources.member import Member, Source
+
+LIST_FILE = "list.json"
+"""Beside the manifest: where the list and its directory were. Not a part of the format."""
+
+ORDER = "order"
+"""In a manifest's metadata: "list" if the names are in a list's order and not in ImageFolder's."""
+
+_NOTE = "\0"  # in the name of a member that is no file: <column> NUL <position>
+
+
+def recipe(shuffle_seed: int | None = None, layout: Mapping[str, int] | None = None) -> "ListRecipe":
+    """Return the recipe of a list.
+
+    Args:
+        shuffle_seed: Write the records in a random order that follows from this number and the paths, so that
+            shards read front to back give a mixture. The record set's order stays that of the list.
+        layout: What else was asked for that shows in the result (``num_shards``, ``shard_bytes``); it is kept.
+    """
+    return ListRecipe(shuffle_seed, layout)
+
+
+class ListRecipe(Recipe):
+    """The files of a list; `root` is the list. `find` remembers what it read for `arrange`; a pickled copy does not."""
+
+    dataset = "list"
+    part = ""
+    origin = "list"
+    raw_files: tuple[RemoteFile, ...] = ()
+
+    def __init__(self, shuffle_seed: int | None = None, layout: Mapping[str, int] | None = None) -> None:
+        self.fields = {"image": BlobField("image")}
+        self.written = {"shuffle_seed": shuffle_seed, **(layout or {})}
+        self._list: ListFile | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_list": None}  # worker processes get their part of it with their unit
+
+    # Any: JSON, declared so by Recipe.
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """See `Recipe`."""
+        return self.written
+
+    def target(self, root: Path) -> Path:
+        """See `Recipe`: beside the list."""
+        return root.absolute().with_suffix(".records")
+
+    def command(self, root: Path) -> str:
+        """See `Recipe`."""
+        return f"recordzoo prepare {shlex.quote(os.fspath(root))}"
+
+    def find(self, root: Path) -> Source | None:
+        """Read the list.
+
+        Raises:
+            ArgumentError, NotPreparedError, SourceError: As `read_list`.
+        """
+        listed = self._list = read_list(root)
+        self.fields = {"image": BlobField("image"), **{name: BlobField("json") for name in listed.texts}}
+        lines = dict(zip(reversed(listed.names), reversed(listed.lines), strict=True))
+        seed = self.written["shuffle_seed"]
+        names = list(lines) if seed is not None else list(dict.fromkeys(listed.names))
+        if seed is not None:
+            names.sort(key=lambda name: _shuffle_key(seed, name))
+        return ListSource(listed.path, names, _notes(listed), lines, listed.digest)
+
+    def looked_for(self, root: Path) -> list[str]:
+        """See `Recipe`."""
+        return [root.name]
+
+    def extras(self) -> Mapping[str, bytes]:
+        """See `Recipe`: `LIST_FILE`."""
+        if self._list is None:
+            return {}
+        places = {"list": os.fspath(self._list.path), "root": os.fspath(self._list.base)}
+        return {LIST_FILE: json.dumps(places, indent=1).encode()}
+
+    def extract(self, member: Member) -> Iterator[Blob]:
+        """See `Recipe`."""
+        column, is_note, position = member.name.partition(_NOTE)
+        if is_note:
+            yield Blob(column, position, member.read())
+        else:
+            is_image = member.name.lower().endswith(IMAGE_ENDINGS)
+            yield Blob("image", member.name, member.read(), checked=is_image)
+
+    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
+        """See `Recipe`: the list's order, without the images that were left out."""
+        listed = self._list
+        assert listed is not None
+        place = {key: number for number, key in enumerate(stored.keys["image"])}
+        kept = np.array([name in place for name in listed.names], bool)
+        names = [name for name in listed.names if name in place]
+        blobs = {"image": np.array([place[name] for name in names], np.int64)}
+        for column in listed.texts:
+            of_position = {int(key): number for number, key in enumerate(stored.keys[column])}
+            blobs[column] = np.array([of_position[position] for position in np.flatnonzero(kept).tolist()], np.int64)
+        new_position = np.cumsum(kept) - 1
+        return Arrangement(
+            names=names,
+            blobs=blobs,
+            arrays={"target": listed.targets[kept], **{name: array[kept] for name, array in listed.arrays.items()}},
+            splits={name: new_position[split[kept[split]]] for name, split in listed.splits.items()},
+            classes=listed.classes,
+            metadata={ORDER: "list", "list": listed.digest, "written": dict(self.written)},
+        )
+
+
+def _shuffle_key(seed: int, name: str) -> bytes:
+    # Not NumPy's generators: their streams may change with its version.
+    return hashlib.blake2b(f"{seed}\0{name}".encode(), digest_size=16).digest()
+
+
+def _notes(listed: ListFile) -> dict[str, Sequence[Note]]:
+    """Write the text of each position as JSON, by the name of its file."""
+    notes: dict[str, list[Note]] = {}
+    for column, texts in listed.texts.items():
+        for position, (name, text) in enumerate(zip(listed.names, texts, strict=True)):
+            data = json.dumps(text, ensure_ascii=False).encode()
+            notes.setdefault(name, []).append((f"{column}{_NOTE}{position}", data))
+    return dict(notes)

@@ -1,0 +1,150 @@
+"""Files that a list names as a source, in the order wanted, each followed by what the list says about it."""
+
+import functools
+import hashlib
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recordzoo.errors import NotPreparedError
+from recordzoo.sources.member import Member, Unit
+from recordzoo.sources.tree import TreeUnit, even_runs, greedy_runs
+
+_NUM_SHOWN = 20
+
+Note = tuple[str, bytes]
+"""A member that is no file: its name and its content."""
+
+
+@dataclass(frozen=True)
+class ListSource:
+    """The files of a list, looked at once: what is asked of one source always agrees.
+
+    Attributes:
+        path: The list.
+        names: The files in the order of reading, each once: absolute, or relative to the list's directory, with "/".
+        notes: What follows a file as members of their own, by the file's name.
+        lines: Where the list names each file, for messages.
+        digest: Changes when anything does that the list says.
+    """
+
+    path: Path
+    names: Sequence[str]
+    notes: Mapping[str, Sequence[Note]] = field(default_factory=dict)
+    lines: Mapping[str, int] = field(default_factory=dict)
+    digest: str = ""
+
+    @property
+    def description(self) -> str:
+        """The list's path."""
+        return str(self.path)
+
+    @property
+    def size_bytes(self) -> int:
+        """The sizes of files and notes together."""
+        return sum(self._sizes)
+
+    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
+        """See `Source`: many small files take more than their sizes."""
+        notes = sum(cost(len(data)) for notes in self.notes.values() for _, data in notes)
+        return max(int(self.size_bytes * expansion), sum(map(cost, self._files[0])) + notes)
+
+    def fingerprint(self) -> str:
+        """Return a digest of the list, and of all files' names, sizes and times of change."""
+        return self._files[1]
+
+    def units(self, target_bytes: int) -> list[Unit]:
+        """Group consecutive files, as many as stay within `target_bytes`, at least one.
+
+        Raises:
+            NotPreparedError: Files are not there, or cannot be read: the message names them.
+        """
+        return [self._unit(start, stop) for start, stop in greedy_runs(self._sizes, target_bytes)]
+
+    def cut(self, num_units: int) -> list[Unit]:
+        """See `Source`.
+
+        Raises:
+            ArgumentError: There are fewer files.
+            NotPreparedError: As `units`.
+        """
+        return [self._unit(start, stop) for start, stop in even_runs(self._sizes, num_units, str(self.path))]
+
+    def _unit(self, start: int, stop: int) -> Unit:
+        names = tuple(self.names[start:stop])
+        files = TreeUnit(self.path.parent, names, self._files[0][start:stop])
+        return ListUnit(files, tuple(tuple(self.notes.get(name, ())) for name in names))
+
+    @functools.cached_property
+    def _sizes(self) -> list[int]:
+        """The size of each file with its notes."""
+        sizes = self._files[0]
+        if not self.notes:
+            return list(sizes)
+        return [
+            size + sum(len(data) for _, data in self.notes.get(name, ()))
+            for name, size in zip(self.names, sizes, strict=True)
+        ]
+
+    @functools.cached_property
+    def _files(self) -> tuple[tuple[int, ...], str]:
+        """Look at every file: their sizes, and the fingerprint.
+
+        Raises:
+            NotPreparedError: Some are not there, are no files, or may not be read.
+        """
+        base = str(self.path.parent)
+        digest = hashlib.blake2b(self.digest.encode(), digest_size=16)
+        sizes, problems = [], []
+        for name in self.names:
+            path = os.path.join(base, name)
+            try:
+                status = os.stat(path)
+            except OSError as err:
+                problems.append((name, err.strerror or str(err)))
+                continue
+            if not stat.S_ISREG(status.st_mode):
+                problems.append((name, "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"))
+            elif not os.access(path, os.R_OK):
+                problems.append((name, "Permission denied"))
+            sizes.append(status.st_size)
+            digest.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+        if problems:
+            self._refuse(problems)
+        return tuple(sizes), digest.hexdigest()
+
+    def _refuse(self, problems: Sequence[tuple[str, str]]) -> None:
+        problems = sorted(problems, key=lambda problem: self.lines.get(problem[0], 0))
+        shown = "; ".join(
+            f"{name} ({f'line {self.lines[name]}: ' if name in self.lines else ''}{why})"
+            for name, why in problems[:_NUM_SHOWN]
+        )
+        more = f"; and {len(problems) - _NUM_SHOWN} more" if len(problems) > _NUM_SHOWN else ""
+        raise NotPreparedError(
+            f"{self.path}: {len(problems)} of the {len(self.names)} files that it names cannot be read: {shown}{more}. "
+            f"Relative paths are relative to the list's directory, {self.path.parent}.",
+            path=str(self.path),
+            num_missing=len(problems),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ListUnit:
+    """Some files of a list, and the notes of each; see `Unit`."""
+
+    files: TreeUnit
+    notes: tuple[tuple[Note, ...], ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """The sizes of files and notes together."""
+        return self.files.size_bytes + sum(len(data) for notes in self.notes for _, data in notes)
+
+    def members(self) -> Iterator[Member]:
+        """Yield the files, each before its notes; `Member.read` raises `SourceError` as that of a tree's files."""
+        for member, notes in zip(self.files.members(), self.notes, strict=True):
+            yield member
+            for name, data in notes:
+                yield Member(name, len(data), functools.partial(bytes, data))
