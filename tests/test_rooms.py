@@ -7,8 +7,11 @@ import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from recordzoo import catalogue
+from tests.fakes.pictures import encoded
+from tests.fakes.records import write_records
 
 PACKAGE = Path(__file__).parent.parent / "recordzoo"
 PAGE = PACKAGE.parent / "docs" / "architecture.md"
@@ -92,3 +95,16 @@ def test_preparing_imports_no_torch():
     code += "[importlib.import_module(c.entry(n).recipe_module) for n in c.names()]; import recordzoo.recipes.folder\n"
     code += "import recordzoo.datasets.tree_check"  # what `recordzoo prepare PATH` asks of a tree that it made before
     assert not modules_after(code) & {"torch", "torchvision"}
+
+
+@pytest.mark.parametrize("command", [["show"], ["show", "--html"], ["info"]])
+def test_looking_at_a_record_set_imports_no_torch(command, tmp_path):
+    path = write_records(tmp_path / "some.records", [encoded(Image.new("L", (3, 2)), "PNG")], encoding="image")
+    name, *options = command
+    output = ["--output", str(tmp_path / f"out.{'html' if options else 'png'}")] if name == "show" else []
+    arguments = [name, str(path), *options, *output]
+    code = f"from recordzoo.cli.app import app; from recordzoo.cli.run import run; print(run(app, {arguments!r}))"
+    loaded = modules_after(code)
+    assert "PIL.Image" in loaded
+    assert not loaded & {"torch", "torchvision", "scipy"}
+    assert len(list(tmp_path.iterdir())) == 1 + len(output) // 2

@@ -1,25 +1,18 @@
 """`recordzoo show` and what it is made of: which images, what is drawn, and that names stay names."""
 
 import base64
-import contextlib
 import hashlib
 import html.parser
 import io
 import json
-import os
 import re
-import subprocess
-import sys
 import zlib
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from recordzoo.cli.app import app
-from recordzoo.cli.run import run as run_app
 from recordzoo.errors import ArgumentError
 from recordzoo.looking import captions
 from recordzoo.looking.broken import find_broken
@@ -38,37 +31,9 @@ from tests.fakes import cifar10, cub200, folder
 from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images
 from tests.fakes.pictures import encoded
 from tests.fakes.records import edit_manifest, flip, write_records
+from tests.running import run
 
 SMALL = encoded(Image.new("RGB", (20, 10), (200, 30, 30)), "PNG")
-
-
-@dataclass
-class Result:
-    returncode: int
-    stdout: str
-    stderr: str
-
-
-def run(*arguments, cwd):
-    """Run the command line in this process."""
-    out, err = io.StringIO(), io.StringIO()
-    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
-        code = run_app(app, list(map(str, arguments)))
-    return Result(code, out.getvalue(), err.getvalue())
-
-
-def run_apart(*arguments, cwd):
-    """Run it as a shell does; a warning is an error."""
-    return subprocess.run(
-        [sys.executable, "-W", "error", "-m", "recordzoo", *map(str, arguments)],
-        cwd=cwd,
-        env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
-        capture_output=True,
-        text=True,
-        stdin=subprocess.DEVNULL,
-        check=False,
-        timeout=120,
-    )
 
 
 def show(*arguments, cwd):
@@ -321,11 +286,11 @@ class TestBroken:
         assert reader.names[found.positions[0]] == "odd/empty.png"
 
     def test_the_command(self, odd, birds, tmp_path):
-        result = run_apart("show", odd, "--order", "broken", "--json", cwd=tmp_path)
+        result = run("show", odd, "--order", "broken", "--json", cwd=tmp_path, apart=True)
         document = json.loads(result.stdout)
         assert {image["problem"] for image in document["images"]} == {"broken"}
         assert len(document["images"]) == 4
-        none = run_apart("show", birds, "--order", "broken", "--output", "none.png", cwd=tmp_path)
+        none = run("show", birds, "--order", "broken", "--output", "none.png", cwd=tmp_path, apart=True)
         assert none.returncode == 0
         assert none.stderr.endswith("none of 30 images that were looked at is broken; nothing is written\n")
         assert sorted(path.name for path in tmp_path.iterdir()) == ["odd.png"]
@@ -343,7 +308,7 @@ class TestBroken:
 
 class TestCommand:
     def test_a_sheet(self, birds, tmp_path):
-        result = run_apart("show", birds, "--number", "6", cwd=tmp_path)
+        result = run("show", birds, "--number", "6", cwd=tmp_path, apart=True)
         assert (result.returncode, result.stdout) == (0, "")
         assert re.fullmatch(r"wrote cub200\.png: 6 images; [\d.]+ kB\n", result.stderr)
         with Image.open(tmp_path / "cub200.png") as sheet:

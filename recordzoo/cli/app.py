@@ -65,14 +65,25 @@ def list_command(as_json: Json = False) -> None:
 @app.command(short_help="Show a dataset's facts, or what a record set holds.")
 def info(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="A dataset, or the path of a record set.", autocompletion=_complete)
+        str,
+        typer.Argument(
+            metavar="NAME|PATH",
+            help="A dataset; or a record set's directory, or the tree that it was made from.",
+            autocompletion=_complete,
+        ),
     ],
+    full: Annotated[
+        bool, typer.Option("--full", help="Of a record set: read the headers of all images, not of 2,000 at random.")
+    ] = False,
     as_json: Json = False,
-) -> None:
-    """Show what is known of a dataset: size, splits, files, licence; or what a record set holds."""
+) -> int:
+    """Show what is known of a dataset: size, splits, files, licence.
+
+    Of a record set: splits, classes, fields, image sizes and formats, bytes, and where it came from.
+    """
     from recordzoo.cli.info import show
 
-    show(name, as_json)
+    return show(name, full=full, as_json=as_json)
 
 
 @app.command(short_help="Download, convert once, publish the record set.")

@@ -1,14 +1,12 @@
-"""`list` and `info`: what the catalogue, or a record set on disk, says."""
+"""`list` and `info`: what the catalogue says; of a record set on disk, see `recordzoo.cli.record_set`."""
 
 import dataclasses
-from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from recordzoo import catalogue
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.cli import output, targets
-from recordzoo.errors import NotPreparedError
+from recordzoo.cli.exits import Exit
 from recordzoo.progress import format_bytes
 
 
@@ -22,16 +20,18 @@ def list_datasets(as_json: bool) -> None:
     output.put(output.table(head, [(e.name, size(e), number(e.num_classes), splits(e), e.title) for e in entries]))
 
 
-def show(name: str, as_json: bool) -> None:
-    """Print what is known of a dataset, or of the record set at a path."""
-    if targets.is_path(name):
-        _show_record_set(Path(name), as_json)
-        return
+def show(name: str, *, full: bool, as_json: bool) -> int:
+    """Print what is known of a dataset, or of the record set at a path; returns the exit code."""
+    if targets.is_set_path(name):
+        from recordzoo.cli.record_set import show_record_set
+
+        return show_record_set(name, full=full, as_json=as_json)
     entry, _ = targets.find_dataset(name)
     if as_json:
         output.put_json({"dataset": entry_document(entry)})
     else:
         output.put(describe(entry))
+    return Exit.OK
 
 
 def describe(entry: Entry) -> str:
@@ -96,54 +96,3 @@ def _file_line(file: FileFacts) -> str:
     digest = f"sha256 {file.sha256}" if file.sha256 else f"md5 {file.md5}" if file.md5 else "no hash known"
     terms = ["terms of access"] if file.needs_terms else []
     return ", ".join([file.name, size_text, digest, *terms, *file.urls[:1]])
-
-
-def _show_record_set(path: Path, as_json: bool) -> None:
-    from recordzoo.records.reader import RecordReader
-
-    if not path.exists():
-        raise NotPreparedError(f"There is no record set at {path}: it does not exist.", path=str(path))
-    reader = RecordReader(path)
-    manifest = reader.manifest
-    total = sum(shard.size_bytes for shard in manifest.shards) + sum(a.size_bytes for a in manifest.arrays.values())
-    document: dict[str, Any] = {  # Any: JSON values
-        "path": str(path),
-        "digest": reader.digest,
-        "dataset": manifest.dataset,
-        "part": manifest.part,
-        "variant": manifest.variant,
-        "records": manifest.num_records,
-        "classes": None if manifest.classes is None else len(manifest.classes),
-        "splits": dict(manifest.splits),
-        "fields": {name: spec.encoding for name, spec in manifest.blobs.items()},
-        "shards": len(manifest.shards),
-        "size_bytes": total,
-        "bad": _true_number(manifest.metadata.get("num_bad"), manifest.bad),
-        "skipped": _true_number(manifest.metadata.get("num_skipped"), manifest.skipped),
-        "raw_files": [dataclasses.asdict(file) for file in manifest.raw_files],
-    }
-    if as_json:
-        output.put_json({"record_set": document})
-        return
-    name = f"{manifest.dataset}.{manifest.part}" if manifest.part else manifest.dataset
-    shards = "shard" if len(manifest.shards) == 1 else "shards"
-    counts = ", ".join(f"{split} {count:,}" for split, count in manifest.splits.items())
-    output.put(
-        "\n".join(
-            [
-                f"record set of {name}, {manifest.variant}",
-                f"records:   {manifest.num_records:,}",
-                f"splits:    {counts or '-'}",
-                f"classes:   {number(document['classes'])}",
-                f"fields:    {', '.join(document['fields'])}",
-                f"size:      {format_bytes(total)} in {len(manifest.shards):,} {shards}",
-                f"bad:       {document['bad']:,} that no decoder recognises, {document['skipped']:,} left out",
-                f"digest:    {reader.digest}",
-            ]
-        )
-    )
-
-
-def _true_number(noted: object, named: Mapping[str, str]) -> int:
-    """Return how many there are: of many, the manifest names only the first and notes the number."""
-    return noted if isinstance(noted, int) else len(named)

@@ -1,0 +1,322 @@
+"""`info PATH`: what a record set holds, and what is known of where it came from."""
+
+import dataclasses
+import json
+import math
+import shlex
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from recordzoo.bars import clean
+from recordzoo.cli import output, targets
+from recordzoo.cli.chart import bar_chart, display_width, encodable, has_blocks, shorten_end, terminal_width
+from recordzoo.cli.exits import Exit
+from recordzoo.cli.progress import make_progress
+from recordzoo.errors import ArgumentError
+from recordzoo.looking.choose import picture_field
+from recordzoo.looking.headers import Headers, read_headers
+from recordzoo.looking.labels import load_labels
+from recordzoo.looking.stats import (
+    ClassCount,
+    count_bytes,
+    count_classes,
+    count_values,
+    find_variants,
+    spread,
+    tree_root,
+)
+from recordzoo.progress import format_bytes
+from recordzoo.records.reader import RecordReader
+
+_ALL_CLASSES = 20  # so many are charted in full
+_MOST_FREQUENT, _LEAST_FREQUENT = 10, 5
+_SIZES_SHOWN = 4
+_NAMES_SHOWN = 5
+_MOST_METADATA = 1000  # characters; a line shows fewer
+
+
+def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
+    """Print what a record set holds; returns the exit code.
+
+    Args:
+        full: Read the headers of all images, not of a sample.
+    """
+    found = targets.find_record_set(path)
+    reader = RecordReader(found)
+    headers = _headers(reader, full=full)
+    document = {"path": str(found), **set_document(reader, headers)}
+    if as_json:
+        output.put_json({"record_set": document})
+    else:
+        output.put("\n".join(_lines(reader, headers, document)))
+    if headers is None or not headers.damaged:
+        return Exit.OK
+    output.say(
+        f"error: {len(headers.damaged):,} of {headers.num_looked_at:,} images that were looked at are damaged. "
+        f"Run: recordzoo verify --full {shlex.quote(str(reader.path))}"
+    )
+    return Exit.CORRUPT
+
+
+# Any: JSON values.
+def set_document(reader: RecordReader, headers: Headers | None) -> dict[str, Any]:
+    """Make a record set's JSON, under stable keys."""
+    manifest = reader.manifest
+    labels = load_labels(reader)
+    sizes = count_bytes(reader)
+    return {
+        "digest": reader.digest,
+        "dataset": manifest.dataset,
+        "part": manifest.part,
+        "variant": manifest.variant,
+        "records": manifest.num_records,
+        "classes": None if manifest.classes is None else len(manifest.classes),
+        "splits": dict(manifest.splits),
+        "fields": {name: spec.encoding for name, spec in manifest.blobs.items()},
+        "shards": len(manifest.shards),
+        "size_bytes": sizes.total,
+        "bad": _true_number(manifest.metadata.get("num_bad"), manifest.bad),
+        "skipped": _true_number(manifest.metadata.get("num_skipped"), manifest.skipped),
+        "raw_files": [dataclasses.asdict(file) for file in manifest.raw_files],
+        "blobs": {
+            name: {
+                "encoding": spec.encoding,
+                "dtype": spec.dtype or None,
+                "shape": spec.shape,
+                "values": count_values(reader, name),
+                "bytes": sizes.blobs[name],
+            }
+            for name, spec in manifest.blobs.items()
+        },
+        "arrays": {
+            name: {"dtype": manifest.arrays[name].dtype, "shape": manifest.arrays[name].shape}
+            for name in reader.columns
+        },
+        "bytes": {
+            "values": sum(sizes.blobs.values()),
+            "shards": sizes.shards,
+            "arrays": sizes.arrays,
+            "overhead": sizes.overhead,
+        },
+        "class_counts": None if labels is None else [dataclasses.asdict(each) for each in count_classes(labels)],
+        "images": None if headers is None else _headers_document(headers),
+        "source": manifest.source,
+        "tree": tree_root(reader),
+        "metadata": dict(manifest.metadata),
+        "variants": [
+            {"path": str(each.path), "variant": each.name, "records": each.num_records}
+            for each in find_variants(reader)
+        ],
+    }
+
+
+# Any: JSON values.
+def _headers_document(headers: Headers) -> dict[str, Any]:
+    widths, heights = _sides(headers)
+    return {
+        "total": headers.num_images,
+        "looked_at": headers.num_looked_at,
+        "formats": dict(headers.formats.most_common()),
+        "modes": dict(headers.modes.most_common()),
+        "width": _spread_document(widths),
+        "height": _spread_document(heights),
+        "most_common_sizes": [
+            {"width": width, "height": height, "count": count}
+            for (width, height), count in headers.sizes.most_common(_SIZES_SHOWN)
+        ],
+        "unreadable": len(headers.unreadable),
+        "damaged": headers.damaged,
+    }
+
+
+# Any: JSON values.
+def _spread_document(values: Sequence[int]) -> dict[str, Any] | None:
+    return dict(zip(("min", "median", "max"), spread(values), strict=True)) if values else None
+
+
+def _sides(headers: Headers) -> tuple[list[int], list[int]]:
+    every = list(headers.sizes.elements())
+    return [width for width, _ in every], [height for _, height in every]
+
+
+def _headers(reader: RecordReader, *, full: bool) -> Headers | None:
+    try:
+        field = picture_field(reader)
+    except ArgumentError:  # it holds no images
+        return None
+    if full:
+        return read_headers(reader, field, make_progress(), sample=None)
+    return read_headers(reader, field, _Silent())
+
+
+class _Silent:
+    """Progress of what takes a second."""
+
+    def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None: ...
+    def advance(self, num_bytes: int = 0, num_images: int = 0) -> None: ...
+    def note(self, text: str) -> None: ...
+    def end(self) -> None: ...
+
+
+# Any: JSON values.
+def _lines(reader: RecordReader, headers: Headers | None, document: Mapping[str, Any]) -> list[str]:
+    width = terminal_width()
+    labels = load_labels(reader)
+    lines = _summary(reader, document)
+    lines += ["", "fields:", *_indented(_field_table(document))]
+    if labels is not None:
+        lines += ["", *_class_lines(count_classes(labels), width)]
+    if headers is not None and headers.num_images:
+        lines += ["", *_image_lines(headers)]
+    lines += ["", *_byte_lines(document)]
+    lines += ["", *_origin_lines(document, width)]
+    return lines
+
+
+# Any: JSON values.
+def _summary(reader: RecordReader, document: Mapping[str, Any]) -> list[str]:
+    manifest = reader.manifest
+    name = f"{manifest.dataset}.{manifest.part}" if manifest.part else manifest.dataset
+    shards = "shard" if len(manifest.shards) == 1 else "shards"
+    counts = ", ".join(f"{split} {count:,}" for split, count in manifest.splits.items())
+    classes = "-" if manifest.classes is None else f"{len(manifest.classes):,}"
+    return [
+        f"record set of {name}, {manifest.variant}",
+        f"records:   {manifest.num_records:,}",
+        f"splits:    {counts or '-'}",
+        f"classes:   {classes}",
+        f"size:      {format_bytes(document['size_bytes'])} in {len(manifest.shards):,} {shards}",
+        f"bad:       {document['bad']:,} that no decoder recognises, {document['skipped']:,} left out",
+        f"digest:    {reader.digest}",
+    ]
+
+
+# Any: JSON values.
+def _field_table(document: Mapping[str, Any]) -> str:
+    blobs = [
+        (
+            name,
+            " ".join(filter(None, (blob["encoding"], _dtype(blob["dtype"] or ""), _shape(blob["shape"])))),
+            f"{blob['values']:,}",
+            format_bytes(blob["bytes"]),
+        )
+        for name, blob in document["blobs"].items()
+    ]
+    arrays = [
+        (
+            name,
+            " ".join(filter(None, (_dtype(array["dtype"]), _shape(array["shape"][1:])))),
+            f"{document['records']:,}",
+            format_bytes(math.prod(array["shape"]) * np.dtype(array["dtype"]).itemsize),
+        )
+        for name, array in document["arrays"].items()
+    ]
+    return output.table(("NAME", "KIND", "VALUES", "BYTES"), [*blobs, *arrays])
+
+
+def _dtype(text: str) -> str:
+    return np.dtype(text).name if text else ""
+
+
+def _shape(shape: Sequence[int] | None) -> str:
+    return f"[{', '.join(map(str, shape))}]" if shape else ""
+
+
+def _class_lines(classes: Sequence[ClassCount], width: int) -> list[str]:
+    counts = [each.count for each in classes]
+    if not counts:
+        return ["records of each class: there are none"]
+    low, median, high = spread(counts)
+    summary = f"min {low:,}, median {median:,g}, max {high:,} per class"
+    if len(classes) > _ALL_CLASSES and low == high:
+        return [f"records of each class: {low:,}, of all {len(classes):,} classes"]
+    if len(classes) <= _ALL_CLASSES:
+        return ["records of each class:", *_indented(_chart(classes, width))]
+    order = sorted(classes, key=lambda each: (-each.count, each.number))
+    chart = _chart([*order[:_MOST_FREQUENT], *order[-_LEAST_FREQUENT:]], width)
+    between = f"... {len(classes) - _MOST_FREQUENT - _LEAST_FREQUENT:,} classes between"
+    lines = [*chart[:_MOST_FREQUENT], between, *chart[_MOST_FREQUENT:]]
+    return [f"records of each class ({len(classes):,} classes, {summary}):", *_indented(lines)]
+
+
+def _chart(classes: Sequence[ClassCount], width: int) -> list[str]:
+    rows = [(encodable(clean(each.name)), each.count) for each in classes]
+    return bar_chart(rows, width - 2, blocks=has_blocks())
+
+
+def _image_lines(headers: Headers) -> list[str]:
+    looked_at, total = headers.num_looked_at, headers.num_images
+    what = f"{total:,}" if looked_at == total else f"of {looked_at:,} sampled images of {total:,}; --full reads all"
+    head = "images" if set(headers.formats) == {"raw"} else "images, from their headers"
+    lines = [f"{head} ({what}):", f"  format:  {_counted(headers.formats)}"]
+    lines.append(f"  mode:    {_counted(headers.modes)}")
+    if headers.sizes:
+        for name, values in zip(("width", "height"), _sides(headers), strict=True):
+            low, median, high = spread(values)
+            shown = f"{low:,}" if low == high else f"min {low:,}, median {median:,g}, max {high:,}"
+            lines.append(f"  {name + ':':<8} {shown}")
+        common = headers.sizes.most_common(_SIZES_SHOWN)
+        if len(headers.sizes) > 1 and common[0][1] > 1:
+            shown = ", ".join(
+                f"{width:,} x {height:,} ({_share(count, looked_at)})" for (width, height), count in common
+            )
+            lines.append(f"  often:   {shown}")
+    for name, found in (("unreadable", headers.unreadable), ("damaged", headers.damaged)):
+        if found:
+            more = ", ..." if len(found) > _NAMES_SHOWN else ""
+            lines.append(f"  {name}: {len(found):,} ({', '.join(map(clean, found[:_NAMES_SHOWN]))}{more})")
+    return lines
+
+
+def _counted(counts: Counter[str]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in counts.most_common()) or "-"
+
+
+def _share(count: int, total: int) -> str:
+    percent = 100 * count / total
+    return f"{percent:.0f}%" if percent >= 1 else "<1%"
+
+
+# Any: JSON values.
+def _byte_lines(document: Mapping[str, Any]) -> list[str]:
+    sizes = document["bytes"]
+    values, around = sizes["values"], sizes["shards"] - sizes["values"]
+    share = f" ({100 * sizes['overhead'] / values:.1f}% more than the values alone)" if values else ""
+    return [
+        "bytes:",
+        f"  values:   {format_bytes(values)}",
+        f"  shards:   {format_bytes(sizes['shards'])}, {format_bytes(around)} of them around the values",
+        f"  arrays:   {format_bytes(sizes['arrays'])}: indices, names, splits and array fields",
+        f"  in all:   {format_bytes(document['size_bytes'])}{share}",
+    ]
+
+
+# Any: JSON values.
+def _origin_lines(document: Mapping[str, Any], width: int) -> list[str]:
+    lines = ["came from:", f"  source:   {clean(document['source']) or '-'}"]
+    if document["tree"] is not None:
+        lines.append(f"  tree:     {clean(document['tree'])}")
+    for file in document["raw_files"]:
+        lines.append(
+            f"  raw file: {clean(file['name'])}, {file['size_bytes']:,} bytes, {clean(file['hash'] or 'no hash')}"
+        )
+    for key, value in document["metadata"].items():
+        text = clean(f"  metadata: {key} = {json.dumps(value, ensure_ascii=False)[:_MOST_METADATA]}")
+        lines.append(text if display_width(text) <= width else shorten_end(text, width))
+    others = [
+        f"  {clean(each['path'])} ({clean(each['variant'])}), {each['records']:,} records"
+        for each in document["variants"]
+    ]
+    return [*lines, "", "other variants beside it:", *others] if others else lines
+
+
+def _indented(lines: str | Sequence[str]) -> list[str]:
+    return [f"  {line}" for line in (lines.splitlines() if isinstance(lines, str) else lines)]
+
+
+def _true_number(noted: object, named: Mapping[str, str]) -> int:
+    """Return how many there are: of many, the manifest names only the first and notes the number."""
+    return noted if isinstance(noted, int) else len(named)

@@ -1,0 +1,112 @@
+"""What a record set's images are, from their headers: formats, modes, widths and heights."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from recordzoo.errors import CorruptRecordError
+from recordzoo.loading.pictures import open_picture
+from recordzoo.looking.thumbnail import quiet
+from recordzoo.progress import Progress
+from recordzoo.records.manifest import NO_SHARD
+from recordzoo.records.reader import RecordReader
+
+SAMPLE = 2000
+"""So many images are looked at unless all shall be."""
+
+_CHUNK = 256
+_MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # of raw pixels, by their channels
+
+
+@dataclass
+class Headers:
+    """What was found.
+
+    Attributes:
+        num_images: How many images there are.
+        num_looked_at: How many of them were looked at.
+        formats: How many of each format, as Pillow calls it; "raw" for pixels.
+        modes: How many of each mode, as Pillow calls it.
+        sizes: How many of each (width, height).
+        unreadable: Names of those that no decoder recognises.
+        damaged: Names of those whose stored bytes are not the ones that were written.
+    """
+
+    num_images: int
+    num_looked_at: int
+    formats: Counter[str] = field(default_factory=Counter)
+    modes: Counter[str] = field(default_factory=Counter)
+    sizes: Counter[tuple[int, int]] = field(default_factory=Counter)
+    unreadable: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
+
+    def add(self, image: Image.Image) -> None:
+        """Count an image."""
+        self.formats[image.format or "raw"] += 1
+        self.modes[image.mode] += 1
+        self.sizes[image.size] += 1
+
+
+def read_headers(
+    reader: RecordReader, field_name: str, progress: Progress, *, sample: int | None = SAMPLE, seed: int = 0
+) -> Headers:
+    """Read the headers of `sample` images, chosen at random by `seed`; of all for None. No pixel is decoded.
+
+    Of pixels that are stored raw all sizes are known without reading.
+
+    Raises:
+        CorruptRecordError: The index or another array is damaged; a damaged image is noted.
+    """
+    positions = np.flatnonzero(reader.array(f"{field_name}.index")["shard"] != NO_SHARD)
+    if reader.manifest.blobs[field_name].encoding == "raw":
+        return _raw_headers(reader, field_name, positions)
+    count = len(positions)
+    if sample is not None and count > sample:
+        positions = np.sort(np.random.default_rng(seed).permutation(positions)[:sample])
+    headers = Headers(count, len(positions))
+    progress.begin("reading headers", int(reader.lengths(field_name)[positions].sum()))
+    try:
+        with quiet():
+            for position in _hinted(reader, field_name, positions.tolist()):
+                _read_header(reader, field_name, position, headers)
+                progress.advance(int(reader.lengths(field_name)[position]), 1)
+    finally:
+        progress.end()
+    return headers
+
+
+def _hinted(reader: RecordReader, field_name: str, positions: list[int]) -> Iterator[int]:
+    """Give the positions one by one; the disk reads a few hundred ahead."""
+    for start in range(0, len(positions), _CHUNK):
+        reader.hint(field_name, positions[start : start + _CHUNK])
+        yield from positions[start : start + _CHUNK]
+
+
+def _read_header(reader: RecordReader, field_name: str, position: int, headers: Headers) -> None:
+    try:
+        headers.add(open_picture(reader, position, field_name))
+    except CorruptRecordError:
+        headers.damaged.append(reader.names[position])
+    except Exception:  # noqa: BLE001 - decoders raise anything, also for headers
+        headers.unreadable.append(reader.names[position])
+
+
+def _raw_headers(reader: RecordReader, field_name: str, positions: NDArray[np.int64]) -> Headers:
+    shape = reader.manifest.blobs[field_name].shape
+    count = len(positions)
+    headers = Headers(count, count)
+    if not count:
+        return headers
+    headers.formats["raw"] = count
+    shapes = reader.array(f"{field_name}.shape")[positions] if shape is None else np.array([shape])
+    different, counts = np.unique(shapes, axis=0, return_counts=True)
+    for found, number in zip(different.tolist(), counts.tolist(), strict=True):
+        times = number if shape is None else count
+        height, width, channels = (*found, 1)[:3]
+        headers.sizes[width, height] += times
+        headers.modes[_MODES.get(channels, "?")] += times
+    return headers

@@ -1,0 +1,133 @@
+"""Numbers about a record set: its classes, its bytes, its fields, its variants, where it came from."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recordzoo import catalogue
+from recordzoo.errors import RecordError
+from recordzoo.looking.labels import Labels
+from recordzoo.recipes.folder import TREE_FILE
+from recordzoo.records.manifest import NO_SHARD, Manifest
+from recordzoo.records.reader import RecordReader, is_record_set
+
+
+@dataclass(frozen=True)
+class ClassCount:
+    """How many records a class has."""
+
+    number: int
+    name: str
+    count: int
+
+
+def count_classes(labels: Labels) -> list[ClassCount]:
+    """Count the records of each class, in label order; classes without records are there too."""
+    numbers, counts = np.unique(labels.numbers, return_counts=True)
+    found = dict(zip(numbers.tolist(), counts.tolist(), strict=True))
+    every = sorted({*found, *range(len(labels.names))})
+    return [ClassCount(number, labels.name(number), found.get(number, 0)) for number in every]
+
+
+@dataclass(frozen=True)
+class Bytes:
+    """Where a record set's bytes are.
+
+    Attributes:
+        blobs: For each blob field, the stored values themselves; one that several records share counts once.
+        shards: The shard files: all values, and what LMDB needs around them.
+        arrays: The array files: indices, names, splits and array fields.
+    """
+
+    blobs: Mapping[str, int]
+    shards: int
+    arrays: int
+
+    @property
+    def total(self) -> int:
+        """All files but the manifest."""
+        return self.shards + self.arrays
+
+    @property
+    def overhead(self) -> int:
+        """What is no stored value."""
+        return self.total - sum(self.blobs.values())
+
+
+def count_bytes(reader: RecordReader) -> Bytes:
+    """Add up the bytes of a record set.
+
+    Raises:
+        CorruptRecordError: An index is damaged.
+    """
+    manifest = reader.manifest
+    return Bytes(
+        {name: _stored_bytes(reader, name) for name in manifest.blobs},
+        sum(shard.size_bytes for shard in manifest.shards),
+        sum(array.size_bytes for array in manifest.arrays.values()),
+    )
+
+
+def count_values(reader: RecordReader, field: str) -> int:
+    """Return how many records have a value in a blob field."""
+    return int((reader.array(f"{field}.index")["shard"] != NO_SHARD).sum())
+
+
+def _stored_bytes(reader: RecordReader, field: str) -> int:
+    index = reader.array(f"{field}.index")
+    index = index[index["shard"] != NO_SHARD]
+    place = index["shard"].astype(np.uint64) << np.uint64(32) | index["slot"]
+    _, first = np.unique(place, return_index=True)
+    return int(index["length"][first].astype(np.int64).sum())
+
+
+@dataclass(frozen=True)
+class Variant:
+    """Another record set of the same dataset, beside this one."""
+
+    path: Path
+    name: str
+    num_records: int
+
+
+def find_variants(reader: RecordReader) -> list[Variant]:
+    """Find the record sets beside this one that hold the same dataset in another way, sorted by path."""
+    found = []
+    for path in sorted(reader.path.parent.glob("*.records")):
+        if path == reader.path or not is_record_set(path):
+            continue
+        try:
+            manifest = RecordReader(path).manifest
+        except RecordError:  # a neighbour that is damaged says nothing about this one
+            continue
+        if manifest.variant != reader.manifest.variant and _is_same_dataset(manifest, reader.manifest):
+            found.append(Variant(path, manifest.variant, manifest.num_records))
+    return found
+
+
+def _is_same_dataset(one: Manifest, other: Manifest) -> bool:
+    if (one.dataset, one.part) != (other.dataset, other.part):
+        return False
+    # Of people's own trees all are called "folder"; the names of the records tell them apart.
+    return one.dataset in catalogue.names() or one.arrays["names"].blake2b == other.arrays["names"].blake2b
+
+
+def tree_root(reader: RecordReader) -> str | None:
+    """Return the directory that a record set of a tree was made from, if a file beside the manifest says it."""
+    data = reader.extra(TREE_FILE)
+    try:
+        document: Any = json.loads(data or b"null")  # Any: JSON
+    except (ValueError, RecursionError):
+        return None
+    root = document.get("root") if isinstance(document, dict) else None
+    return root if isinstance(root, str) else None
+
+
+def spread(values: Sequence[int]) -> tuple[int, float, int]:
+    """Return the smallest, the median and the largest of some numbers, at least one."""
+    array = np.asarray(values)
+    return int(array.min()), float(np.median(array)), int(array.max())

@@ -1,0 +1,45 @@
+"""The command line in this process, which is fast, or in one of its own, as a shell runs it."""
+
+import contextlib
+import io
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from recordzoo.cli.app import app
+from recordzoo.cli.run import run as run_app
+
+
+@dataclass(frozen=True)
+class Result:
+    returncode: int
+    stdout: str
+    stderr: str
+
+
+def run(*arguments: object, cwd: Path, apart: bool = False) -> Result:
+    """Run a command in a directory.
+
+    Args:
+        apart: In a process of its own, in which a warning is an error.
+    """
+    words = [str(argument) for argument in arguments]
+    if apart:
+        done = subprocess.run(
+            [sys.executable, "-W", "error", "-m", "recordzoo", *words],
+            cwd=cwd,
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent)},
+            capture_output=True,
+            text=True,
+            stdin=subprocess.DEVNULL,
+            check=False,
+            timeout=120,
+        )
+        return Result(done.returncode, done.stdout, done.stderr)
+    out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
+    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        code = run_app(app, words)
+    out.flush()
+    return Result(code, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]  # a BytesIO

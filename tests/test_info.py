@@ -1,0 +1,335 @@
+"""`recordzoo info PATH`: every number against one that is counted another way; text that fits and does not act."""
+
+import io
+import json
+import os
+import pty
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from recordzoo.cli.chart import bar_chart, display_width, shorten
+from recordzoo.looking.headers import SAMPLE, read_headers
+from recordzoo.looking.labels import load_labels
+from recordzoo.looking.stats import count_bytes, count_classes, find_variants
+from recordzoo.prepare import ensure
+from recordzoo.progress import LogProgress
+from recordzoo.recipes import cifar10 as cifar10_recipe
+from recordzoo.recipes import cub200 as cub200_recipe
+from recordzoo.recipes import folder as folder_recipe
+from recordzoo.records.manifest import RawFile
+from recordzoo.records.reader import RecordReader
+from tests.fakes import cifar10, cub200, folder
+from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images
+from tests.fakes.pictures import encoded
+from tests.fakes.records import edit_manifest, flip, write_records
+from tests.running import run
+
+SMALL = encoded(Image.new("RGB", (20, 10), "red"), "PNG")
+
+
+def info(path, *options):
+    result = run("info", path, *options, "--json", cwd=path.parent)
+    assert result.returncode == 0, result.stderr
+    return json.loads(result.stdout)["record_set"]
+
+
+def text(path, *options):
+    result = run("info", path, *options, cwd=path.parent)
+    assert (result.returncode, result.stderr) == (0, "")
+    return result.stdout
+
+
+@pytest.fixture(scope="module")
+def birds(tmp_path_factory):
+    root = tmp_path_factory.mktemp("birds")
+    cub200.build(4, 5).write_archive(root)
+    raw = cub200.remote_files(root)
+    return Path(ensure(cub200_recipe.recipe(raw_files=raw), root, prepare=True))
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory):
+    images = {**odd_images(), **broken_images()}
+    return write_records(
+        tmp_path_factory.mktemp("odd") / "odd.records",
+        list(images.values()),
+        names=list(images),
+        arrays={"target": np.arange(len(images)) % len(HOSTILE_NAMES)},
+        classes=HOSTILE_NAMES,
+        encoding="image",
+        source="\x1b[31mtree",
+        raw_files=[RawFile("evil\u202e.tar", 5, None)],
+        metadata={"k\x1by": "v\x1b[0m", "many": list(range(1000))},
+    )
+
+
+def test_every_number_is_what_is_stored(birds):
+    document = info(birds)
+    reader = RecordReader(birds)
+    values = [reader.read("image", position) for position in range(len(reader))]
+    images = [Image.open(io.BytesIO(value)) for value in values]
+    assert document["blobs"]["image"] == {
+        "encoding": "image",
+        "dtype": None,
+        "shape": None,
+        "values": 20,
+        "bytes": sum(map(len, values)),
+    }
+    on_disk = {path.name: path.stat().st_size for path in birds.iterdir()}
+    shards = sum(size for name, size in on_disk.items() if name.endswith(".lmdb"))
+    arrays = sum(size for name, size in on_disk.items() if name.endswith(".npy"))
+    assert document["bytes"] == {
+        "values": sum(map(len, values)),
+        "shards": shards,
+        "arrays": arrays,
+        "overhead": shards + arrays - sum(map(len, values)),
+    }
+    assert document["size_bytes"] == shards + arrays
+    assert document["arrays"]["attributes"] == {"dtype": "|u1", "shape": [20, 312]}
+    assert "image.index" not in document["arrays"]
+    assert document["splits"] == {"train": 10, "test": 10}
+    assert [(each["name"], each["count"]) for each in document["class_counts"]] == [
+        (name, 5) for name in reader.manifest.classes
+    ]
+    found = document["images"]
+    assert (found["total"], found["looked_at"], found["formats"], found["modes"]) == (20, 20, {"JPEG": 20}, {"RGB": 20})
+    for side, index in (("width", 0), ("height", 1)):
+        sides = [image.size[index] for image in images]
+        assert found[side] == {"min": min(sides), "median": float(np.median(sides)), "max": max(sides)}
+    (raw_file,) = document["raw_files"]
+    archive = birds.parent / cub200.ARCHIVE
+    assert (raw_file["name"], raw_file["size_bytes"]) == (cub200.ARCHIVE, archive.stat().st_size)
+    assert document["source"] == "archive"
+    assert list(document["metadata"]) == list(reader.manifest.metadata)
+
+
+def test_the_text_says_the_same(birds):
+    told = text(birds)
+    assert told.startswith(
+        "record set of cub200, original\nrecords:   20\nsplits:    test 10, train 10\nclasses:   4\n"
+    )
+    assert re.search(r"^  bbox +float32 \[4\] +20 +320 B$", told, re.MULTILINE)
+    assert len(re.findall(r"^  00\d\.\w+ +5  [█▏▎▍▌▋▊▉]+$", told, re.MULTILINE)) == 4
+    assert "images, from their headers (20):\n  format:  JPEG 20\n  mode:    RGB 20\n  width:   min " in told
+    assert f"  raw file: {cub200.ARCHIVE}, " in told
+    assert "sha256:" in told
+    assert max(map(len, told.splitlines())) <= 120
+
+
+def test_pixels_that_are_stored_raw(tmp_path):
+    fake = cifar10.build(3)
+    fake.write_tree(tmp_path)
+    path = Path(ensure(cifar10_recipe.recipe(md5s=fake.md5s), tmp_path, prepare=True))
+    document = info(path)
+    assert document["blobs"]["image"] == {
+        "encoding": "raw",
+        "dtype": "|u1",
+        "shape": [32, 32, 3],
+        "values": 18,
+        "bytes": 18 * 3072,
+    }
+    assert document["images"]["most_common_sizes"] == [{"width": 32, "height": 32, "count": 18}]
+    assert (document["images"]["formats"], document["images"]["modes"]) == ({"raw": 18}, {"RGB": 18})
+    assert "  width:   32\n  height:  32\n" in text(path)
+
+
+def test_a_tree_says_where_it_was(tmp_path):
+    folder.write_tree(tmp_path / "pets")
+    path = Path(ensure(folder_recipe.recipe(), tmp_path / "pets", prepare=True))
+    document = info(path)
+    assert (document["tree"], document["source"]) == (str(tmp_path / "pets"), "tree")
+    assert info(tmp_path / "pets")["digest"] == document["digest"]
+    assert sum(document["images"]["formats"].values()) == document["records"] == 13
+    for damage in (b"[1]", b"{", b'{"root": 5}', b"[" * 100_000):
+        (path / "tree.json").write_bytes(damage)
+        assert info(path)["tree"] is None
+
+
+def test_headers_alone_are_read(odd):
+    document = info(odd)["images"]
+    assert document["unreadable"] == 3  # nothing.jpg, empty.png, bomb.png: the cut one has a header
+    assert document["width"]["max"] == 12_000  # of 108 million pixels, none of which is there
+    assert document["formats"] == {"PNG": 12, "JPEG": 4, "TIFF": 2, "WEBP": 1}
+    assert "unreadable: 3 (nothing.jpg, empty.png, bomb.png)" in text(odd)
+
+
+def test_of_many_images_a_seeded_sample_is_read(tmp_path, monkeypatch):
+    images = [encoded(Image.new("L", (1 + i, 5)), "PNG") for i in range(40)]
+    path = write_records(tmp_path / "s.records", images, encoding="image")
+    reader = RecordReader(path)
+    some = read_headers(reader, "image", LogProgress(), sample=10)
+    assert (some.num_images, some.num_looked_at, sum(some.sizes.values())) == (40, 10, 10)
+    assert some == read_headers(reader, "image", LogProgress(), sample=10)
+    assert some.sizes != read_headers(reader, "image", LogProgress(), sample=10, seed=1).sizes
+    assert len(read_headers(reader, "image", LogProgress(), sample=None).sizes) == 40
+    many = write_records(tmp_path / "many.records", [SMALL] * (SAMPLE + 1), encoding="image")
+    assert f"of {SAMPLE:,} sampled images of {SAMPLE + 1:,}; --full reads all" in text(many)
+    assert info(many)["images"]["looked_at"] == SAMPLE
+    result = run("info", many, "--full", cwd=tmp_path, apart=True)
+    assert f"images, from their headers ({SAMPLE + 1:,}):" in result.stdout
+
+
+class TestClasses:
+    def write(self, path, counts, **contents):
+        targets = np.repeat(np.arange(len(counts)), counts)
+        return write_records(
+            path,
+            [SMALL] * len(targets),
+            arrays={"target": targets},
+            classes=[f"class {number}" for number in range(len(counts))],
+            encoding="image",
+            **contents,
+        )
+
+    def test_of_many_the_most_and_the_least_frequent(self, tmp_path):
+        told = text(self.write(tmp_path / "s.records", [*range(10, 40), 0]))
+        assert "(31 classes, min 0, median 24, max 39 per class)" in told
+        shown = [int(number) for number in re.findall(r"^  class (\d+) +\d+", told, re.MULTILINE)]
+        assert shown == [*range(29, 19, -1), 3, 2, 1, 0, 30]
+        assert "  ... 16 classes between\n" in told
+
+    def test_of_many_equal_ones_a_line(self, tmp_path):
+        assert "records of each class: 2, of all 21 classes\n" in text(self.write(tmp_path / "s.records", [2] * 21))
+
+    def test_a_class_without_records_is_counted(self, tmp_path):
+        reader = RecordReader(self.write(tmp_path / "s.records", [3, 0, 1]))
+        assert [each.count for each in count_classes(load_labels(reader))] == [3, 0, 1]
+
+    def test_numbers_without_names(self, tmp_path):
+        path = write_records(tmp_path / "s", [SMALL] * 3, arrays={"target": np.array([7, -1, 7])}, encoding="image")
+        assert info(path)["class_counts"] == [
+            {"number": -1, "name": "-1", "count": 1},
+            {"number": 7, "name": "7", "count": 2},
+        ]
+
+    def test_none_at_all(self, tmp_path):
+        path = write_records(tmp_path / "s", [b"x", None], arrays={"depth": np.zeros((2, 3), np.float32)})
+        document = info(path)
+        assert (document["class_counts"], document["images"]) == (None, None)
+        assert document["blobs"]["image"]["values"] == 1
+        assert "class:" not in text(path)
+
+    def test_an_empty_set(self, tmp_path):
+        path = write_records(tmp_path / "s", [], classes=[], encoding="image")
+        assert info(path)["images"]["width"] is None
+        assert "records:   0\n" in text(path)
+
+
+class TestVariants:
+    def test_those_beside_it_of_the_same_data(self, tmp_path):
+        path = write_records(tmp_path / "a.records", [SMALL] * 3, encoding="image")
+        write_records(tmp_path / "small.records", [SMALL] * 3, encoding="image", variant="resized-64")
+        write_records(tmp_path / "same.records", [SMALL] * 3, encoding="image")
+        write_records(tmp_path / "other.records", [SMALL] * 4, encoding="image", variant="resized-64")
+        broken = write_records(tmp_path / "broken.records", [SMALL] * 3, encoding="image", variant="resized-64")
+        (broken / "manifest.json").write_bytes(b"{")
+        assert [(each.path.name, each.name) for each in find_variants(RecordReader(path))] == [
+            ("small.records", "resized-64")
+        ]
+        (variant,) = info(path)["variants"]
+        assert variant == {"path": str(tmp_path / "small.records"), "variant": "resized-64", "records": 3}
+        assert f"other variants beside it:\n  {tmp_path}/small.records (resized-64), 3 records\n" in text(path)
+
+
+def test_a_value_that_two_records_share_counts_once(tmp_path):
+    path = write_records(tmp_path / "s.records", [SMALL, SMALL + b"1"], encoding="image")
+    reader = RecordReader(path)
+    assert count_bytes(reader).blobs == {"image": 2 * len(SMALL) + 1}
+    index = reader.array("image.index").copy()
+    index[1] = index[0]
+    reader._arrays["image.index"] = index
+    assert count_bytes(reader).blobs == {"image": len(SMALL)}
+
+
+class TestDamage:
+    def test_a_damaged_image_is_named_and_code_5(self, tmp_path):
+        path = write_records(tmp_path / "s.records", [SMALL, SMALL + b"tail"], names=["a", "b\x1b"], encoding="image")
+        shard = path / "shard-00000.lmdb"
+        flip(shard, 8 * shard.read_bytes().index(b"tail"))
+        result = run("info", path, cwd=tmp_path)
+        assert result.returncode == 5
+        assert "  damaged: 1 (b\\x1b)\n" in result.stdout
+        assert result.stderr.startswith("error: 1 of 2 images that were looked at are damaged. Run: recordzoo verify")
+        result = run("info", path, "--json", cwd=tmp_path)
+        assert (result.returncode, json.loads(result.stdout)["record_set"]["images"]["damaged"]) == (5, ["b\x1b"])
+
+    def test_damaged_files_and_none(self, tmp_path):
+        path = write_records(tmp_path / "s.records", [SMALL], encoding="image")
+        flip(path / "image.index.npy", 8 * (path / "image.index.npy").stat().st_size - 1)
+        result = run("info", path, cwd=tmp_path)
+        assert (result.returncode, result.stdout, "is damaged" in result.stderr) == (5, "", True)
+        edit_manifest(path, lambda document: document.update(version=2))
+        assert run("info", path, cwd=tmp_path).returncode == 1
+        (path / "manifest.json").unlink()
+        assert run("info", path, cwd=tmp_path).returncode == 5
+        assert run("info", tmp_path / "none.records", cwd=tmp_path).returncode == 3
+
+
+class TestText:
+    def test_nothing_acts(self, odd):
+        told = text(odd)
+        assert all(character.isprintable() or character == "\n" for character in told)
+        assert "source:   \\x1b[31mtree" in told
+        assert "raw file: evil\\u202e.tar, 5 bytes, no hash" in told
+        assert 'metadata: k\\x1by = "v\\u001b[0m"' in told
+        assert max(display_width(line) for line in told.splitlines()) <= 80
+
+    def test_a_terminal_without_block_characters(self, odd):
+        result = subprocess.run(
+            [sys.executable, "-m", "recordzoo", "info", odd],
+            env={**os.environ, "PYTHONPATH": str(Path(__file__).parent.parent), "PYTHONIOENCODING": "ascii"},
+            capture_output=True,
+            check=True,
+        )
+        told = result.stdout.decode("ascii")
+        bars = re.findall(r"^  .*?  \d  (#+)$", told, re.MULTILINE)
+        assert len(bars) == len(HOSTILE_NAMES)
+        assert "\\u9e1f" in told
+        assert len({line.index("  #") for line in told.splitlines() if line.endswith("#")}) == 1
+
+    @pytest.mark.parametrize("columns", [50, 160])
+    def test_bars_are_as_wide_as_the_terminal(self, birds, columns):
+        main, side = pty.openpty()
+        try:
+            subprocess.run(
+                [sys.executable, "-m", "recordzoo", "info", birds],
+                env={
+                    **os.environ,
+                    "PYTHONPATH": str(Path(__file__).parent.parent),
+                    "COLUMNS": str(columns),
+                    "PYTHONIOENCODING": "utf-8",
+                },
+                stdout=side,
+                stderr=subprocess.DEVNULL,
+                check=True,
+            )
+            os.close(side)
+            told = b""
+            while b"came from" not in told:
+                told += os.read(main, 1 << 16)
+        finally:
+            os.close(main)
+        widths = {len(line.rstrip()) for line in told.decode().splitlines() if line.rstrip().endswith("█")}
+        assert len(widths) == 1
+        assert columns - 4 <= widths.pop() <= columns
+
+    @pytest.mark.parametrize("width", [20, 80])
+    @pytest.mark.parametrize("blocks", [True, False])
+    def test_a_bar_is_as_long_as_its_number(self, width, blocks):
+        rows = [("鸟" * 30, 1000), ("half", 500), ("one", 1), ("none", 0)]
+        lines = bar_chart(rows, width, blocks=blocks)
+        assert max(map(display_width, lines)) <= width
+        lengths = [len(re.search("[█#]*.?$", line)[0]) for line in lines]
+        assert lengths[0] // 2 - 1 <= lengths[1] <= lengths[0] // 2 + 1
+        assert lines[3].endswith("0")
+
+    def test_shorten(self):
+        assert shorten("abcdefghij", 10) == "abcdefghij"
+        assert shorten("abcdefghijk", 8) == "abc...jk"
+        assert display_width(shorten("鸟" * 20, 10)) <= 10
