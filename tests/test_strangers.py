@@ -64,6 +64,7 @@ def ghostscript(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return started
 
 
+@pytest.mark.slow
 @fault(
     "H13",
     "a stored image is of another format than its name says",
