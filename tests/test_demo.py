@@ -40,7 +40,8 @@ def test_the_whole_demo_twice(tmp_path):
         ):
             assert told in result.stdout
     with Image.open(tmp_path / "out" / "contact-sheet.png") as sheet:
-        assert sheet.size == (1200, 830)
+        assert sheet.width == 1600
+        assert 1100 < sheet.height < 1300  # five rows; fonts differ a little
         assert len(sheet.getcolors(1 << 20)) > 1000
     assert verify(tmp_path / "out" / "data" / "cub200.records", full=True).ok
 

@@ -43,6 +43,7 @@ def run_demo(folder: Path) -> int:
     _line(f"All done in {time.perf_counter() - began:.0f} s. Look around:")
     _line(f"  {folder / 'contact-sheet.png'}")
     _line(f"  recordzoo info {folder / 'data' / 'cub200.records'}")
+    _line(f"  recordzoo show {folder / 'data' / 'cub200.records'} --html")
     return 0
 
 

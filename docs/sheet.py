@@ -1,0 +1,26 @@
+"""Draw docs/sheet.png: a contact sheet of generated birds, as `recordzoo show` writes it, in fewer colours.
+
+PYTHONPATH=. python docs/sheet.py
+"""
+
+import tempfile
+from pathlib import Path
+
+from PIL import Image
+
+from recordzoo.cli.demo import birds
+from recordzoo.cli.show import Wish, show_images
+from recordzoo.prepare import ensure
+from recordzoo.recipes import cub200
+
+TARGET = Path(__file__).parent / "sheet.png"
+COLOURS = 200  # half of the bytes, or less
+
+if __name__ == "__main__":
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        birds.build(5, 40, size=(260, 200)).write_tree(root)
+        path = ensure(cub200.recipe(), root, prepare=True)
+        show_images(str(path), Wish(split="test", number=8, output=root / TARGET.name), as_json=False)
+        with Image.open(root / TARGET.name) as sheet:
+            sheet.quantize(COLOURS, dither=Image.Dither.NONE).save(TARGET, optimize=True)
