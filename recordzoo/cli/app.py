@@ -168,6 +168,40 @@ def prepare(
     prepare_all(names, root, split, options, shuffle_seed=shuffle, dry_run=dry_run, as_json=as_json)
 
 
+@app.command("import", short_help="Store another tool's LMDB database as a record set.")
+def import_command(
+    path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="PATH", help="A database's directory or file, or TorchRecord's directory of several databases."
+        ),
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(help="The record set's directory; default: PATH with .records as its ending.", file_okay=False),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(metavar="folder2lmdb|torchrecord|caffe", help="Which tool wrote it; default: found out."),
+    ] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="Processes that convert; default: a core each, at most 8.")
+    ] = None,
+    refresh: Annotated[
+        bool, typer.Option("--refresh", help="Make the record set again although it is there, and exchange the two.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Store what folder2lmdb, TorchRecord or Caffe left in LMDB databases as a record set; nothing in it is executed.
+
+    Run the same command again to go on after any failure or interruption. A record set that is there is left alone.
+    """
+    from recordzoo.cli.importing import import_databases
+
+    options = {"workers": workers, "refresh": refresh}
+    import_databases(path, output, format, options, as_json=as_json)
+
+
 @app.command()
 def verify(
     path: Annotated[Path, typer.Argument(metavar="PATH", help="A record set's directory.")],

@@ -1,7 +1,6 @@
 """How CIFAR-10 becomes records: the pixels of its pickled batches, `cifar10.records`, training images first."""
 
 import hashlib
-import io
 import json
 import pickle
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Side, Stored
 from recordzoo.recipes.raw_files import files_of_part
+from recordzoo.recipes.unpickle import PickledArray, unpickle
 from recordzoo.sources.archive import ArchiveSource
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
@@ -118,26 +118,6 @@ class CIFAR10(Recipe):
         )
 
 
-class _BatchUnpickler(pickle.Unpickler):
-    """Unpickles what the batches are made of and nothing else: a pickle can otherwise run any program."""
-
-    # Any: declared so by pickle.
-    def find_class(self, module: str, name: str) -> Any:
-        if (module, name) == ("numpy", "dtype"):
-            return np.dtype
-        if (module, name) == ("numpy", "ndarray"):
-            return np.ndarray
-        if (module, name) in (("numpy.core.multiarray", "_reconstruct"), ("numpy._core.multiarray", "_reconstruct")):
-            return _reconstruct
-        raise pickle.UnpicklingError(f"it asks for {module}.{name}, which no batch of CIFAR needs")
-
-
-# Any: an array of any dtype; __setstate__ gives it its own.
-def _reconstruct(kind: type, shape: object, dtype: object) -> NDArray[Any]:
-    """Stand in for NumPy's function of that name, which makes an empty array for `__setstate__` to fill."""
-    return np.ndarray((0,), "b")
-
-
 # Any: what a batch holds is looked at by the callers.
 def load_pickle(data: bytes, name: str) -> dict[str, Any]:
     """Unpickle a batch, allowing only dicts, lists, strings, numbers and arrays.
@@ -146,12 +126,12 @@ def load_pickle(data: bytes, name: str) -> dict[str, Any]:
         SourceError: It is no pickle of a dict, or asks for anything else; the message says for what.
     """
     try:
-        content = _BatchUnpickler(io.BytesIO(data), encoding="latin1").load()
-    except Exception as err:
+        content = unpickle(data, dicts=True, text=True)
+    except pickle.UnpicklingError as err:
         raise SourceError(f"{name} is not a batch of CIFAR: {err}.") from err
     if not isinstance(content, dict):
         raise SourceError(f"{name} is not a batch of CIFAR: it holds a {type(content).__name__}, not a dict.")
-    return content
+    return {key: value.values if isinstance(value, PickledArray) else value for key, value in content.items()}
 
 
 def _pixels(data: object, name: str) -> NDArray[np.uint8]:

@@ -1,0 +1,221 @@
+"""What `pyarrow.serialize` wrote, read without pyarrow, which has not read it itself since version 12.
+
+Some counts of 4 bytes (of tensors and buffers, all 0 for what is read here), then an Arrow IPC stream of one batch of
+one column, the value: a dense union whose members are named by numbers for Python's types (PythonType in
+cpp/src/arrow/python/serialize.h of Arrow 11: 2 int, 4 bytes, 5 str, 10 list, 12 tuple). Lists are lists of such unions.
+The stream's messages are Flatbuffers (format/Message.fbs and Schema.fbs): tables that name their fields by position.
+"""
+
+import itertools
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_SCHEMA, _BATCH = 1, 3  # MessageHeader
+_NULL, _INT, _BINARY, _UTF8, _LIST, _UNION = 1, 2, 4, 5, 12, 14  # Type
+_VERSION_5 = 4  # MetadataVersion: from it on, unions have no validity
+_DENSE = 1
+_CONTINUATION = 0xFFFFFFFF
+_WANTED = {"2": _INT, "4": _BINARY, "5": _UTF8, "10": _LIST, "12": _LIST}
+_PYTHON_TYPES = {"1": "bool", "3": "int", "7": "float", "8": "float", "9": "datetime", "11": "dict", "13": "set"}
+_MAX_DEPTH = 16
+_MAX_COLUMNS = 64
+_MAX_COUNTS = 4
+
+
+class ArrowError(ValueError):
+    """Bytes are not what `pyarrow.serialize` writes, or hold what is not read here."""
+
+
+# Any: whatever was serialised.
+def deserialize(data: bytes) -> Any:
+    """Read bytes, strings, whole numbers, lists and tuples of them (both as lists), and None.
+
+    Raises:
+        ArrowError: It is something else; of other types the message has the name.
+    """
+    try:
+        return _deserialize(data)
+    except (struct.error, IndexError, UnicodeDecodeError) as err:
+        raise ArrowError(f"it is cut or damaged ({err})") from err
+
+
+def _deserialize(data: bytes) -> Any:
+    position = 0
+    while position < 4 * _MAX_COUNTS and _unsigned(data, position) == 0:
+        position += 4
+    if _unsigned(data, position) < 4 * _MAX_COUNTS:
+        raise ArrowError("it holds an array or a buffer")
+    kind, schema, _, position = _message(data, position)
+    if kind != _SCHEMA:
+        raise ArrowError("it has no schema")
+    fields = schema.tables(1)
+    if len(fields) != 1:
+        raise ArrowError(f"it has {len(fields)} columns")
+    kind, batch, version, position = _message(data, position)
+    if kind != _BATCH:
+        raise ArrowError("it has no values")
+    columns = _Columns(data, position, batch, has_union_validity=version < _VERSION_5)
+    values = list(columns.column(fields[0], 0))
+    if len(values) != 1:
+        raise ArrowError(f"it has {len(values)} values")
+    return values[0]
+
+
+def _message(data: bytes, position: int) -> tuple[int, "_Table", int, int]:
+    """Return a message's kind, header and version, and where its body begins."""
+    if _unsigned(data, position) == _CONTINUATION:
+        position += 4
+    length = _unsigned(data, position)
+    start = position + 4
+    table = _Table(data, start + _unsigned(data, start))
+    header = table.table(2)
+    if header is None:
+        raise ArrowError("a message is empty")
+    return table.number(1, "B"), header, table.number(0, "h"), start + length
+
+
+@dataclass(frozen=True)
+class _Table:
+    """A Flatbuffers table: its first 4 bytes lead back to where its fields' places are listed."""
+
+    data: bytes
+    position: int
+
+    def _field(self, index: int) -> int:
+        places = self.position - _read(self.data, self.position, "i")
+        size = _read(self.data, places, "H")
+        place = _read(self.data, places + 4 + 2 * index, "H") if 4 + 2 * index < size else 0
+        return self.position + place if place else 0
+
+    def number(self, index: int, kind: str) -> int:
+        place = self._field(index)
+        return _read(self.data, place, kind) if place else 0
+
+    def table(self, index: int) -> "_Table | None":
+        place = self._field(index)
+        return _Table(self.data, place + _unsigned(self.data, place)) if place else None
+
+    def _vector(self, index: int, item_bytes: int) -> tuple[int, int]:
+        """Return how many items a vector has, and where they begin."""
+        place = self._field(index)
+        if not place:
+            return 0, 0
+        start = place + _unsigned(self.data, place)
+        count = _unsigned(self.data, start)
+        if count * item_bytes > len(self.data) - start:
+            raise ArrowError("it says that it has more items than bytes")
+        return count, start + 4
+
+    def tables(self, index: int) -> Sequence["_Table"]:
+        count, start = self._vector(index, 4)
+        places = (start + 4 * i for i in range(count))
+        return [_Table(self.data, place + _unsigned(self.data, place)) for place in places]
+
+    def pairs(self, index: int) -> Sequence[tuple[int, int]]:
+        count, start = self._vector(index, 16)
+        return [struct.unpack_from("<qq", self.data, start + 16 * i) for i in range(count)]
+
+    def integers(self, index: int) -> Sequence[int]:
+        count, start = self._vector(index, 4)
+        return struct.unpack_from(f"<{count}i", self.data, start) if count else ()
+
+    def text(self, index: int) -> str:
+        count, start = self._vector(index, 1)
+        return self.data[start : start + count].decode()
+
+
+class _Columns:
+    """A batch's columns, taken one after another in the order in which their nodes and buffers are listed."""
+
+    def __init__(self, data: bytes, start: int, batch: _Table, *, has_union_validity: bool) -> None:
+        self._data, self._start = data, start
+        nodes = batch.pairs(1)
+        if len(nodes) > _MAX_COLUMNS:  # each may be as large as all bytes together
+            raise ArrowError("it is of too many kinds")
+        self._nodes = iter(nodes)
+        self._buffers = iter(batch.pairs(2))
+        self._has_union_validity = has_union_validity
+
+    # Any: values of all kinds.
+    def column(self, field: _Table, depth: int) -> Sequence[Any]:
+        """Read the next column, of a field's type, with all that is in it."""
+        if depth > _MAX_DEPTH:
+            raise ArrowError("it is nested too deep")
+        count, nulls = next(self._nodes, (-1, 0))
+        if not 0 <= count <= len(self._data) or nulls < 0:
+            raise ArrowError("a column has an impossible length")
+        kind = field.number(2, "B")
+        if kind == _NULL:
+            return [None] * count
+        if kind == _UNION:
+            return self._union(field, count, depth)
+        if nulls:
+            raise ArrowError("a column has gaps")
+        self._buffer()  # validity
+        if kind == _INT:
+            width = field.table(3)
+            if width is None or width.number(0, "i") != 64 or not width.number(1, "B"):
+                raise ArrowError("its numbers are not those that Python has")
+            return struct.unpack_from(f"<{count}q", self._buffer())
+        ends = struct.unpack_from(f"<{count + 1}i", self._buffer()) if count else (0,)
+        if ends[0] < 0 or any(a > b for a, b in itertools.pairwise(ends)):
+            raise ArrowError("a column's values overlap")
+        if kind == _LIST:
+            inner = field.tables(5)
+            if len(inner) != 1:
+                raise ArrowError("a list has no type")
+            return _slices(self.column(inner[0], depth + 1), ends)
+        parts = _slices(self._buffer(), ends)
+        return [part.decode() for part in parts] if kind == _UTF8 else parts
+
+    def _union(self, field: _Table, count: int, depth: int) -> Sequence[Any]:
+        union = field.table(3)
+        if union is None or union.number(0, "h") != _DENSE:
+            raise ArrowError("its union is not dense")
+        if self._has_union_validity:
+            self._buffer()
+        codes = struct.unpack_from(f"<{count}b", self._buffer())
+        places = struct.unpack_from(f"<{count}i", self._buffer())
+        members = field.tables(5)
+        for member in members:
+            name, kind = member.text(0), member.number(2, "B")
+            if kind != _NULL and _WANTED.get(name) != kind:
+                raise ArrowError(f"it holds a {_PYTHON_TYPES.get(name, f'value of a type numbered {name[:20]!r}')}")
+        numbers = union.integers(1) or range(len(members))
+        if len(numbers) != len(members):
+            raise ArrowError("its union names no types")
+        columns = dict(zip(numbers, [self.column(member, depth + 1) for member in members], strict=True))
+        return [_item(columns.get(code, ()), place) for code, place in zip(codes, places, strict=True)]
+
+    def _buffer(self) -> bytes:
+        offset, length = next(self._buffers, (-1, 0))
+        start = self._start + offset
+        if offset < 0 or length < 0 or start + length > len(self._data):
+            raise ArrowError("a buffer lies outside")
+        return self._data[start : start + length]
+
+
+# Any: values of all kinds.
+def _slices(values: Any, ends: Sequence[int]) -> Sequence[Any]:
+    if ends[-1] > len(values):
+        raise ArrowError("a column has fewer values than are needed")
+    return [values[a:b] for a, b in itertools.pairwise(ends)]
+
+
+# Any: as above.
+def _item(column: Sequence[Any], place: int) -> Any:
+    if not 0 <= place < len(column):
+        raise ArrowError("a value is missing")
+    return column[place]
+
+
+def _unsigned(data: bytes, position: int) -> int:
+    return _read(data, position, "I")
+
+
+def _read(data: bytes, position: int, kind: str) -> int:
+    if position < 0:  # struct would count from the end
+        raise ArrowError("a place lies outside")
+    return int(struct.unpack_from("<" + kind, data, position)[0])

@@ -1,0 +1,196 @@
+"""Somebody else's LMDB file: its keys, and where each value is, read page by page; LMDB itself takes no part.
+
+`records/layout.py` says how the pages look. Here keys are of any length, and each page is read with `pread` when it is
+needed: what is cut or damaged is an error, and never a SIGBUS, as it may be in LMDB's map of the file. No lock file is
+made or touched, and nothing else beside the database either.
+"""
+
+import os
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from recordzoo.errors import ArchiveError, CorruptRecordError, SourceError
+from recordzoo.records.layout import PAGE_HEADER, Meta, read_meta
+from recordzoo.sources.member import MAX_MEMBER_BYTES
+
+DATA_FILE = "data.mdb"
+
+_HEAD_BYTES = 2 << 16  # both meta pages, if pages are as large as they can be
+_NODE = struct.Struct("<HHHH")  # low and high half of the size, or of the child's page; flags; key's length
+_BRANCH, _LEAF, _OVERFLOW = 0x01, 0x02, 0x04
+_BIG, _SUB_DATABASE, _DUPLICATES = 0x01, 0x02, 0x04
+_NO_ROOT = (1 << 64) - 1
+_MAX_DEPTH = 32
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """A key and the place of its value in the file."""
+
+    key: bytes
+    offset: int
+    length: int
+
+
+class Database:
+    """An LMDB file, opened; as a context manager it is closed at the end.
+
+    Args:
+        path: The file.
+        status: Its size and its time of change in ns, when it was looked at first; None if this is the first time.
+
+    Attributes:
+        meta: The newer of its meta pages.
+        status: Its size and its time of change.
+
+    Raises:
+        SourceError: It cannot be opened, or changed since it was looked at first.
+        ArchiveError: It is no LMDB database.
+    """
+
+    def __init__(self, path: Path, status: tuple[int, int] | None = None) -> None:
+        self.path = path
+        try:
+            self._file = open(path, "rb", buffering=0, opener=_open_at_once)  # noqa: SIM115 - closed by `__exit__`
+        except OSError as err:
+            raise SourceError(f"{path} cannot be read ({err.strerror}).", path=str(path)) from err
+        try:
+            found = os.fstat(self._file.fileno())
+            self.status = (found.st_size, found.st_mtime_ns)
+            if status is not None and self.status != status:
+                raise SourceError(
+                    f"{path} changed while it was read. Wait until nothing writes to it, then run the same again.",
+                    path=str(path),
+                    worthless=True,
+                )
+            try:
+                self.meta: Meta = read_meta(self._read(0, min(_HEAD_BYTES, found.st_size)), str(path))
+            except CorruptRecordError as err:
+                raise ArchiveError(f"{path} is no LMDB database (version 0.9), or its head is damaged.") from err
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> "Database":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def entries(self) -> Iterator[Entry]:
+        """Yield every key, in LMDB's order, with the place of its value.
+
+        Raises:
+            ArchiveError: The file is cut or damaged: a page is not what must stand there, or leads outside of it.
+            SourceError: It holds named databases, or several values for a key.
+        """
+        before: bytes | None = None
+        count = 0
+        for entry in self._walk():
+            if before is not None and entry.key <= before:
+                raise self._damaged(f"key {entry.key!r} stands behind {before!r}")
+            before = entry.key
+            count += 1
+            yield entry
+        if count != self.meta.entries:
+            raise self._damaged(f"its tree has {count:,} keys, its head says {self.meta.entries:,}")
+
+    def value(self, entry: Entry) -> bytes:
+        """Read a value.
+
+        Raises:
+            ArchiveError: It is not where it must be, or larger than any image.
+        """
+        if entry.length > MAX_MEMBER_BYTES:
+            raise self._damaged(f"the value of {entry.key!r} has {entry.length:,} bytes")
+        size = self.meta.page_size
+        if entry.offset % size != PAGE_HEADER:  # not on pages of its own: it was seen in its leaf
+            return self._read(entry.offset, entry.length)
+        data = self._read(entry.offset - PAGE_HEADER, PAGE_HEADER + entry.length)
+        number, flags = entry.offset // size, int.from_bytes(data[10:12], "little")
+        if int.from_bytes(data[:8], "little") != number or not flags & _OVERFLOW:
+            raise self._damaged(f"page {number} is not the value of {entry.key!r}")
+        return data[PAGE_HEADER:]
+
+    def _walk(self) -> Iterator[Entry]:
+        if self.meta.root == _NO_ROOT:
+            return
+        stack = [(self.meta.root, 1)]
+        visited = 0
+        num_pages = self.status[0] // self.meta.page_size + 1
+        while stack:
+            number, depth = stack.pop()
+            visited += 1
+            if depth > _MAX_DEPTH or visited > num_pages:
+                raise self._damaged("its tree is too deep or runs in a circle")
+            flags, page, nodes = self._page(number)
+            if flags & _BRANCH:
+                for node in reversed(nodes):
+                    low, high, top, _ = _NODE.unpack_from(page, node)
+                    stack.append((low | high << 16 | top << 32, depth + 1))
+            elif flags & _LEAF:
+                for node in nodes:
+                    yield self._entry(page, node, number)
+            else:
+                raise self._damaged(f"page {number} is neither branch nor leaf")
+
+    def _page(self, number: int) -> tuple[int, bytes, tuple[int, ...]]:
+        """Return a page's flags, the page, and where its nodes begin."""
+        size = self.meta.page_size
+        if not 2 <= number < self.status[0] // size:
+            raise self._damaged(f"page {number} does not exist")
+        page = self._read(number * size, size)
+        found, _, flags, lower, _ = struct.unpack_from("<QHHHH", page)
+        if found != number:
+            raise self._damaged(f"page {number} carries another number")
+        if not PAGE_HEADER <= lower <= size:
+            raise self._damaged(f"page {number} has an impossible size")
+        nodes = struct.unpack_from(f"<{(lower - PAGE_HEADER) // 2}H", page, PAGE_HEADER)
+        if any(node < lower or node + _NODE.size > size for node in nodes):
+            raise self._damaged(f"page {number} has a node outside itself")
+        return flags, page, nodes
+
+    def _entry(self, page: bytes, node: int, number: int) -> Entry:
+        low, high, flags, key_length = _NODE.unpack_from(page, node)
+        size = self.meta.page_size
+        start = node + _NODE.size + key_length
+        length = low | high << 16
+        key = page[node + _NODE.size : start]
+        if flags & (_SUB_DATABASE | _DUPLICATES):
+            kind = "a named database" if flags & _SUB_DATABASE else "several values"
+            raise SourceError(
+                f"{self.path}: key {key!r} has {kind}; none of the known tools writes that. Read it with Python's lmdb "
+                "and store it with recordzoo.convert.",
+                path=str(self.path),
+            )
+        offset = number * size + start
+        if flags & _BIG:
+            if start + 8 > size:
+                raise self._damaged(f"page {number} has a node outside itself")
+            offset = int.from_bytes(page[start : start + 8], "little") * size + PAGE_HEADER
+        elif start + length > size:
+            raise self._damaged(f"page {number} has a node outside itself")
+        if offset + length > self.status[0] or offset < 2 * size:
+            raise self._damaged(f"the value of {key!r} lies outside the file, which may be cut")
+        return Entry(key, offset, length)
+
+    def _read(self, offset: int, length: int) -> bytes:
+        parts = []
+        try:
+            while length > 0 and (part := os.pread(self._file.fileno(), length, offset)):
+                parts.append(part)
+                offset, length = offset + len(part), length - len(part)
+        except OSError as err:
+            raise SourceError(f"{self.path} cannot be read ({err.strerror}).", path=str(self.path)) from err
+        if length > 0:
+            raise self._damaged("it ends too early")
+        return b"".join(parts)
+
+    def _damaged(self, problem: str) -> ArchiveError:
+        return ArchiveError(f"{self.path} is damaged: {problem}. Copy it again.", path=str(self.path))
+
+
+def _open_at_once(path: str, flags: int) -> int:
+    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -1,0 +1,130 @@
+"""How the records of an earlier tool's databases become a record set: images as they are, labels, in the old order."""
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from recordzoo.errors import SourceError
+from recordzoo.recipes.base import Arrangement, Blob, Recipe, Side, Stored
+from recordzoo.recipes.endings import sniffed_ending
+from recordzoo.recipes.imports.sample import SampleError
+from recordzoo.recipes.imports.source import Block, DatabaseSource, find_source, identity, layout
+from recordzoo.sources.download import RemoteFile
+from recordzoo.sources.member import Member, Source
+
+
+class ImportRecipe(Recipe):
+    """The records of databases; all of them are of the kind that the first one is.
+
+    Args:
+        path: The databases.
+        output: The record set's directory.
+        wanted: The layout; None to find it out.
+
+    Raises:
+        RecordZooError: As `find_source`.
+    """
+
+    dataset = "imported"
+    part = ""
+    origin = "lmdb"
+    raw_files: tuple[RemoteFile, ...] = ()
+
+    def __init__(self, path: Path, output: Path, wanted: str | None = None) -> None:
+        self.path, self.output = path, output
+        self._found: DatabaseSource | None = find_source(path, wanted)
+        self.identity = identity(path)
+        self.layout = self._found.layout
+        self.first = self._found.first.field, self._found.first.kind
+        self.fields = {"image": self.first[0]}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_found": None}  # workers get their records with their unit
+
+    # Any: JSON, declared so by Recipe.
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """See `Recipe`."""
+        return {"layout": self.layout, "kind": self.first[1]}
+
+    def target(self, root: Path) -> Path:
+        """See `Recipe`."""
+        return self.output
+
+    def command(self, root: Path) -> str:
+        """See `Recipe`."""
+        return f"recordzoo import {shlex.quote(str(self.path))} --output {shlex.quote(str(self.output))}"
+
+    def find(self, root: Path) -> Source | None:
+        """See `Recipe`: the first time what was found when it was made, later by looking again.
+
+        Raises:
+            RecordZooError: As `find_source`.
+        """
+        found, self._found = self._found, None
+        return found or find_source(self.path, self.layout)
+
+    def looked_for(self, root: Path) -> list[str]:
+        """See `Recipe`."""
+        return [self.path.name]
+
+    def extract(self, member: Member) -> Iterator[Blob | Side]:
+        """See `Recipe`.
+
+        Raises:
+            SourceError: A value is not what the tool writes; the message has database, key, and why.
+        """
+        assert isinstance(member, Block)
+        parse = layout(self.layout).parse
+        names: list[str] = []
+        labels: list[int] = []
+        shapes: list[tuple[int, ...]] = []
+        for name, where, value in member.values():
+            try:
+                sample = parse(value)
+            except SampleError as err:
+                raise SourceError(f"{where}: {err}.", path=str(member.database.path)) from err
+            if sample.field != self.first[0] or sample.kind != self.first[1]:
+                raise SourceError(
+                    f"{where}: it holds {sample.kind}, and the first record {self.first[1]}. A record set has one kind "
+                    "of image: read the database with the program that wrote it, and store that with "
+                    "recordzoo.convert.",
+                    path=str(member.database.path),
+                )
+            if sample.shape is None and "." not in name.rpartition("/")[2]:
+                name += sniffed_ending(sample.image)
+            names.append(name)
+            labels.append(sample.label)
+            shapes += [sample.shape] if sample.shape is not None else []
+            yield Blob("image", name, sample.image)
+        yield Side(member.name, json.dumps({"names": names, "labels": labels, "shapes": shapes}).encode())
+
+    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
+        """See `Recipe`.
+
+        Raises:
+            SourceError: Two records have one name.
+        """
+        names: list[str] = []
+        labels: list[int] = []
+        shapes: list[list[int]] = []
+        for side in sorted(sides):
+            block = json.loads(sides[side])
+            names += block["names"]
+            labels += block["labels"]
+            shapes += block["shapes"]
+        place_of = {key: place for place, key in enumerate(stored.keys.get("image", ()))}
+        if len(place_of) + len(stored.skipped) != len(names):
+            raise SourceError(f"{self.path}: two records have the same name, with the ending of their format.")
+        kept = [position for position, name in enumerate(names) if name in place_of]
+        return Arrangement(
+            names=[names[position] for position in kept],
+            blobs={"image": np.array([place_of[names[position]] for position in kept], np.int64)},
+            arrays={"target": np.array(labels, np.int64)[kept]},
+            metadata={"layout": self.layout, "databases": self.identity},
+            shapes={"image": np.array(shapes, np.uint32)[kept]} if shapes else {},
+        )

@@ -1,0 +1,291 @@
+"""Databases as a source: where they are, how they are laid out, and ranges of their records, to be read in workers."""
+
+import dataclasses
+import functools
+import hashlib
+import importlib
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
+from recordzoo.recipes.imports.database import DATA_FILE, Database, Entry
+from recordzoo.recipes.imports.sample import Layout, Sample, SampleError
+from recordzoo.sources.member import Member, Unit
+from recordzoo.sources.tree import even_runs, greedy_runs
+
+LAYOUTS = ("folder2lmdb", "torchrecord", "caffe")
+"""What can be imported; each a module beside this one."""
+
+BLOCK = 256
+"""So many records are one member: their labels share a side file."""
+
+_PART = re.compile(r"db(0|[1-9]\d{0,5})")
+_UP = re.compile(r"(?<![^/])\.\.(?![^/])")
+_SHOWN_BYTES = 32
+_OTHERS_NAMED = 10
+
+
+def layout(name: str) -> Layout:
+    """Return the module of a layout.
+
+    Raises:
+        ArgumentError: There is none of that name.
+    """
+    if name not in LAYOUTS:
+        raise ArgumentError(f"Unknown value {name!r} for argument format. Valid values are {LAYOUTS}.")
+    # A module, looked at as its names are.
+    return cast(Layout, importlib.import_module(f"recordzoo.recipes.imports.{name}"))
+
+
+def database_files(path: Path) -> dict[str, Path]:
+    """Find the LMDB files that a path means: by the name of each database, "" if it is one alone.
+
+    Raises:
+        NotPreparedError: There is nothing, or nothing that is LMDB's.
+        ArgumentError: It holds several databases that do not belong together.
+        SourceError: Of TorchRecord's databases one is missing.
+    """
+    if path.is_file():
+        return {"": path}
+    if (path / DATA_FILE).is_file():
+        return {"": path / DATA_FILE}
+    if not path.is_dir():
+        raise NotPreparedError(f"There is no LMDB database at {path}: it does not exist.", path=str(path))
+    inside = [each for each in sorted(path.iterdir()) if _is_database(each)]
+    numbers = sorted(int(found[1]) for each in inside if (found := _PART.fullmatch(each.name)))
+    if numbers and len(numbers) == len(inside):
+        missing = [f"db{number}" for number in range(numbers[-1]) if number not in numbers]
+        if missing:
+            raise SourceError(
+                f"{path} has db{numbers[-1]}, but not {', '.join(missing[:_OTHERS_NAMED])}.", path=str(path)
+            )
+        return {f"db{number}": path / f"db{number}" / DATA_FILE for number in numbers}
+    if len(inside) == 1:
+        return database_files(inside[0])
+    if inside:
+        names = ", ".join(each.name for each in inside[:_OTHERS_NAMED])
+        raise ArgumentError(f"{path} holds several databases ({names}); name one of them.")
+    raise NotPreparedError(
+        f"There is no LMDB database at {path} (looked for {DATA_FILE}, *.lmdb, and TorchRecord's db0/{DATA_FILE}).",
+        path=str(path),
+    )
+
+
+def _is_database(path: Path) -> bool:
+    if path.is_dir():
+        return (path / DATA_FILE).is_file()
+    return path.suffix in (".lmdb", ".mdb") and path.name != "lock.mdb"
+
+
+def identity(path: Path) -> str:
+    """Return what tells one set of databases from another cheaply: names, sizes, numbers of keys; no times."""
+    digest = hashlib.blake2b(digest_size=16)
+    for name, file in database_files(path).items():
+        with Database(file) as database:
+            meta = database.meta
+            digest.update(f"{name}\0{database.status[0]}\0{meta.entries}\0{meta.last_page}\0".encode())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class Part:
+    """One database, listed: its name, its file with size and time, and its records in their order."""
+
+    name: str
+    file: Path
+    status: tuple[int, int]
+    entries: Sequence[Entry]
+
+
+@dataclass(frozen=True)
+class DatabaseSource:
+    """The records of one or several databases, listed once.
+
+    Attributes:
+        path: What was asked for.
+        layout: The name of the layout.
+        parts: The databases in their order.
+        first: The first record.
+    """
+
+    path: Path
+    layout: str
+    parts: Sequence[Part]
+    first: Sample
+
+    @property
+    def archives(self) -> tuple[Path, ...]:
+        """None that was downloaded."""
+        return ()
+
+    @property
+    def description(self) -> str:
+        """See `Source`."""
+        return str(self.path)
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Source`."""
+        return sum(self._sizes)
+
+    @functools.cached_property
+    def _sizes(self) -> Sequence[int]:
+        return [entry.length for part in self.parts for entry in part.entries]
+
+    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
+        """See `Source`."""
+        return max(int(self.size_bytes * expansion), sum(map(cost, self._sizes)))
+
+    def fingerprint(self) -> str:
+        """See `Source`."""
+        digest = hashlib.blake2b(self.layout.encode(), digest_size=16)
+        for part in self.parts:
+            digest.update(f"{part.name}\0{part.status}\0{len(part.entries)}\0".encode())
+        return digest.hexdigest()
+
+    def units(self, target_bytes: int) -> list[Unit]:
+        """See `Source`."""
+        return [self._unit(start, stop) for start, stop in greedy_runs(self._sizes, target_bytes)]
+
+    def cut(self, num_units: int) -> list[Unit]:
+        """See `Source`.
+
+        Raises:
+            ArgumentError: There are fewer records.
+        """
+        return [self._unit(start, stop) for start, stop in even_runs(self._sizes, num_units, str(self.path))]
+
+    def _unit(self, start: int, stop: int) -> Unit:
+        pieces = []
+        before = 0
+        for part in self.parts:
+            low, high = max(start - before, 0), min(stop - before, len(part.entries))
+            if low < high:
+                pieces.append(dataclasses.replace(part, entries=tuple(part.entries[low:high])))
+            before += len(part.entries)
+        return RecordUnit(start, tuple(pieces))
+
+
+@dataclass(frozen=True, slots=True)
+class RecordUnit:
+    """Some consecutive records, of one database or several; see `Unit`."""
+
+    start: int
+    pieces: tuple[Part, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Unit`."""
+        return sum(entry.length for piece in self.pieces for entry in piece.entries)
+
+    def members(self) -> Iterator[Member]:
+        """Yield the records, `Block` by `Block`."""
+        position = self.start
+        for piece in self.pieces:
+            with Database(piece.file, piece.status) as database:
+                for first in range(0, len(piece.entries), BLOCK):
+                    entries = piece.entries[first : first + BLOCK]
+                    size_bytes = sum(entry.length for entry in entries)
+                    yield Block(f"{position:012d}", size_bytes, bytes, piece.name, database, entries)
+                    position += len(entries)
+
+
+@dataclass(frozen=True, slots=True)
+class Block(Member):
+    """Some records of an opened database; the name is the first one's position."""
+
+    part: str
+    database: Database
+    entries: Sequence[Entry]
+
+    def values(self) -> Iterator[tuple[str, str, bytes]]:
+        """Yield each record's name, where it is, for messages, and its value.
+
+        Raises:
+            ArchiveError, SourceError: It cannot be read.
+        """
+        for entry in self.entries:
+            key = _as_name(entry.key)
+            where = f"{self.database.path}, key {entry.key!r}"
+            yield f"{self.part}/{key}" if self.part else key, where, self.database.value(entry)
+
+
+def _as_name(key: bytes) -> str:
+    """Write a key as a record's name, which never leads out of a directory when it is made a path."""
+    text = _UP.sub("%2E%2E", key.decode("utf-8", "surrogateescape")).replace("\0", "%00")
+    return f"%2F{text[1:]}" if text.startswith("/") else text
+
+
+def find_source(path: Path, wanted: str | None) -> DatabaseSource:
+    """List the databases at a path, and find out of which layout they are.
+
+    Args:
+        path: A directory, or an LMDB file.
+        wanted: The layout, if the person says it.
+
+    Raises:
+        NotPreparedError, ArgumentError: As `database_files`.
+        ArchiveError: A database is damaged.
+        SourceError: It is of no known layout, or not of the wanted one, or empty.
+    """
+    parts: list[Part] = []
+    chosen, first = wanted, None
+    files = database_files(path)
+    for name, file in files.items():
+        with Database(file) as database:
+            entries = list(database.entries())
+            if not entries:
+                parts.append(Part(name, file, database.status, ()))
+                continue
+            chosen = chosen or _recognised(database, entries)
+            order = _ordered(database, entries, chosen)
+            if first is None and order:
+                first = _first(database, order[0], chosen)
+            parts.append(Part(name, file, database.status, order))
+    if chosen is None or first is None:
+        raise SourceError(f"{path} is empty: there is no record in it.", path=str(path))
+    return DatabaseSource(path, chosen, tuple(parts), first)
+
+
+def _ordered(database: Database, entries: Sequence[Entry], chosen: str) -> Sequence[Entry]:
+    try:
+        places = layout(chosen).order([entry.key for entry in entries], lambda place: database.value(entries[place]))
+    except SampleError as err:
+        raise SourceError(f"{database.path} is no database of {chosen}: {err}.", path=str(database.path)) from err
+    return tuple(entries[place] for place in places)
+
+
+def _first(database: Database, entry: Entry, chosen: str) -> Sample:
+    try:
+        return layout(chosen).parse(database.value(entry))
+    except SampleError as err:
+        raise SourceError(f"{database.path}, key {entry.key!r}: {err}.", path=str(database.path)) from err
+
+
+def _recognised(database: Database, entries: Sequence[Entry]) -> str:
+    """Find the layout by the keys, or by the first value.
+
+    Raises:
+        SourceError: It is none that is known; the message shows what is there.
+    """
+    special = {entry.key for entry in entries} & {b"__keys__", b"__len__"}
+    if special:
+        return "folder2lmdb"
+    value = database.value(entries[0])
+    reasons = []
+    for name in LAYOUTS:
+        try:
+            layout(name).parse(value)
+        except SampleError as err:
+            reasons.append(f"{layout(name).EXPECTED}: {err}")
+        else:
+            return name
+    raise SourceError(
+        f"{database.path} is of no known layout. Its first key is {entries[0].key[:100]!r}, its value has "
+        f"{len(value):,} bytes and begins with {value[:_SHOWN_BYTES].hex(' ')}. Looked for {'; for '.join(reasons)}. "
+        "Read it with the program that wrote it, and store that dataset with recordzoo.convert.",
+        path=str(database.path),
+    )

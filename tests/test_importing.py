@@ -1,0 +1,627 @@
+"""What earlier tools left, imported: written as they write it, read back by value; damaged, forged, interrupted."""
+
+import contextlib
+import json
+import os
+import pickle
+import signal
+import struct
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import lmdb
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recordzoo.errors import (
+    ArchiveError,
+    ArgumentError,
+    NotPreparedError,
+    OtherSourceError,
+    PrepareError,
+    SourceError,
+)
+from recordzoo.own.importing import import_records
+from recordzoo.recipes.imports import arrow, caffe, folder2lmdb, msgpack, protobuf, torchrecord
+from recordzoo.recipes.imports.sample import SampleError
+from recordzoo.recipes.imports.source import find_source
+from recordzoo.records.reader import RecordReader
+from tests.fakes import legacy
+from tests.preparing import contents
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+# Any: the options of `import_records`.
+def imported(path: Path, **options: Any) -> RecordReader:
+    return RecordReader(import_records(path, path.with_name("my.records"), **{"workers": 1, **options}))
+
+
+def assert_files(reader: RecordReader, pairs: list[legacy.Pair]) -> None:
+    """The stored images are the files, byte for byte, in their order, with their labels."""
+    assert [reader.read("image", i) for i in range(len(reader))] == [image for image, _ in pairs]
+    assert reader.array("target").dtype == np.int64
+    assert reader.array("target").tolist() == [label for _, label in pairs]
+    assert reader.manifest.blobs["image"].encoding == "image"
+    assert reader.manifest.classes is None
+
+
+def assert_pixels(reader: RecordReader, pairs: list[tuple[np.ndarray, int]]) -> None:
+    """The stored arrays are the images'."""
+    assert len(reader) == len(pairs)
+    for position, (array, label) in enumerate(pairs):
+        value = reader.value("image", position)
+        assert value.dtype == array.dtype
+        assert np.array_equal(value, array)
+        assert reader.array("target")[position] == label
+
+
+# folder2lmdb
+
+
+@pytest.mark.parametrize("protocol", range(pickle.HIGHEST_PROTOCOL + 1))
+@pytest.mark.parametrize("form", [list, legacy.batched])
+def test_pickled_pairs(form: Callable, protocol: int, tmp_path: Path) -> None:
+    pairs = legacy.files(12)
+    legacy.folder2lmdb(tmp_path / "train.lmdb", form(pairs), lambda value: pickle.dumps(value, protocol))
+    reader = imported(tmp_path / "train.lmdb")
+    assert_files(reader, pairs)
+    assert list(reader.names)[:3] == ["0.jpg", "1.png", "2.jpg"]
+    assert reader.manifest.metadata["layout"] == "folder2lmdb"
+
+
+@pytest.mark.parametrize(
+    ("form", "dumps"),
+    [
+        (list, legacy.msgpack),
+        (list, legacy.old_msgpack),
+        (lambda pairs: [(np.frombuffer(image, np.uint8), label) for image, label in pairs], legacy.msgpack),
+        (lambda pairs: [(np.frombuffer(image, np.uint8), label) for image, label in pairs], legacy.old_msgpack),
+        (lambda pairs: [(image, np.int64(label)) for image, label in pairs], legacy.msgpack),
+        (legacy.batched, legacy.msgpack),
+        (lambda pairs: [(image, np.int32(label)) for image, label in pairs], pickle.dumps),
+        (lambda pairs: [list(pair) for pair in pairs], pickle.dumps),
+    ],
+)
+def test_pairs_in_all_the_forms_that_the_versions_gave_them(form: Callable, dumps: Callable, tmp_path: Path) -> None:
+    pairs = [
+        *legacy.files(45),
+        *((legacy.files(1)[0][0], label) for label in (46, -300, 4000)),
+    ]
+    legacy.folder2lmdb(tmp_path / "train.lmdb", form(pairs), dumps)
+    assert_files(imported(tmp_path / "train.lmdb"), pairs)
+
+
+def test_what_pyarrow_wrote_in_the_order_of_its_keys(tmp_path: Path) -> None:
+    legacy.write_lmdb(tmp_path / "train.lmdb", legacy.PYARROW.items())
+    reader = imported(tmp_path / "train.lmdb")
+    assert_files(reader, legacy.PYARROW_PAIRS)
+    assert list(reader.names) == ["2.ppm", "0.ppm", "1.ppm"]
+
+
+@pytest.mark.parametrize(("keys", "length"), [(True, False), (False, True), (False, False)])
+def test_without_the_list_of_keys_their_numbers_are_the_order(keys: bool, length: bool, tmp_path: Path) -> None:
+    pairs = legacy.files(23)
+    legacy.folder2lmdb(tmp_path / "train.lmdb", pairs, keys=keys, length=length)
+    assert_files(imported(tmp_path / "train.lmdb"), pairs)
+
+
+def test_a_file_beside_its_lock_and_a_directory_with_one_database(tmp_path: Path) -> None:
+    pairs = legacy.files(3)
+    path = legacy.folder2lmdb(tmp_path / "a" / "train.lmdb", pairs, subdir=False)
+    assert (tmp_path / "a" / "train.lmdb-lock").exists()
+    assert_files(imported(path), pairs)
+    assert_files(RecordReader(import_records(tmp_path / "a", tmp_path / "b.records")), pairs)
+
+
+@pytest.mark.parametrize(
+    ("pair", "text"),
+    [
+        ((np.zeros((4, 4, 3), np.uint8), 1), "its image is a numpy.ndarray, not an image's file.*recordzoo.convert"),
+        ((b"x", np.arange(3)), "its label is a numpy.ndarray"),
+        ((b"x", np.array([1.5])), "its label is a numpy.ndarray"),
+        ((b"x", "cat"), "its label is a str"),
+        ((b"x", True), "its label is a bool"),
+        ((b"x", 1 << 63), "larger than 64 bits"),
+        ((b"x", 1, "a.jpg"), "it is a tuple of 3, not a pair"),
+        (b"x", "it is a bytes, not a pair"),
+        (({"a": 1}, 1), "EMPTY_DICT"),
+        ((Path("x"), 1), r"asks for pathlib\.\w*Path"),
+    ],
+)
+def test_a_pair_of_something_else_is_named_with_database_and_key(pair: Any, text: str, tmp_path: Path) -> None:
+    path = legacy.folder2lmdb(tmp_path / "train.lmdb", [(b"\xff\xd8\xff1", 1), (b"\xff\xd8\xff2", 2), pair])
+    with pytest.raises(SourceError, match=rf"train\.lmdb/data\.mdb, key b'2': .*{text}"):
+        imported(path)
+    assert not (tmp_path / "my.records").exists()
+
+
+@pytest.mark.parametrize(
+    ("change", "text"),
+    [
+        ({b"__keys__": pickle.dumps([b"0", b"9"])}, "names b'9', which is not there"),
+        ({b"__keys__": pickle.dumps([b"0", b"0"])}, "names a key twice"),
+        ({b"__keys__": pickle.dumps([b"0"]), b"__len__": pickle.dumps(1)}, "names 1 keys, and there are 2"),
+        ({b"__keys__": pickle.dumps("01")}, "is no list of keys"),
+        ({b"__keys__": pickle.dumps([1.5])}, "__keys__ cannot be read: .*BINFLOAT"),
+        ({b"__len__": pickle.dumps(3)}, "__len__ is 3, but there are 2 keys"),
+        ({b"__len__": b""}, "msgpack has it, it is cut"),
+    ],
+)
+def test_keys_that_do_not_fit(change: dict[bytes, bytes], text: str, tmp_path: Path) -> None:
+    values = {b"0": pickle.dumps((b"a", 1)), b"1": pickle.dumps((b"b", 1)), b"__keys__": pickle.dumps([b"0", b"1"])}
+    legacy.write_lmdb(tmp_path / "train.lmdb", {**values, **change}.items())
+    with pytest.raises(SourceError, match=f"is no database of folder2lmdb: .*{text}"):
+        imported(tmp_path / "train.lmdb")
+
+
+# TorchRecord
+
+
+@pytest.mark.parametrize("db_num", [1, 3, 12])
+def test_torchrecord_pixels(db_num: int, tmp_path: Path) -> None:
+    pairs = legacy.pixels(30)
+    path = legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in pairs], db_num)
+    reader = imported(path)
+    assert_pixels(reader, pairs)
+    assert reader.names[0] == "db0/0"
+    assert reader.names[29].startswith(f"db{db_num - 1}/")
+    assert reader.manifest.metadata["layout"] == "torchrecord"
+
+
+def test_torchrecord_files(tmp_path: Path) -> None:
+    pairs = legacy.files(15)
+    path = legacy.torchrecord(tmp_path / "record", [legacy.file_tensors(*pair) for pair in pairs], 2)
+    assert_files(imported(path), pairs)
+
+
+def test_a_directory_without_one_of_its_databases(tmp_path: Path) -> None:
+    path = legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in legacy.pixels(6)], 3)
+    (path / "db1").rename(tmp_path / "elsewhere")
+    with pytest.raises(SourceError, match="has db2, but not db1"):
+        imported(path)
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (legacy.chunk(1, b""), "two tensors, but has 1"),
+        (legacy.chunk(1, legacy.chunk(5, b"abc")) + legacy.chunk(1, legacy.chunk(5, b"1")), "neither .* nor RGB"),
+        (legacy.tensors(np.zeros((2, 2, 3), np.uint8), 1).replace(b"\x2a\x011", b"\x2a\x01x"), "its label is b'x'"),
+        (legacy.number(1, 5), "of another kind"),
+        (b"\x0a\xff", "a number is cut"),
+    ],
+)
+def test_tensors_of_something_else(value: bytes, text: str, tmp_path: Path) -> None:
+    good = legacy.tensors(np.zeros((2, 2, 3), np.uint8), 1)
+    path = legacy.torchrecord(tmp_path / "record", [good, value])
+    with pytest.raises(SourceError, match=rf"db0/data\.mdb, key b'1': .*{text}"):
+        imported(path, format="torchrecord")
+
+
+# Caffe
+
+
+@pytest.mark.parametrize("channels", [1, 3])
+def test_caffe_pixels(channels: int, tmp_path: Path) -> None:
+    pairs = legacy.pixels(13, channels)
+    path = legacy.caffe(tmp_path / "lmdb", {f"cat/{i}.jpg": legacy.datum(*pair) for i, pair in enumerate(pairs)})
+    reader = imported(path)
+    assert_pixels(reader, pairs)
+    assert reader.names[12] == "00000012_cat/12.jpg"
+    assert reader.manifest.metadata["layout"] == "caffe"
+
+
+def test_caffe_files(tmp_path: Path) -> None:
+    pairs = legacy.files(9)
+    path = legacy.caffe(tmp_path / "lmdb", {f"cat/{i}": legacy.encoded_datum(*pair) for i, pair in enumerate(pairs)})
+    reader = imported(path)
+    assert_files(reader, pairs)
+    assert list(reader.names)[:2] == ["00000000_cat/0.jpg", "00000001_cat/1.png"]
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_caffe_floats_as_they_were(packed: bool, tmp_path: Path) -> None:
+    rng = np.random.default_rng(1)
+    pairs = [(rng.standard_normal((4, 1, 1 + i % 2)).astype(np.float32), i - 2) for i in range(5)]
+    path = legacy.caffe(tmp_path / "lmdb", {str(i): legacy.float_datum(*p, packed=packed) for i, p in enumerate(pairs)})
+    assert_pixels(imported(path), pairs)
+
+
+def test_a_datum_without_a_label_has_the_label_0() -> None:
+    assert (
+        caffe.parse(legacy.number(1, 1) + legacy.number(2, 1) + legacy.number(3, 2) + legacy.chunk(4, b"ab")).label == 0
+    )
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (legacy.datum(np.zeros((2, 2, 3), np.uint8), 1)[:-8], "a number is cut|longer than its message|no Datum"),
+        (
+            legacy.number(1, 3) + legacy.number(2, 2) + legacy.number(3, 2) + legacy.chunk(4, b"abc"),
+            r"3 bytes and 0 fl",
+        ),
+        (legacy.number(1, -1) + legacy.number(2, -2) + legacy.number(3, 1) + legacy.chunk(4, b"ab"), "no Datum"),
+        (legacy.number(7, 1), "has no data"),
+        (legacy.encoded_datum(legacy.files(1)[0][0], 3), "holds an encoded image, and the first record pixels"),
+        (legacy.float_datum(np.zeros((1, 1, 2)), 3), "holds <f4 numbers of 3 dimensions, and the first record pixels"),
+    ],
+)
+def test_a_datum_of_something_else(value: bytes, text: str, tmp_path: Path) -> None:
+    path = legacy.caffe(tmp_path / "lmdb", {"a": legacy.datum(np.zeros((2, 2, 3), np.uint8), 1), "b": value})
+    with pytest.raises(SourceError, match=rf"lmdb/data\.mdb, key b'00000001_b': .*({text})"):
+        imported(path)
+
+
+def test_names_lead_nowhere_and_are_told_apart(tmp_path: Path) -> None:
+    image = legacy.files(1)[0][0]
+    values = [b"../../x", b"/etc/x", b"a/../b", b"n\xffo", b"nul\0", b"..a.jpg"]
+    legacy.write_lmdb(tmp_path / "lmdb", [(key, legacy.encoded_datum(image, 1)) for key in values])
+    names = list(imported(tmp_path / "lmdb").names)
+    assert names == ["%2E%2E/%2E%2E/x.jpg", "..a.jpg", "%2Fetc/x.jpg", "a/%2E%2E/b.jpg", "nul%00.jpg", "n\udcffo.jpg"]
+    legacy.write_lmdb(tmp_path / "two", [(key, legacy.encoded_datum(image, 1)) for key in (b"a", b"a.jpg")])
+    with pytest.raises(SourceError, match="two records have the same name"):
+        import_records(tmp_path / "two", tmp_path / "two.records", workers=1)
+
+
+# Found out, or told
+
+
+def test_what_is_no_known_layout_is_shown(tmp_path: Path) -> None:
+    legacy.write_lmdb(tmp_path / "x.lmdb", [(b"\x1b[2J", b"\xde\xad" * 40)])
+    with pytest.raises(SourceError) as caught:
+        imported(tmp_path / "x.lmdb")
+    text = str(caught.value)
+    assert "first key is b'\\x1b[2J', its value has 80 bytes and begins with de ad de ad" in text
+    assert all(layout.EXPECTED in text for layout in (caffe, torchrecord, folder2lmdb))
+
+
+def test_the_layout_may_be_told(tmp_path: Path) -> None:
+    path = legacy.caffe(tmp_path / "lmdb", {"a": legacy.datum(np.zeros((2, 2, 3), np.uint8), 1)})
+    with pytest.raises(SourceError, match="is no database of torchrecord: its keys are not"):
+        imported(path, format="torchrecord")
+    with pytest.raises(ArgumentError, match="Unknown value 'lmdb' for argument format"):
+        imported(path, format="lmdb")
+    assert len(imported(path, format="caffe")) == 1
+
+
+def test_where_there_is_no_database(tmp_path: Path) -> None:
+    with pytest.raises(NotPreparedError, match="does not exist"):
+        imported(tmp_path / "none")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(NotPreparedError, match=r"looked for data\.mdb"):
+        imported(tmp_path / "empty")
+    for name in ("train.lmdb", "val.lmdb"):
+        legacy.folder2lmdb(tmp_path / "several" / name, legacy.files(1))
+    with pytest.raises(ArgumentError, match=r"several databases \(train.lmdb, val.lmdb\); name one"):
+        imported(tmp_path / "several")
+    with pytest.raises(SourceError, match="is empty"):
+        imported(legacy.write_lmdb(tmp_path / "nothing.lmdb", []))
+    (tmp_path / "text.lmdb").write_text("no database" * 1000)
+    with pytest.raises(ArchiveError, match="is no LMDB database"):
+        imported(tmp_path / "text.lmdb")
+    os.mkfifo(tmp_path / "fifo")
+    with pytest.raises(NotPreparedError):
+        imported(tmp_path / "fifo")
+
+
+def test_named_databases_are_refused_by_name(tmp_path: Path) -> None:
+    with lmdb.open(str(tmp_path / "x.lmdb"), max_dbs=2, lib_version=0) as env, env.begin(write=True) as txn:
+        txn.put(b"0", b"1", db=env.open_db(b"inner", txn=txn))
+    with pytest.raises(SourceError, match="key b'inner' has a named database"):
+        imported(tmp_path / "x.lmdb")
+
+
+# The record set
+
+
+@pytest.mark.slow
+def test_many_processes_make_the_same_bytes_as_one(tmp_path: Path) -> None:
+    path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(700))
+    one = import_records(path, tmp_path / "one.records", workers=1, shard_bytes=100_000)
+    two = import_records(path, tmp_path / "two.records", workers=2, shard_bytes=100_000)
+    assert contents(one) == contents(two)
+    assert len(RecordReader(one).manifest.shards) > 3
+    assert_files(RecordReader(two), legacy.files(700))
+
+
+def test_the_source_is_left_as_it_is(tmp_path: Path) -> None:
+    path = legacy.folder2lmdb(tmp_path / "source" / "train.lmdb", legacy.files(3))
+    (path / "lock.mdb").unlink()
+    before = contents(tmp_path / "source")
+    path.chmod(0o555)
+    import_records(path, tmp_path / "my.records", workers=1)
+    assert contents(tmp_path / "source") == before
+
+
+def test_what_is_there_is_never_taken_for_something_else(tmp_path: Path) -> None:
+    path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(4))
+    digest = imported(path).digest
+    os.utime(path / "data.mdb", (1, 1))
+    assert imported(path).digest == digest  # times do not count
+    other = legacy.folder2lmdb(tmp_path / "val.lmdb", legacy.files(5))
+    for again in ({"path": other}, {"path": path, "format": "caffe"}):
+        with pytest.raises(OtherSourceError, match=r"holds other records than .*refresh"):
+            imported(**again)
+    assert len(imported(path)) == 4
+    assert_files(imported(other, refresh=True), legacy.files(5))
+
+
+def test_broken_images_are_kept_left_out_or_an_error(tmp_path: Path) -> None:
+    pairs = legacy.files(5)
+    pairs[2] = (b"\xff\xd8\xff broken", 7)
+    path = legacy.folder2lmdb(tmp_path / "train.lmdb", pairs)
+    reader = imported(path)
+    assert_files(reader, pairs)
+    assert list(reader.manifest.bad) == ["2.jpg"]
+    skipped = imported(path, on_error="skip", refresh=True)
+    assert_files(skipped, [pair for index, pair in enumerate(pairs) if index != 2])
+    assert list(skipped.names) == ["0.jpg", "1.png", "3.jpg", "4.jpg"]
+    with pytest.raises(PrepareError, match=r"2\.jpg: no image format"):
+        imported(path, on_error="raise", refresh=True)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", ["shard.sealed:3", "unit.journalled:2", "set.manifest_written"])
+def test_killed_and_run_again(step: str, tmp_path: Path) -> None:
+    path = legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in legacy.pixels(600)], 3)
+    wanted = contents(import_records(path, tmp_path / "wanted.records", workers=1, shard_bytes=60_000))
+    command = f"import_records({str(path)!r}, {str(tmp_path / 'my.records')!r}, workers=1, shard_bytes=60_000)"
+    ended = python(f"from recordzoo.own.importing import import_records\n{command}", RECORDZOO_KILL_AT=step)
+    assert ended.returncode == -signal.SIGKILL, ended.stderr
+    assert not (tmp_path / "my.records").exists()
+    left = [build.name for build in tmp_path.glob("my.records.build.*/*.lmdb")]
+    assert contents(import_records(path, tmp_path / "my.records", workers=1, shard_bytes=60_000)) == wanted
+    assert left or step == "set.manifest_written"
+    assert sorted(tmp_path.iterdir()) == [tmp_path / name for name in ("my.records", "record", "wanted.records")]
+
+
+def test_a_database_that_changes_meanwhile(tmp_path: Path) -> None:
+    path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(40))
+    units = find_source(path, None).units(20_000)
+    assert len(units) > 2
+    with lmdb.open(str(path), lib_version=0) as env, env.begin(write=True) as txn:
+        txn.put(b"40", b"another")
+    with pytest.raises(SourceError, match="changed while it was read"):
+        next(units[1].members())
+
+
+# Damaged and forged
+
+
+# Any: the environment.
+def python(code: str, **environment: Any) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+DAMAGED = """
+import json, resource, sys
+from pathlib import Path
+from recordzoo.errors import RecordZooError
+from recordzoo.recipes.imports.source import find_source
+resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
+path, work = Path(sys.argv[1]), Path(sys.argv[2])
+good = path.read_bytes()
+def read():
+    source = find_source(work, None)
+    return [value for unit in source.units(1 << 20) for block in unit.members() for value in block.values()]
+work.write_bytes(good)
+right = read()
+told = same = other = 0
+def attempt():
+    global told, same, other
+    try: found = read()
+    except RecordZooError as err: told += 1; assert str(work) in str(err), err
+    else: same += found == right; other += found != right
+for size in [*range(0, len(good), 4096), *range(0, 300, 7), len(good) - 1]:
+    work.write_bytes(good[:size]); attempt()
+cuts = (told, same, other)
+told = same = other = 0
+for place in json.loads(sys.argv[3]):
+    for bit in range(0, 8, int(sys.argv[4])):
+        with open(work, "wb") as file: file.write(good)
+        with open(work, "r+b") as file: file.seek(place); file.write(bytes([good[place] ^ 1 << bit]))
+        attempt()
+print(json.dumps([cuts, (told, same, other)]))
+"""
+
+
+def damaged(path: Path, places: list[int], bits: int) -> list[list[int]]:
+    """Cut a database everywhere, and flip bits at places of it, in a process of its own: told, same, other."""
+    ended = subprocess.run(
+        [sys.executable, "-c", DAMAGED, str(path), str(path.with_name("work.mdb")), json.dumps(places), str(bits)],
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    return json.loads(ended.stdout)
+
+
+def tree_places(data: bytes) -> list[int]:
+    """The bytes of both meta pages, of the branch, and of the first leaves, where they mean something."""
+    places = [*range(16, 152), *range(4096 + 16, 4096 + 152)]
+    kinds: dict[int, int] = {}
+    for start in range(8192, len(data), 4096):
+        flags, lower, upper = struct.unpack_from("<HHH", data, start + 10)
+        if flags in (1, 2) and data[start : start + 8] == (start // 4096).to_bytes(8, "little"):
+            kinds[flags] = kinds.get(flags, 0) + 1
+            if kinds[flags] <= 2:
+                places += [*range(start, start + lower), *range(start + upper, min(start + upper + 200, start + 4096))]
+    assert len(kinds) == 2, "there is a branch, and there are leaves"
+    return places
+
+
+def test_a_damaged_database_is_an_error_and_never_a_death(tmp_path: Path) -> None:
+    path = legacy.folder2lmdb(tmp_path / "good.mdb", legacy.files(60), subdir=False)
+    places = tree_places(path.read_bytes())
+    cuts, flips = damaged(path, places[::7], 4)
+    assert cuts[0] > 40
+    assert cuts[2] == 0  # what is cut is told, or was not needed
+    assert flips[0] > 40
+    assert flips[1] > 40
+
+
+@pytest.mark.slow
+def test_a_damaged_database_in_every_bit_of_its_tree(tmp_path: Path) -> None:
+    path = legacy.folder2lmdb(tmp_path / "good.mdb", legacy.files(60), subdir=False)
+    _, flips = damaged(path, tree_places(path.read_bytes()), 2)
+    assert flips[0] > 500
+
+
+def test_a_damaged_value_is_told_by_its_page(tmp_path: Path) -> None:
+    path = legacy.folder2lmdb(tmp_path / "good.mdb", legacy.files(4), subdir=False)
+    (large,) = [e for part in find_source(path, None).parts for e in part.entries if e.key == b"3"]
+    with open(path, "r+b") as file:
+        file.seek(large.offset - 16)
+        file.write(b"\x07")
+    with pytest.raises(ArchiveError, match="is not the value of b'3'"):
+        imported(path)
+
+
+# The formats by themselves
+
+
+fields = st.lists(
+    st.tuples(st.integers(1, 40), st.integers(-(1 << 63), (1 << 63) - 1) | st.binary(max_size=300)), max_size=12
+)
+
+
+@given(fields)
+def test_protobuf_reads_what_is_written(items: list[tuple[int, int | bytes]]) -> None:
+    items = [(2 * field + isinstance(value, bytes), value) for field, value in items]
+    data = b"".join(
+        legacy.chunk(field, value) if isinstance(value, bytes) else legacy.number(field, value)
+        for field, value in items
+    )
+    message = protobuf.Message(data)
+    for field in {field for field, _ in items}:
+        values = [value for number, value in items if number == field]
+        if field % 2:
+            assert list(message.all_bytes(field)) == values
+            assert message.bytes_of(field) == values[-1]
+        else:
+            assert message.integers(field) == values
+            assert message.integer(field) == values[-1]
+
+
+@given(st.lists(st.integers(-(1 << 63), (1 << 63) - 1)))
+def test_protobuf_reads_packed_numbers(values: list[int]) -> None:
+    data = legacy.chunk(4, b"".join(map(legacy.varint, values)))
+    assert protobuf.Message(data).integers(4) == values
+
+
+PARSERS: dict[str, tuple[Callable[[bytes], object], type[ValueError]]] = {
+    "caffe": (caffe.parse, SampleError),
+    "torchrecord": (torchrecord.parse, SampleError),
+    "folder2lmdb": (folder2lmdb.parse, SampleError),
+    "msgpack": (msgpack.unpack, msgpack.MsgpackError),
+    "arrow": (arrow.deserialize, arrow.ArrowError),
+}
+
+SEEDS = [
+    legacy.datum(np.zeros((2, 2, 3), np.uint8), 1),
+    legacy.float_datum(np.zeros((1, 2, 2)), 1),
+    legacy.tensors(np.zeros((2, 2, 3), np.uint8), 1),
+    legacy.msgpack((np.zeros(3, np.uint8), np.int64(1))),
+    legacy.PYARROW[b"0"],
+    legacy.PYARROW[b"__keys__"],
+    pickle.dumps((b"x", 1)),
+]
+
+
+@pytest.mark.parametrize("name", PARSERS)
+@given(data=st.data())
+def test_any_bytes_are_read_or_refused(name: str, data: st.DataObject) -> None:
+    parse, error = PARSERS[name]
+    value = bytearray(data.draw(st.binary(max_size=80) | st.sampled_from(SEEDS)))
+    for _ in range(data.draw(st.integers(0, 3)) if value else 0):
+        value[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(error):
+        parse(bytes(value[: data.draw(st.integers(0, len(value)))]))
+
+
+@pytest.mark.slow
+def test_every_bit_of_what_pyarrow_wrote() -> None:
+    refused = 0
+    for value in (legacy.PYARROW[b"0"], legacy.PYARROW[b"__keys__"]):
+        for place in range(len(value)):
+            for bit in range(8):
+                changed = value[:place] + bytes([value[place] ^ 1 << bit]) + value[place + 1 :]
+                try:
+                    arrow.deserialize(changed)
+                except arrow.ArrowError:
+                    refused += 1
+    assert refused > 1000
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\xc1", "0xc1"),
+        (b"\xcb" + bytes(8), "0xcb"),
+        (b"\xdd\xff\xff\xff\xff", "more items than bytes"),
+        (b"\xc6\xff\xff\xff\xffabc", "it is cut"),
+        (b"\x91" * 50 + b"\x01", "too deep"),
+        (b"\x81\x90\x01", "a map's key is a list"),
+        (b"\x01\x02", "behind its end"),
+    ],
+)
+def test_msgpack_that_is_refused(data: bytes, text: str) -> None:
+    with pytest.raises(msgpack.MsgpackError, match=text):
+        msgpack.unpack(data)
+
+
+# The command
+
+
+def command(*arguments: object) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "recordzoo", "import", *map(str, arguments)],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+
+
+def test_the_command(tmp_path: Path) -> None:
+    path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(6))
+    done = command(path, "--json", "--workers", 1)
+    assert done.returncode == 0, done.stderr
+    document = json.loads(done.stdout)
+    assert document.pop("elapsed_s") >= 0
+    made = {"path": str(tmp_path / "train.records"), "format": "folder2lmdb", "records": 6, "was_ready": False}
+    assert document.pop("schema_version") == 1
+    assert document == made
+    again = command(path)
+    assert again.returncode == 0
+    assert "6 records of folder2lmdb in" in again.stderr
+    assert again.stdout == ""
+    other = command(
+        legacy.folder2lmdb(tmp_path / "x" / "y.lmdb", legacy.files(2)), "--output", tmp_path / "train.records"
+    )
+    assert other.returncode == 1
+    assert "holds other records" in other.stderr
+    assert command(tmp_path / "nothing").returncode == 3
+    (tmp_path / "cut.lmdb").write_bytes((path / "data.mdb").read_bytes()[:9000])
+    cut = command(tmp_path / "cut.lmdb")
+    assert cut.returncode == 5
+    assert "is damaged" in cut.stderr
+    assert command(path, "--format", "lmdb").returncode == 2

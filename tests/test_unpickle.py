@@ -1,0 +1,210 @@
+"""Pickles are data: everything else is refused by name, nothing is executed, and memory has its bounds."""
+
+import builtins
+import contextlib
+import copyreg
+import os
+import pickle
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from recordzoo.recipes.unpickle import PickledArray, unpickle
+
+PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
+
+
+class Reduced:
+    """Pickles as whatever call it is given."""
+
+    def __init__(self, function: Callable, *arguments: object) -> None:
+        self.call = (function, arguments)
+
+    def __reduce__(self) -> Any:
+        return self.call
+
+
+class Plain:
+    """An object of a class of its own."""
+
+
+HOSTILE: dict[str, tuple[object, str]] = {
+    "a shell": (Reduced(os.system, "touch harmed"), r"(posix|nt)\.system"),
+    "eval": (Reduced(eval, "open('harmed', 'w')"), "eval"),
+    "open": (Reduced(open, "harmed", "w"), "open"),
+    "getattr": (Reduced(getattr, "a", "upper"), "getattr"),
+    "an import": (Reduced(builtins.__import__, "antigravity"), "__import__"),
+    "copyreg": (Reduced(copyreg._reconstructor, Plain, object, None), r"copy_?reg\._reconstructor"),  # type: ignore[attr-defined]
+    "an object": (Plain(), r"Plain|_reconstructor|__newobj__"),
+    "a function": (os.system, "system"),
+    "a class": (Plain, "Plain"),
+    "a NumPy function": (Reduced(np.load, "harmed"), r"numpy\.load"),
+    "an array of objects": (np.array([Plain()], object), "numpy.dtype of 'O8'"),
+    "a structured array": (np.zeros(2, [("a", "u1")]), "numpy.dtype of 'V1'"),
+    "a set": ({1}, "set|EMPTY_SET"),
+    "a float": (1.5, "FLOAT"),
+    "a dict": ({"a": 1}, "DICT"),
+    "a complex number": (1j, "complex"),
+    "an array in a list": ([np.array([Plain()], object)], "numpy.dtype"),
+}
+
+PROGRAMS = {
+    "INST": (b"(S'touch harmed'\nios\nsystem\n.", r"os\.system"),
+    "OBJ": (b"(cos\nsystem\nS'touch harmed'\no.", r"os\.system"),
+    "NEWOBJ": (b"\x80\x02cbuiltins\nint\n)\x81.", r"builtins\.int"),
+    "a persistent id": (b"Psomewhere\n.", "PERSID"),
+    "an extension": (b"\x80\x02\x82\x01.", "EXT1"),
+    "a name that is no text": (b"\x80\x04K\x01K\x02\x93.", "no text"),
+    "a call of a number": (b"\x80\x02K\x01)R.", "calls a int"),
+    "bytes of a number": (b"cbuiltins\nbytes\n(I999999999999\ntR.", "bytes of something"),
+    "another encoding": (b"c_codecs\nencode\n(Va\nVrot13\ntR.", "something else than bytes"),
+    "an array by hand": (b"cnumpy\nndarray\n(I99\ntR.", "by hand"),
+    "a state of a list": (b"](I1\nI2\ntb.", "sets the state of a list"),
+    "an array that is larger than its numbers": (
+        b"cnumpy.core.multiarray\nscalar\n(cnumpy\ndtype\n(Vi8\ntRVa\ntR.",
+        "damaged",
+    ),
+    "a size of 2**63": (b"\x80\x04\x8e\xff\xff\xff\xff\xff\xff\xff\x7f.", "damaged"),
+    "a size of 2**31": (b"\x80\x02\x8b\xff\xff\xff\x7f.", "damaged"),
+    "a text of 2**32": (b"\x80\x02X\xff\xff\xff\xff.", "damaged"),
+    "a memo at 2**31 that is asked for": (b"\x80\x02K\x01r\xff\xff\xff\x7f0j\xfe\xff\xff\x7f.", "POP|damaged"),
+    "an item of a number": (b"K\x01K\x02a.", "adds to a int"),
+    "an endless list": (b"\x80\x04]" + b"N" * (1 << 21) + b".", "more than 1,048,576"),
+    "digits without end": (b"I" + b"9" * 100_000 + b"\n.", "damaged"),
+    "nothing": (b".", "damaged"),
+    "no end": (b"\x80\x04K\x01", "damaged"),
+    "no pickle": (b"\xff\xd8\xff\xe0", "damaged"),
+    "empty": (b"", "damaged"),
+    "a mark": (b"(.", "no data"),
+    "a function alone": (b"c_codecs\nencode\n.", "no data"),
+    "an empty stack": (b"\x86.", "empty stack"),
+}
+
+
+def plain(value: object) -> object:
+    """An array as its list, so that values compare."""
+    if isinstance(value, PickledArray):
+        assert value.values is not None
+        return (value.values.dtype.str, value.values.tolist())
+    if isinstance(value, np.ndarray | np.generic):
+        return (value.dtype.str, value.tolist())
+    if isinstance(value, list | tuple):
+        return type(value)(map(plain, value))
+    return value
+
+
+values = st.recursive(
+    st.binary() | st.text() | st.integers() | st.booleans() | st.none(),
+    lambda inner: st.lists(inner) | st.lists(inner).map(tuple),
+    max_leaves=10,
+)
+
+
+@given(values, st.sampled_from(PROTOCOLS))
+def test_what_is_data_is_read_as_pickle_reads_it(value: object, protocol: int) -> None:
+    assert unpickle(pickle.dumps(value, protocol)) == value
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+@pytest.mark.parametrize(
+    "value",
+    [
+        ([b"image"], np.array([7], np.int64)),
+        (b"image", np.int64(7)),
+        np.arange(12, dtype=np.uint8).reshape(3, 4),
+        np.asfortranarray(np.arange(6, dtype="<u2").reshape(2, 3)),
+        np.arange(3, dtype=">i4"),
+        np.array([1.5, -2], np.float32),
+        np.array([True, False]),
+    ],
+)
+def test_arrays_of_numbers_are_data_too(value: object, protocol: int) -> None:
+    assert plain(unpickle(pickle.dumps(value, protocol))) == plain(value)
+
+
+def test_dicts_and_python_2s_strings_if_they_are_asked_for() -> None:
+    assert unpickle(b"\x80\x02}U\x01aU\x02\xff\xd8s.", dicts=True, text=True) == {"a": "\xff\xd8"}
+    assert unpickle(b"\x80\x02U\x02\xff\xd8.") == b"\xff\xd8"
+    for value in ({"a": 1, "b": [2]}, {}, {"a": {b"b": 1}}):
+        for protocol in PROTOCOLS:
+            assert unpickle(pickle.dumps(value, protocol), dicts=True) == value
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_everything_else_is_refused_by_name(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    value, text = HOSTILE[name]
+    for protocol in PROTOCOLS:
+        with pytest.raises(pickle.UnpicklingError, match=text):
+            unpickle(pickle.dumps(value, protocol))
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_that_no_tool_writes(name: str) -> None:
+    data, text = PROGRAMS[name]
+    with pytest.raises(pickle.UnpicklingError, match=text):
+        unpickle(data)
+
+
+WATCHED = """
+import sys
+from recordzoo.recipes.unpickle import unpickle
+from tests.test_unpickle import HOSTILE, PROGRAMS, PROTOCOLS
+import pickle
+pickles = [pickle.dumps(v, p) for v, _ in HOSTILE.values() for p in PROTOCOLS] + [d for d, _ in PROGRAMS.values()]
+pickles += [pickle.dumps(([b"a"], v), p) for v in ("a", 1) for p in PROTOCOLS]
+for data in pickles:  # what Python itself does the first time is done
+    try: unpickle(data)
+    except pickle.UnpicklingError: pass
+seen = []
+sys.addaudithook(lambda event, arguments: seen.append((event, arguments)))
+count = 0
+for data in pickles:
+    try: unpickle(data)
+    except pickle.UnpicklingError: count += 1
+assert not seen, seen
+assert count == len(pickles) - 12, count
+(used,) = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")]
+print(used)
+"""
+
+
+def test_nothing_is_imported_called_or_opened(tmp_path: Path) -> None:
+    repository = Path(__file__).resolve().parent.parent
+    ended = subprocess.run(
+        [sys.executable, "-c", WATCHED],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(repository)},
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert int(ended.stdout) < 400_000  # KiB: sizes of 2**31 and more were only said
+    assert list(tmp_path.iterdir()) == []
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_value_or_an_error(data: bytes) -> None:
+    for start in (b"", b"\x80\x04", b"\x80\x02]"):
+        with contextlib.suppress(pickle.UnpicklingError):
+            unpickle(start + data + b".", dicts=True)
+
+
+@given(st.data())
+def test_a_changed_pickle_is_a_value_or_an_error(data: st.DataObject) -> None:
+    value = pickle.dumps((b"x" * 30, np.array([3])), data.draw(st.sampled_from(PROTOCOLS)))
+    changed = bytearray(value)
+    for _ in range(data.draw(st.integers(1, 4))):
+        changed[data.draw(st.integers(0, len(value) - 1))] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(pickle.UnpicklingError):
+        unpickle(bytes(changed))
