@@ -1,4 +1,5 @@
 import contextlib
+import functools
 import itertools
 import multiprocessing
 import os
@@ -9,6 +10,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,10 +21,12 @@ from recordzoo.prepare.found import find_builds, remove_dead
 from recordzoo.prepare.turn import lock_path, my_turn
 from recordzoo.progress import LogProgress
 from tests import preparing
+from tests.disks import failing
 from tests.fakes import simple
 from tests.fakes.server import FileServer
 from tests.fakes.simple import FORMS, SimpleRecipe
-from tests.preparing import SHARD_BYTES, Ended, Process, beside, builds, contents, wait_for
+from tests.faults import fault
+from tests.preparing import SHARD_BYTES, Ended, Process, beside, builds, contents, served, wait_for
 
 RANKS = 8
 
@@ -62,13 +66,16 @@ def converted(ended: list[Ended]) -> int:
 
 
 class TestAllAtOnce:
+    @fault(
+        "P1",
+        "all ranks of a job ask for the same dataset at once, with download=True",
+        "one downloads and converts, the others wait and open the same set; no process group is needed",
+    )
     def test_one_download_and_one_conversion(self, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream")
         root = tmp_path / "root"
         with FileServer(tmp_path / "server") as server:
-            remote = simple.remote(archive, server.url)
-            facts = {"name": remote.name, "urls": remote.urls, "size_bytes": remote.size_bytes, "md5": remote.md5}
-            options: dict[str, Any] = {"raw_files": [facts], "download": True, "check": True, "workers": 1}
+            options = {**served(archive, server.url), "check": True}
             with several(RANKS, lambda: Process(root, "stream", **options)) as processes:
                 ended = [process.end() for process in processes]
             assert len({each.digest for each in ended}) == 1
@@ -77,6 +84,11 @@ class TestAllAtOnce:
         assert converted(ended) == 1
         assert beside(root, "stream") == ["simple.records"]
 
+    @fault(
+        "P2",
+        "they do so where file locks do not work",
+        "perhaps work is done twice, but there is one set: the first to finish publishes",
+    )
     @pytest.mark.parametrize("form", ["stream", "tree"])
     def test_without_locks(self, form: str, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         """File locks that do nothing: perhaps work is done twice, but there is one set, right for every process."""
@@ -87,13 +99,66 @@ class TestAllAtOnce:
         assert contents(tmp_path / "simple.records") == whole[form]
         assert beside(tmp_path, form) == ["simple.records"]
 
+    @fault("P2")
+    @pytest.mark.parametrize("error", ["ENOSYS", pytest.param("ENOLCK", marks=pytest.mark.slow)])
+    def test_where_the_system_has_no_locks(self, error: str, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
+        simple.write(tmp_path, "stream")
+        start = functools.partial(Process, tmp_path, "stream", prefix=failing("flock", error), check=True, workers=1)
+        with several(4, start) as processes:
+            ended = [process.end() for process in processes]
+        assert len({each.digest for each in ended}) == 1
+        assert contents(tmp_path / "simple.records") == whole["stream"]
+        assert beside(tmp_path, "stream") == ["simple.records"]
+
+    @fault(
+        "P6",
+        "each node of a job has a disk of its own, or all share one",
+        "one conversion for each place, whatever the ranks are called; the sets are the same, byte for byte",
+    )
+    @pytest.mark.parametrize("nodes", [1, 2])
+    def test_nodes_with_disks_of_their_own(self, nodes: int, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
+        roots = [tmp_path / f"node{number % nodes}" for number in range(4)]
+        for root in set(roots):
+            simple.write(root, "stream")
+        with ExitStack() as stack:
+            processes = []
+            for rank, root in enumerate(roots):
+                env = {"RANK": str(rank), "LOCAL_RANK": str(rank // nodes), "WORLD_SIZE": "4"}
+                processes.append(stack.enter_context(Process(root, "stream", env=env, workers=1)))
+            ended = [process.end() for process in processes]
+        assert len({each.digest for each in ended}) == 1
+        assert converted(ended) == nodes
+        for root in set(roots):
+            assert contents(root / "simple.records") == whole["stream"]
+            assert beside(root, "stream") == ["simple.records"]
+
+    @fault(
+        "P15",
+        "many ranks write to one log",
+        "only who works tells of it, the others one line a minute while they wait; nothing once the records are there",
+    )
+    def test_who_says_what(self, tmp_path: Path) -> None:
+        simple.write(tmp_path, "stream")
+        with Process(tmp_path, "stream", workers=1, stop_at="shard.journalled") as builder:
+            builder.wait_until_stopped()
+            waiting = f"Waiting for process {builder.pid} on "
+            with several(4, lambda: Process(tmp_path, "stream", workers=1)) as others:
+                for process in others:
+                    assert process.saw(waiting)
+                builder.signal(signal.SIGCONT)
+                assert [process.end().log for process in others] == [""] * 4  # after that line
+            log = builder.end().log
+        assert "Preparing simple: " in log
+        assert "Waiting" not in log
+        with several(4, lambda: Process(tmp_path, "stream", workers=1)) as processes:
+            ended = [process.end() for process in processes]
+        assert [(each.out, each.log) for each in ended] == [(f"{ended[0].digest}\n", "")] * 4
+
     def test_downloads_without_locks(self, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream")
         root = tmp_path / "root"
         with FileServer(tmp_path / "server") as server:
-            remote = simple.remote(archive, server.url)
-            facts = {"name": remote.name, "urls": remote.urls, "size_bytes": remote.size_bytes, "md5": remote.md5}
-            options: dict[str, Any] = {"raw_files": [facts], "download": True, "check": True, "workers": 1}
+            options = {**served(archive, server.url), "check": True}
             with several(4, lambda: Process(root, "stream", locks=False, discard_raw=True, **options)) as processes:
                 ended = [process.end() for process in processes]
             assert len({each.digest for each in ended}) == 1
@@ -119,9 +184,7 @@ class TestAllAtOnce:
         preparing.run(root, "stream", env={"RECORDZOO_KILL_AT": "shard.journalled:2"}, workers=1)
         (root / archive.name).unlink()
         with FileServer(tmp_path / "server") as server:
-            remote = simple.remote(archive, server.url)
-            facts = {"name": remote.name, "urls": remote.urls, "size_bytes": remote.size_bytes, "md5": remote.md5}
-            options: dict[str, Any] = {"raw_files": [facts], "download": True, "workers": 1}
+            options = served(archive, server.url)
             with Process(root, "stream", stop_at="download.received", **options) as first:
                 first.wait_until_stopped()
                 with Process(root, "stream", **options) as second:
@@ -149,6 +212,11 @@ class TestAllAtOnce:
 
 
 class TestTakingOver:
+    @fault(
+        "P3",
+        "the process that prepares dies while others wait for it",
+        "one of them takes over and goes on with what is finished",
+    )
     def test_the_waiting_say_for_whom_and_go_on_with_it(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
         with Process(tmp_path, "stream", workers=1, stop_at="shard.journalled:3") as builder:
@@ -171,6 +239,11 @@ class TestTakingOver:
         assert contents(tmp_path / "simple.records") == whole["stream"]
         assert beside(tmp_path, "stream") == ["simple.records"]
 
+    @fault(
+        "P4",
+        "the process that prepares is stopped for minutes, another takes over, and then it wakes up",
+        "it finds that out, publishes nothing over the other's set, and returns that one",
+    )
     @pytest.mark.parametrize("locks", [True, False])
     @pytest.mark.parametrize("step", ["build.planned", "shard.sealed:2", "unit.journalled", "set.arrays_written"])
     def test_one_that_is_stopped_is_taken_over_and_does_no_harm(
@@ -188,6 +261,7 @@ class TestTakingOver:
         assert contents(tmp_path / "simple.records") == whole["stream"]
         assert beside(tmp_path, "stream") == ["simple.records"]
 
+    @fault("P4")
     def test_one_that_comes_back_while_the_other_works(self, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
         with Process(tmp_path, "stream", workers=1, stop_at="shard.sealed:2") as sleeper:
@@ -208,9 +282,7 @@ class TestTakingOver:
         archive = simple.write(tmp_path / "server", "stream")
         root = tmp_path / "root"
         with FileServer(tmp_path / "server") as server:
-            remote = simple.remote(archive, server.url)
-            facts = {"name": remote.name, "urls": remote.urls, "size_bytes": remote.size_bytes, "md5": remote.md5}
-            options: dict[str, Any] = {"raw_files": [facts], "download": True, "workers": 1}
+            options = served(archive, server.url)
             with Process(root, "stream", stop_at="download.received", **options) as sleeper:
                 sleeper.wait_until_stopped()
                 second = preparing.run(root, "stream", env={"RECORDZOO_STALE_S": "0.5"}, **options)
@@ -307,6 +379,31 @@ class TestTurns:
         assert all(3.5 <= nap <= 5 for nap in naps[30:])
         assert len(set(naps)) == 100
 
+    @fault(
+        "P5",
+        "a preparation takes hours, longer than any barrier of a process group would wait",
+        "there is no barrier: the others look at files, and say each minute for whom they wait and how far that is",
+    )
+    def test_a_wait_of_hours(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        clock = [0.0]
+        monkeypatch.setattr(turn, "_POLL_S", (20.0, 20.0))  # 5 s take a thousand looks
+        monkeypatch.setattr(turn, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=passes(clock)))
+        build = tmp_path / f"x.records.build.{Owner('node07_0123abcd', 4123, 77, '00')}"
+        (build / "set").mkdir(parents=True)
+        (build / "heartbeat").touch()
+
+        def published() -> bool:
+            (build / "u00000-s0000.lmdb").write_bytes(bytes(int(clock[0])))
+            return clock[0] > 7200
+
+        told = Notes()
+        with my_turn(tmp_path / "x.records", published, told) as build_it:
+            assert not build_it
+        assert 100 < len(told.notes) <= 120
+        waiting = f"Waiting for process 4123 on node07, which prepares {tmp_path / 'x.records'}"
+        assert told.notes[0] == f"{waiting}."
+        assert re.fullmatch(rf"{re.escape(waiting)} \(7\.\d+ kB are written\)\.", told.notes[-1])
+
     def test_threads_take_turns(self, tmp_path: Path) -> None:
         done, inside, most = threading.Event(), [0], [0]
 
@@ -333,6 +430,65 @@ class TestTurns:
             os.utime(path, (1, 1))
             wait_for(lambda: time.time() - path.stat().st_mtime < 100, "a heartbeat")
             raise ZeroDivisionError
+
+
+class Notes(LogProgress):
+    """Keeps what is said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.notes: list[str] = []
+
+    def note(self, text: str) -> None:
+        self.notes.append(text)
+
+
+def passes(clock: list[float]) -> Callable[[float], None]:
+    """A sleep that takes no time but that of a clock."""
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    return sleep
+
+
+@fault(
+    "P14",
+    "locks, builds and unfinished files of jobs that crashed lie around",
+    "nothing blocks the next run; what belonged to the dead goes, and what is not ours stays",
+)
+@pytest.mark.parametrize("host", ["this", "before a restart"])
+def test_what_crashed_jobs_left(host: str, tmp_path: Path) -> None:
+    mine = Owner.current()
+    dead = Owner(mine.host if host == "this" else "node07_0123abcd", 2**22 + 1, 1, "00")
+    archive = simple.write(tmp_path / "server", "stream")
+    root = tmp_path / "root"
+    junk = [f"simple.records.build.{dead}", "simple.records.build.free-00"]
+    for name in junk:
+        (root / name / "set").mkdir(parents=True)
+        (root / name / "heartbeat").touch()
+        (root / name / "u00000-s0000.0f.tmp").write_bytes(b"half")
+        (root / name / "journal.jsonl").write_bytes(b"[1,{")
+        (root / name / "plan.json.new").touch()
+    files = {
+        ".simple.records.lock": str(dead),
+        f".{archive.name}.recordzoo": "downloaded by recordzoo: 1 2 3",
+        f"{archive.name}.part": "x",
+        f"{archive.name}.part.json": "{",
+        f"{archive.name}.part.{dead}": "xx",
+        f"{archive.name}.part.{dead}.json": "{}",
+    }
+    for name, text in files.items():
+        (root / name).write_text(text)
+    for name in ("simple.records.build.notes", f"{archive.name}.partial", "simple.records.lock"):
+        (root / name).write_text("mine")
+    for path in [*root.rglob("*"), root]:
+        os.utime(path, (10**9, 10**9))
+    with FileServer(tmp_path / "server") as server:
+        for _ in range(2):
+            assert preparing.run(root, "stream", check=True, **served(archive, server.url)).digest
+    left = ["simple.records", "simple.records.build.notes", "simple.records.lock", f"{archive.name}.partial"]
+    assert beside(root, "stream") == sorted(left)
 
 
 def test_in_a_daemonic_process_that_process_converts(whole: dict[str, dict[str, str]], tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import functools
 import os
 import random
 import resource
@@ -30,6 +31,8 @@ from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
 from tests.faults import fault
 from tests.preparing import SHARD_BYTES, Process, beside, builds, contents, served
+
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 
 MANY = simple.values(num_classes=5, per_class=40, mean_bytes=30_000, seed=5)
 
@@ -220,7 +223,7 @@ def test_a_file_size_limit(whole: dict[str, str], tmp_path: Path) -> None:
     "a quota is used up, or files may not become so large",
     "an error that names the quota or the limit; the same command goes on when there is room",
 )
-@pytest.mark.parametrize(("call", "when"), [("pwrite64,pwritev", "3+"), ("fsync", "1"), ("fsync", "4")])
+@pytest.mark.parametrize(("call", "when"), [("pwrite64,pwritev", "3+"), slow("fsync", "1"), ("fsync", "4")])
 def test_a_quota(call: str, when: str, whole: dict[str, str], tmp_path: Path) -> None:
     simple.write(tmp_path, "stream")
     error = preparing.run(tmp_path, "stream", prefix=failing(call, "EDQUOT", when), workers=1).error
@@ -251,12 +254,26 @@ def test_a_download_that_cannot_be_put_on_the_disk(
     assert contents(root / "simple.records") == downloaded
 
 
+@fault("P17")
+def test_a_shard_that_cannot_be_mapped(whole: dict[str, str], tmp_path: Path) -> None:
+    """LMDB maps a shard at its full size while it is written."""
+    simple.write(tmp_path, "stream")
+    with limited(resource.RLIMIT_AS, 4 << 30):
+        error = preparing.run(tmp_path, "stream", workers=1, shard_bytes=8 << 30).error
+        assert error["type"] == "PrepareError"
+        assert "no memory for a shard (Cannot allocate memory)" in error["text"]
+        assert "raise the limit on address space (ulimit -v), or pass smaller shard_bytes" in error["text"]
+        assert preparing.run(tmp_path, "stream", workers=1).digest
+    assert contents(tmp_path / "simple.records") == whole
+    assert beside(tmp_path, "stream") == ["simple.records"]
+
+
 @fault(
     "K13",
     "the file system takes no more files (its inodes are used up), though it has room",
     "an error that says so; a record set has one file for about a gigabyte of images, and a few more",
 )
-@pytest.mark.parametrize("files", [8, 12, 24])
+@pytest.mark.parametrize("files", [12, slow(8), slow(24)])
 def test_no_more_files(files: int, wanted: dict[str, str], tmp_path: Path) -> None:
     simple.write(tmp_path, "tree", MANY)
     with mounted(tmp_path / "volume", f"size=100m,nr_inodes={files}") as volume:
@@ -355,12 +372,15 @@ def test_renames_whose_answers_are_lost(
         return rename
 
     archive = simple.write(tmp_path / "server", "stream")
+    (tmp_path / "root").mkdir()
+    (tmp_path / "root" / f"{archive.name}.part").write_bytes(archive.read_bytes()[:1000])
     with FileServer(tmp_path / "server") as server, monkeypatch.context() as patched:
         patched.setattr(os, "rename", twice(os.rename))
         remote = simple.remote(archive, server.url)
         path = ensure(
             SimpleRecipe("stream", (remote,)), tmp_path / "root", download=True, shard_bytes=SHARD_BYTES, workers=1
         )
+        assert [request.range for request in server.log] == ["bytes=1000-"]
     assert contents(path) == downloaded
     assert {"tgz", "lmdb", "records"} <= set(calls)
     monkeypatch.setattr(os, "replace", twice(os.replace))
@@ -419,7 +439,7 @@ class TestPlainFileSystems:
         assert beside(tmp_path, "stream") == ["simple.records"]
 
     @fault("K10")
-    @pytest.mark.parametrize("error", ["EINVAL", "EOPNOTSUPP"])
+    @pytest.mark.parametrize("error", ["EINVAL", slow("EOPNOTSUPP")])
     def test_without_syncing_directories(self, error: str, whole: dict[str, str], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
         assert preparing.run(tmp_path, "stream", prefix=failing("fsync", error, path=tmp_path), workers=1).digest
@@ -433,7 +453,7 @@ class TestPermissions:
         "a record set may be read by whom the umask of its maker allows, all its files alike, also when others go on "
         "with a preparation",
     )
-    @pytest.mark.parametrize("umask", [0o002, 0o007, 0o022, 0o027, 0o077])
+    @pytest.mark.parametrize("umask", [0o002, 0o027, slow(0o007), slow(0o022), slow(0o077)])
     def test_what_the_umask_allows(self, umask: int, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream")
         root = tmp_path / "root"
@@ -453,7 +473,7 @@ class TestPermissions:
             assert mode & ~(0o666 & ~umask) == 0, path.name
 
     @fault("K11")
-    @pytest.mark.parametrize("umask", [0o002, 0o022, 0o077])
+    @pytest.mark.parametrize("umask", [0o002, 0o022, slow(0o077)])
     def test_another_member_of_the_group_goes_on(self, umask: int, whole: dict[str, str], shared: Path) -> None:
         """With what a colleague left if it may, and else without it; the lock file is no obstacle."""
         simple.write(shared, "stream")

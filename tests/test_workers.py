@@ -5,6 +5,7 @@ import gc
 import os
 import pickle
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -23,7 +24,7 @@ from torchvision.transforms.functional import pil_to_tensor
 
 from recordzoo import ImageFolderRecord
 from recordzoo.errors import CorruptRecordError, RecordError
-from recordzoo.records import files, reader
+from recordzoo.records import arrays, files, reader
 from recordzoo.records.reader import RecordReader
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.records import some_values, write_records
@@ -66,6 +67,16 @@ def check(batches: Any, expected: tuple[torch.Tensor, list[int]]) -> None:
     assert torch.cat(labels).tolist() == expected[1]
 
 
+@fault(
+    "P7",
+    "the dataset was used before a DataLoader starts its workers, by fork, spawn or forkserver",
+    "workers read the right bytes; no database is open that may not cross a fork",
+)
+@fault(
+    "P8",
+    "the dataset is pickled, for workers that are spawned",
+    "what is pickled is where the records are, which of them, and your transforms",
+)
 @needs_fork
 @pytest.mark.parametrize(
     "context",
@@ -84,6 +95,11 @@ def test_loader(
     check([(image[None], torch.tensor([label])) for image, label in dataset], expected)
 
 
+@fault(
+    "P9",
+    "one process opens the same records twice, for training and validation say",
+    "both read; there is no limit",
+)
 @needs_fork
 def test_two_datasets_over_one_record_set(
     tree: Path, dataset: ImageFolderRecord, expected: tuple[torch.Tensor, list[int]]
@@ -102,6 +118,11 @@ def test_two_datasets_over_one_record_set(
         check([two for _, two in both], backwards)
 
 
+@fault(
+    "P13",
+    "an error in a worker of a DataLoader",
+    "the same error in your process, of the same type; it names the record set and the record",
+)
 @needs_fork
 def test_a_damaged_record_in_a_worker_is_the_error_itself(tmp_path: Path) -> None:
     folder = write_records(tmp_path / "x.records", some_values(6))
@@ -190,6 +211,11 @@ print(len(os.listdir("/dev/fd")), sum(map(len, values)), verify(sys.argv[1], ful
 """
 
 
+@fault(
+    "P16",
+    "more shards than the process may open files",
+    "a quarter of the limit is used at most, those used longest ago are closed",
+)
 def test_more_shards_than_descriptors(many_shards: Path, many_values: list[bytes]) -> None:
     pytest.importorskip("resource", reason="this system has no limit on descriptors")
     done = subprocess.run(
@@ -331,6 +357,7 @@ def public_folder() -> Iterator[Path]:
         yield Path(name)
 
 
+@fault("P11")
 @needs_fork
 def test_workers_stay_with_the_set_that_they_opened(tmp_path: Path, many_values: list[bytes]) -> None:
     """A set is refreshed by exchanging directories, while persistent workers are in the middle of it."""
@@ -351,3 +378,202 @@ def test_workers_stay_with_the_set_that_they_opened(tmp_path: Path, many_values:
     with pytest.raises(RecordError, match="was replaced by another record set"):
         pickle.loads(pickled)
     assert Values(folder)[0] == hash_of(many_values[200])
+
+
+@pytest.fixture
+def cuttable(tmp_path: Path, many_values: list[bytes]) -> Path:
+    return write_records(tmp_path / "x.records", many_values[:200], per_shard=20)
+
+
+def read_until_it_fails(loader: DataLoader[int], match: str) -> None:
+    batches: Any = iter(loader)
+    with pytest.raises(CorruptRecordError, match=match):
+        list(batches)
+    # Left to the garbage collector, its queues may end before its workers, each of whom then waits for 5 seconds.
+    batches._shutdown_workers()
+
+
+@fault(
+    "P11",
+    "a file of a record set is cut in place, or the set is replaced, while a training reads it",
+    "replaced: the training stays with the old set; cut: an error that names the record. Only an array of more than "
+    "4 MB (the index of 200,000 images) is mapped: whoever cuts that ends the process with a bus error",
+)
+@needs_fork
+@pytest.mark.parametrize("size", [0, 1, 4096, 5000, -1])
+def test_files_that_are_cut_while_workers_read(cuttable: Path, many_values: list[bytes], size: int) -> None:
+    data = Values(cuttable)
+    loader = DataLoader(data, batch_size=8, num_workers=2, multiprocessing_context="fork", persistent_workers=True)
+    assert len(list(loader)) == 25  # every worker has used the arrays and has shards open
+    cut(cuttable / "image.index.npy", size)
+    right = [hash_of(value) for value in many_values[:200]]
+    assert [value for batch in loader for value in batch.tolist()] == right
+    for path in cuttable.glob("*.lmdb"):
+        cut(path, size)
+    read_until_it_fails(loader, r"x\.records: image \d+ \(class \d/\d+\.jpg\) is damaged")
+
+
+def cut(path: Path, size: int) -> None:
+    """Cut a file in place to a size; a negative one is counted from its end, of which the last value is not a part."""
+    os.truncate(path, size if size >= 0 else path.stat().st_size // 2)
+
+
+BUS_ERROR = """
+import os, sys
+from recordzoo.records import arrays
+from recordzoo.records.reader import RecordReader
+arrays.MAPPED_BYTES = 0  # as if it were large
+records = RecordReader(sys.argv[1])
+assert records.read("image", 3)
+os.truncate(records.path / "image.index.npy", 0)
+records.read("image", 3)
+"""
+
+
+@fault("P11")
+def test_a_large_array_that_is_cut_while_it_is_mapped_ends_the_process(cuttable: Path) -> None:
+    """What falls short of an error; should it become one, the texts that say so must change."""
+    done = subprocess.run([sys.executable, "-c", BUS_ERROR, str(cuttable)], cwd=REPOSITORY, capture_output=True)
+    assert (done.returncode, done.stderr) == (-signal.SIGBUS, b"")
+
+
+@fault(
+    "P12",
+    "a worker opens a set whose files were cut, or is killed; torch then speaks of shared memory",
+    "what is opened is looked at first, so a cut file is an error with its name; after a death the same dataset goes "
+    "on with new workers",
+)
+@needs_fork
+@pytest.mark.parametrize("pattern", ["*.lmdb", "image.index.npy"])
+@pytest.mark.parametrize("mapped", [False, True])
+def test_cut_files_that_workers_open(
+    cuttable: Path, pattern: str, mapped: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(arrays, "MAPPED_BYTES", 0 if mapped else arrays.MAPPED_BYTES)
+    loader = DataLoader(Values(cuttable), batch_size=8, num_workers=2, multiprocessing_context="fork")
+    for path in cuttable.glob(pattern):
+        cut(path, -1)
+    read_until_it_fails(loader, "was cut, extended or replaced")
+
+
+DEADLY = """
+import os, sys
+from torch.utils.data import DataLoader, Dataset
+from recordzoo.records.reader import RecordReader
+class Values(Dataset):
+    deadly = True
+    def __init__(self):
+        self.records = RecordReader(sys.argv[1])
+    def __len__(self):
+        return len(self.records)
+    def __getitem__(self, position):
+        if self.deadly and position == 99:
+            os.kill(os.getpid(), int(sys.argv[2]))
+        return len(self.records.read("image", position))
+values = Values()
+assert values[0]
+options = dict(batch_size=8, num_workers=2, multiprocessing_context="fork", collate_fn=list)
+try:
+    list(DataLoader(values, **options))
+except RuntimeError as err:
+    assert "DataLoader worker (pid" in str(err), err
+    values.deadly = False
+    print(sum(sum(batch) for batch in DataLoader(values, **options)))
+"""
+
+
+@fault("P12")
+@needs_fork
+@pytest.mark.parametrize("number", [signal.SIGKILL, pytest.param(signal.SIGBUS, marks=pytest.mark.slow)])
+def test_a_worker_that_dies(cuttable: Path, many_values: list[bytes], number: signal.Signals) -> None:
+    """Killed for want of memory, or by a bus error: no hang, and nothing that the next workers could fall over."""
+    command = [sys.executable, "-c", DEADLY, str(cuttable), str(int(number))]
+    done = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) == sum(map(len, many_values[:200]))
+
+
+READERS = """
+import os, sys
+import lmdb
+from recordzoo.records.reader import RecordReader
+path, count = sys.argv[1], int(sys.argv[2])
+def read(number):
+    records = RecordReader(path)
+    shard = f"{path}/{records.manifest.shards[0].name}"
+    with lmdb.open(shard, subdir=False, readonly=True, lock=False, create=False) as env, env.begin() as txn:
+        assert txn.stat()["entries"] == records.manifest.shards[0].num_values
+        values = [records.read("image", i) for i in range(number % 7, len(records), 7)]
+        os.write(told, b".")
+        os.read(go, 1)  # all are in the middle of it at once
+        again = [records.read("image", i) for i in range(number % 7, len(records), 7)]
+    return again == values
+heard, told = os.pipe()
+go, start = os.pipe()
+children = []
+for number in range(count):
+    pid = os.fork()
+    if not pid:
+        os._exit(not read(number))
+    children.append(pid)
+os.close(told)
+inside = 0
+while inside < count and (dots := os.read(heard, count)):
+    inside += len(dots)
+os.write(start, b"." * count)
+print(inside, sum(os.waitpid(pid, 0)[1] == 0 for pid in children))
+"""
+
+
+@fault(
+    "P10",
+    "200 workers read one record set at once, with other programs' LMDB among them",
+    "they do; LMDB's table of 126 readers is not used",
+)
+@needs_fork
+def test_two_hundred_readers(many_shards: Path) -> None:
+    before = sorted(many_shards.iterdir())
+    done = subprocess.run(
+        [sys.executable, "-c", READERS, str(many_shards), "200"], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "200 200\n", done.stderr
+    assert sorted(many_shards.iterdir()) == before
+
+
+LITTLE_MEMORY = r"""
+import re, resource, sys
+from pathlib import Path
+from recordzoo.errors import RecordError
+from recordzoo.records import arrays
+from recordzoo.records.reader import RecordReader
+records = RecordReader(sys.argv[1])
+assert len(records.read("image", 1)) and len(records.names[1])
+arrays.MAPPED_BYTES = 0  # as if it were large
+limit = int(re.search(r"VmSize:\s+(\d+) kB", Path("/proc/self/status").read_text())[1]) + 24_000 << 10
+resource.setrlimit(resource.RLIMIT_AS, (limit, limit))
+try:
+    records.array("large")
+except RecordError as err:
+    print(type(err).__name__, err)
+print(sum(len(records.read("image", i)) for i in range(len(records))))
+"""
+
+
+@fault(
+    "P17",
+    "the process may have little memory or address space (ulimit -v, a 32-bit system)",
+    "values are read with a few pages; where a shard or a large array cannot be mapped, an error says which limit "
+    "to raise",
+)
+def test_little_address_space(tmp_path: Path, many_values: list[bytes]) -> None:
+    large = np.zeros((400, 10_000), np.int64)
+    folder = write_records(tmp_path / "x.records", many_values, arrays={"large": large})
+    done = subprocess.run(
+        [sys.executable, "-c", LITTLE_MEMORY, str(folder)], cwd=REPOSITORY, capture_output=True, text=True
+    )
+    assert done.returncode == 0, done.stderr
+    said, num_bytes = done.stdout.splitlines()
+    assert said.startswith(f"RecordError {folder}/large.npy cannot be mapped: Cannot allocate memory.")
+    assert "raise the limit (ulimit -v)" in said
+    assert int(num_bytes) == sum(map(len, many_values))

@@ -230,7 +230,8 @@ def _claim(target: Path) -> Path:
             os.utime(candidate)  # a rename keeps the time, and by that this part would be nobody's for other hosts
             os.rename(candidate, ours)
         except (FileNotFoundError, PermissionError):  # another process was faster; or another user's, in /tmp
-            continue
+            if not ours.exists():  # otherwise it was done, and a network drive lost the answer
+                continue
         with contextlib.suppress(FileNotFoundError):
             os.rename(_side(candidate), _side(ours))
         return ours
