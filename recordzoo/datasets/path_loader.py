@@ -13,9 +13,9 @@ from torchvision import get_image_backend
 from torchvision.datasets.folder import default_loader, pil_loader
 
 from recordzoo.datasets.own import raw_file, raw_image
-from recordzoo.datasets.sequences import find_name, join_name
+from recordzoo.datasets.sequences import find_name, is_listed, join_name
 from recordzoo.loading.decode import decode_rgb, naming
-from recordzoo.recipes.listing import LIST_FILE, ORDER
+from recordzoo.recipes.listing import LIST_FILE
 from recordzoo.records.reader import RecordReader
 
 
@@ -53,11 +53,12 @@ class PathLoader:
             with naming(self.reader.path, _Name(self.reader, position)):
                 return raw_image(self.reader, position) if is_raw else decode_rgb(self.reader.read("image", position))
         name = self.reader.names[position]
-        path = join_name(self.folder, name)
-        if os.path.exists(path):
-            return self.loader(path)
+        if not is_listed(self.reader):  # a list's names may lead anywhere, and it may be a stranger's
+            path = join_name(self.folder, name)
+            if os.path.exists(path):
+                return self.loader(path)
         data, ending = raw_file(self.reader, position) if is_raw else (self.reader.read("image", position), "")
-        with naming(self.reader.path, name), as_file(data, os.path.basename(path) + ending) as temporary:
+        with naming(self.reader.path, name), as_file(data, _file_name(name) + ending) as temporary:
             return self.loader(temporary)
 
     def find(self, path: Any) -> int | None:
@@ -68,7 +69,7 @@ class PathLoader:
         start = os.path.join(self.folder, "")
         is_inside = text.startswith(start)
         name = (text[len(start) :] if is_inside else text).replace(os.sep, "/")
-        if self.reader.manifest.metadata.get(ORDER) == "list":  # its names may be absolute paths
+        if is_listed(self.reader):  # an absolute path may be a name
             return self._positions.get(name)
         return find_name(self.reader.names, name) if is_inside else None
 
@@ -104,13 +105,18 @@ def files_folder(reader: RecordReader, folder: str) -> str:
         reader: The record set.
         folder: The directory for all other sets, and if it is gone.
     """
-    if reader.manifest.metadata.get(ORDER) != "list":
+    if not is_listed(reader):
         return folder
     try:
         root = json.loads(reader.extra(LIST_FILE) or b"")["root"]
     except (ValueError, LookupError, TypeError, RecursionError):  # it may be anything, and only helps
         return folder
     return root if isinstance(root, str) and os.path.isabs(root) and os.path.isdir(root) else folder
+
+
+def _file_name(name: str) -> str:
+    last = name.rpartition("/")[2]
+    return "image" if last in ("", ".", "..") else last
 
 
 class _Name:

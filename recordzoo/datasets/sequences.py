@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError
 from recordzoo.recipes.class_folders import name_key
+from recordzoo.recipes.listing import ORDER
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.reader import RecordReader
 
@@ -272,10 +273,11 @@ class LazySamples(LazyList[tuple[str, int]]):
     def __init__(self, selection: Selection, folder: str) -> None:
         super().__init__(selection)
         self.folder = folder
+        self._anywhere = is_listed(selection.reader)
 
     def _item(self, index: int) -> tuple[str, int]:
         name = self.selection.reader.names[self.selection.position(index)]
-        return join_name(self.folder, name), self.selection.target(index)
+        return join_name(self.folder, name, anywhere=self._anywhere), self.selection.target(index)
 
     def _items(self) -> Iterator[tuple[str, int]]:
         names = self.selection.reader.names
@@ -284,7 +286,7 @@ class LazySamples(LazyList[tuple[str, int]]):
         for start in range(0, len(positions), _CHUNK):
             stop = start + _CHUNK
             for position, label in zip(positions[start:stop].tolist(), labels[start:stop].tolist(), strict=True):
-                yield join_name(self.folder, names[position]), label
+                yield join_name(self.folder, names[position], anywhere=self._anywhere), label
 
 
 class LazyPaths(LazyList[str]):
@@ -307,13 +309,23 @@ class LazyPaths(LazyList[str]):
         return join_name(self.folder, stem + self.ending)
 
 
-def join_name(folder: str, name: str) -> str:
+def is_listed(reader: RecordReader) -> bool:
+    """Whether the names are in the order of a list, and may be absolute, and not in ImageFolder's order."""
+    return bool(reader.manifest.metadata.get(ORDER) == "list")
+
+
+def join_name(folder: str, name: str, *, anywhere: bool = False) -> str:
     """Return the path of a record's name ("class/file.jpg") under a directory, as torchvision writes it.
+
+    Args:
+        folder: The directory.
+        name: The name.
+        anywhere: It may lead out of the directory, as those of lists may. Such a path is shown and never opened.
 
     Raises:
         CorruptRecordError: A stranger gave the record a name that leads out of the directory.
     """
-    if leads_out(name):
+    if not anywhere and leads_out(name):
         raise CorruptRecordError(f"The record's name {name!r} leads out of {folder}: it is not made a path.", name=name)
     return os.path.join(folder, name if os.sep == "/" else name.replace("/", os.sep))
 

@@ -29,7 +29,7 @@ def describe(recipe: Recipe, root: Path, *, download: bool = True, **options: Un
     if job.is_published and not job.refresh:
         return result
     source = None
-    with contextlib.suppress(SourceError):
+    with contextlib.suppress(*([SourceError] if recipe.raw_files else [])):  # something is missing: to be downloaded
         source = recipe.find(root)
     if source is not None:
         resumable = any(found.is_dead for found in find_builds(job.target))

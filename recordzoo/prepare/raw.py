@@ -43,7 +43,7 @@ class RawData:
         try:
             source = self.recipe.find(self.root)
         except SourceError:
-            if not self.download:
+            if not self.download or not self.recipe.raw_files:
                 raise
             source = None  # something of it is missing; it is fetched now
         if source is None and self.download:

@@ -152,7 +152,7 @@ def _other_columns(table: Table, used: set[int], faults: Faults) -> dict[str, li
         elif not NAME_PATTERN.fullmatch(field):
             faults.add(1, f"the column {name!r} cannot become a field: give it a name of letters, digits and _")
         elif field in taken:
-            faults.add(1, f"a second column {name!r}, or a name that every record set uses itself: rename it")
+            faults.add(1, f"the column {name!r} has the name of another, or of a field that every set has: rename it")
         else:
             columns[field] = table.column(index)
             taken.add(field)

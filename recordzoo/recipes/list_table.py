@@ -141,5 +141,5 @@ def _cells(text: str, separator: str, faults: Faults) -> Iterator[tuple[int, lis
                 yield line, cells
             line = reader.line_num + 1
     except csv.Error as err:
-        hint = "; is a quotation mark not closed?" if '"' in text else ""
+        hint = " (a quotation mark that is not closed?)" if '"' in text else ""
         faults.add(line, f"{err}{hint}")

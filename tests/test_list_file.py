@@ -1,0 +1,291 @@
+"""What list files say in each of their forms, and what is said of those that say nothing."""
+
+import csv
+import io
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
+from recordzoo.recipes.list_file import ListFile, read_list
+from recordzoo.recipes.list_table import NUM_SHOWN
+
+
+def read(tmp_path: Path, name: str, text: str | bytes) -> ListFile:
+    path = tmp_path / name
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return read_list(path)
+
+
+def refused(tmp_path: Path, name: str, text: str | bytes) -> str:
+    """Read a list that is none; returns what the message says after its path."""
+    with pytest.raises(SourceError) as caught:
+        read(tmp_path, name, text)
+    path = str(tmp_path / name)
+    assert caught.value.path == path
+    assert str(caught.value).startswith(path)
+    return str(caught.value).removeprefix(path)
+
+
+def rows_of(listed: ListFile) -> list[tuple[str, str | int]]:
+    labels = [listed.classes[target] if listed.classes else target for target in listed.targets.tolist()]
+    return list(zip(listed.names, labels, strict=True))
+
+
+def test_what_is_no_list(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"list\.lst is no list: .* \.txt, \.csv, \.tsv"):
+        read_list(tmp_path / "list.lst")
+    with pytest.raises(NotPreparedError, match=r"list\.txt: .* cannot be read \(No such file"):
+        read_list(tmp_path / "list.txt")
+    (tmp_path / "folder.csv").mkdir()
+    with pytest.raises(NotPreparedError, match="Is a directory"):
+        read_list(tmp_path / "folder.csv")
+
+
+class TestPlain:
+    def test_path_and_label(self, tmp_path: Path) -> None:
+        listed = read(tmp_path, "list.txt", "a b.jpg  dog\n  c.jpg cat \n/abs/d.jpg dog\n")
+        assert rows_of(listed) == [("a b.jpg", "dog"), ("c.jpg", "cat"), ("/abs/d.jpg", "dog")]
+        assert (listed.classes, listed.lines, listed.base) == (["cat", "dog"], [1, 2, 3], tmp_path)
+
+    def test_a_tab_separates_where_there_is_one(self, tmp_path: Path) -> None:
+        listed = read(tmp_path, "list.txt", "a b.jpg\tred dog\nc.jpg cat\n")
+        assert rows_of(listed) == [("a b.jpg", "red dog"), ("c.jpg", "cat")]
+
+    def test_blank_lines_and_comments_are_passed_over(self, tmp_path: Path) -> None:
+        listed = read(tmp_path, "list.txt", "# all\n\n \t \na.jpg 1\n#b.jpg 2\nsub/#c.jpg 3\n")
+        assert rows_of(listed) == [("a.jpg", 1), ("sub/#c.jpg", 3)]
+        assert listed.lines == [4, 6]
+
+    @pytest.mark.parametrize("mark", [b"", b"\xef\xbb\xbf"])
+    @pytest.mark.parametrize("end", [b"\n", b"\r\n", b"\r"])
+    def test_marks_and_line_ends_of_all_systems(self, mark: bytes, end: bytes, tmp_path: Path) -> None:
+        listed = read(tmp_path, "list.txt", mark + end.join([b"\xc3\xa4.jpg 1", b"b.jpg 2"]))
+        assert rows_of(listed) == [("ä.jpg", 1), ("b.jpg", 2)]
+
+    def test_what_is_wrong_is_said_all_at_once(self, tmp_path: Path) -> None:
+        text = "one.jpg\na.jpg 1\n\t3\nb.jpg\t\nc.jpg\t1\tx\nd\0.jpg 1\ne.jpg,7\n"
+        assert refused(tmp_path, "list.txt", text) == (
+            " cannot be used: line 1: no label (a line is: path, space or tab, label); line 3: no path; "
+            "line 4: no label; line 5: 3 columns, not 2; line 6: a NUL byte; "
+            "line 7: no label (a line is: path, space or tab, label; "
+            "with commas, the list's name must end with .csv)."
+        )
+
+    def test_the_first_of_many_faults_are_shown(self, tmp_path: Path) -> None:
+        message = refused(tmp_path, "list.txt", "x\n" * (NUM_SHOWN + 5))
+        assert message.count("no label") == NUM_SHOWN
+        assert message.endswith("; and 5 more.")
+
+    def test_what_is_not_utf_8(self, tmp_path: Path) -> None:
+        message = refused(tmp_path, "list.txt", b"a.jpg 1\ncaf\xe9.jpg 2\nb.jpg 3\n\xff 1\n")
+        assert message == " cannot be used: line 2: byte 4 is not UTF-8 (0xe9); line 4: byte 1 is not UTF-8 (0xff)."
+        assert "UTF-16" in refused(tmp_path, "list.txt", "a.jpg 1\n".encode("utf-16"))
+
+    @pytest.mark.parametrize("name", ["list.txt", "list.csv", "list.tsv"])
+    def test_a_list_of_nothing(self, name: str, tmp_path: Path) -> None:
+        text = {"list.txt": "# nothing\n", "list.csv": "path,label\n", "list.tsv": "path\tlabel\n\n"}[name]
+        assert "the list names no files" in refused(tmp_path, name, text)
+
+
+class TestTables:
+    def test_commas(self, tmp_path: Path) -> None:
+        listed = read(tmp_path, "list.csv", 'path,label\n"a, b.jpg", dog \n\n,\nc.jpg,"red ""cat"""\n')
+        assert rows_of(listed) == [("a, b.jpg", "dog"), ("c.jpg", 'red "cat"')]
+        assert listed.lines == [2, 5]
+
+    def test_tabs(self, tmp_path: Path) -> None:
+        listed = read(tmp_path, "list.TSV", "label\tpath\r\ndog\ta, b.jpg\r\n1\tc.jpg\r\n")
+        assert rows_of(listed) == [("a, b.jpg", "dog"), ("c.jpg", "1")]
+
+    @pytest.mark.parametrize("path_column", ["path", "Image", "FILE", "filename", "filepath"])
+    @pytest.mark.parametrize("label_column", ["label", "Class", "target", "category"])
+    def test_names_of_the_columns(self, path_column: str, label_column: str, tmp_path: Path) -> None:
+        listed = read(tmp_path, "list.csv", f"\ufeff{label_column},{path_column}\n3,a.jpg\n")
+        assert rows_of(listed) == [("a.jpg", 3)]
+        assert (listed.arrays, listed.texts) == ({}, {})
+
+    def test_of_two_possible_columns_the_plainer_name_counts(self, tmp_path: Path) -> None:
+        listed = read(tmp_path, "list.csv", "class,label,file,path\nbird,3,x,a.jpg\n")
+        assert rows_of(listed) == [("a.jpg", 3)]
+        assert listed.texts == {"class": ["bird"], "file": ["x"]}
+
+    @pytest.mark.parametrize("text", ["a.jpg,3\n", "path;label\na.jpg;3\n", "", "path,lable\na.jpg,3\n"])
+    def test_without_a_header_it_is_said_what_is_wanted(self, text: str, tmp_path: Path) -> None:
+        message = refused(tmp_path, "list.csv", text)
+        assert message.startswith(", line 1: the first line must name the columns, one of them '")
+        assert message.endswith("Such as: path,label")
+        assert (repr(text.split("\n")[0].split(",")[-1]) if text else "nothing") in message
+
+    def test_what_is_wrong_is_said_all_at_once(self, tmp_path: Path) -> None:
+        text = 'path,label,Größe!,,image,日本,size,Size\na,1\n,2,1,1,1,1,1,1\nb,,1,1,1,1,1,1\n"c\nd,1'
+        assert refused(tmp_path, "list.csv", text) == (
+            " cannot be used: line 1: column 4 has no name (pandas writes such a one unless told index=False); "
+            "line 1: the column 'Size' has the name of another, or of a field that every set has: rename it; "
+            "line 1: the column 'image' has the name of another, or of a field that every set has: rename it; "
+            "line 1: the column '日本' cannot become a field: give it a name of letters, digits and _; "
+            "line 2: 2 columns, not 8; line 3: no path; line 4: no label; "
+            "line 5: unexpected end of data (a quotation mark that is not closed?)."
+        )
+
+    def test_a_record_over_several_lines_counts_from_its_first(self, tmp_path: Path) -> None:
+        listed = read(tmp_path, "list.csv", 'path,label,note\na,1,"x\ny"\nb,2,z\n')
+        assert listed.lines == [2, 4]
+        assert listed.texts == {"note": ["x\ny", "z"]}
+        assert "line 4: 2 columns" in refused(tmp_path, "list.csv", 'path,label,note\na,1,"x\ny"\nb,2\n')
+
+
+class TestLabels:
+    def test_whole_numbers_stay_what_they_are(self, tmp_path: Path) -> None:
+        listed = read(tmp_path, "list.txt", "a 007\nb -3\nc +7\nd 9223372036854775807\n")
+        assert (listed.targets.tolist(), listed.classes) == ([7, -3, 7, (1 << 63) - 1], None)
+        assert listed.targets.dtype == np.int64
+
+    def test_one_that_is_no_number_makes_names_of_all(self, tmp_path: Path) -> None:
+        listed = read(tmp_path, "list.txt", "a 10\nb x\nc 9\n")
+        assert (listed.targets.tolist(), listed.classes) == ([0, 2, 1], ["10", "9", "x"])
+
+    def test_too_large(self, tmp_path: Path) -> None:
+        assert "line 2: the label 9223372036854775808 has more than 64" in refused(
+            tmp_path, "list.txt", f"a 1\nb {1 << 63}\n"
+        )
+        assert "line 1: a label of 5,000 characters" in refused(tmp_path, "list.txt", f"a {'x' * 5000}\n")
+        assert read(tmp_path, "list.txt", f"a {'1' * 4000}\n").classes == ["1" * 4000]  # int() would refuse more
+
+    def test_class_names_beside_numbers(self, tmp_path: Path) -> None:
+        listed = read(tmp_path, "list.csv", "path,label,class_name\na,1,dog\nb,0,cat\nc,1,dog\n")
+        assert (listed.targets.tolist(), listed.classes, listed.texts) == ([1, 0, 1], ["cat", "dog"], {})
+
+    def test_class_names_of_numbers_with_gaps_are_a_column_like_any(self, tmp_path: Path) -> None:
+        listed = read(tmp_path, "list.csv", "path,label,class_name\na,1,dog\nb,2,cat\n")
+        assert (listed.targets.tolist(), listed.classes) == ([1, 2], None)
+        assert listed.texts == {"class_name": ["dog", "cat"]}
+
+    def test_class_names_that_disagree(self, tmp_path: Path) -> None:
+        text = "path,label,class_name\na,0,dog\nb,1,dog\nc,0,cat\nd,1,\n"
+        assert refused(tmp_path, "list.csv", text) == (
+            " cannot be used: line 3: 'dog' is label 1 here and label 0 above; "
+            "line 4: label 0 is called 'cat' here and 'dog' above; line 5: no class_name."
+        )
+
+
+class TestFurtherColumns:
+    # Any: the values of one column.
+    @pytest.mark.parametrize(
+        ("cells", "values"),
+        [
+            (["1", "-2", "+3"], np.array([1, -2, 3], np.int64)),
+            (["1", "2.5", "1e3"], np.array([1, 2.5, 1000])),
+            ([".5", "-inf", "NaN"], np.array([0.5, -np.inf, np.nan])),
+            (["1", "", "3"], np.array([1, np.nan, 3])),
+            (["1", "", str((1 << 53) + 1)], None),  # a float would lose the last digit
+            (["1", "2", str(1 << 63)], None),
+            (["1", "2", "x"], None),
+            (["", "", ""], None),
+            (["1_0", "2", "3"], None),
+            (["٣", "2", "3"], None),
+        ],
+    )
+    def test_numbers_and_other_text(self, cells: list[str], values: Any, tmp_path: Path) -> None:
+        lines = "".join(f"{number}.jpg,1,{cell}\n" for number, cell in enumerate(cells))
+        listed = read(tmp_path, "list.csv", f"path,label,My Value!\n{lines}")
+        if values is None:
+            assert (listed.arrays, listed.texts) == ({}, {"my_value": cells})
+        else:
+            assert listed.texts == {}
+            assert listed.arrays["my_value"].dtype == values.dtype
+            np.testing.assert_array_equal(listed.arrays["my_value"], values)
+
+    def test_splits(self, tmp_path: Path) -> None:
+        listed = read(tmp_path, "list.csv", "path,label,Split\na,1,train\nb,1,VAL 2\nc,1,\nd,1,Train\n")
+        assert {name: found.tolist() for name, found in listed.splits.items()} == {"train": [0, 3], "val-2": [1]}
+        message = refused(tmp_path, "list.csv", "path,label,split\na,1,train\nb,1,a/b\n")
+        assert message == " cannot be used: line 3: 'a/b' cannot be the name of a split: letters, digits and - can."
+
+
+class TestDigest:
+    def test_it_is_the_same_however_the_list_is_written(self, tmp_path: Path) -> None:
+        one = read(tmp_path, "list.txt", "a.jpg x\nb.jpg y\n")
+        assert read(tmp_path, "list.txt", "# c\na.jpg\tx\r\n\nb.jpg  y").digest == one.digest
+        assert read(tmp_path, "list.csv", 'path,label\n"a.jpg",x\nb.jpg,y\n').digest == one.digest
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "path,label\na.jpg,x\nb.jpg,z\n",
+            "path,label\nb.jpg,y\na.jpg,x\n",
+            "path,label\na.jpg,x\nb.jpg,y\nb.jpg,y\n",
+            "path,label,w\na.jpg,x,1\nb.jpg,y,1\n",
+            "label,path\na.jpg,x\nb.jpg,y\n",
+            "path,label,v\na.jpg,x,1\nb.jpg,y,2\n",
+        ],
+    )
+    def test_and_another_for_another_list(self, text: str, tmp_path: Path) -> None:
+        digests = {read(tmp_path, "list.csv", t).digest for t in ("path,label\na.jpg,x\nb.jpg,y\n", text)}
+        assert len(digests) == 2
+
+
+CELLS = st.text(
+    st.characters(codec="utf-8", exclude_characters="\0\r\n", exclude_categories=("Cs", "Zs", "Zl", "Zp", "Cc")),
+    min_size=1,
+    max_size=8,
+)
+PATHS = st.lists(CELLS, min_size=1, max_size=3).map(" ".join)
+
+
+@given(st.lists(st.tuples(PATHS, CELLS), min_size=1, max_size=6))
+@example([("a b", "1"), ("#", "2"), ('"', '"')])
+def test_any_list_comes_back(rows: list[tuple[str, str]]) -> None:
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        plain_rows = [(f"./{path}", label) for path, label in rows]
+        (folder / "list.txt").write_text("".join(f"{path} {label}\n" for path, label in plain_rows), "utf-8")
+        (folder / "list.csv").write_text(table(["path", "label", "note"], [(p, "1", n) for p, n in rows], ","), "utf-8")
+        (folder / "list.tsv").write_text(table(["label", "path"], [(n, p) for p, n in rows], "\t"), "utf-8")
+        listed = read_list(folder / "list.txt")
+        assert listed.names == [path for path, _ in plain_rows]
+        labels = [label for _, label in rows]
+        if listed.classes is None:
+            assert listed.targets.tolist() == list(map(int, labels))
+        else:
+            assert [listed.classes[target] for target in listed.targets] == labels
+            assert listed.classes == sorted(set(labels))
+        commas = read_list(folder / "list.csv")
+        assert commas.names == [path for path, _ in rows]
+        assert "note" in commas.arrays or commas.texts["note"] == labels
+        tabs = read_list(folder / "list.tsv")
+        assert (tabs.names, tabs.targets.tolist()) == (commas.names, listed.targets.tolist())
+
+
+@given(st.binary(max_size=200), st.sampled_from([".txt", ".csv", ".tsv"]), st.booleans())
+@example(b"path,label\n" + b'"', ".csv", False)
+@example(b"\xef\xbb\xbf", ".txt", False)
+def test_any_bytes_are_a_list_or_an_error_that_says_where(data: bytes, ending: str, header: bool) -> None:
+    separator = b"\t" if ending == ".tsv" else b","
+    data = b"path" + separator + b"label\n" + data if header else data
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        path = folder / f"list{ending}"
+        path.write_bytes(data)
+        lines: list[int]
+        try:
+            listed = read_list(path)
+            lines = list(listed.lines)
+            assert len(listed.names) == len(listed.targets) == len(lines)
+            assert all(listed.names)
+        except SourceError as err:
+            lines = err.details["lines"]
+        assert lines
+        assert all(1 <= line <= data.count(b"\n") + data.count(b"\r") + 1 for line in lines)
+
+
+def table(header: list[str], rows: list[tuple[str, ...]], separator: str) -> str:
+    buffer = io.StringIO()
+    writer = csv.writer(buffer, delimiter=separator, quoting=csv.QUOTE_ALL)
+    writer.writerows([header, *rows])
+    return buffer.getvalue()

@@ -1,0 +1,558 @@
+"""Record sets of lists: the list's order, whatever the order of writing; what is refused, resumed and made anew."""
+
+import json
+import os
+import pickle
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+from torch.utils.data import DataLoader
+
+from recordzoo import ImageFolderRecord
+from recordzoo.cli.app import app
+from recordzoo.cli.run import run as run_here
+from recordzoo.cli.sizes import parse_bytes
+from recordzoo.datasets.path_loader import PathLoader, files_folder
+from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
+from recordzoo.own.listing import prepare_list
+from recordzoo.prepare import describe, ensure
+from recordzoo.recipes.base import Blob
+from recordzoo.recipes.listing import LIST_FILE, ListRecipe
+from recordzoo.records.reader import RecordReader
+from recordzoo.records.verify import verify
+from recordzoo.sources.member import Member
+from tests.fakes import simple
+from tests.fakes.folder import bad_image, image_bytes
+from tests.fakes.lists import LABELS, NAMES, plain, write_images, write_list
+from tests.fakes.simple import SimpleRecipe
+from tests.preparing import REPOSITORY, contents
+
+TABLE = ["path,label,class_name,split,weight,caption"] + [
+    f'{name},{number % 3},{"abc"[number % 3]},{"train" if number % 2 else "val"},{number / 4},"{name}, ""{number}"""'
+    for number, name in enumerate(NAMES)
+]
+FIRST_ORDER = [NAMES[number] for number in (5, 2, 3, 0, 8, 4, 6, 1, 7)]
+"""How the files are written with the seed 1."""
+
+TWICE = [*TABLE, f'{NAMES[1]},2,c,train,9.5,"the same picture"']
+
+
+@pytest.fixture
+def images(tmp_path: Path) -> dict[str, bytes]:
+    return write_images(tmp_path)
+
+
+# Any: options of `prepare_list`.
+def made(path: Path, **options: Any) -> RecordReader:
+    return RecordReader(prepare_list(path, **{"workers": 1, **options}))
+
+
+def values(reader: RecordReader) -> list[bytes]:
+    return [reader.read("image", position) for position in range(len(reader))]
+
+
+def written_order(reader: RecordReader) -> list[str]:
+    """The names in the order in which their values lie in the shards."""
+    index = reader.array("image.index")
+    return [reader.names[position] for position in np.lexsort((index["slot"], index["shard"])).tolist()]
+
+
+def run(*arguments: object, cwd: Path, **environment: str) -> "subprocess.CompletedProcess[str]":
+    """The command line, in a process of its own."""
+    kept = {key: value for key, value in os.environ.items() if not key.startswith("RECORDZOO_")}
+    return subprocess.run(
+        [sys.executable, "-m", "recordzoo", *map(str, arguments)],
+        cwd=cwd,
+        env={**kept, "PYTHONPATH": str(REPOSITORY), "PYTHONWARNINGS": "error", **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+
+
+class TestWhatIsStored:
+    def test_everything_that_the_list_says(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        reader = made(write_list(tmp_path / "list.csv", TWICE))
+        assert reader.path == tmp_path / "list.records"
+        assert list(reader.names) == [*NAMES, NAMES[1]]
+        assert values(reader) == [images[name] for name in reader.names]
+        assert reader.array("target").tolist() == [*(number % 3 for number in range(len(NAMES))), 2]
+        assert reader.manifest.classes == ("a", "b", "c")
+        assert reader.split("val").tolist() == [0, 2, 4, 6, 8]
+        assert reader.split("train").tolist() == [1, 3, 5, 7, 9]
+        assert reader.array("weight").tolist() == [*(number / 4 for number in range(len(NAMES))), 9.5]
+        captions = [reader.value("caption", position) for position in range(len(reader))]
+        assert captions == [*(f'{name}, "{number}"' for number, name in enumerate(NAMES)), "the same picture"]
+        assert (reader.manifest.dataset, reader.manifest.source) == ("list", "list")
+        assert verify(reader.path, full=True).problems == []
+
+    def test_a_file_that_is_listed_twice_is_stored_once(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        lines = [f"{NAMES[0]} cat", f"{NAMES[1]} dog", f"{NAMES[0]} dog", f"{NAMES[0]} cat"]
+        reader = made(write_list(tmp_path / "list.txt", lines))
+        assert [spec.num_values for spec in reader.manifest.shards] == [2]
+        assert values(reader) == [images[NAMES[number]] for number in (0, 1, 0, 0)]
+        assert reader.array("target").tolist() == [0, 1, 1, 0]
+
+    def test_absolute_paths_and_those_of_other_directories(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        lines = [f"{tmp_path}/{NAMES[1]} cat", f"../{NAMES[3]} dog", f"./../{NAMES[3]} dog"]
+        reader = made(write_list(tmp_path / "lists" / "my.txt", lines))
+        assert list(reader.names) == [f"{tmp_path}/{NAMES[1]}", f"../{NAMES[3]}", f"./../{NAMES[3]}"]
+        assert values(reader) == [images[NAMES[1]], images[NAMES[3]], images[NAMES[3]]]
+
+    def test_whole_numbers_have_no_class_names(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        reader = made(write_list(tmp_path / "list.txt", plain(labels=[*map(str, range(5, 14))])))
+        assert reader.array("target").tolist() == list(range(5, 14))
+        assert reader.manifest.classes is None
+
+    def test_the_output_may_be_elsewhere(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        path = write_list(tmp_path / "list.txt", plain())
+        place = prepare_list(str(path), str(tmp_path / "other" / "my.records"))
+        assert place == tmp_path / "other" / "my.records"
+        assert values(RecordReader(place)) == list(images.values())
+
+    @pytest.mark.parametrize("workers", [1, 2])
+    @pytest.mark.parametrize("options", [{}, {"shuffle_seed": 4}, {"num_shards": 3}])
+    def test_the_same_bytes_each_time(
+        self, workers: int, options: dict[str, int], images: dict[str, bytes], tmp_path: Path
+    ) -> None:
+        path = write_list(tmp_path / "list.csv", TWICE)
+        one = made(path, output=tmp_path / "one", shard_bytes=None if options.get("num_shards") else 9000, **options)
+        shutil.copytree(one.path, tmp_path / "kept")
+        again = made(path, output=one.path, refresh=True, workers=workers, **{**one_cut(options), **options})
+        assert contents(again.path) == contents(tmp_path / "kept")
+
+    def test_broken_images_are_kept_or_left_out(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        (tmp_path / NAMES[1]).write_bytes(bad_image())
+        path = write_list(tmp_path / "list.csv", TWICE)
+        assert list(made(path, output=tmp_path / "kept").manifest.bad) == [NAMES[1]]
+        reader = made(path, output=tmp_path / "skipped", on_error="skip")
+        assert list(reader.manifest.skipped) == [NAMES[1]]
+        assert list(reader.names) == [name for name in NAMES if name != NAMES[1]]
+        assert values(reader) == [images[name] for name in reader.names]
+        assert reader.value("caption", 1) == f'{NAMES[2]}, "2"'
+        assert reader.array("weight").tolist() == [0, *(number / 4 for number in range(2, len(NAMES)))]
+        assert reader.split("val").tolist() == [0, 1, 3, 5, 7]
+        assert reader.split("train").tolist() == [2, 4, 6]
+        assert len(made(path, output=tmp_path / "skipped", on_error="skip")) == 8
+        with pytest.raises(PrepareError, match=r"a\.jpg: no image format"):
+            made(path, output=tmp_path / "raise", on_error="raise")
+
+    def test_other_files_than_images_are_stored_as_they_are(self, tmp_path: Path) -> None:
+        (tmp_path / "a.npy").write_bytes(b"numbers")
+        reader = made(write_list(tmp_path / "list.txt", ["a.npy 1"]))
+        assert (values(reader), dict(reader.manifest.bad)) == ([b"numbers"], {})
+
+
+def one_cut(options: dict[str, int]) -> dict[str, Any]:
+    return {} if options.get("num_shards") else {"shard_bytes": 9000}
+
+
+class TestOrderOfWriting:
+    def test_it_is_the_lists(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        reader = made(write_list(tmp_path / "list.txt", plain()), num_shards=4)
+        assert written_order(reader) == list(NAMES)
+
+    def test_shuffled_from_a_seed(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        path = write_list(tmp_path / "list.csv", TABLE)
+        readers = {seed: made(path, output=tmp_path / f"{seed}", shuffle_seed=seed, num_shards=3) for seed in (1, 2)}
+        orders = {seed: written_order(reader) for seed, reader in readers.items()}
+        for reader in readers.values():
+            assert list(reader.names) == list(NAMES)
+            assert values(reader) == list(images.values())
+            assert reader.value("caption", 8) == f'{NAMES[8]}, "8"'
+        assert sorted(orders[1]) == sorted(orders[2]) == sorted(NAMES)
+        assert len({tuple(order) for order in (*orders.values(), NAMES)}) == 3
+        # The same on every machine: BLAKE2b of the seed and the path.
+        assert orders[1] == FIRST_ORDER
+        again = made(path, output=tmp_path / "again", shuffle_seed=1)
+        assert written_order(again) == orders[1]
+
+    def test_it_does_not_depend_on_the_order_of_the_list(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        backwards = write_list(tmp_path / "list.txt", plain()[::-1])
+        assert written_order(made(backwards, shuffle_seed=1)) == FIRST_ORDER
+
+    @pytest.mark.parametrize("num_shards", [1, 2, 5, 9])
+    def test_exactly_so_many_shards(self, num_shards: int, images: dict[str, bytes], tmp_path: Path) -> None:
+        path = write_list(tmp_path / "list.csv", TABLE)
+        reader = made(path, num_shards=num_shards)
+        assert len(reader.manifest.shards) == num_shards
+        assert values(reader) == list(images.values())
+
+    def test_a_caption_lies_beside_its_image(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        reader = made(write_list(tmp_path / "list.csv", TWICE), shuffle_seed=3, num_shards=3)
+        image, caption = reader.array("image.index"), reader.array("caption.index")
+        assert image["shard"].tolist() == caption["shard"].tolist()
+        distance = caption["slot"].astype(int) - image["slot"]
+        assert distance.tolist() == [1] * len(NAMES) + [2]
+
+    @pytest.mark.parametrize("number", [10, 11])
+    def test_more_shards_than_files(self, number: int, images: dict[str, bytes], tmp_path: Path) -> None:
+        path = write_list(tmp_path / "list.csv", TWICE)
+        with pytest.raises(ArgumentError, match=f"{number} shards .* only 9 files"):
+            made(path, num_shards=number)
+        assert not (tmp_path / "list.records").exists()
+
+    @pytest.mark.parametrize("seed", [1.5, "1"])
+    def test_seeds_that_are_none(self, seed: object, tmp_path: Path) -> None:
+        with pytest.raises(ArgumentError, match="shuffle_seed"):
+            made(tmp_path / "list.txt", shuffle_seed=seed)
+
+
+class TestMissingFiles:
+    def test_all_are_named_at_once_before_anything_is_made(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        (tmp_path / "folder.jpg").mkdir()
+        os.mkfifo(tmp_path / "fifo.jpg")
+        lines = [
+            *plain(),
+            "gone.jpg cat",
+            "folder.jpg cat",
+            f"{tmp_path}/gone too.jpg dog",
+            "fifo.jpg dog",
+            "gone.jpg x",
+        ]
+        path = write_list(tmp_path / "list.txt", lines)
+        before = sorted(tmp_path.iterdir())
+        with pytest.raises(NotPreparedError) as caught:
+            made(path)
+        assert str(caught.value) == (
+            f"{path}: 4 of the 13 files that it names cannot be read: gone.jpg (line 10: No such file or directory); "
+            f"folder.jpg (line 11: a directory); {tmp_path}/gone too.jpg (line 12: No such file or directory); "
+            f"fifo.jpg (line 13: no regular file). Relative paths are relative to the list's directory, {tmp_path}."
+        )
+        assert caught.value.num_missing == 4
+        assert sorted(tmp_path.iterdir()) == before
+
+    def test_the_first_of_many(self, tmp_path: Path) -> None:
+        path = write_list(tmp_path / "list.csv", ["path,label", *(f"{number}.jpg,1" for number in range(30))])
+        with pytest.raises(NotPreparedError, match=r"30 of the 30 .* 19\.jpg \(line 21: [^;]*\); and 10 more\."):
+            made(path)
+
+    def test_one_that_may_not_be_read(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        """Root may read everything, so somebody else asks."""
+        path = write_list(tmp_path / "list.txt", plain())
+        (tmp_path / NAMES[1]).chmod(0)
+        code = "import sys; from pathlib import Path; from recordzoo.recipes.listing import recipe\n"
+        code += "recipe().find(Path(sys.argv[1])).units(1)"
+        tmp_path.chmod(0o755)
+        result = as_nobody(tmp_path, [sys.executable, "-c", code, str(path)])
+        assert "NotPreparedError" in result
+        assert "1 of the 9 files that it names cannot be read: a.jpg (line 2: Permission denied)" in result
+
+    def test_a_file_that_changes_meanwhile(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        path = write_list(tmp_path / "list.txt", plain())
+        os.utime(path, ns=(0, 0))
+
+        class Meddler(ListRecipe):
+            def extract(self, member: Member) -> Iterator[Blob]:
+                os.utime(tmp_path / NAMES[0], ns=(1, 1))
+                return super().extract(member)
+
+        with pytest.raises(SourceError, match=r"list\.txt changed while it was converted"):
+            ensure(Meddler(), path, prepare=True, workers=1)
+        assert not (tmp_path / "list.records").exists()
+
+    def test_a_list_that_changes_meanwhile(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        path = write_list(tmp_path / "list.txt", plain())
+
+        class Meddler(ListRecipe):
+            def extract(self, member: Member) -> Iterator[Blob]:
+                write_list(path, plain(labels=LABELS[::-1]))
+                return super().extract(member)
+
+        with pytest.raises(SourceError, match=r"list\.txt changed while it was converted"):
+            ensure(Meddler(), path, prepare=True, workers=1)
+        assert not (tmp_path / "list.records").exists()
+
+
+def as_nobody(folder: Path, command: list[str]) -> str:
+    """Run a command as a user who owns nothing; returns what it said on stderr."""
+    for parent in folder.parents:
+        if parent.stat().st_uid == os.getuid() and not parent.stat().st_mode & 0o001:
+            parent.chmod(parent.stat().st_mode | 0o011)
+    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
+    result = subprocess.run(
+        [*prefix, *command],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return result.stderr
+
+
+class TestAgain:
+    def test_nothing_is_done_and_nothing_said(
+        self, images: dict[str, bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        path = write_list(tmp_path / "list.csv", TWICE)
+        before = made(path, shuffle_seed=3, num_shards=2).path.stat()
+        caplog.clear()
+        for options in ({}, {"shuffle_seed": 3}, {"num_shards": 2}):
+            assert made(path, **options).path.stat() == before
+        write_list(path, ["", *TWICE])
+        assert made(path).path.stat() == before
+        assert caplog.records == []
+
+    def test_images_that_are_gone_are_no_matter(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        path = write_list(tmp_path / "list.txt", plain())
+        made(path)
+        for name in NAMES:
+            (tmp_path / name).unlink()
+        assert values(made(path)) == list(images.values())
+
+    def test_another_list(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        path = write_list(tmp_path / "list.txt", plain())
+        output = made(path, output=tmp_path / "my.records").path
+        other = write_list(tmp_path / "other.txt", plain()[1:])
+        with pytest.raises(OtherSourceError) as caught:
+            made(other, output=output)
+        assert str(caught.value) == (
+            f"{output} was made from {path}, which is not what {other} says. Pass --refresh (refresh=True) to make it "
+            "anew, or another --output."
+        )
+        assert len(RecordReader(output)) == len(NAMES)
+        assert list(made(other, output=output, refresh=True).names) == list(NAMES[1:])
+
+    def test_a_list_that_has_changed(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        path = write_list(tmp_path / "list.txt", plain())
+        made(path)
+        write_list(path, plain(labels=LABELS[::-1]))
+        with pytest.raises(OtherSourceError, match=r"was made from .*list\.txt, which has changed since"):
+            made(path)
+        assert made(path, refresh=True).array("target").tolist() == [2, 1, 1, 2, 1, 0, 2, 1, 2]
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ({"shuffle_seed": 4}, "shuffle_seed=3, not 4"),
+            ({"num_shards": 3}, "num_shards=2, not 3"),
+            ({"shard_bytes": 1 << 20}, "shard_bytes=None, not 1048576"),
+        ],
+    )
+    def test_another_way_of_writing(
+        self, options: dict[str, int], said: str, images: dict[str, bytes], tmp_path: Path
+    ) -> None:
+        path = write_list(tmp_path / "list.txt", plain())
+        made(path, shuffle_seed=3, num_shards=2)
+        with pytest.raises(OtherSourceError, match=f"was written with {said}"):
+            made(path, **options)
+
+    @pytest.mark.parametrize("change", ["size", "content"])
+    def test_another_image_of_the_same_name(self, change: str, images: dict[str, bytes], tmp_path: Path) -> None:
+        path = write_list(tmp_path / "list.txt", plain())
+        made(path)
+        data = images[NAMES[0]]
+        (tmp_path / NAMES[0]).write_bytes(data + b"x" if change == "size" else data[:-1] + bytes([data[-1] ^ 1]))
+        with pytest.raises(OtherSourceError, match=r"holds another pictures/b 2\.png than there is now in"):
+            made(path)
+        assert made(path, refresh=True).read("image", 0) != data
+
+    def test_the_same_list_in_another_directory_means_other_files(self, tmp_path: Path) -> None:
+        for folder, seed in (("one", 1), ("two", 2)):
+            (tmp_path / folder).mkdir()
+            (tmp_path / folder / "a.png").write_bytes(image_bytes("a.png", seed))
+            write_list(tmp_path / folder / "list.txt", ["a.png 1"])
+        output = made(tmp_path / "one" / "list.txt", output=tmp_path / "my.records").path
+        with pytest.raises(OtherSourceError, match=r"holds another a\.png"):
+            made(tmp_path / "two" / "list.txt", output=output)
+
+    def test_records_of_something_else(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        path = write_list(tmp_path / "list.txt", plain())
+        simple.write(tmp_path, "tree")
+        place = ensure(SimpleRecipe("tree"), tmp_path)
+        with pytest.raises(OtherSourceError, match=r"is a record set of simple, not of the list .*list\.txt"):
+            made(path, output=place)
+
+    @pytest.mark.parametrize("content", [None, b"", b"[]", b'{"list": 3}', b"\xff", b"[" * 100_000])
+    def test_the_file_beside_it_only_helps(
+        self, content: bytes | None, images: dict[str, bytes], tmp_path: Path
+    ) -> None:
+        path = write_list(tmp_path / "list.txt", plain())
+        reader = made(path)
+        (reader.path / LIST_FILE).unlink()
+        if content is not None:
+            (reader.path / LIST_FILE).write_bytes(content)
+        made(path)
+        assert files_folder(reader, "here") == "here"
+        write_list(path, plain()[1:])
+        with pytest.raises(OtherSourceError, match="was made from another list, which is not what"):
+            made(path)
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("workers", [1, 2])
+    @pytest.mark.parametrize("step", ["shard.journalled:2", "unit.journalled:2", "set.arrays_written", "set.published"])
+    def test_killed_and_gone_on_with(self, step: str, workers: int, images: dict[str, bytes], tmp_path: Path) -> None:
+        path = write_list(tmp_path / "list.csv", TWICE)
+        wanted = contents(made(path, output=tmp_path / "wanted", shuffle_seed=5, num_shards=3).path)
+        command = ["prepare", path, "--shuffle", 5, "--shards", 3, "--workers", workers, "--output", "my.records"]
+        killed = run(*command, cwd=tmp_path, RECORDZOO_KILL_AT=step)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        again = run(*command, cwd=tmp_path)
+        assert again.returncode == 0, again.stderr
+        assert contents(tmp_path / "my.records") == wanted
+        assert [name for name in os.listdir(tmp_path) if "build" in name or "lock" in name] == []
+
+
+class TestAsADataset:
+    def test_samples_are_the_lists_lines(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        reader = made(write_list(tmp_path / "list.txt", plain()))
+        dataset = ImageFolderRecord(reader.path)
+        assert dataset.classes == ["Zebra", "cat", "dog"]
+        assert [label for _, label in dataset.samples] == [dataset.class_to_idx[label] for label in LABELS]
+        for (path, label), name, (image, target) in zip(dataset.samples, NAMES, dataset, strict=True):
+            assert path == f"{tmp_path}/{name}"
+            assert image.tobytes() == Image.open(path).convert("RGB").tobytes()
+            assert target == label
+
+    def test_whole_numbers_and_splits(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        lines = ["path,label,split", *(f"{name},{9 - number},{'ab'[number % 2]}" for number, name in enumerate(NAMES))]
+        dataset = ImageFolderRecord(made(write_list(tmp_path / "list.csv", lines)).path, split="b")
+        assert dataset.targets == [8, 6, 4, 2]
+        assert [path for path, _ in dataset.samples] == [f"{tmp_path}/{name}" for name in NAMES[1::2]]
+
+    def test_a_loader_finds_any_of_its_paths(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        lines = [*plain(), f"{tmp_path}/{NAMES[2]} cat", f"{NAMES[4]} cat"]
+        dataset = ImageFolderRecord(made(write_list(tmp_path / "list.txt", lines)).path)
+        for name in NAMES:
+            (tmp_path / name).unlink()
+        loader = dataset.loader
+        assert isinstance(loader, PathLoader)
+        assert [loader.find(path) for path, _ in dataset.samples] == [0, 1, 2, 3, 4, 5, 6, 7, 8, 2, 4]
+        # An absolute path inside the list's directory is the file of the relative one.
+        for position, (path, _) in enumerate(dataset.samples):
+            assert loader(path).tobytes() == dataset[position][0].tobytes()
+        assert loader.find(str(tmp_path / "nothing.jpg")) is None
+        assert loader.find("/nothing.jpg") is None
+        assert loader.find(3) is None
+        assert pickle.loads(pickle.dumps(loader)).find(dataset.samples[3][0]) == 3
+        assert len(pickle.dumps(loader)) < 600
+
+    def test_a_loader_of_ones_own_gets_the_stored_bytes(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        """A list's names may lead anywhere, and a record set may be a stranger's: no file outside is opened for it."""
+        lines = [f"{tmp_path}/{name} 1" for name in NAMES]
+        seen: list[tuple[str, bytes]] = []
+        dataset = ImageFolderRecord(
+            made(write_list(tmp_path / "list.txt", lines)).path,
+            loader=lambda path: seen.append((os.path.basename(path), Path(path).read_bytes())),
+        )
+        for name in NAMES:
+            (tmp_path / name).write_bytes(b"changed")
+        for position in range(len(NAMES)):
+            assert dataset[position] == (None, 1)
+        assert seen == [(os.path.basename(name), images[name]) for name in NAMES]
+
+    def test_workers_of_a_data_loader(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        path = write_list(tmp_path / "list.csv", TWICE)
+        dataset = ImageFolderRecord(made(path, shuffle_seed=1, num_shards=2).path, transform=np.array)
+        batches = list(DataLoader(dataset, batch_size=None, num_workers=2))
+        assert [np.asarray(image).tobytes() for image, _ in batches] == [
+            Image.open(tmp_path / name).convert("RGB").tobytes() for name in (*NAMES, NAMES[1])
+        ]
+        assert [int(target) for _, target in batches] == dataset.targets
+
+    def test_the_list_is_on_another_machine(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        path = write_list(tmp_path / "there" / "list.txt", [f"../{name} 1" for name in NAMES])
+        moved = made(path).path.rename(tmp_path / "my.records")
+        shutil.rmtree(tmp_path / "there")
+        dataset = ImageFolderRecord(moved)
+        assert dataset.samples[0] == (f"{moved}/../{NAMES[0]}", 1)
+        assert dataset.loader(dataset.samples[0][0]).tobytes() == dataset[0][0].tobytes()
+        assert dataset.loader.find(dataset.samples[8][0]) == 8
+
+    def test_only_lists_are_where_their_file_says(self, tmp_path: Path) -> None:
+        simple.write(tmp_path, "tree")
+        reader = RecordReader(ensure(SimpleRecipe("tree"), tmp_path))
+        (reader.path / LIST_FILE).write_text(json.dumps({"root": "/", "list": "/list.txt"}))
+        assert files_folder(reader, "here") == "here"
+
+
+class TestCommandLine:
+    @pytest.mark.slow
+    def test_prepare(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        write_list(tmp_path / "list.txt", plain())
+        planned = run("prepare", "list.txt", "--output", "my.records", "--dry-run", cwd=tmp_path)
+        assert (planned.returncode, planned.stdout[:34]) == (0, "list.txt: converts " + str(tmp_path)[:15])
+        assert not (tmp_path / "my.records").exists()
+        command = ["prepare", "list.txt", "--output", "my.records", "--shards", 2, "--shuffle", 1]
+        done = run(*command, cwd=tmp_path)
+        assert (done.returncode, done.stdout) == (0, "")
+        assert done.stderr.splitlines()[-1].startswith(f"list.txt: ready, 9 records in {tmp_path}/my.records, made in")
+        reader = RecordReader(tmp_path / "my.records")
+        assert (len(reader.manifest.shards), written_order(reader)) == (2, FIRST_ORDER)
+        again = run(*command, "--json", cwd=tmp_path)
+        assert json.loads(again.stdout)["record_sets"][0] == {
+            "name": "list.txt",
+            "path": f"{tmp_path}/my.records",
+            "records": 9,
+            "was_ready": True,
+            "elapsed_s": pytest.approx(0, abs=60),
+            "warning": None,
+        }
+        assert "my.records: ok" in run("verify", "--full", "my.records", cwd=tmp_path).stdout
+
+    def test_its_errors(
+        self,
+        images: dict[str, bytes],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        monkeypatch.chdir(tmp_path)
+        write_list(tmp_path / "list.txt", plain())
+        write_list(tmp_path / "gone.txt", ["gone.jpg 1"])
+        write_list(tmp_path / "bad.csv", ["a.jpg,1"])
+        made(tmp_path / "list.txt")
+        write_list(tmp_path / "list.txt", plain()[1:])
+        (tmp_path / "tree" / "class").mkdir(parents=True)
+        for arguments, code, said in (
+            (["gone.txt"], 3, "gone.jpg (line 1: No such file or directory)"),
+            (["gone.txt", "--dry-run"], 3, "gone.jpg (line 1: No such file or directory)"),
+            (["bad.csv"], 1, "line 1: the first line must name the columns"),
+            (["bad.csv", "--dry-run"], 1, "line 1: the first line must name the columns"),
+            (["nothing.txt"], 3, "nothing.txt does not exist. Give a directory with one folder for each class, a list"),
+            (["list.txt"], 1, "list.txt, which has changed since"),
+            (["list.txt", "--dry-run"], 1, "list.txt, which has changed since"),
+            (["list.txt", "--split", "train"], 2, "--split train is for datasets"),
+            (["list.txt", "--refresh", "--shards", "2", "--shard-size", "1M"], 2, "--shard-size and --shards"),
+            (["list.txt", "--refresh", "--shard-size", "1 meter"], 2, "--shard-size '1 meter' is no size"),
+            (["list.txt", "--refresh", "--shards", "9"], 2, "9 shards are asked for"),
+            (["tree", "--shuffle", "3"], 2, "--shuffle is for lists of files; tree is none"),
+        ):
+            assert run_here(app, ["prepare", *arguments]) == code
+            out, err = capsys.readouterr()
+            assert (out, said in err, err.count("\n")) == ("", True, 1), err
+        assert run_here(app, ["prepare", "list.txt", "--refresh"]) == 0
+
+    @pytest.mark.parametrize(
+        ("text", "size"),
+        [("1", 1), ("512M", 512 << 20), ("1.5k", 1536), ("2 GiB", 2 << 30), ("3mb", 3_000_000), ("10B", 10)],
+    )
+    def test_sizes(self, text: str, size: int) -> None:
+        assert parse_bytes("--shard-size", text) == size
+
+    @pytest.mark.parametrize("text", ["", "0", "M", "-1M", "1X", "1e3", "0.1", "1 M B", "nan"])
+    def test_what_is_no_size(self, text: str) -> None:
+        with pytest.raises(ArgumentError, match="--shard-size"):
+            parse_bytes("--shard-size", text)
+
+
+def test_what_would_be_done(images: dict[str, bytes], tmp_path: Path) -> None:
+    path = write_list(tmp_path / "list.csv", TWICE)
+    plan = describe(ListRecipe(), path)
+    captions = sum(len(json.dumps(line, ensure_ascii=False).encode()) for line in captions_of(TWICE))
+    assert plan["raw_bytes"] == sum(map(len, images.values())) + captions
+    assert (plan["state"], plan["target"], plan["source"]) == ("convert", f"{tmp_path}/list.records", str(path))
+
+
+def captions_of(lines: list[str]) -> list[str]:
+    return [line.split(",", 5)[5][1:-1].replace('""', '"') for line in lines[1:]]
