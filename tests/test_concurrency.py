@@ -100,7 +100,7 @@ class TestAllAtOnce:
         assert beside(tmp_path, form) == ["simple.records"]
 
     @fault("P2")
-    @pytest.mark.parametrize("error", ["ENOSYS", pytest.param("ENOLCK", marks=pytest.mark.slow)])
+    @pytest.mark.parametrize("error", ["ENOLCK", pytest.param("ENOSYS", marks=pytest.mark.slow)])
     def test_where_the_system_has_no_locks(self, error: str, whole: dict[str, dict[str, str]], tmp_path: Path) -> None:
         simple.write(tmp_path, "stream")
         start = functools.partial(Process, tmp_path, "stream", prefix=failing("flock", error), check=True, workers=1)
