@@ -18,7 +18,7 @@ from recordzoo.cli.app import app
 from recordzoo.cli.exits import Exit
 from recordzoo.datasets import CLASSES
 from tests import faults
-from tests.fakes import cub200
+from tests.fakes import cub200, lists
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -160,9 +160,18 @@ def workplace(tmp_path_factory):
     for name in ("cat/1.png", "dog/1.png"):
         (folder / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (8, 6)).save(folder / "photos" / name)
+    write_lists(folder)
     run_python("from recordzoo import CUB200Record\nCUB200Record('data')", folder)
     (folder / "cub200.records").symlink_to(folder / "data" / "cub200.records")
     return folder
+
+
+def write_lists(folder):
+    """Write the lists that docs/lists.md talks of, its table as it stands there, and the images that they name."""
+    (folder / "train.txt").write_text("photos/cat/1.png cat\nphotos/dog/1.png dog\n")
+    table = next(code for code in blocks(ROOT / "docs" / "lists.md", "text") if code.startswith("path,"))
+    (folder / "animals.csv").write_text(table)
+    lists.write_images(folder, [line.partition(",")[0] for line in table.splitlines()[1:]])
 
 
 def run_python(code, folder):
