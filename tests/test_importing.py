@@ -104,6 +104,13 @@ def test_what_pyarrow_wrote_in_the_order_of_its_keys(tmp_path: Path) -> None:
     assert list(reader.names) == ["2.ppm", "0.ppm", "1.ppm"]
 
 
+@pytest.mark.parametrize("version", legacy.OLDER_PYARROWS)
+def test_what_older_pyarrows_wrote(version: str) -> None:
+    pair, keys = legacy.OLDER_PYARROWS[version]
+    assert arrow.deserialize(pair) == [b"abcdef", 7]
+    assert arrow.deserialize(keys) == [b"0", b"1"]
+
+
 @pytest.mark.parametrize(("keys", "length"), [(True, False), (False, True), (False, False)])
 def test_without_the_list_of_keys_their_numbers_are_the_order(keys: bool, length: bool, tmp_path: Path) -> None:
     pairs = legacy.files(23)

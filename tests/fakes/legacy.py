@@ -1,7 +1,8 @@
 """LMDB databases as folder2lmdb, TorchRecord and Caffe write them, with what they hold; each package stood in for.
 
 Protocol Buffers and MessagePack are written here by the page of their specifications, without the package's reader.
-What pyarrow wrote cannot be written any more: `PYARROW` is what pyarrow 11.0.0 made of three images and labels.
+What pyarrow wrote cannot be written any more: `PYARROW` and `OLDER_PYARROWS` are what pyarrow 11.0.0, and six before
+it, made of images and labels.
 """
 
 import base64
@@ -190,18 +191,32 @@ _PYARROW = (
     "xzCnP2c-%?thweF5e!HSh"
 )
 
+_OLDER = (
+    "c-rlmzi$&U6oBo^B{{;iico|yRH#FTj7jOxN(>n~Fhqy}A;thLYNdc85u^?sIv|vxLJS=`bgWQ@42%p69T4hJp^hCG7#aEpFjNHF_nf3J_Vs?{dX"
+    ">)7>CS%d?2FHzzcekG1j>6#NRgdwGD~tKODu8C3eAXiLJFeI6j#of!uj4{FkrRWCFn!O%Iw&6V#79G9yx6@7vyq2@4wDsZ=AS&s)#pP>?4eK$m(+"
+    "tH`vi)$AZYS*=Mjsz8u>a8~>+szrk}$a6f_jERu)&2(8P>A$M4w#rn*PIVp-3kz$s|o{@;NIlLy&zS&uS&9AfU=)7yU)=|8*`L-kL2h@2cBIf@ty"
+    "bIfT7nzKh)8E6p3#@LlJ}mK0<b2Yx{%484%%ijXyiJs+tHV5z4HVx%{dQ6R$0+|8^>>QuXDI&+#d*o0&rLkk4WIdO6(gp>`J6p}@p5hb6=5rTRQe"
+    "ft)d;aGJOxTI<$MKyQtS#JU|0CApni+RKEtlCuZZun*bf-51!Ktgl4eJs5z~!HR<*T4(EUq6w|#@?F1pa0jeuU`I%)M#!U9dl#;Vpv?K?wSw<#G?"
+    "X~Wto0Ijx|afek4kviwo-;FE$-MYfxyCMC3;@jW+IW99^oPxi-xVs*ayDiPRi1KuGnO{cnGK$ZmdIjZIP`rxj%P4<2VeZzsR_8`lsSgQU4M^ZKAm"
+    "Xn_S9XEGBL!jGEY<@8_Z0C17CVOVHjpc;SGY0?ilXvlJt9vgjijOrDRFvIN0`n-Vamv1smoHAr7nx#W%UUHQ<tSKOI_x@OcL}YAVCjcMOzAo^%Vq"
+    "7%TaQM{5Xo|*8<SR@4Jua;?Gd4O%k;of~a!^Q8N(|l_VEs$<6vZ>SzMzQb2;XV8x#(9P~v&P*NPDqJX!pAg?q+5OAU(;C6xuaC3;6FlS6UfGwQC<"
+    "J1F@dw|dDR*W8?X!V&PDKJ8MAeTT7_;J8MtR+QJ5>!q-p!9&8pNBE};JQh$(MmUB@PQu}Xjit!a-<}nrzOC2CE)a*vtpZcv}f}tu29DThhr3s@AV"
+    "dt@JB(y1?#f{Bz%K6X9Bui_zz-5LqrD6T-&Ep7Dvx)mS8o=d-hnn{Esh?N^#Ct$f>Fvv#2GNx{+EXe%)k-A~Gz2ak?k(!5!2mku-p-#BZ)fNH+!k"
+    "C4l$X4oI*Kq%9zV&*58KPebr35ZqS~yv$;2(C-fVHrVj^ZE$K7R->WNn;YFp>?=sTb&Vvtxi2>b(hRR;(P-WH9~xFDxB"
+)
 
-def _unpacked() -> dict[bytes, bytes]:
-    data = zlib.decompress(base64.b85decode(_PYARROW))
+
+def _unpacked(text: str) -> list[bytes]:
+    data = zlib.decompress(base64.b85decode(text))
     values, position = [], 0
     while position < len(data):
         (length,) = struct.unpack_from("<H", data, position)
         values.append(data[position + 2 : position + 2 + length])
         position += 2 + length
-    return dict(zip((b"0", b"1", b"2", b"__keys__", b"__len__"), values, strict=True))
+    return values
 
 
-PYARROW = _unpacked()
+PYARROW = dict(zip((b"0", b"1", b"2", b"__keys__", b"__len__"), _unpacked(_PYARROW), strict=True))
 """Key → value as pyarrow wrote it: three pairs, `__keys__` in the order 2, 0, 1, and `__len__`."""
 
 PYARROW_PAIRS: list[Pair] = [
@@ -209,3 +224,12 @@ PYARROW_PAIRS: list[Pair] = [
     for colour, label in (((1, 2, 3), -1), ((255, 0, 0), 4), ((0, 200, 0), 0))
 ]
 """What they hold, in the order of `__keys__`."""
+
+OLDER_PYARROWS = dict(
+    zip(
+        ("0.8.0", "0.11.1", "0.12.1", "0.14.1", "0.17.1", "1.0.1"),
+        zip(_unpacked(_OLDER)[::2], _unpacked(_OLDER)[1::2], strict=True),
+        strict=True,
+    )
+)
+"""By pyarrow's version: what it wrote of the pair (b"abcdef", 7), and of the list [b"0", b"1"]."""

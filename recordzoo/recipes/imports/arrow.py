@@ -1,9 +1,12 @@
-"""What `pyarrow.serialize` wrote, read without pyarrow, which has not read it itself since version 12.
+"""What `pyarrow.serialize` wrote, read without pyarrow, which itself has not read it since version 12.
 
 Some counts of 4 bytes (of tensors and buffers, all 0 for what is read here), then an Arrow IPC stream of one batch of
-one column, the value: a dense union whose members are named by numbers for Python's types (PythonType in
-cpp/src/arrow/python/serialize.h of Arrow 11: 2 int, 4 bytes, 5 str, 10 list, 12 tuple). Lists are lists of such unions.
+one column, the value: a dense union. Lists are lists of such unions. The members are named by numbers for Python's
+types (PythonType in cpp/src/arrow/python/serialize.h), which began at 1 until 0.17 and have begun one later since 1.0;
+until 0.12 they had no names, and lists were structs of one list. A value's code says which member it is, by place.
+
 The stream's messages are Flatbuffers (format/Message.fbs and Schema.fbs): tables that name their fields by position.
+What all versions from 0.8 to 11.0 wrote was tried.
 """
 
 import itertools
@@ -13,12 +16,18 @@ from dataclasses import dataclass
 from typing import Any
 
 _SCHEMA, _BATCH = 1, 3  # MessageHeader
-_NULL, _INT, _BINARY, _UTF8, _LIST, _UNION = 1, 2, 4, 5, 12, 14  # Type
+_NULL, _INT, _BINARY, _UTF8, _LIST, _STRUCT, _UNION = 1, 2, 4, 5, 12, 13, 14  # Type
+_OTHERS = {3: "float", 6: "bool", 8: "datetime"}
 _VERSION_5 = 4  # MetadataVersion: from it on, unions have no validity
 _DENSE = 1
 _CONTINUATION = 0xFFFFFFFF
-_WANTED = {"2": _INT, "4": _BINARY, "5": _UTF8, "10": _LIST, "12": _LIST}
-_PYTHON_TYPES = {"1": "bool", "3": "int", "7": "float", "8": "float", "9": "datetime", "11": "dict", "13": "set"}
+_MEMBERS = {
+    _INT: ("", "1", "2", "3"),
+    _BINARY: ("", "3", "4"),
+    _UTF8: ("", "4", "5"),
+    _LIST: ("9", "10", "11", "12"),
+    _STRUCT: ("",),
+}
 _MAX_DEPTH = 16
 _MAX_COLUMNS = 64
 _MAX_COUNTS = 4
@@ -117,10 +126,6 @@ class _Table:
         count, start = self._vector(index, 16)
         return [struct.unpack_from("<qq", self.data, start + 16 * i) for i in range(count)]
 
-    def integers(self, index: int) -> Sequence[int]:
-        count, start = self._vector(index, 4)
-        return struct.unpack_from(f"<{count}i", self.data, start) if count else ()
-
     def text(self, index: int) -> str:
         count, start = self._vector(index, 1)
         return self.data[start : start + count].decode()
@@ -159,6 +164,11 @@ class _Columns:
             if width is None or width.number(0, "i") != 64 or not width.number(1, "B"):
                 raise ArrowError("its numbers are not those that Python has")
             return struct.unpack_from(f"<{count}q", self._buffer())
+        if kind == _STRUCT:
+            members = field.tables(5)
+            if len(members) != 1 or members[0].text(0) not in ("list", "tuple") or members[0].number(2, "B") != _LIST:
+                raise ArrowError("it holds a dict, a set, or an array")
+            return self.column(members[0], depth + 1)
         ends = struct.unpack_from(f"<{count + 1}i", self._buffer()) if count else (0,)
         if ends[0] < 0 or any(a > b for a, b in itertools.pairwise(ends)):
             raise ArrowError("a column's values overlap")
@@ -181,13 +191,12 @@ class _Columns:
         members = field.tables(5)
         for member in members:
             name, kind = member.text(0), member.number(2, "B")
-            if kind != _NULL and _WANTED.get(name) != kind:
-                raise ArrowError(f"it holds a {_PYTHON_TYPES.get(name, f'value of a type numbered {name[:20]!r}')}")
-        numbers = union.integers(1) or range(len(members))
-        if len(numbers) != len(members):
-            raise ArrowError("its union names no types")
-        columns = dict(zip(numbers, [self.column(member, depth + 1) for member in members], strict=True))
-        return [_item(columns.get(code, ()), place) for code, place in zip(codes, places, strict=True)]
+            if kind != _NULL and name not in _MEMBERS.get(kind, ()):
+                raise ArrowError(f"it holds a {_OTHERS.get(kind, 'value of another type')} ({name[:20]!r}, {kind})")
+        columns = [self.column(member, depth + 1) for member in members]
+        if any(not 0 <= code < len(columns) for code in codes):
+            raise ArrowError("a value is of no member of its union")
+        return [_item(columns[code], place) for code, place in zip(codes, places, strict=True)]
 
     def _buffer(self) -> bytes:
         offset, length = next(self._buffers, (-1, 0))
