@@ -105,7 +105,7 @@ def is_set_path(text: str) -> bool:
 
 
 def find_record_set(text: str) -> Path:
-    """Find the record set that an argument means: its directory, its tree, or a dataset in this one.
+    """Find the record set that an argument means: its directory, its tree or list, or a dataset in this one.
 
     Raises:
         ArgumentError: There is no such dataset, or several of its record sets are here.
