@@ -1,6 +1,7 @@
 """What earlier tools left, imported: written as they write it, read back by value; damaged, forged, interrupted."""
 
 import contextlib
+import io
 import json
 import os
 import pickle
@@ -17,6 +18,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from PIL import Image
 
 from recordzoo.errors import (
     ArchiveError,
@@ -328,6 +330,23 @@ def test_named_databases_are_refused_by_name(tmp_path: Path) -> None:
 # The record set
 
 
+def test_image_folder_record_opens_it(tmp_path: Path) -> None:
+    from recordzoo import ImageFolderRecord
+
+    pairs = legacy.files(5)
+    imported(legacy.folder2lmdb(tmp_path / "train.lmdb", pairs))
+    dataset = ImageFolderRecord(tmp_path / "my.records")
+    for (image, label), (data, expected) in zip(dataset, pairs, strict=True):
+        assert np.array_equal(image, Image.open(io.BytesIO(data)).convert("RGB"))
+        assert label == expected
+    arrays = legacy.pixels(5)
+    legacy.caffe(tmp_path / "lmdb", {str(i): legacy.datum(*pair) for i, pair in enumerate(arrays)})
+    dataset = ImageFolderRecord(import_records(tmp_path / "lmdb", tmp_path / "pixels.records", workers=1))
+    for (image, label), (array, expected) in zip(dataset, arrays, strict=True):
+        assert np.array_equal(image, array)
+        assert label == expected
+
+
 @pytest.mark.slow
 def test_many_processes_make_the_same_bytes_as_one(tmp_path: Path) -> None:
     path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(700))
@@ -491,14 +510,48 @@ def test_a_damaged_database_in_every_bit_of_its_tree(tmp_path: Path) -> None:
     assert flips[0] > 500
 
 
-def test_a_damaged_value_is_told_by_its_page(tmp_path: Path) -> None:
-    path = legacy.folder2lmdb(tmp_path / "good.mdb", legacy.files(4), subdir=False)
-    (large,) = [e for part in find_source(path, None).parts for e in part.entries if e.key == b"3"]
+def patched(path: Path, *changes: tuple[int, str, int]) -> Path:
+    """Write numbers into a file: where, their `struct` format, and the number."""
     with open(path, "r+b") as file:
-        file.seek(large.offset - 16)
-        file.write(b"\x07")
-    with pytest.raises(ArchiveError, match="is not the value of b'3'"):
-        imported(path)
+        for offset, form, value in changes:
+            file.seek(offset)
+            file.write(struct.pack(f"<{form}", value))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("forge", "text"),
+    [
+        ("swapped", r"key b'\d+' stands behind b'\d+'"),
+        ("counted", "has 6 keys, its head says 7"),
+        ("far", "the value of b'3' lies outside the file"),
+        ("negative", "the value of b'3' lies outside the file"),
+        ("long", "the value of b'3' lies outside the file|node outside itself"),
+        ("kind", "is not the value of b'3'"),
+        ("number", "is not the value of b'3'"),
+    ],
+)
+def test_a_forged_tree(forge: str, text: str, tmp_path: Path) -> None:
+    path = legacy.folder2lmdb(tmp_path / "good.mdb", legacy.files(4), subdir=False)
+    data = path.read_bytes()
+    newer = max((16, 4096 + 16), key=lambda meta: struct.unpack_from("<Q", data, meta + 128)[0])
+    (root,) = struct.unpack_from("<Q", data, newer + 112)
+    leaf = root * 4096
+    first, second = struct.unpack_from("<HH", data, leaf + 16)
+    nodes = struct.unpack_from("<6H", data, leaf + 16)
+    (node,) = [leaf + each for each in nodes if data[leaf + each + 8 : leaf + each + 9] == b"3"]
+    (large,) = struct.unpack_from("<Q", data, node + 9)
+    changes = {
+        "swapped": [(leaf + 16, "H", second), (leaf + 18, "H", first)],
+        "counted": [(newer + 104, "Q", 7)],
+        "far": [(node + 9, "Q", len(data) // 4096)],
+        "negative": [(node + 9, "Q", 1)],
+        "long": [(node + 2, "H", 0x7000)],
+        "kind": [(large * 4096 + 10, "H", 2)],
+        "number": [(large * 4096, "Q", large + 1)],
+    }
+    with pytest.raises(ArchiveError, match=text):
+        imported(patched(path, *changes[forge]))
 
 
 # The formats by themselves
@@ -531,6 +584,36 @@ def test_protobuf_reads_what_is_written(items: list[tuple[int, int | bytes]]) ->
 def test_protobuf_reads_packed_numbers(values: list[int]) -> None:
     data = legacy.chunk(4, b"".join(map(legacy.varint, values)))
     assert protobuf.Message(data).integers(4) == values
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"\x0a\x05abc", "longer than its message"),
+        (b"\x0d\0\0", "longer than its message"),
+        (b"\x08" + b"\xff" * 9 + b"\x02", "more than 64 bits"),
+        (b"\x08" + b"\xff" * 10 + b"\x01", "more than 64 bits"),
+        (b"\x08\x80", "a number is cut"),
+        (b"\0\0", "number is 0"),
+        (b"\x0b\x0c", "wire type 3"),
+    ],
+)
+def test_protobuf_that_is_refused(data: bytes, text: str) -> None:
+    with pytest.raises(protobuf.WireError, match=text):
+        protobuf.Message(data)
+
+
+def test_a_pyarrow_that_points_before_its_beginning() -> None:
+    value = bytearray(legacy.PYARROW[b"0"])
+    struct.pack_into("<i", value, 40, 100)  # the first table's list of its fields
+    with pytest.raises(arrow.ArrowError, match="lies outside"):
+        arrow.deserialize(bytes(value))
+
+
+def test_a_pyarrow_of_too_many_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(arrow, "_MAX_COLUMNS", 6)
+    with pytest.raises(arrow.ArrowError, match="too many kinds"):
+        arrow.deserialize(legacy.PYARROW[b"0"])
 
 
 PARSERS: dict[str, tuple[Callable[[bytes], object], type[ValueError]]] = {
