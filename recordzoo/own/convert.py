@@ -70,12 +70,12 @@ def convert(
         raise ArgumentError(f"{type(dataset).__name__} is not map-style: it needs __len__ and __getitem__.")
     if len(dataset) == 0:
         raise ArgumentError(f"{type(dataset).__name__} is empty; there is nothing to convert.")
-    probe = Probe.of(dataset)
+    probe = Probe(dataset)
+    schema = infer(probe.samples, fields, kinds or {})
     probe.check_repeats(dataset)
     if is_record_set(place) and not options.get("refresh", False):
         _check_same(place, dataset, probe)
         return place
-    schema = infer(probe.samples, fields, kinds or {})
     progress = options.get("progress") or default_progress()
     payload = _payload(dataset)
     if isinstance(payload, str):

@@ -31,29 +31,32 @@ class MapStyle(Protocol):
     def __getitem__(self, index: int, /) -> Any: ...
 
 
-@dataclass(frozen=True)
 class Probe:
-    """Samples spread over a dataset, and what they say of it.
+    """Samples spread over a dataset.
 
     Attributes:
         samples: By position.
-        digest: Changes when one of them does, or their number.
     """
 
     samples: Mapping[int, Any]  # Any: samples
-    digest: str
 
-    @classmethod
-    def of(cls, dataset: MapStyle) -> "Probe":
-        """Look at a dataset."""
-        count = len(dataset)
-        positions = np.unique(np.linspace(0, count - 1, min(count, _LOOKED_AT)).round().astype(int)).tolist()
-        samples = {position: read(dataset, position) for position in positions}
-        digest = hashlib.blake2b(str(count).encode(), digest_size=16)
-        for position, sample in samples.items():
+    def __init__(self, dataset: MapStyle) -> None:
+        self.count = len(dataset)
+        positions = np.linspace(0, self.count - 1, min(self.count, _LOOKED_AT)).round().astype(int)
+        self.samples = {position: read(dataset, position) for position in np.unique(positions).tolist()}
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """Changes when one of them does, or the number of all.
+
+        Raises:
+            SampleError: One is nothing that can be stored.
+        """
+        digest = hashlib.blake2b(str(self.count).encode(), digest_size=16)
+        for position, sample in self.samples.items():
             with at_position(position):
                 update(digest, sample)
-        return cls(samples, digest.hexdigest())
+        return digest.hexdigest()
 
     def check_repeats(self, dataset: MapStyle) -> None:
         """Ask for some samples again.
@@ -102,8 +105,7 @@ class SampleRecipe(SchemaRecipe):
         classes: Sequence[str] | None,
         output: Path,
     ) -> None:
-        origin = f"{type(dataset).__module__}.{type(dataset).__qualname__}"
-        metadata = {"samples": probe.digest, "origin": origin}
+        metadata = {"samples": probe.digest, "origin": type(dataset).__qualname__}
         super().__init__(schema, len(dataset), classes, metadata, output, max(6, len(str(len(dataset) - 1))))
         self.origin = "samples"
         self._dataset: MapStyle | None = dataset
@@ -136,7 +138,7 @@ class SampleRecipe(SchemaRecipe):
     def find(self, root: Path) -> Source | None:
         """See `Recipe`: look at the dataset, anew each time but the first."""
         assert self._dataset is not None
-        probe, self._probe = self._probe or Probe.of(self._dataset), None
+        probe, self._probe = self._probe or Probe(self._dataset), None
         sizes = []
         for position, sample in probe.samples.items():
             with at_position(position):

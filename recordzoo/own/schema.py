@@ -107,8 +107,10 @@ class Schema:
         return json.dumps({**self.to_json(), "plans": [asdict(plan) for plan in self.fields.values()]})
 
     def widened(self, name: str, kind: Kind) -> "Schema":
-        """The same with one field stored in another way."""
-        return replace(self, fields={**self.fields, name: FieldPlan(name, kind)})
+        """The same with one field, or the parts of one item, stored in another way."""
+        parts = {key: names for key, names in self.parts.items() if key != name}
+        fields = {key: plan for key, plan in self.fields.items() if key not in self.parts.get(name, ())}
+        return replace(self, parts=parts, fields={**fields, name: FieldPlan(name, kind)})
 
     # Any: samples and values are whatever a dataset gives.
     def encode(self, sample: Any) -> Encoded:
@@ -278,13 +280,14 @@ def _look(array: NDArray[Any] | None) -> tuple[str, tuple[int, ...]] | None:
 def _plan(name: str, values: Mapping[int, Any], *, is_first: bool, kind: Kind | None) -> FieldPlan:
     """Choose how a field is stored, from its values by position."""
     position, value = next(iter(values.items()))
+    is_asked = kind is not None
     with at_position(position):
         kind = kind or _kind(name, value, is_first)
     if kind == "array":
         looks = {_look(as_array(each)) for each in values.values()}
-        if None in looks or len(looks) != 1:
+        if (None in looks or len(looks) != 1) and not is_asked:
             kind = "json"
-    if kind == "picture" and _is_smaller_raw(list(values.values())):
+    if kind == "picture" and not is_asked and _is_smaller_raw(list(values.values())):
         kind = "pixels"
     is_tensor = hasattr(value, "detach")
     if kind in ("array", "raw", "pixels"):

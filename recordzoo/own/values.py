@@ -77,8 +77,19 @@ def picture_bytes(value: Any) -> tuple[bytes, str]:
         raise SampleError(f"an image of mode {image.mode}, which neither PNG nor TIFF keeps; convert() it first")
     kind = "png" if image.mode in _PNG_MODES else "tiff"
     buffer = io.BytesIO()
-    image.save(buffer, kind)
+    (_with_all_colours(image) if image.mode == "P" else image).save(buffer, kind)
     return buffer.getvalue(), f".{kind}"
+
+
+def _with_all_colours(image: Image.Image) -> Image.Image:
+    """Return a palette image whose palette has all colours: Pillow drops the bits of pixels that have none."""
+    mode = image.palette.mode if image.palette is not None else "RGB"
+    palette = image.getpalette(mode) or []
+    missing = (int(np.asarray(image).max()) + 1) * len(mode) - len(palette)
+    if missing > 0:
+        image = image.copy()
+        image.putpalette([*palette, *[0] * missing], mode)
+    return image
 
 
 def json_bytes(value: Any) -> bytes:

@@ -1,0 +1,535 @@
+"""`convert`: what each kind of sample becomes, and comes back as; resuming, refusing, the same bytes each time."""
+
+import io
+import json
+import logging
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from PIL import Image
+from torch.utils.data import DataLoader, Dataset, Subset
+
+import recordzoo
+from recordzoo import ImageFolderRecord, RecordReader, convert
+from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordZooError, SampleError
+from recordzoo.own.schema import infer
+from recordzoo.own.values import picture_bytes
+from recordzoo.records.manifest import BlobSpec
+from recordzoo.records.values import decode_value
+from tests.fakes.samples import COUNT, KINDS, Samples, jpeg, noise
+from tests.preparing import REPOSITORY, contents
+
+
+class Listed(Dataset):
+    """A dataset of these samples."""
+
+    def __init__(self, samples: list[Any]) -> None:
+        self.samples = samples
+
+    def __len__(self) -> int:
+        return len(self.samples)
+
+    def __getitem__(self, index: int) -> Any:
+        return self.samples[index]
+
+
+def pixels(value: Any) -> np.ndarray:
+    """The pixels of an image, however it is given, [H, W] or [H, W, C]."""
+    if isinstance(value, bytes):
+        value = Image.open(io.BytesIO(value))
+    if isinstance(value, torch.Tensor):
+        value = value.numpy().transpose(1, 2, 0)
+    array = np.asarray(value)
+    return array[..., 0] if array.shape[2:] == (1,) else array
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it."""
+    if isinstance(value, dict):
+        return {key: plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(item) for item in value]
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+# Kind, the blob fields' encodings, the array fields.
+STORED = [
+    ("bytes", {"image": "image"}, ["target"]),
+    ("pil", {"image": "image"}, ["target"]),
+    ("pil-sizes", {"image": "image"}, ["target"]),
+    ("small", {"image": "raw"}, ["target"]),
+    ("noise", {"image": "raw"}, ["target"]),
+    ("gray", {"image": "image"}, ["target"]),
+    ("hwc1", {"image": "image"}, ["target"]),
+    ("rgba", {"image": "image"}, ["target"]),
+    ("chw", {"image": "raw"}, ["target"]),
+    ("float", {"image": "raw"}, ["target"]),
+    ("half", {"image": "raw"}, ["target"]),
+    ("int16", {"image": "raw"}, ["target"]),
+    ("big-endian", {"image": "raw"}, ["target"]),
+    ("raw-shapes", {"image": "raw"}, ["target"]),
+    ("boxes", {"image": "image", "target": "json"}, []),
+    ("celeba", {"image": "image"}, ["target_0", "target_1", "target_2"]),
+    ("float-target", {"image": "image"}, ["target"]),
+    ("bool-target", {"image": "image"}, ["target"]),
+    ("tensor-label", {"image": "image"}, ["target"]),
+    ("numpy-label", {"image": "image"}, ["target"]),
+    ("text", {"image": "image", "target": "json"}, []),
+    ("mask", {"image": "image", "target": "raw"}, []),
+    ("three", {"image": "image"}, ["field_2", "target"]),
+    ("named", {"left": "image"}, ["target"]),
+    ("dict", {"image": "image", "meta": "json"}, ["label"]),
+    ("bare", {"image": "image"}, []),
+    ("numbers", {}, ["input", "target"]),
+]
+
+
+def test_every_kind_is_tried() -> None:
+    assert sorted(kind for kind, _, _ in STORED) == sorted(KINDS)
+
+
+@pytest.mark.parametrize(("kind", "blobs", "arrays"), STORED, ids=[kind for kind, _, _ in STORED])
+def test_what_is_stored(kind: str, blobs: dict[str, str], arrays: list[str], tmp_path: Path) -> None:
+    dataset = Samples(kind)
+    reader = RecordReader(convert(dataset, tmp_path / "my.records", workers=1))
+    assert {name: spec.encoding for name, spec in reader.manifest.blobs.items()} == blobs
+    assert sorted(reader.columns) == arrays
+    assert len(reader) == COUNT
+    sample = dataset[0]
+    names = ["left", "target"] if kind == "named" else ["input", "target"] if kind == "numbers" else None
+    for position in (0, 1, 17, COUNT - 1):
+        sample, record = dataset[position], reader[position]
+        fields = sample if isinstance(sample, dict) else None
+        if fields is None:
+            values = sample if isinstance(sample, tuple) else (sample,)
+            fields = dict(zip(names or ("image", "target", "field_2"), values, strict=False))
+        for name, value in fields.items():
+            if name in blobs and isinstance(value, bytes):
+                assert record[name] == value
+            elif blobs.get(name) == "json":
+                assert record[name] == plain(value)
+            elif name in blobs and np.asarray(value).dtype == np.uint8:
+                assert np.array_equal(pixels(record[name]), pixels(value))
+            elif isinstance(value, tuple):
+                for number, part in enumerate(value):
+                    assert np.array_equal(record[f"{name}_{number}"], np.asarray(part))
+            else:
+                assert np.array_equal(record[name], np.asarray(value))
+                if isinstance(record[name], np.ndarray):
+                    assert record[name].dtype == np.asarray(value).dtype.newbyteorder("<")
+
+
+@pytest.mark.parametrize(
+    "kind", [kind for kind, blobs, _ in STORED if "image" in blobs and kind not in ("dict", "bare")]
+)
+def test_image_folder_opens_it(kind: str, tmp_path: Path) -> None:
+    dataset = Samples(kind, 30)
+    opened = ImageFolderRecord(convert(dataset, tmp_path / "my.records", workers=1))
+    assert len(opened) == 30
+    for position in (0, 17, -1):
+        image, target = opened[position]
+        given = dataset[position % 30]
+        if isinstance(image, Image.Image):
+            wanted = (
+                Image.open(io.BytesIO(given[0])) if isinstance(given[0], bytes) else Image.fromarray(pixels(given[0]))
+            )
+            assert image.mode == "RGB"
+            assert np.array_equal(np.asarray(image), np.asarray(wanted.convert("RGB")))
+        else:
+            assert type(image) is type(given[0])
+            assert np.array_equal(np.asarray(image), np.asarray(given[0]))
+        if isinstance(given[1], tuple):
+            assert [type(part) for part in target] == [int, torch.Tensor, float]
+            assert plain(target) == plain(given[1])
+        elif isinstance(given[1], Image.Image):
+            assert np.array_equal(target, np.asarray(given[1]))
+        else:
+            assert target == plain(given[1])
+            assert opened.targets[position] == target
+
+
+def test_a_loader_makes_the_same_batches(tmp_path: Path) -> None:
+    def collate(samples: list[tuple[Image.Image, int]]) -> tuple[list[bytes], torch.Tensor]:
+        return [image.tobytes() for image, _ in samples], torch.tensor([label for _, label in samples])
+
+    dataset = Samples("pil")
+    opened = ImageFolderRecord(convert(dataset, tmp_path / "my.records"))
+    for (images, labels), (wanted, numbers) in zip(
+        DataLoader(opened, 16, num_workers=2, collate_fn=collate),
+        DataLoader(dataset, 16, collate_fn=collate),
+        strict=True,
+    ):
+        assert images == wanted
+        assert labels.tolist() == numbers.tolist()
+
+
+def palette() -> Image.Image:
+    image = Image.fromarray(noise(3, 20, 30) % 9, "L").convert("P")
+    image.putpalette([*range(27), 255, 0, 255])
+    image.info["transparency"] = 3
+    return image
+
+
+@pytest.mark.parametrize(
+    "mode", ["1", "L", "LA", "P", "P without colours", "RGB", "RGBA", "I;16", "I", "F", "CMYK", "YCbCr", "LAB"]
+)
+def test_images_of_every_mode_keep_their_pixels(mode: str) -> None:
+    rgb = Image.fromarray(noise(5, 20, 30, 3))
+    image = {
+        "P": palette,
+        "P without colours": lambda: Image.new("P", (30, 20), 200),
+        "I;16": lambda: Image.fromarray(noise(1, 20, 30).astype(np.uint16) * 257),
+        "I": lambda: Image.fromarray(noise(1, 20, 30).astype(np.int32) * -70_000),
+        "F": lambda: Image.fromarray(noise(1, 20, 30).astype(np.float32) / 3),
+        "LAB": lambda: Image.frombytes("LAB", (30, 20), rgb.tobytes()),
+    }.get(mode, lambda: rgb.convert(mode))()
+    assert image.mode == mode.partition(" ")[0]
+    data, ending = picture_bytes(image)
+    with Image.open(io.BytesIO(data)) as again:
+        assert (again.mode, again.size, again.tobytes()) == (image.mode, image.size, image.tobytes())
+        assert again.getpalette() == image.getpalette()
+        assert again.info.get("transparency") == image.info.get("transparency")
+        assert f".{again.format.lower()}" == ending
+
+
+def test_an_image_of_a_mode_that_no_format_keeps(tmp_path: Path) -> None:
+    dataset = Listed([(Image.new("HSV", (200, 200)), 1)] * 3)
+    with pytest.raises(SampleError, match=r"position 0: .*mode HSV.*convert\(\) it first"):
+        convert(dataset, tmp_path / "my.records")
+
+
+class TestUneven:
+    """What only one sample shows, far behind those that are looked at first."""
+
+    def late(self, usual: Callable[[int], Any], other: Any) -> Listed:
+        samples = [usual(i) for i in range(300)]
+        samples[202] = other
+        return Listed(samples)
+
+    @pytest.mark.parametrize(
+        ("usual", "other"),
+        [
+            (lambda i: np.ones(3), np.ones(4)),
+            (lambda i: i, None),
+            (lambda i: i, "seven"),
+            (lambda i: i, 1 << 70),
+            (lambda i: (i, i), (1, 2, 3)),
+            (lambda i: 1.5, 3),
+        ],
+    )
+    def test_becomes_json(self, usual: Any, other: Any, tmp_path: Path, caplog: Any) -> None:
+        dataset = self.late(lambda i: (jpeg(i), usual(i)), (jpeg(202), other))
+        with caplog.at_level(logging.INFO):
+            workers = 2 if other is None else 1
+            reader = RecordReader(convert(dataset, tmp_path / "my.records", workers=workers, num_shards=3))
+        assert reader.manifest.blobs["target"].encoding == "json"
+        assert [record["target"] for record in reader] == [plain(target) for _, target in dataset.samples]
+        assert "It is stored as json; beginning again" in caplog.text
+        assert [path.name for path in tmp_path.iterdir()] == ["my.records"]
+
+    def test_pixels_of_another_mode_become_png(self, tmp_path: Path) -> None:
+        dataset = self.late(lambda i: (noise(i, 16, 16, 3), i), (Image.new("P", (40, 30)), 7))
+        reader = RecordReader(convert(dataset, tmp_path / "my.records"))
+        assert reader.manifest.blobs["image"].encoding == "image"
+        assert np.array_equal(pixels(reader[5]["image"]), noise(5, 16, 16, 3))
+        assert Image.open(io.BytesIO(reader[202]["image"])).mode == "P"
+
+    @pytest.mark.parametrize(
+        ("usual", "other", "message"),
+        [
+            ((jpeg(1), 1), (jpeg(1), object()), "'target' holds a object, not <i8 []"),
+            ((jpeg(1), 1), (5, 1), "'image' holds a int, not bytes"),
+            ((jpeg(1), 1), (jpeg(1),), "a tuple that is no tuple of 2"),
+            ((jpeg(1), 1), None, "a NoneType that is no tuple of 2"),
+            ({"image": b"x"}, {"picture": b"x"}, "a dict that is no dict of image"),
+            ((jpeg(1), {"a": 1}), (jpeg(1), {"a": {1, 2}}), "'target' holds a set"),
+            ((jpeg(1), {"a": 1}), (jpeg(1), {1: 1}), "'target' holds a dict with the key 1, a int"),
+            ((jpeg(1), {"a": 1}), (jpeg(1), {"a": float("nan")}), "'target' holds nan, which JSON has not"),
+            ((np.ones((9, 9), "f4"), 1), (np.ones((9, 9), "f8"), 1), r"'image' holds a numpy.ndarray (float64 [9, 9])"),
+            ((np.ones((9, 9), "f4"), 1), (np.ones(9, "f4"), 1), r"not <f4 numbers of 2 dimensions"),
+            ((Image.new("RGB", (99, 99)), 1), ("x", 1), "'image' holds a str, not an image"),
+        ],
+    )
+    def test_or_is_refused_by_position_and_type(self, usual: Any, other: Any, message: str, tmp_path: Path) -> None:
+        dataset = self.late(lambda i: usual, other)
+        with pytest.raises(SampleError, match=rf"^position 202: .*{re.escape(message)}") as caught:
+            convert(dataset, tmp_path / "my.records", workers=1)
+        assert caught.value.position == 202
+        assert isinstance(caught.value, TypeError)
+        assert not (tmp_path / "my.records").exists()
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (object(), "'image' is a object: neither an image nor numbers nor JSON"),
+        (torch.ones(9, dtype=torch.bfloat16), r"'image' is a torch.Tensor (torch.bfloat16 [9])"),
+        (np.ones(9, complex), "'image' is a numpy.ndarray (complex128 [9])"),
+        (np.array(["a"]), "'image' is a numpy.ndarray"),
+        ({1, 2}, "'image' is a set"),
+        (float("inf"), None),
+    ],
+)
+def test_what_cannot_be_stored_is_refused_at_once(value: Any, message: str | None, tmp_path: Path) -> None:
+    if message is None:
+        assert RecordReader(convert(Listed([(value, 1)] * 3), tmp_path / "x.records")).value("input", 1) == value
+        return
+    with pytest.raises(SampleError, match=rf"^position 0: .*{re.escape(message)}"):
+        convert(Listed([(value, 1)] * 3), tmp_path / "x.records")
+
+
+class TestArguments:
+    def test_names_for_a_tuple(self, tmp_path: Path) -> None:
+        reader = RecordReader(convert(Samples("three", 9), tmp_path / "x.records", fields=("photo", "target", "hist")))
+        assert sorted(reader[0]) == ["hist", "name", "photo", "target"]
+
+    def test_names_for_a_dict(self, tmp_path: Path) -> None:
+        opened = ImageFolderRecord(convert(Samples("dict", 9), tmp_path / "x.records", fields={"label": "target"}))
+        assert opened[8][1] == 8
+
+    @pytest.mark.parametrize(
+        ("kind", "fields", "message"),
+        [
+            ("three", ("a", "b"), "fields has 2 names; a sample is a tuple of 3"),
+            ("three", {"image": "a"}, "fields renames image; a sample is a tuple"),
+            ("dict", {"nothing": "a"}, "fields renames nothing; a sample is a dict of image, label, meta"),
+            ("bytes", ("Image", "target"), "'Image' cannot be a field's name"),
+            ("bytes", ("name", "target"), "'name' cannot be a field's name"),
+            ("bytes", ("a", "a"), "'a' cannot be a field's name"),
+        ],
+    )
+    def test_names_that_do_not_fit(self, kind: str, fields: Any, message: str, tmp_path: Path) -> None:
+        with pytest.raises(ArgumentError, match=message):
+            convert(Samples(kind, 9), tmp_path / "x.records", fields=fields)
+
+    def test_kinds(self, tmp_path: Path) -> None:
+        kinds: Any = {"image": "picture", "target": "json"}
+        reader = RecordReader(convert(Samples("small", 9), tmp_path / "x.records", kinds=kinds))
+        assert {n: spec.encoding for n, spec in reader.manifest.blobs.items()} == {"image": "image", "target": "json"}
+        with pytest.raises(ArgumentError, match="kinds names targets; the fields are image, target"):
+            convert(Samples("small", 9), tmp_path / "y.records", kinds={"targets": "json"})
+        with pytest.raises(SampleError, match="position 0: 'target' is a dict; it cannot be stored as array"):
+            convert(Samples("boxes", 9), tmp_path / "y.records", kinds={"target": "array"})
+
+    def test_classes_are_the_datasets(self, tmp_path: Path) -> None:
+        dataset = Listed([(jpeg(i), i % 2) for i in range(9)])
+        dataset.classes = ["cat", "dog"]
+        assert ImageFolderRecord(convert(dataset, tmp_path / "a.records")).classes == ["cat", "dog"]
+        assert ImageFolderRecord(convert(Subset(dataset, [0, 3]), tmp_path / "b.records")).class_to_idx["dog"] == 1
+        opened = ImageFolderRecord(convert(dataset, tmp_path / "c.records", classes=["a", "b"]))
+        assert opened.classes == ["a", "b"]
+        assert ImageFolderRecord(convert(Samples("bytes", 9), tmp_path / "d.records")).classes == []
+
+    def test_shards_by_number_and_by_size(self, tmp_path: Path) -> None:
+        assert len(RecordReader(convert(Samples("bytes"), tmp_path / "a.records", num_shards=7)).manifest.shards) == 7
+        few = RecordReader(convert(Samples("noise"), tmp_path / "b.records", shard_bytes=200_000)).manifest.shards
+        assert all(shard.size_bytes < 240_000 for shard in few)
+        assert len(few) > 8
+
+    def test_what_is_no_dataset(self, tmp_path: Path) -> None:
+        with pytest.raises(ArgumentError, match="generator is not map-style: it needs __len__ and __getitem__"):
+            convert((i for i in range(3)), tmp_path / "x.records")  # type: ignore[arg-type]
+        with pytest.raises(ArgumentError, match="Listed is empty"):
+            convert(Listed([]), tmp_path / "x.records")
+
+
+class Random(Listed):
+    def __getitem__(self, index: int) -> Any:
+        return jpeg(index), random.random()
+
+
+class Locked(Samples):
+    """Cannot be pickled."""
+
+    def __init__(self, kind: str) -> None:
+        super().__init__(kind)
+        self.lock = threading.Lock()
+
+
+class Broken(Samples):
+    def __getitem__(self, index: int) -> Any:
+        if index == 101:
+            raise KeyError("no such image")
+        return super().__getitem__(index)
+
+
+class TestDatasets:
+    def test_a_random_one_is_refused(self, tmp_path: Path) -> None:
+        with pytest.raises(ArgumentError, match=r"gives another sample each time.*without its random transforms"):
+            convert(Random([None] * 100), tmp_path / "x.records")
+        assert list(tmp_path.iterdir()) == []
+
+    def test_one_that_cannot_be_pickled_is_converted_here(self, tmp_path: Path, caplog: Any) -> None:
+        with caplog.at_level(logging.INFO):
+            path = convert(Locked("bytes"), tmp_path / "x.records", workers=2, shard_bytes=20_000)
+        assert "Locked cannot be sent to other processes (TypeError: cannot pickle" in caplog.text
+        assert RecordReader(path)[COUNT - 1]["image"] == jpeg(COUNT - 1)
+
+    def test_one_of_main_with_lambdas_goes_to_workers(self, tmp_path: Path) -> None:
+        code = """
+import recordzoo
+class Own:
+    scale = staticmethod(lambda i: i * 3)
+    def __len__(self): return 200
+    def __getitem__(self, i): return bytes([i] * 500), self.scale(i)
+reader = recordzoo.RecordReader(recordzoo.convert(Own(), "x.records", workers=2, shard_bytes=20000))
+assert [record["target"] for record in reader] == [i * 3 for i in range(200)]
+assert len(reader.manifest.shards) > 3
+import sys; assert "torch" not in sys.modules
+"""
+        subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, check=True, env=environment())
+
+    @pytest.mark.parametrize("workers", [1, 2])
+    def test_its_own_error_keeps_its_type_and_gets_the_position(self, workers: int, tmp_path: Path) -> None:
+        with pytest.raises(KeyError, match="no such image") as caught:
+            convert(Broken("bytes"), tmp_path / "x.records", workers=workers, shard_bytes=20_000)
+        assert "while reading sample 101 of Broken" in str(getattr(caught.value, "__notes__", ()))
+
+    def test_broken_images_are_named(self, tmp_path: Path, caplog: Any) -> None:
+        samples = [(jpeg(i), i) for i in range(100)]
+        samples[70] = (b"no image", 70)
+        path = convert(Listed(samples), tmp_path / "keep.records")
+        assert RecordReader(path).manifest.bad == {"000070": "no image format that Pillow knows"}
+        assert RecordReader(path).read("image", 70) == b"no image"
+        assert "1 broken image was kept as it is: 000070" in caplog.text
+        skipped = ImageFolderRecord(convert(Listed(samples), tmp_path / "skip.records", on_error="skip"))
+        assert list(skipped.targets) == [i for i in range(100) if i != 70]
+        with pytest.raises(PrepareError, match="000070: no image format"):
+            convert(Listed(samples), tmp_path / "raise.records", on_error="raise")
+
+
+def environment(**more: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(REPOSITORY), **more}
+
+
+def run(kind: str, output: Path, kill_at: str = "", **options: Any) -> subprocess.CompletedProcess[str]:
+    """Convert in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-m", "tests.fakes.samples", kind, str(output), json.dumps(options)],
+        env=environment(RECORDZOO_KILL_AT=kill_at),
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+
+
+class TestAgain:
+    def test_does_nothing_if_it_is_there(self, tmp_path: Path) -> None:
+        asked = []
+
+        class Counted(Samples):
+            def __getitem__(self, index: int) -> Any:
+                asked.append(index)
+                return super().__getitem__(index)
+
+        path = convert(Samples("bytes"), tmp_path / "x.records")
+        before = path.stat().st_ino
+        assert convert(Counted("bytes"), tmp_path / "x.records") == path
+        assert path.stat().st_ino == before
+        assert len(asked) < 80
+
+    def test_another_datasets_records_are_not_taken_for_ours(self, tmp_path: Path) -> None:
+        path = convert(Samples("bytes"), tmp_path / "x.records")
+        for other in (Samples("bytes", COUNT - 1), Samples("three")):
+            with pytest.raises(OtherSourceError, match=r"holds other records than this Samples\. Pass refresh=True"):
+                convert(other, path)
+        convert(Samples("three"), path, refresh=True)
+        assert "field_2" in RecordReader(path).columns
+
+    def test_a_folder_in_the_way(self, tmp_path: Path) -> None:
+        (tmp_path / "x.records").mkdir()
+        (tmp_path / "x.records" / "thesis.tex").touch()
+        with pytest.raises(PrepareError, match="is in the way"):
+            convert(Samples("bytes"), tmp_path / "x.records")
+
+    def test_one_process_and_two_give_the_same_bytes(self, tmp_path: Path) -> None:
+        for workers in (1, 2):
+            convert(Samples("celeba"), tmp_path / f"{workers}.records", workers=workers, shard_bytes=20_000)
+        assert contents(tmp_path / "1.records") == contents(tmp_path / "2.records")
+        assert len(contents(tmp_path / "1.records")) > 10
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("workers", [1, 2])
+    @pytest.mark.parametrize("kill_at", ["shard.journalled:2", "unit.journalled:2", "set.manifest_written"])
+    def test_goes_on_where_it_was_killed(self, workers: int, kill_at: str, tmp_path: Path) -> None:
+        options = {"shard_bytes": 20_000, "workers": workers}
+        convert(Samples("boxes"), tmp_path / "whole.records", **options)
+        killed = run("boxes", tmp_path / "x.records", kill_at, **options)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr
+        assert not (tmp_path / "x.records").exists()
+        after = run("boxes", tmp_path / "x.records", **options)
+        assert after.returncode == 0, after.stderr
+        assert "are already converted" in after.stderr
+        assert contents(tmp_path / "x.records") == contents(tmp_path / "whole.records")
+        assert sorted(path.name for path in tmp_path.iterdir()) == ["whole.records", "x.records"]
+
+
+def test_it_is_all_of_the_package() -> None:
+    assert recordzoo.convert is convert
+    assert issubclass(SampleError, RecordZooError)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=8,
+)
+NUMBERS = st.sampled_from(["|u1", "<i2", "<i8", "<f2", "<f4", "<f8", "|b1"]).flatmap(
+    lambda dtype: st.lists(st.integers(0, 4), max_size=3).map(
+        lambda shape: np.arange(int(np.prod(shape)), dtype=np.int64).reshape(shape).astype(dtype)
+    )
+)
+VALUE = JSON | NUMBERS | st.binary(max_size=40) | NUMBERS.map(torch.from_numpy)
+
+
+def are_alike(samples: list[dict[str, Any]]) -> bool:
+    """Whether all have the same keys, and under each one kind of value: bytes, or JSON, or equal arrays."""
+    if len({frozenset(sample) for sample in samples}) > 1:
+        return False
+    for key in samples[0]:
+        values = [sample[key] for sample in samples]
+        looks = {(np.asarray(v).dtype, np.shape(v)) if hasattr(v, "dtype") else type(v) is bytes for v in values}
+        if len(looks) > 1:
+            return False
+    return True
+
+
+@given(st.lists(st.dictionaries(st.sampled_from("abcd"), VALUE, min_size=1), min_size=1, max_size=4))
+def test_any_samples_come_back_or_are_refused(samples: list[dict[str, Any]]) -> None:
+    """The schema of all samples encodes each of them, and what it encodes is decoded to what it was."""
+    try:
+        schema = infer(dict(enumerate(samples)), None, {})
+    except SampleError:
+        assert not are_alike(samples)
+        return
+    for sample in samples:
+        encoded = schema.encode(sample)
+        found: dict[str, Any] = dict(encoded.row)
+        for plan, data, _ in encoded.blobs:
+            field = plan.blob_field
+            shape = encoded.row.get(f"{plan.name}.shape", np.zeros(0)).tolist()
+            found[plan.name] = decode_value(BlobSpec(field.encoding, None, field.dtype), data, shape)
+        for key, value in sample.items():
+            stored = found[key]
+            if isinstance(value, bytes):
+                assert stored == value
+            elif schema.fields[key].kind in ("picture", "pixels"):
+                assert np.array_equal(pixels(stored), pixels(value) if np.ndim(value) > 2 else np.asarray(value))
+            elif schema.fields[key].kind == "json":
+                assert stored == plain(value)
+            else:
+                assert np.array_equal(stored, np.asarray(value))

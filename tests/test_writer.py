@@ -1,0 +1,248 @@
+"""`RecordWriter` and what `RecordReader` gives of it: a whole set when the block ends, and nothing before."""
+
+import contextlib
+import io
+import os
+import resource
+import signal
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import recordzoo
+from recordzoo import ImageFolderRecord, RecordReader, RecordWriter
+from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, SampleError
+from recordzoo.records.verify import verify
+from tests.fakes.samples import jpeg, noise
+from tests.preparing import REPOSITORY, contents
+
+
+def write(path: Path, records: Iterable[dict[str, Any]], **options: Any) -> RecordReader:
+    with RecordWriter(path, **options) as writer:
+        for record in records:
+            writer.write(record)
+    return RecordReader(path)
+
+
+def some(count: int = 300) -> list[dict[str, Any]]:
+    return [
+        {
+            "image": jpeg(i),
+            "target": i % 2,
+            "box": np.arange(4) * i,
+            "caption": f"number {i}",
+            "depth": np.full((20 + i % 3, 40, 2), i, np.float32),
+            "split": ["train"] if i % 3 else ["test", "hard"],
+        }
+        for i in range(count)
+    ]
+
+
+def test_all_fields_of_all_records_come_back(tmp_path: Path) -> None:
+    records = some()
+    reader = write(tmp_path / "my.records", records, shard_bytes=100_000)
+    assert len(reader.manifest.shards) > 5
+    for number, (record, given) in enumerate(zip(reader, records, strict=True)):
+        assert record["name"] == f"{number:09d}.jpg"
+        assert list(record) == ["name", "caption", "depth", "image", "box", "target"]
+        assert (record["image"], record["target"], record["caption"]) == (
+            given["image"],
+            given["target"],
+            given["caption"],
+        )
+        assert np.array_equal(record["box"], given["box"])
+        assert np.array_equal(record["depth"], given["depth"])
+        assert record["depth"].dtype == np.float32
+    assert reader.split("test").tolist() == reader.split("hard").tolist() == list(range(0, 300, 3))
+    assert reader.split("train").tolist() == [i for i in range(300) if i % 3]
+    assert verify(tmp_path / "my.records", full=True).ok
+    assert [path.name for path in tmp_path.iterdir()] == ["my.records"]
+
+
+def test_the_same_records_give_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        write(tmp_path / name, some(50), shard_bytes=100_000)
+    assert contents(tmp_path / "a") == contents(tmp_path / "b")
+
+
+def test_a_reader_is_a_sequence_of_records(tmp_path: Path) -> None:
+    reader = write(tmp_path / "my.records", some(7))
+    assert reader[-1]["target"] == reader[6]["target"] == reader[np.int64(6)]["target"] == 0
+    for position in (7, -8):
+        with pytest.raises(IndexError, match="of 7 in"):
+            reader[position]
+    with pytest.raises(TypeError):
+        reader["image"]  # type: ignore[index]
+    assert [record["target"] for record in reader] == [0, 1, 0, 1, 0, 1, 0]
+    with pytest.raises(ValueError, match="read-only"):
+        reader[0]["depth"][0, 0, 0] = 1
+
+
+def test_names_and_classes(tmp_path: Path) -> None:
+    records = [{"name": f"{'ab'[i % 2]}/ä {i}.jpg", "image": jpeg(i), "target": i % 2} for i in range(9)]
+    write(tmp_path / "my.records", records, classes=["a", "b"])
+    dataset = ImageFolderRecord(tmp_path / "my.records")
+    assert dataset.classes == ["a", "b"]
+    assert dataset.samples[3] == (str(tmp_path / "my.records" / "b" / "ä 3.jpg"), 1)
+    wanted = Image.open(io.BytesIO(jpeg(3))).convert("RGB")
+    assert dataset[3][0].tobytes() == wanted.tobytes()
+
+
+def test_a_split_of_it_as_a_dataset(tmp_path: Path) -> None:
+    write(tmp_path / "my.records", [{k: r[k] for k in ("image", "target", "split")} for r in some(30)])
+    train = ImageFolderRecord(tmp_path / "my.records", split="train")
+    assert len(train) == 20
+    assert train.targets == [i % 2 for i in range(30) if i % 3]
+    with pytest.raises(ArgumentError, match=r"no split 'val'; it has hard, test, train"):
+        ImageFolderRecord(tmp_path / "my.records", split="val")
+    with pytest.raises(ArgumentError, match="split 'train' is for a record set"):
+        ImageFolderRecord(tmp_path, split="train")
+
+
+def test_numbers_alone_need_no_shard(tmp_path: Path) -> None:
+    reader = write(tmp_path / "my.records", [{"x": i, "y": i / 2} for i in range(1000)])
+    assert reader.manifest.shards == ()
+    assert reader[999] == {"name": "000000999", "x": 999, "y": 499.5}
+    with pytest.raises(recordzoo.errors.OtherSourceError, match='has no "image", but x, y'):
+        ImageFolderRecord(tmp_path / "my.records")
+
+
+def test_images_and_pixels(tmp_path: Path) -> None:
+    records = [{"a": Image.new("P", (90, 80), i), "b": noise(i, 16, 16), "c": noise(i, 90, 80, 3)} for i in range(4)]
+    reader = write(tmp_path / "my.records", records)
+    assert {name: spec.encoding for name, spec in reader.manifest.blobs.items()} == {"a": "image", "c": "raw"}
+    for record, given in zip(reader, records, strict=True):
+        image = Image.open(io.BytesIO(record["a"]))
+        assert (image.format, image.mode, image.tobytes()) == ("PNG", "P", given["a"].tobytes())
+        assert np.array_equal(record["b"], given["b"])
+        assert np.array_equal(record["c"], given["c"])
+
+
+@pytest.mark.parametrize(
+    ("second", "message"),
+    [
+        ({"image": b"x", "target": "one"}, r"position 1: 'target' holds a str, not <i8 \[\] \(pass kinds="),
+        ({"image": b"x", "target": object()}, r"position 1: 'target' holds a object, not <i8"),
+        ({"image": b"x"}, "position 1: a dict that is no dict of image, target"),
+        ({"image": 5, "target": 1}, "position 1: 'image' holds a int, not bytes"),
+    ],
+)
+def test_a_record_of_another_kind_is_refused_and_nothing_published(second: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(SampleError, match=message) as caught:
+        write(tmp_path / "my.records", [{"image": jpeg(0), "target": 1}, second])
+    assert caught.value.position == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_kinds_let_values_differ(tmp_path: Path) -> None:
+    records = [{"image": jpeg(i), "boxes": np.ones((i, 4))} for i in range(5)]
+    reader = write(tmp_path / "json.records", records, kinds={"boxes": "json"})
+    assert [len(record["boxes"]) for record in reader] == [0, 1, 2, 3, 4]
+    reader = write(tmp_path / "raw.records", records, kinds={"boxes": "raw"})
+    assert [record["boxes"].shape for record in reader] == [(i, 4) for i in range(5)]
+
+
+@pytest.mark.parametrize(
+    ("record", "options", "message"),
+    [
+        ({"image": b"x", "split": "Train"}, {}, "'Train' cannot be a split's name"),
+        ({"image": b"x", "split": [5]}, {}, "5 cannot be a split's name"),
+        ({"image": b"x", "name": 5}, {}, "the name 5 is none"),
+        ({"image": b"x", "name": ""}, {}, "the name '' is none"),
+        ({"image": b"x", "target": 2}, {"classes": ["a", "b"]}, "2 is no label; there are 2 classes"),
+        ({"Image": b"x"}, {}, "'Image' cannot be a field's name"),
+        ({"image": b"x"}, {"kinds": {"images": "raw"}}, "kinds names images; the fields are image"),
+    ],
+)
+def test_arguments(record: Any, options: Any, message: str, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        write(tmp_path / "my.records", [record], **options)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_is_there_is_not_overwritten_unasked(tmp_path: Path) -> None:
+    write(tmp_path / "my.records", some(5))
+    with pytest.raises(PrepareError, match=r"is there already\. Pass refresh=True"):
+        write(tmp_path / "my.records", some(6))
+    assert len(RecordReader(tmp_path / "my.records")) == 5
+    assert len(write(tmp_path / "my.records", some(6), refresh=True)) == 6
+    (tmp_path / "thesis").mkdir()
+    (tmp_path / "thesis" / "chapter").touch()
+    with pytest.raises(PrepareError, match="is in the way"):
+        write(tmp_path / "thesis", some(6), refresh=True)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["my.records", "thesis"]
+
+
+def test_no_records_no_set(tmp_path: Path) -> None:
+    with pytest.raises(PrepareError, match="No records were written to"):
+        write(tmp_path / "my.records", [])
+    with pytest.raises(PrepareError, match="writes inside its with block"):
+        RecordWriter(tmp_path / "my.records").write({"image": b"x"})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_error_in_the_block_leaves_nothing(tmp_path: Path) -> None:
+    def fail() -> Iterator[dict[str, Any]]:
+        yield from some(100)
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        write(tmp_path / "my.records", fail(), shard_bytes=100_000)
+    assert list(tmp_path.iterdir()) == []
+    links = [os.readlink(path) for path in Path("/proc/self/fd").iterdir() if path.is_symlink()]
+    assert not [link for link in links if link.startswith(str(tmp_path))]
+
+
+def test_a_broken_image_is_kept_and_named(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    reader = write(tmp_path / "my.records", [{"name": "a.jpg", "image": jpeg(0)}, {"name": "b.jpg", "image": b"no"}])
+    assert reader.manifest.bad == {"b.jpg": "no image format that Pillow knows"}
+    assert "1 broken image was kept as it is: b.jpg" in caplog.text
+
+
+CODE = """
+import recordzoo
+with recordzoo.RecordWriter("my.records", shard_bytes=100_000) as writer:
+    for number in range(600):
+        writer.write({"image": bytes(2000), "target": number})
+assert "torch" not in __import__("sys").modules
+"""
+
+
+def run(folder: Path, **environment: str) -> int:
+    variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **environment}
+    command = [sys.executable, "-W", "error", "-c", CODE]
+    return subprocess.run(command, cwd=folder, env=variables, check=False).returncode
+
+
+@pytest.mark.parametrize("kill_at", ["shard.opened", "shard.journalled:3", "set.manifest_written"])
+def test_killed_it_leaves_no_set_and_the_next_cleans_up(kill_at: str, tmp_path: Path) -> None:
+    assert run(tmp_path, RECORDZOO_KILL_AT=kill_at) == -signal.SIGKILL
+    assert not (tmp_path / "my.records").exists()
+    assert [path.name for path in tmp_path.iterdir()] != []
+    assert run(tmp_path) == 0
+    assert [path.name for path in tmp_path.iterdir()] == ["my.records"]
+    assert RecordReader(tmp_path / "my.records")[599]["target"] == 599
+
+
+@contextlib.contextmanager
+def largest_file(num_bytes: int) -> Any:
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (num_bytes, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+
+
+def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
+    with largest_file(200_000), pytest.raises(DiskSpaceError, match=str(tmp_path)):
+        write(tmp_path / "my.records", some(300))
+    assert list(tmp_path.iterdir()) == []
