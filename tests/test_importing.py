@@ -30,7 +30,7 @@ from recordzoo.errors import (
 )
 from recordzoo.own.importing import import_records
 from recordzoo.recipes.imports import arrow, caffe, folder2lmdb, msgpack, protobuf, torchrecord
-from recordzoo.recipes.imports.sample import SampleError
+from recordzoo.recipes.imports.sample import ForeignValueError
 from recordzoo.recipes.imports.source import find_source
 from recordzoo.records.reader import RecordReader
 from tests.fakes import legacy
@@ -617,9 +617,9 @@ def test_a_pyarrow_of_too_many_columns(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 PARSERS: dict[str, tuple[Callable[[bytes], object], type[ValueError]]] = {
-    "caffe": (caffe.parse, SampleError),
-    "torchrecord": (torchrecord.parse, SampleError),
-    "folder2lmdb": (folder2lmdb.parse, SampleError),
+    "caffe": (caffe.parse, ForeignValueError),
+    "torchrecord": (torchrecord.parse, ForeignValueError),
+    "folder2lmdb": (folder2lmdb.parse, ForeignValueError),
     "msgpack": (msgpack.unpack, msgpack.MsgpackError),
     "arrow": (arrow.deserialize, arrow.ArrowError),
 }

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from recordzoo.recipes.imports.protobuf import Message, WireError
-from recordzoo.recipes.imports.sample import Read, Sample, SampleError, as_label
+from recordzoo.recipes.imports.sample import ForeignValueError, Read, Sample, as_label
 
 NAME = "caffe"
 EXPECTED = "a Datum of Caffe (channels, height, width, data, label)"
@@ -22,7 +22,7 @@ def parse(value: bytes) -> Sample:
     """Read a `Datum`; a label that is not there is 0, as the message's definition has it.
 
     Raises:
-        SampleError: It is none.
+        ForeignValueError: It is none.
     """
     try:
         datum = Message(value)
@@ -31,13 +31,13 @@ def parse(value: bytes) -> Sample:
         shape = tuple(datum.integer(number) for number in (_CHANNELS, _HEIGHT, _WIDTH))
         is_encoded = bool(datum.integer(_ENCODED))
     except WireError as err:
-        raise SampleError(f"it is no Datum: {err}") from err
+        raise ForeignValueError(f"it is no Datum: {err}") from err
     if is_encoded:
         if not data:
-            raise SampleError("it is a Datum of an encoded image and has no data")
+            raise ForeignValueError("it is a Datum of an encoded image and has no data")
         return Sample(data, label)
     if min(shape) < 1 or math.prod(shape) != max(len(data), len(floats)) or (data and len(floats)):
-        raise SampleError(
+        raise ForeignValueError(
             f"it is no Datum: {len(data):,} bytes and {len(floats):,} floats for channels, height, width {list(shape)}"
         )
     if len(floats):

@@ -14,7 +14,7 @@ import numpy as np
 
 from recordzoo.recipes.imports.arrow import ArrowError, deserialize
 from recordzoo.recipes.imports.msgpack import MsgpackError, unpack
-from recordzoo.recipes.imports.sample import Read, Sample, SampleError, as_label, numbered, type_name
+from recordzoo.recipes.imports.sample import ForeignValueError, Read, Sample, as_label, numbered, type_name
 from recordzoo.recipes.unpickle import PickledArray, unpickle
 
 NAME = "folder2lmdb"
@@ -31,12 +31,12 @@ def parse(value: bytes) -> Sample:
     """Read a pair.
 
     Raises:
-        SampleError: It is none, or holds something else than bytes and a whole number.
+        ForeignValueError: It is none, or holds something else than bytes and a whole number.
     """
     pair = _loaded(value, _INSTRUCTIONS)
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         what = f"{type_name(pair)} of {len(pair)}" if isinstance(pair, tuple | list) else type_name(pair)
-        raise SampleError(f"it is a {what}, not a pair of an image's file and a label. {_CONVERT}")
+        raise ForeignValueError(f"it is a {what}, not a pair of an image's file and a label. {_CONVERT}")
     return Sample(_image(pair[0]), _label(pair[1]))
 
 
@@ -44,40 +44,40 @@ def order(keys: Sequence[bytes], read: Read) -> Sequence[int]:
     """Take the order of `__keys__`; without it, that of the numbers that the keys are.
 
     Raises:
-        SampleError: `__keys__` or `__len__` cannot be read, or does not fit the keys that are there.
+        ForeignValueError: `__keys__` or `__len__` cannot be read, or does not fit the keys that are there.
     """
     places = {key: place for place, key in enumerate(keys)}
     own = {name: places.pop(name) for name in (KEYS, LENGTH) if name in places}
     if KEYS in own:
         try:
             named = _loaded(read(own[KEYS]), 8 * len(keys) + _INSTRUCTIONS)
-        except SampleError as err:
-            raise SampleError(f"__keys__ cannot be read: {err}") from err
+        except ForeignValueError as err:
+            raise ForeignValueError(f"__keys__ cannot be read: {err}") from err
         found = _named(named, places)
     else:
         left = list(places.values())
         sorted_ = numbered([keys[place] for place in left])
         if sorted_ is None:
-            raise SampleError('it has no __keys__, and its keys are not "0", "1", "2", ...')
+            raise ForeignValueError('it has no __keys__, and its keys are not "0", "1", "2", ...')
         found = [left[index] for index in sorted_]
     if LENGTH in own:
         length = _loaded(read(own[LENGTH]), _INSTRUCTIONS)
         if length != len(found):
-            raise SampleError(f"__len__ is {str(length)[:20]}, but there are {len(found):,} keys")
+            raise ForeignValueError(f"__len__ is {str(length)[:20]}, but there are {len(found):,} keys")
     return found
 
 
 def _named(named: object, places: dict[bytes, int]) -> list[int]:
     """Find the keys that `__keys__` lists."""
     if not isinstance(named, list | tuple) or not all(isinstance(key, bytes | str) for key in named):
-        raise SampleError("__keys__ is no list of keys")
+        raise ForeignValueError("__keys__ is no list of keys")
     wanted = [key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key for key in named]
     missing = [key for key in wanted if key not in places]
     if missing or len(set(wanted)) != len(wanted):
         problem = f"names {missing[0][:80]!r}, which is not there" if missing else "names a key twice"
-        raise SampleError(f"__keys__ {problem}")
+        raise ForeignValueError(f"__keys__ {problem}")
     if len(wanted) != len(places):
-        raise SampleError(f"__keys__ names {len(wanted):,} keys, and there are {len(places):,}")
+        raise ForeignValueError(f"__keys__ names {len(wanted):,} keys, and there are {len(places):,}")
     return [places[key] for key in wanted]
 
 
@@ -86,7 +86,7 @@ def _loaded(value: bytes, most: int) -> Any:
     """Unpack a value; how it was packed shows at its beginning.
 
     Raises:
-        SampleError: In none of the known ways, or it holds something else.
+        ForeignValueError: In none of the known ways, or it holds something else.
     """
     try:
         if value[:4] == b"\0\0\0\0":
@@ -96,9 +96,9 @@ def _loaded(value: bytes, most: int) -> Any:
             return unpickle(value, most=most)
         return unpack(value)
     except pickle.UnpicklingError as err:
-        raise SampleError(f"{err}. {_CONVERT}") from err
+        raise ForeignValueError(f"{err}. {_CONVERT}") from err
     except (ArrowError, MsgpackError) as err:
-        raise SampleError(f"as {'pyarrow' if isinstance(err, ArrowError) else 'msgpack'} has it, {err}") from err
+        raise ForeignValueError(f"as {'pyarrow' if isinstance(err, ArrowError) else 'msgpack'} has it, {err}") from err
 
 
 # Any: whatever was stored.
@@ -108,10 +108,10 @@ def _image(value: Any) -> bytes:
     if isinstance(value, dict):  # msgpack_numpy's: bytes that were read as an array
         shape, kind = _get(value, "shape"), _get(value, "type")
         if kind not in ("|u1", b"|u1") or not isinstance(shape, list) or len(shape) != 1:
-            raise SampleError(f"its image is a numpy.ndarray {kind!r} {shape}, not an image's file. {_CONVERT}")
+            raise ForeignValueError(f"its image is a numpy.ndarray {kind!r} {shape}, not an image's file. {_CONVERT}")
         value = _get(value, "data")
     if not isinstance(value, bytes):
-        raise SampleError(f"its image is a {type_name(value)}, not an image's file. {_CONVERT}")
+        raise ForeignValueError(f"its image is a {type_name(value)}, not an image's file. {_CONVERT}")
     return value
 
 
@@ -122,7 +122,7 @@ def _label(value: Any) -> int:
         value = _msgpack_number(value)
     elif isinstance(value, PickledArray):
         if value.values is None or value.values.size != 1 or value.values.dtype.kind not in "iu":
-            raise SampleError("its label is a numpy.ndarray, not a whole number")
+            raise ForeignValueError("its label is a numpy.ndarray, not a whole number")
         value = int(value.values.item())
     return as_label(value)
 
@@ -133,7 +133,7 @@ def _msgpack_number(value: dict[Any, Any]) -> int:
     name = kind.decode("latin-1") if isinstance(kind, bytes) else kind
     if isinstance(name, str) and _INTEGER.fullmatch(name) and isinstance(data, bytes) and len(data) == int(name[2]):
         return int(np.frombuffer(data, name)[0])
-    raise SampleError("its label is a numpy.ndarray, not a whole number")
+    raise ForeignValueError("its label is a numpy.ndarray, not a whole number")
 
 
 def _get(value: dict[Any, Any], name: str) -> Any:

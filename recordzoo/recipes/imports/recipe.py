@@ -11,7 +11,7 @@ import numpy as np
 from recordzoo.errors import SourceError
 from recordzoo.recipes.base import Arrangement, Blob, Recipe, Side, Stored
 from recordzoo.recipes.endings import sniffed_ending
-from recordzoo.recipes.imports.sample import SampleError
+from recordzoo.recipes.imports.sample import ForeignValueError
 from recordzoo.recipes.imports.source import Block, DatabaseSource, find_source, identity, layout
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
@@ -86,7 +86,7 @@ class ImportRecipe(Recipe):
         for name, where, value in member.values():
             try:
                 sample = parse(value)
-            except SampleError as err:
+            except ForeignValueError as err:
                 raise SourceError(f"{where}: {err}.", path=str(member.database.path)) from err
             if sample.field != self.first[0] or sample.kind != self.first[1]:
                 raise SourceError(

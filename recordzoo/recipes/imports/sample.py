@@ -10,7 +10,7 @@ Read = Callable[[int], bytes]
 """Reads the value of the key at a place."""
 
 
-class SampleError(ValueError):
+class ForeignValueError(ValueError):
     """A value is not what the tool writes, or holds what is not imported; the message says why."""
 
 
@@ -58,7 +58,7 @@ class Layout(Protocol):
         """Read a value.
 
         Raises:
-            SampleError: It is none of this layout.
+            ForeignValueError: It is none of this layout.
         """
         ...
 
@@ -70,7 +70,7 @@ class Layout(Protocol):
             read: Returns the value of a key by its place.
 
         Raises:
-            SampleError: The keys are not those of this layout.
+            ForeignValueError: The keys are not those of this layout.
         """
         ...
 
@@ -79,12 +79,12 @@ def as_label(value: object) -> int:
     """Take a label that is a whole number of 64 bits.
 
     Raises:
-        SampleError: It is none.
+        ForeignValueError: It is none.
     """
     if type(value) is not int:
-        raise SampleError(f"its label is a {type_name(value)}, not a whole number")
+        raise ForeignValueError(f"its label is a {type_name(value)}, not a whole number")
     if not -(1 << 63) <= value < 1 << 63:
-        raise SampleError("its label is larger than 64 bits")
+        raise ForeignValueError("its label is larger than 64 bits")
     return value
 
 

@@ -12,7 +12,7 @@ from typing import cast
 
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.recipes.imports.database import DATA_FILE, Database, Entry
-from recordzoo.recipes.imports.sample import Layout, Sample, SampleError
+from recordzoo.recipes.imports.sample import ForeignValueError, Layout, Sample
 from recordzoo.sources.member import Member, Unit
 from recordzoo.sources.tree import even_runs, greedy_runs
 
@@ -253,7 +253,7 @@ def find_source(path: Path, wanted: str | None) -> DatabaseSource:
 def _ordered(database: Database, entries: Sequence[Entry], chosen: str) -> Sequence[Entry]:
     try:
         places = layout(chosen).order([entry.key for entry in entries], lambda place: database.value(entries[place]))
-    except SampleError as err:
+    except ForeignValueError as err:
         raise SourceError(f"{database.path} is no database of {chosen}: {err}.", path=str(database.path)) from err
     return tuple(entries[place] for place in places)
 
@@ -261,7 +261,7 @@ def _ordered(database: Database, entries: Sequence[Entry], chosen: str) -> Seque
 def _first(database: Database, entry: Entry, chosen: str) -> Sample:
     try:
         return layout(chosen).parse(database.value(entry))
-    except SampleError as err:
+    except ForeignValueError as err:
         raise SourceError(f"{database.path}, key {entry.key!r}: {err}.", path=str(database.path)) from err
 
 
@@ -279,7 +279,7 @@ def _recognised(database: Database, entries: Sequence[Entry]) -> str:
     for name in LAYOUTS:
         try:
             layout(name).parse(value)
-        except SampleError as err:
+        except ForeignValueError as err:
             reasons.append(f"{layout(name).EXPECTED}: {err}")
         else:
             return name

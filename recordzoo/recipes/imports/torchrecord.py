@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from recordzoo.recipes.endings import sniffed_ending
 from recordzoo.recipes.imports.protobuf import Message, WireError
-from recordzoo.recipes.imports.sample import Read, Sample, SampleError, as_label, numbered
+from recordzoo.recipes.imports.sample import ForeignValueError, Read, Sample, as_label, numbered
 
 NAME = "torchrecord"
 EXPECTED = "TensorProtos of TorchRecord (an image's size and pixels, a label)"
@@ -23,24 +23,24 @@ def parse(value: bytes) -> Sample:
     """Read a pair of tensors.
 
     Raises:
-        SampleError: It is none, or its pixels are not RGB.
+        ForeignValueError: It is none, or its pixels are not RGB.
     """
     try:
         message = Message(value)
         tensors = [Message(part) for part in message.all_bytes(_PROTOS)]
         if len(tensors) != 2:
-            raise SampleError(f"it is no TensorProtos of two tensors, but has {len(tensors)}")
+            raise ForeignValueError(f"it is no TensorProtos of two tensors, but has {len(tensors)}")
         dims, data = tensors[0].integers(_DIMS), tensors[0].bytes_of(_BYTES)
         label = _label(tensors[1])
     except WireError as err:
-        raise SampleError(f"it is no TensorProtos: {err}") from err
+        raise ForeignValueError(f"it is no TensorProtos: {err}") from err
     if not data:
-        raise SampleError("its first tensor has no bytes")
+        raise ForeignValueError("its first tensor has no bytes")
     if len(dims) == 2 and min(dims) > 0 and dims[0] * dims[1] * 3 == len(data):
         return Sample(data, label, (dims[1], dims[0], 3), "|u1")
     if sniffed_ending(data):
         return Sample(data, label)
-    raise SampleError(
+    raise ForeignValueError(
         f"its first tensor is neither an image's file nor RGB: {len(data):,} bytes for width and height {dims[:8]}"
     )
 
@@ -51,10 +51,10 @@ def _label(tensor: Message) -> int:
         return as_label(numbers[0])
     texts = [text for text in (tensor.bytes_of(_BYTES), *tensor.all_bytes(_TEXT)) if text is not None]
     if numbers or len(texts) != 1:
-        raise SampleError("its second tensor is not one label")
+        raise ForeignValueError("its second tensor is not one label")
     digits = texts[0].strip()
     if len(digits) > 20 or not digits.removeprefix(b"-").isdigit():
-        raise SampleError(f"its label is {digits[:20]!r}, not a whole number")
+        raise ForeignValueError(f"its label is {digits[:20]!r}, not a whole number")
     return as_label(int(digits))
 
 
@@ -62,9 +62,9 @@ def order(keys: Sequence[bytes], read: Read) -> Sequence[int]:
     """Sort the keys as the numbers that they are: the order of the list that was given to the writer.
 
     Raises:
-        SampleError: A key is no number.
+        ForeignValueError: A key is no number.
     """
     found = numbered(keys)
     if found is None:
-        raise SampleError('its keys are not "0", "1", "2", ...')
+        raise ForeignValueError('its keys are not "0", "1", "2", ...')
     return found
