@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from recordzoo.datasets.voc import VOCDetectionRecord as VOCDetectionRecord
     from recordzoo.datasets.voc import VOCSegmentationRecord as VOCSegmentationRecord
     from recordzoo.own.convert import convert as convert
+    from recordzoo.own.importing import import_records as import_records
+    from recordzoo.own.listing import prepare_list as prepare_list
     from recordzoo.own.writer import RecordWriter as RecordWriter
     from recordzoo.records.reader import RecordReader as RecordReader
 
@@ -36,12 +38,16 @@ __all__ = [
     "VOCSegmentationRecord",
     "__version__",
     "convert",
+    "import_records",
+    "prepare_list",
 ]
 
 OWN = {
     "RecordReader": "recordzoo.records.reader",
     "RecordWriter": "recordzoo.own.writer",
     "convert": "recordzoo.own.convert",
+    "import_records": "recordzoo.own.importing",
+    "prepare_list": "recordzoo.own.listing",
 }
 """Where that is which is for everybody's own data; the dataset classes have their own such list."""
 

@@ -53,7 +53,12 @@ def rename(source: Path, target: Path) -> None:
 
 
 def _move(function: Callable[[Path, Path], None], source: Path, target: Path) -> None:
-    """Rename with one of the two functions that `os` has for it.
+    move(source, target, function)
+    sync_directory(target.parent)
+
+
+def move(source: Path, target: Path, function: Callable[[Path, Path], None] = os.replace) -> None:
+    """Rename with one of the two functions that `os` has for it; the caller syncs the directory.
 
     On NFS a rename can succeed and its answer be lost, so that the retry finds nothing: if the source is gone and the
     target there, it was done.
@@ -63,7 +68,6 @@ def _move(function: Callable[[Path, Path], None], source: Path, target: Path) ->
     except FileNotFoundError:
         if source.exists() or not target.exists():
             raise
-    sync_directory(target.parent)
 
 
 def remove(path: Path) -> None:

@@ -505,6 +505,7 @@ class TestErrors:
             (errors.TermsError, 3),
             (errors.FolderError, 3),
             (errors.SourceError, 1),
+            (errors.SampleError, 1),
             (errors.DownloadError, 4),
             (errors.HashMismatchError, 5),
             (errors.ArchiveError, 5),

@@ -535,3 +535,24 @@ def test_any_samples_come_back_or_are_refused(samples: list[dict[str, Any]]) -> 
                 assert stored == plain(value)
             else:
                 assert np.array_equal(stored, np.asarray(value))
+
+
+class TestOpened:
+    """What torchvision's other arguments do to a record set of one's own data."""
+
+    def test_is_valid_file(self, tmp_path: Path) -> None:
+        path = convert(Samples("celeba", 30), tmp_path / "x.records")
+        opened = ImageFolderRecord(path, is_valid_file=lambda file: file.endswith("7.jpg"))
+        assert [os.path.basename(file) for file, _ in opened.samples] == ["000007.jpg", "000017.jpg", "000027.jpg"]
+        assert [target[0] for target in opened.targets] == [7, 17, 27]
+        assert opened.extensions is None
+
+    def test_names_in_any_order_are_found(self, tmp_path: Path) -> None:
+        with recordzoo.RecordWriter(tmp_path / "x.records") as writer:
+            for i, name in enumerate(["z/1.jpg", "a/2.jpg", "../m.jpg", "a.jpg", "/b/c.jpg"]):
+                writer.write({"name": name, "image": jpeg(i), "target": i, "split": "odd" if i % 2 else "even"})
+        opened = ImageFolderRecord(tmp_path / "x.records")
+        for i, (path, _) in enumerate(opened.samples):
+            assert opened.loader(path).tobytes() == opened[i][0].tobytes()
+        even = ImageFolderRecord(tmp_path / "x.records", split="even", is_valid_file=lambda file: file.endswith("m.jpg"))
+        assert even.targets == [2]

@@ -23,7 +23,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from recordzoo.datasets.base import RecordDataset, derived
 from recordzoo.datasets.path_loader import PathLoader
-from recordzoo.datasets.sequences import LazySamples, LazyTargets, Selection, join_name
+from recordzoo.datasets.sequences import LazySamples, LazyTargets, Selection, is_listed, join_name
 from recordzoo.recipes.folder import raise_if_empty
 
 # Any, here and below: a loader returns what its user wants, a path is whatever the user assigned.
@@ -150,6 +150,8 @@ def check_not_empty(selection: Selection, classes: Sequence[str], extensions: Se
 def _filtered(selection: Selection, folder: str, is_valid_file: Callable[[str], bool]) -> Selection:
     names = selection.reader.names
     positions = selection.all_positions()
-    keep = [i for i, position in enumerate(positions.tolist()) if is_valid_file(join_name(folder, names[position]))]
+    anywhere = is_listed(selection.reader)
+    paths = (join_name(folder, names[position], anywhere=anywhere) for position in positions.tolist())
+    keep = [i for i, path in enumerate(paths) if is_valid_file(path)]
     kept: NDArray[np.int64] = positions[np.array(keep, dtype=np.int64)]
-    return Selection(selection.reader, positions=kept)
+    return type(selection)(selection.reader, positions=kept)

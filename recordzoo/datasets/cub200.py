@@ -17,10 +17,11 @@ from recordzoo.datasets.base import check_choice, derived
 from recordzoo.datasets.class_folder import ClassFolderDataset, Loader
 from recordzoo.datasets.sequences import Selection
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError
-from recordzoo.loading.decode import naming, open_image
+from recordzoo.loading.decode import naming
 from recordzoo.prepare import PrepareOptions, ensure
 from recordzoo.recipes.cub200 import IMAGES, names_digest, recipe
 from recordzoo.recipes.cub200_annotations import IMAGE_LIST, NEEDS, SPLIT
+from recordzoo.recipes.images import open_image
 from recordzoo.records.reader import RecordReader
 
 SPLITS = ("train", "test", "all")

@@ -13,7 +13,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, DatasetFolder, ImageFold
 from recordzoo.datasets.class_folder import ClassFolderDataset, Loader
 from recordzoo.datasets.own import stored_selection
 from recordzoo.datasets.path_loader import files_folder
-from recordzoo.datasets.sequences import Selection, join_name
+from recordzoo.datasets.sequences import Selection, is_listed, join_name
 from recordzoo.datasets.tree_check import check_tree
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.prepare import PrepareOptions, ensure, is_record_set
@@ -79,15 +79,19 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         self._start(root, transform=transform, target_transform=target_transform)
         self._reader: RecordReader | None = None
         folder = os.path.expanduser(os.fspath(root))
+        own = _stored_as_it_is(folder, split)
+        if own is not None:
+            self._show_folder(_shown(own, split), files_folder(own, folder), loader, is_valid_file, allow_empty=True)
+            return
         if is_valid_file is None and not self._overrides():
             reader = self._open_whole(folder, allow_empty, options)
             if not allow_empty:
                 raise_if_empty(_empty_classes(reader), IMG_EXTENSIONS)
-            selection = _whole(reader, split)
+            selection = Selection(reader)
         else:
             selection = self._select(folder, is_valid_file, allow_empty, options)
         self._reader = selection.reader
-        self._show_folder(selection, files_folder(selection.reader, folder), loader, allow_empty=True)
+        self._show_folder(selection, folder, loader, allow_empty=True)
         if is_valid_file is not None:
             self.extensions = None
 
@@ -285,7 +289,14 @@ def _class_folder_reader(path: Path) -> RecordReader:
     return reader
 
 
-def _whole(reader: RecordReader, split: str | None) -> Selection:
+def _stored_as_it_is(folder: str, split: str | None) -> RecordReader | None:
+    """Open the record set given if it stands for no tree: no class folders are in it, or a split is asked for."""
+    path = Path(folder).resolve()
+    reader = _class_folder_reader(path) if is_record_set(path) else None
+    return reader if reader is not None and (split is not None or is_listed(reader)) else None
+
+
+def _shown(reader: RecordReader, split: str | None) -> Selection:
     splits = reader.manifest.splits
     if split is not None and split not in splits:
         raise ArgumentError(f"{reader.path} has no split {split!r}; it has {', '.join(splits) or 'none'}.")

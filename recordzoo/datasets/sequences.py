@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError
+from recordzoo.recipes.base import OWN_DATASETS
 from recordzoo.recipes.class_folders import name_key
-from recordzoo.recipes.listing import ORDER
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.reader import RecordReader
 
@@ -310,8 +310,8 @@ class LazyPaths(LazyList[str]):
 
 
 def is_listed(reader: RecordReader) -> bool:
-    """Whether the names are in the order of a list, and may be absolute, and not in ImageFolder's order."""
-    return bool(reader.manifest.metadata.get(ORDER) == "list")
+    """Whether the names are in an order of their own, and may be absolute, and not in ImageFolder's order."""
+    return reader.manifest.dataset in OWN_DATASETS
 
 
 def join_name(folder: str, name: str, *, anywhere: bool = False) -> str:

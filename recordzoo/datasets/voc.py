@@ -12,8 +12,9 @@ from torchvision.datasets.voc import ET_parse
 from recordzoo.datasets.base import RecordDataset, check_choice
 from recordzoo.datasets.sequences import LazyPaths, Selection, find_name, join_name
 from recordzoo.errors import FolderError, NotPreparedError
-from recordzoo.loading.decode import decode_rgb, naming, open_image
+from recordzoo.loading.decode import decode_rgb, naming
 from recordzoo.prepare import PrepareOptions
+from recordzoo.recipes.images import open_image
 from recordzoo.recipes.voc import base_folder, recipe, split_name
 
 _YEARS = [str(year) for year in range(2007, 2013)]

@@ -1,6 +1,5 @@
 """Stored bytes → the image that torchvision's own loader makes of the file."""
 
-import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,18 +7,7 @@ from contextlib import contextmanager
 from PIL import Image, UnidentifiedImageError
 
 from recordzoo.errors import ImageError, RecordError
-
-
-def open_image(data: bytes) -> Image.Image:
-    """Open an encoded image, which is decoded when its pixels are wanted.
-
-    Raises:
-        OSError: Pillow does not know it; or it is PostScript: a program, for which Pillow would start Ghostscript.
-    """
-    image = Image.open(io.BytesIO(data))
-    if image.format == "EPS":
-        raise OSError("it is PostScript, which is run and not decoded")
-    return image
+from recordzoo.recipes.images import open_image
 
 
 def decode_rgb(data: bytes) -> Image.Image:
@@ -41,8 +29,7 @@ def naming(record_set: str | os.PathLike[str], name: object) -> Iterator[None]:
         raise
     except (UnidentifiedImageError, OSError) as err:
         raise ImageError(
-            f"{name} in {os.fspath(record_set)} cannot be decoded: {reason(err)}. "
-            "It is stored as the raw data has it.",
+            f"{name} in {os.fspath(record_set)} cannot be decoded: {reason(err)}. It is stored as the raw data has it.",
             path=os.fspath(record_set),
             name=str(name),
         ) from err

@@ -4,7 +4,8 @@ import numpy as np
 from PIL import Image
 
 from recordzoo.errors import ImageError
-from recordzoo.loading.decode import naming, open_image
+from recordzoo.loading.decode import naming
+from recordzoo.recipes.images import open_image
 from recordzoo.records.reader import RecordReader
 
 _CHANNELS = ((), (1,), (3,), (4,))

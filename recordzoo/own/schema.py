@@ -21,7 +21,7 @@ from recordzoo.own.values import (
 )
 from recordzoo.prepare.convert import image_problem
 from recordzoo.recipes.base import BlobField
-from recordzoo.recipes.endings import sniffed_ending
+from recordzoo.recipes.images import sniffed_ending
 from recordzoo.records.manifest import MAX_DIMENSIONS, NAME_PATTERN
 from recordzoo.records.shard import stored_bytes
 

@@ -195,7 +195,7 @@ class Build:
         for number, shard in enumerate(ordered):
             path, final = self.path / f"{shard.name}.lmdb", self.set_folder / shard_name(number)
             if path.exists():  # otherwise an interrupted run has moved it
-                os.replace(path, final)
+                durable.move(path, final)
         durable.sync_directory(self.set_folder)
         step("set.shards_moved")
         return ordered

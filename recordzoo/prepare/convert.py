@@ -1,10 +1,9 @@
 """One unit of raw data → finished shards. Runs in the parent or in a worker process; writes only files of its own."""
 
-import io
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from PIL import Image, UnidentifiedImageError
@@ -13,6 +12,7 @@ from recordzoo.errors import PrepareError, SourceError
 from recordzoo.prepare.rows import ShardDone, UnitDone, load_rows, save_sides
 from recordzoo.prepare.shards import Shards
 from recordzoo.recipes.base import Blob, Recipe, Side
+from recordzoo.recipes.images import open_image
 from recordzoo.sources.member import Unit
 
 _filters = threading.Lock()
@@ -28,6 +28,7 @@ class Task:
         shard_bytes: About how large a shard may become; None: the unit is one shard, however large.
         on_error: What to do with an image that no decoder recognises.
         done: Shards of this unit that an earlier run finished.
+        max_pixels: Pillow's own limit against decompression bombs, which the person may have changed.
     """
 
     number: int
@@ -37,6 +38,7 @@ class Task:
     shard_bytes: int | None
     on_error: str
     done: tuple[ShardDone, ...] = ()
+    max_pixels: int | None = field(default_factory=lambda: Image.MAX_IMAGE_PIXELS)
 
 
 class UnitConverter:
@@ -121,7 +123,7 @@ def image_problem(data: bytes) -> str | None:
         # only for this moment, and by one thread at a time.
         with _filters, warnings.catch_warnings():
             warnings.filterwarnings("ignore", module=r"PIL\.")
-            with Image.open(io.BytesIO(data)):
+            with open_image(data):
                 return None
     except UnidentifiedImageError:
         return "no image format that Pillow knows" if data else "an empty file"
@@ -131,4 +133,5 @@ def image_problem(data: bytes) -> str | None:
 
 def convert_unit(task: Task) -> UnitDone:
     """Convert a unit in a worker process."""
+    Image.MAX_IMAGE_PIXELS = task.max_pixels
     return UnitConverter(task).run()

@@ -7,6 +7,7 @@ import contextlib
 import os
 import random
 import secrets
+import stat
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -154,8 +155,12 @@ def _break_if_silent(path: Path) -> None:
 
 
 def _text(path: Path) -> str:
+    """Read a lock file; "" where something else lies in its place, a FIFO that would be waited for among it."""
     with contextlib.suppress(OSError, ValueError):
-        return path.read_text()[:200]
+        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
+        with open(fd, "rb") as file:
+            if stat.S_ISREG(os.fstat(fd).st_mode):
+                return file.read(200).decode()
     return ""
 
 

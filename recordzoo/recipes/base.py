@@ -18,6 +18,10 @@ from numpy.typing import NDArray
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
 
+OWN_DATASETS = ("imported", "list", "own")
+"""Record sets of people's own data carry these names. Theirs are no class folders: records may have any names, in any
+order, and any targets."""
+
 ABSENT = -1
 """In an arrangement: this position has no blob in this field."""
 

@@ -20,9 +20,6 @@ from recordzoo.sources.member import Member, Source
 LIST_FILE = "list.json"
 """Beside the manifest: where the list and its directory were. Not a part of the format."""
 
-ORDER = "order"
-"""In a manifest's metadata: "list" if the names are in a list's order and not in ImageFolder's."""
-
 _NOTE = "\0"  # in the name of a member that is no file: <column> NUL <position>
 
 
@@ -120,7 +117,7 @@ class ListRecipe(Recipe):
             arrays={"target": listed.targets[kept], **{name: array[kept] for name, array in listed.arrays.items()}},
             splits={name: new_position[split[kept[split]]] for name, split in listed.splits.items()},
             classes=listed.classes,
-            metadata={ORDER: "list", "list": listed.digest, "written": dict(self.written)},
+            metadata={"list": listed.digest, "written": dict(self.written)},
         )
 
 

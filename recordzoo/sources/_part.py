@@ -269,5 +269,5 @@ def _is_nobodys(path: Path, nobodys: str) -> bool:
     patience_s = max(SILENT_S, settings.stale_s(), 10 * settings.timeout_s())
     for each in (part, path):  # what lies beside a part is as old as its first byte
         with contextlib.suppress(FileNotFoundError):
-            return time.time() - each.lstat().st_mtime > patience_s
+            return abs(time.time() - each.lstat().st_mtime) > patience_s  # a time in the future says as little
     return False

@@ -10,7 +10,7 @@ import numpy as np
 
 from recordzoo.errors import SourceError
 from recordzoo.recipes.base import Arrangement, Blob, Recipe, Side, Stored
-from recordzoo.recipes.endings import sniffed_ending
+from recordzoo.recipes.images import sniffed_ending
 from recordzoo.recipes.imports.sample import ForeignValueError
 from recordzoo.recipes.imports.source import Block, DatabaseSource, find_source, identity, layout
 from recordzoo.sources.download import RemoteFile

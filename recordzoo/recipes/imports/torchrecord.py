@@ -8,7 +8,7 @@ text, or a number.
 
 from collections.abc import Sequence
 
-from recordzoo.recipes.endings import sniffed_ending
+from recordzoo.recipes.images import sniffed_ending
 from recordzoo.recipes.imports.protobuf import Message, WireError
 from recordzoo.recipes.imports.sample import ForeignValueError, Read, Sample, as_label, numbered
 
