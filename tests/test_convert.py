@@ -554,5 +554,7 @@ class TestOpened:
         opened = ImageFolderRecord(tmp_path / "x.records")
         for i, (path, _) in enumerate(opened.samples):
             assert opened.loader(path).tobytes() == opened[i][0].tobytes()
-        even = ImageFolderRecord(tmp_path / "x.records", split="even", is_valid_file=lambda file: file.endswith("m.jpg"))
+        even = ImageFolderRecord(
+            tmp_path / "x.records", split="even", is_valid_file=lambda file: file.endswith("m.jpg")
+        )
         assert even.targets == [2]
