@@ -21,7 +21,7 @@ PLACES = {
     "I": ("In an image", 10),
     "C": ("While converting", 15),
     "K": ("Disks and file systems", 13),
-    "P": ("Many processes", 17),
+    "P": ("Many processes", 18),
     "H": ("Damaged and hostile record sets", 21),
     "U": ("Arguments", 12),
 }

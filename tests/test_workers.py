@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import DataLoader, Subset
 from torchvision.datasets import ImageFolder
 from torchvision.transforms.functional import pil_to_tensor
@@ -577,3 +578,34 @@ def test_little_address_space(tmp_path: Path, many_values: list[bytes]) -> None:
     assert said.startswith(f"RecordError {folder}/large.npy cannot be mapped: Cannot allocate memory.")
     assert "raise the limit (ulimit -v)" in said
     assert int(num_bytes) == sum(map(len, many_values))
+
+
+@fault(
+    "P18",
+    "a DataLoader's worker hangs, and the loader has a timeout",
+    "torch's own error says that it timed out; the records are read on, in this process and in other workers",
+)
+@pytest.mark.slow
+@needs_fork
+def test_a_worker_that_hangs_runs_into_the_loaders_timeout(
+    tree: Path, expected: tuple[torch.Tensor, list[int]], tmp_path: Path
+) -> None:
+    """It waits for a FIFO that nobody writes to, as for a disk that has gone away."""
+    fifo = tmp_path / "disk"
+    os.mkfifo(fifo)
+
+    def transform(image: Image.Image) -> torch.Tensor:
+        if torch.utils.data.get_worker_info() is not None and not (tmp_path / "back").exists():
+            fifo.read_bytes()
+        return pil_to_tensor(image)
+
+    dataset = ImageFolderRecord(tree, transform=transform)
+    loader = DataLoader(dataset, 4, num_workers=1, timeout=3, multiprocessing_context="fork")
+    batches = iter(loader)
+    with pytest.raises(RuntimeError, match="DataLoader timed out after 3 seconds"):
+        next(batches)
+    check(DataLoader(dataset, 4), expected)
+    (tmp_path / "back").touch()
+    fifo.write_bytes(b"")  # the one read that waits comes to its end
+    del batches
+    check(loader, expected)
