@@ -449,6 +449,13 @@ class TestAgain:
         for other in (Samples("bytes", COUNT - 1), Samples("three")):
             with pytest.raises(OtherSourceError, match=r"holds other records than this Samples\. Pass refresh=True"):
                 convert(other, path)
+        for message, other in {
+            r"other fields or kinds: \['image', 'target'\]": {"fields": ("photo", "target")},
+            "other fields or kinds": {"kinds": {"target": "json"}},
+            "other classes": {"classes": [str(i) for i in range(5)]},
+        }.items():
+            with pytest.raises(OtherSourceError, match=message):
+                convert(Samples("bytes"), path, **other)  # type: ignore[arg-type]
         convert(Samples("three"), path, refresh=True)
         assert "field_2" in RecordReader(path).columns
 

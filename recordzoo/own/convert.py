@@ -71,20 +71,25 @@ def convert(
     if len(dataset) == 0:
         raise ArgumentError(f"{type(dataset).__name__} is empty; there is nothing to convert.")
     probe = Probe(dataset)
-    schema = infer(probe.samples, fields, kinds or {})
+    kinds = kinds or {}
+    schema = infer(probe.samples, fields, kinds)
     probe.check_repeats(dataset)
+    classes = _classes(dataset) if classes is None else classes
+    recipe = SampleRecipe(dataset, b"", schema, probe, kinds, classes, place)
     if is_record_set(place) and not options.get("refresh", False):
-        _check_same(place, dataset, probe)
+        _check_same(place, recipe)
         return place
+    if not options.get("shard_bytes") and not options.get("num_shards"):
+        # Smaller shards than of files: to make a sample may take long, and each process fills shards of its own.
+        options["shard_bytes"] = max(4 << 20, min(1 << 30, recipe.source(probe).size_bytes // 8))
     progress = options.get("progress") or default_progress()
     payload = _payload(dataset)
     if isinstance(payload, str):
         progress.note(f"{type(dataset).__name__} cannot be sent to other processes ({payload}): one does it all.")
         options["workers"] = 1
-    if classes is None:
-        classes = _classes(dataset)
+        payload = b""
     while True:
-        recipe = SampleRecipe(dataset, payload if isinstance(payload, bytes) else b"", schema, probe, classes, place)
+        recipe = SampleRecipe(dataset, payload, schema, probe, kinds, classes, place)
         try:
             return ensure(recipe, place.parent, prepare=True, records_dir=place, **options)
         except UnevenError as err:
@@ -108,10 +113,24 @@ def _classes(dataset: Any) -> list[str] | None:  # Any: a dataset of whatever cl
     return None
 
 
-def _check_same(place: Path, dataset: MapStyle, probe: Probe) -> None:
-    if RecordReader(place).manifest.metadata.get("samples") != probe.digest:
-        raise OtherSourceError(
-            f"{place} is there and holds other records than this {type(dataset).__name__}. Pass refresh=True to "
-            "replace it, or another output.",
-            path=str(place),
-        )
+def _check_same(place: Path, recipe: SampleRecipe) -> None:
+    """Refuse a record set of other samples, or of these with other names, kinds or classes.
+
+    Raises:
+        OtherSourceError: It is one.
+    """
+    manifest = RecordReader(place).manifest
+    held = manifest.metadata
+    sample = held.get("sample")
+    names = sample.get("fields") if isinstance(sample, dict) else None
+    if held.get("samples") != recipe.metadata["samples"]:
+        problem = f"other records than this {recipe.metadata['origin']}"
+    elif (names, held.get("kinds")) != (list(recipe.schema.names), recipe.metadata["kinds"]):
+        problem = f"these samples with other fields or kinds: {names}"
+    elif manifest.classes != recipe.classes:
+        problem = "these samples with other classes"
+    else:
+        return
+    raise OtherSourceError(
+        f"{place} is there and holds {problem}. Pass refresh=True to replace it, or another output.", path=str(place)
+    )

@@ -81,6 +81,11 @@ class SchemaRecipe(Recipe):
             plan.name: plan.blob_field for plan in schema.fields.values() if plan.blob_field is not None
         }
 
+    @property
+    def set_name(self) -> str:
+        """See `Recipe`: what the person calls it."""
+        return self.output.name
+
     def target(self, root: Path) -> Path:
         """See `Recipe`."""
         return self.output

@@ -13,7 +13,7 @@ import numpy as np
 
 from recordzoo.errors import ArgumentError
 from recordzoo.own.recipe import BLOCK, Rows, SchemaRecipe
-from recordzoo.own.schema import Schema, at_position
+from recordzoo.own.schema import Kind, Schema, at_position
 from recordzoo.own.values import update
 from recordzoo.recipes.base import Blob, Side
 from recordzoo.sources.member import Member, Source, Unit
@@ -102,10 +102,11 @@ class SampleRecipe(SchemaRecipe):
         payload: bytes,
         schema: Schema,
         probe: Probe,
+        kinds: Mapping[str, Kind],
         classes: Sequence[str] | None,
         output: Path,
     ) -> None:
-        metadata = {"samples": probe.digest, "origin": type(dataset).__qualname__}
+        metadata = {"samples": probe.digest, "kinds": dict(kinds), "origin": type(dataset).__qualname__}
         super().__init__(schema, len(dataset), classes, metadata, output, max(6, len(str(len(dataset) - 1))))
         self.origin = "samples"
         self._dataset: MapStyle | None = dataset
@@ -139,11 +140,15 @@ class SampleRecipe(SchemaRecipe):
         """See `Recipe`: look at the dataset, anew each time but the first."""
         assert self._dataset is not None
         probe, self._probe = self._probe or Probe(self._dataset), None
+        return self.source(probe)
+
+    def source(self, probe: Probe) -> "SampleSource":
+        """Return the dataset as raw data; its size is estimated from the samples that were looked at."""
         sizes = []
         for position, sample in probe.samples.items():
             with at_position(position):
                 sizes.append(sum(len(data) for _, data, _ in self.schema.encode(sample).blobs))
-        return SampleSource(type(self._dataset).__name__, self.count, probe.digest, max(1, sum(sizes) // len(sizes)))
+        return SampleSource(self.metadata["origin"], self.count, probe.digest, max(1, sum(sizes) // len(sizes)))
 
     def extract(self, member: Member) -> Iterator[Blob | Side]:
         """See `Recipe`: a member stands for some samples."""
