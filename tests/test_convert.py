@@ -29,6 +29,7 @@ from recordzoo.own.schema import infer
 from recordzoo.own.values import picture_bytes
 from recordzoo.records.manifest import BlobSpec
 from recordzoo.records.values import decode_value
+from tests.fakes.progress import Publishes
 from tests.fakes.samples import COUNT, KINDS, Samples, jpeg, noise
 from tests.preparing import REPOSITORY, contents
 
@@ -278,6 +279,7 @@ class TestUneven:
     ("value", "message"),
     [
         (object(), "'image' is a object: neither an image nor numbers nor JSON"),
+        (np.ma.array(np.ones(9), mask=True), r"'image' is a numpy.ma.MaskedArray (float64 [9])"),
         (torch.ones(9, dtype=torch.bfloat16), r"'image' is a torch.Tensor (torch.bfloat16 [9])"),
         (np.ones(9, complex), "'image' is a numpy.ndarray (complex128 [9])"),
         (np.array(["a"]), "'image' is a numpy.ndarray"),
@@ -293,7 +295,82 @@ def test_what_cannot_be_stored_is_refused_at_once(value: Any, message: str | Non
         convert(Listed([(value, 1)] * 3), tmp_path / "x.records")
 
 
+@pytest.mark.parametrize(
+    "target",
+    [
+        lambda i: Image.fromarray(noise(i, 80, 80), "L"),
+        lambda i: Image.new("P", (80, 80), i),
+        lambda i: np.full((80, 80), i, np.uint8),
+        lambda i: np.full((80, 81, 1), i, np.uint8),
+        lambda i: np.full((80, 81, 3), i, np.uint8),
+        lambda i: noise(i, 80, 81),
+        lambda i: torch.full((80, 81), i, dtype=torch.uint8),
+        lambda i: torch.full((1, 80, 81), i, dtype=torch.uint8),
+        lambda i: torch.from_numpy(noise(i, 3, 80, 81)),
+        lambda i: (torch.arange(3 * 80 * 81, dtype=torch.uint8).reshape(3, 80, 81) // 200 + i, i),
+        lambda i: (i, noise(i, 80, 81, 1)),
+        lambda i: np.uint64((1 << 63) + i),
+        lambda i: np.arange(12, dtype=">i4").reshape(3, 4)[::-1, ::-2] + i,
+    ],
+)
+def test_targets_come_back_as_what_they_were(target: Callable[[int], Any], tmp_path: Path) -> None:
+    opened = ImageFolderRecord(convert(Listed([(jpeg(i), target(i)) for i in range(3)]), tmp_path / "x.records"))
+    for number in range(3):
+        for found in (opened[number][1], opened.targets[number], list(opened.targets)[number]):
+            assert_same(found, target(number))
+
+
+def assert_same(found: Any, given: Any) -> None:
+    """The same type, mode or shape, and values."""
+    if isinstance(given, tuple):
+        assert len(found) == len(given)
+        for one, other in zip(found, given, strict=True):
+            assert_same(one, other)
+    elif isinstance(given, Image.Image):
+        assert isinstance(found, Image.Image)
+        assert (found.mode, found.tobytes()) == (given.mode, given.tobytes())
+    elif isinstance(given, np.ndarray | torch.Tensor):
+        assert type(found) is type(given)
+        assert found.shape == given.shape
+        assert (found == given).all()
+    else:
+        assert found == given
+
+
+@pytest.mark.parametrize("name", ["file", "allow_pickle", "self", "args", "kwds"])
+def test_fields_may_be_called_as_arguments_of_numpy_are(name: str, tmp_path: Path) -> None:
+    reader = RecordReader(convert(Listed([{"image": jpeg(i), name: i} for i in range(3)]), tmp_path / "x.records"))
+    assert [record[name] for record in reader] == [0, 1, 2]
+
+
+def test_what_another_program_published_meanwhile_is_not_taken_for_ours(tmp_path: Path) -> None:
+    with pytest.raises(OtherSourceError, match="holds other records than this Samples"):
+        convert(Samples("bytes"), tmp_path / "x.records", workers=1, progress=Publishes(tmp_path / "x.records"))
+    assert len(RecordReader(tmp_path / "x.records")) == 1
+
+
 class TestArguments:
+    def test_an_unknown_kind(self, tmp_path: Path) -> None:
+        with pytest.raises(ArgumentError, match="Unknown value 'png' for 'target' in argument kinds"):
+            convert(Samples("bytes"), tmp_path / "x.records", kinds={"target": "png"})  # type: ignore[dict-item]
+
+    @pytest.mark.parametrize("different", [1, 202])
+    def test_what_kinds_asks_for_is_never_something_else(self, different: int, tmp_path: Path) -> None:
+        samples = [(jpeg(i), np.ones(2 + (i == different), np.float32)) for i in range(203)]
+        with pytest.raises(SampleError, match=rf"^position {different}: 'target' holds a numpy.ndarray"):
+            convert(Listed(samples[: 3 if different == 1 else 300]), tmp_path / "x.records", kinds={"target": "array"})
+        assert not (tmp_path / "x.records").exists()
+
+    @pytest.mark.parametrize("names", [("x", "x_0"), ("x_1", "x"), ("a" * 64, "x")])
+    def test_parts_that_would_be_called_as_another_field(self, names: tuple[str, str], tmp_path: Path) -> None:
+        samples = [{name: (i, 2) if name in ("x", "a" * 64) else i for name in names} for i in range(3)]
+        with pytest.raises(ArgumentError, match="A part of a tuple would be the field"):
+            convert(Listed(samples), tmp_path / "x.records")
+
+    def test_a_field_with_the_name_of_an_array_of_the_format(self, tmp_path: Path) -> None:
+        with pytest.raises(ArgumentError, match="'names_offsets' cannot be a field's name"):
+            convert(Listed([{"image": jpeg(0), "names_offsets": 1}]), tmp_path / "x.records")
+
     def test_names_for_a_tuple(self, tmp_path: Path) -> None:
         reader = RecordReader(convert(Samples("three", 9), tmp_path / "x.records", fields=("photo", "target", "hist")))
         assert sorted(reader[0]) == ["hist", "name", "photo", "target"]

@@ -34,6 +34,7 @@ from recordzoo.recipes.imports.sample import ForeignValueError
 from recordzoo.recipes.imports.source import find_source
 from recordzoo.records.reader import RecordReader
 from tests.fakes import legacy
+from tests.fakes.progress import Publishes
 from tests.preparing import contents
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -377,6 +378,12 @@ def test_what_is_there_is_never_taken_for_something_else(tmp_path: Path) -> None
             imported(**again)
     assert len(imported(path)) == 4
     assert_files(imported(other, refresh=True), legacy.files(5))
+
+
+def test_what_another_program_published_meanwhile_is_not_taken_for_ours(tmp_path: Path) -> None:
+    legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(12), pickle.dumps)
+    with pytest.raises(OtherSourceError, match="holds other records than"):
+        imported(tmp_path / "train.lmdb", progress=Publishes(tmp_path / "my.records"))
 
 
 def test_broken_images_are_kept_left_out_or_an_error(tmp_path: Path) -> None:

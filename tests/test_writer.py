@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import recordzoo
@@ -140,6 +141,25 @@ def test_a_record_of_another_kind_is_refused_and_nothing_published(second: Any, 
     assert list(tmp_path.iterdir()) == []
 
 
+def test_values_may_be_put_into_the_same_array_each_time(tmp_path: Path) -> None:
+    box, depth = np.zeros(3), np.zeros((40, 40), np.float32)
+
+    def records() -> Iterator[dict[str, Any]]:
+        for i in range(300):
+            box[:], depth[:] = i, i
+            yield {"image": jpeg(0), "box": box, "depth": depth}
+
+    reader = write(tmp_path / "my.records", records())
+    assert reader.array("box").tolist() == [[i] * 3 for i in range(300)]
+    assert [record["depth"][0, 0] for record in reader] == list(range(300))
+
+
+def test_a_record_of_no_split_or_twice_of_one(tmp_path: Path) -> None:
+    records = [{"image": jpeg(0), "split": split} for split in (None, ["a", "a"], "a", [])]
+    reader = write(tmp_path / "my.records", records)
+    assert {name: reader.split(name).tolist() for name in reader.manifest.splits} == {"a": [1, 2]}
+
+
 def test_kinds_let_values_differ(tmp_path: Path) -> None:
     records = [{"image": jpeg(i), "boxes": np.ones((i, 4))} for i in range(5)]
     reader = write(tmp_path / "json.records", records, kinds={"boxes": "json"})
@@ -155,7 +175,10 @@ def test_kinds_let_values_differ(tmp_path: Path) -> None:
         ({"image": b"x", "split": [5]}, {}, "5 cannot be a split's name"),
         ({"image": b"x", "name": 5}, {}, "the name 5 is none"),
         ({"image": b"x", "name": ""}, {}, "the name '' is none"),
+        ({"image": b"x", "name": "\ud800"}, {}, "is none"),
         ({"image": b"x", "target": 2}, {"classes": ["a", "b"]}, "2 is no label; there are 2 classes"),
+        ({"image": b"x", "target": np.int64(2)}, {"classes": ["a", "b"]}, "2 is no label; there are 2 classes"),
+        ({"image": b"x", "target": torch.tensor(-1)}, {"classes": ["a", "b"]}, "-1 is no label; there are 2 classes"),
         ({"Image": b"x"}, {}, "'Image' cannot be a field's name"),
         ({"image": b"x"}, {"kinds": {"images": "raw"}}, "kinds names images; the fields are image"),
     ],

@@ -1,7 +1,10 @@
 """What `ImageFolderRecord` shows of a record set of one's own data: whatever targets and images it has."""
 
+import functools
 import io
+import operator
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -9,13 +12,18 @@ import torch
 from numpy.typing import NDArray
 
 from recordzoo.datasets.sequences import Selection
-from recordzoo.errors import OtherSourceError
-from recordzoo.loading.pictures import from_pixels, is_pixels
+from recordzoo.errors import ManifestError, OtherSourceError
+from recordzoo.loading.decode import naming
+from recordzoo.loading.pictures import from_pixels, is_pixels, open_picture
 from recordzoo.records.reader import RecordReader
 
 
 class ValueSelection(Selection):
-    """A selection whose targets are no labels but what a dataset of one's own gave: numbers, tuples, dicts."""
+    """A selection whose targets are no labels but what a dataset of one's own gave: numbers, tuples, images, dicts."""
+
+    @functools.cached_property
+    def _form(self) -> "SampleForm":
+        return sample_form(self.reader)
 
     # Any: values of all kinds.
     def target(self, index: int) -> Any:
@@ -25,10 +33,9 @@ class ValueSelection(Selection):
             CorruptRecordError: What is stored is not what was written.
         """
         position = self.position(index)
-        parts = sample_form(self.reader).get("parts", {}).get("target")
-        if parts is not None:
-            return tuple(stored_value(self.reader, part, position) for part in parts)
-        return stored_value(self.reader, "target", position)
+        if self._form.parts:
+            return tuple(stored_value(self.reader, self._form, part, position) for part in self._form.parts)
+        return stored_value(self.reader, self._form, "target", position)
 
     def targets(self) -> NDArray[Any]:
         """Return all targets, a new object array [n]."""
@@ -38,24 +45,74 @@ class ValueSelection(Selection):
         return found
 
 
-def sample_form(reader: RecordReader) -> Mapping[str, Any]:
-    """Return what a record set keeps of the samples of one's own dataset; nothing of other sets."""
-    form = reader.manifest.metadata.get("sample")
-    return form if isinstance(form, dict) else {}
+@dataclass(frozen=True, slots=True)
+class SampleForm:
+    """What a record set keeps of the samples of one's own dataset.
+
+    Attributes:
+        parts: The fields that a target is the tuple of.
+        tensors: Fields that the dataset gave as tensors.
+        pictures: Fields that hold images or pixels, and how many dimensions the dataset's arrays or tensors had; 0 if
+            it gave images.
+    """
+
+    parts: tuple[str, ...] = ()
+    tensors: frozenset[str] = frozenset()
+    pictures: Mapping[str, int] = field(default_factory=dict)
 
 
-def stored_value(reader: RecordReader, field: str, position: int) -> Any:
-    """Return a field's value; an array that was a tensor is one again.
+def sample_form(reader: RecordReader) -> SampleForm:
+    """Return what a record set keeps of the samples; it may be a stranger's.
+
+    Raises:
+        ManifestError: It is not what `recordzoo.convert` writes.
+    """
+    form = reader.manifest.metadata.get("sample", {})
+    fields = {*reader.manifest.blobs, *reader.columns}
+    try:
+        found = SampleForm(
+            tuple(form.get("parts", {}).get("target", ())),
+            frozenset(form.get("tensors", ())),
+            {name: operator.index(dimensions) for name, dimensions in form.get("pictures", {}).items()},
+        )
+        if not fields.issuperset({*found.parts, *found.tensors, *found.pictures}):
+            raise ValueError("a field that is not there")
+    except (AttributeError, TypeError, ValueError) as err:
+        text = f'{reader.path}: the metadata\'s "sample" does not describe its fields ({err}).'
+        raise ManifestError(text, path=str(reader.path)) from err
+    return found
+
+
+# Any, here and below: values of all kinds.
+def stored_value(reader: RecordReader, form: SampleForm, field: str, position: int) -> Any:
+    """Return a field's value; what was a tensor or an image, is one again.
 
     Raises:
         CorruptRecordError: What is stored is not what was written.
+        ImageError: It is no image, though it was one.
     """
+    if field in form.pictures:
+        return _picture(reader, field, position, form.pictures[field], is_tensor=field in form.tensors)
     value = reader.value(field, position)
     if isinstance(value, np.ndarray):
         value = value.copy()  # what is stored cannot be written to
-        if field in sample_form(reader).get("tensors", ()):
-            return torch.from_numpy(value)
+        return torch.from_numpy(value) if field in form.tensors else value
     return value
+
+
+def _picture(reader: RecordReader, field: str, position: int, dimensions: int, *, is_tensor: bool) -> Any:
+    """Return an image, or its pixels: an array [H, W] or [H, W, C], a tensor [H, W] or [C, H, W]."""
+    with naming(reader.path, reader.names[position]):
+        image = open_picture(reader, position, field)
+        image.load()
+    if not dimensions:
+        return image
+    pixels = np.array(image)
+    if dimensions > pixels.ndim:
+        pixels = pixels[..., None]
+    if not is_tensor:
+        return pixels
+    return torch.from_numpy(np.ascontiguousarray(np.moveaxis(pixels, -1, 0) if pixels.ndim > 2 else pixels))
 
 
 def stored_selection(reader: RecordReader, split: str = "") -> Selection:
@@ -64,12 +121,13 @@ def stored_selection(reader: RecordReader, split: str = "") -> Selection:
     Raises:
         OtherSourceError: It has none.
     """
-    manifest = reader.manifest
+    manifest, form = reader.manifest, sample_form(reader)
     target = manifest.arrays.get("target")
-    if target is not None and len(target.shape) == 1 and target.dtype[1] in "iu":
+    if (
+        target is not None and len(target.shape) == 1 and target.dtype[1] in "iu" and target.dtype != "<u8"
+    ):  # whose largest numbers int64 has not
         return Selection(reader, split)
-    parts = sample_form(reader).get("parts", {})
-    if target is None and "target" not in manifest.blobs and "target" not in parts:
+    if target is None and "target" not in manifest.blobs and not form.parts:
         raise OtherSourceError(
             f'{reader.path} has no "target", which ImageFolder gives with each image. Its records can be read with '
             'RecordReader; convert gives a field that name if it is told to: fields={"label": "target"}.',
@@ -87,7 +145,7 @@ def raw_image(reader: RecordReader, position: int) -> Any:
     value = reader.value("image", position)
     if is_pixels(value.dtype.str, value.shape):
         return from_pixels(value).convert("RGB")
-    return stored_value(reader, "image", position)
+    return stored_value(reader, sample_form(reader), "image", position)
 
 
 def raw_file(reader: RecordReader, position: int) -> tuple[bytes, str]:

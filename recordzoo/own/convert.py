@@ -91,10 +91,15 @@ def convert(
     while True:
         recipe = SampleRecipe(dataset, payload, schema, probe, kinds, classes, place)
         try:
-            return ensure(recipe, place.parent, prepare=True, records_dir=place, **options)
+            ensure(recipe, place.parent, prepare=True, records_dir=place, **options)
         except UnevenError as err:
+            if err.details["field"] in kinds:
+                raise
             schema = schema.widened(err.details["field"], err.details["kind"])
             progress.note(f"{err} It is stored as {err.details['kind']}; beginning again.")
+        else:
+            _check_same(place, recipe)  # another process may have been faster, with another dataset
+            return place
 
 
 def _payload(dataset: MapStyle) -> bytes | str:

@@ -63,8 +63,9 @@ def import_records(
     if is_record_set(place) and not options.get("refresh", False):
         _check_same(place, databases, format)
         return place
-    recipe = ImportRecipe(databases, place, format)
-    return ensure(recipe, place.parent, prepare=True, records_dir=place, **options)
+    ensure(ImportRecipe(databases, place, format), place.parent, prepare=True, records_dir=place, **options)
+    _check_same(place, databases, format)  # another process may have been faster, with other databases
+    return place
 
 
 def _check_same(place: Path, databases: Path, format: str | None) -> None:

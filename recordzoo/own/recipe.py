@@ -39,7 +39,8 @@ class Rows:
         """Give the side file of what has not been given."""
         if self._rows and self._rows[0]:
             buffer = io.BytesIO()
-            np.savez(buffer, **{name: np.stack([row[name] for row in self._rows]) for name in self._rows[0]})  # type: ignore[arg-type]  # its own allow_pickle
+            columns = {f".{name}": np.stack([row[name] for row in self._rows]) for name in self._rows[0]}
+            np.savez(buffer, **columns)  # type: ignore[arg-type]  # its own allow_pickle; "." before names such as that
             yield Side(f"{self._first:012d}", buffer.getvalue())
         self._rows = []
 
@@ -155,4 +156,4 @@ def _columns(sides: Mapping[str, bytes]) -> dict[str, NDArray[Any]]:
     for name in sorted(sides):
         with np.load(io.BytesIO(sides[name]), allow_pickle=False) as loaded:
             blocks.append(dict(loaded))
-    return {name: np.concatenate([block[name] for block in blocks]) for name in blocks[0]} if blocks else {}
+    return {name[1:]: np.concatenate([block[name] for block in blocks]) for name in blocks[0]} if blocks else {}

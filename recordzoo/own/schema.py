@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,7 @@ Form = Literal["tuple", "dict", "value"]
 
 _ENCODINGS = {"image": "image", "bytes": "bytes", "picture": "image", "pixels": "raw", "raw": "raw", "json": "json"}
 _TUPLE = ("image", "target")
+_TAKEN = ("name", "names", "names_offsets", "split")
 
 
 class UnevenError(SampleError):
@@ -45,6 +46,7 @@ class FieldPlan:
 
     Attributes:
         is_tensor: The dataset gives tensors.
+        dimensions: Of pictures and pixels, if the dataset gives arrays or tensors: how many these have; 0 for images.
     """
 
     name: str
@@ -52,6 +54,7 @@ class FieldPlan:
     dtype: str = ""
     shape: tuple[int, ...] = ()
     is_tensor: bool = False
+    dimensions: int = 0
 
     @property
     def blob_field(self) -> BlobField | None:
@@ -100,6 +103,7 @@ class Schema:
             "fields": list(self.names),
             "parts": {key: list(names) for key, names in self.parts.items()},
             "tensors": [plan.name for plan in self.fields.values() if plan.is_tensor],
+            "pictures": {p.name: p.dimensions for p in self.fields.values() if p.kind in ("picture", "pixels")},
         }
 
     def identity(self) -> str:
@@ -110,7 +114,8 @@ class Schema:
         """The same with one field, or the parts of one item, stored in another way."""
         parts = {key: names for key, names in self.parts.items() if key != name}
         fields = {key: plan for key, plan in self.fields.items() if key not in self.parts.get(name, ())}
-        return replace(self, parts=parts, fields={**fields, name: FieldPlan(name, kind)})
+        plan = replace(self.fields.get(name, FieldPlan(name, kind)), kind=kind, dtype="", shape=())
+        return replace(self, parts=parts, fields={**fields, name: plan})
 
     # Any: samples and values are whatever a dataset gives.
     def encode(self, sample: Any) -> Encoded:
@@ -166,7 +171,7 @@ class Schema:
         if plan.kind == "array":
             if array is None or array.dtype.str != plan.dtype or array.shape != plan.shape:
                 raise _uneven(key, value, f"{plan.dtype} {list(plan.shape)}")
-            encoded.row[plan.name] = array
+            encoded.row[plan.name] = array.copy()  # whoever gave it may put the next sample's numbers into it
             return
         if array is None or (array.dtype.str, array.ndim) != (plan.dtype, len(plan.shape)):
             if plan.kind == "pixels" and is_picture(value):
@@ -203,6 +208,7 @@ def infer(
         ArgumentError: The names do not fit the samples, or cannot be names.
         SampleError: A value cannot be stored; the message has its position and type.
     """
+    _check_kinds(kinds)
     first = next(iter(samples.values()))
     form, keys = _form(first)
     fields = _field_names(form, keys, names)
@@ -225,7 +231,30 @@ def infer(
     unknown = sorted(set(kinds).difference(plans))
     if unknown:
         raise ArgumentError(f"kinds names {', '.join(unknown)}; the fields are {', '.join(plans)}.")
+    _check_parts(fields, parts)
     return Schema(form, keys, fields, parts, plans)
+
+
+def _check_kinds(kinds: Mapping[str, Kind]) -> None:
+    for name, kind in kinds.items():
+        if kind not in get_args(Kind):
+            raise ArgumentError(
+                f"Unknown value {kind!r} for {name!r} in argument kinds. Valid values are {get_args(Kind)}."
+            )
+
+
+def _check_parts(fields: Sequence[str], parts: Mapping[str, Sequence[str]]) -> None:
+    """Refuse parts of a tuple that would be called as something else is.
+
+    Raises:
+        ArgumentError: There are some.
+    """
+    names = [*(name for name in fields if name not in parts), *(name for inner in parts.values() for name in inner)]
+    wrong = next((name for name in names if names.count(name) > 1 or not NAME_PATTERN.fullmatch(name)), None)
+    if wrong is not None:
+        raise ArgumentError(
+            f"A part of a tuple would be the field {wrong!r}, which is no name, or that of another field."
+        )
 
 
 def _form(sample: Any) -> tuple[Form, tuple[str, ...]]:
@@ -253,11 +282,11 @@ def _field_names(form: Form, keys: tuple[str, ...], names: Sequence[str] | Mappi
             raise ArgumentError(f"fields has {len(names)} names; a sample is a {form} of {len(keys)}.")
         fields = tuple(names)
     for name in fields:
-        is_name = isinstance(name, str) and NAME_PATTERN.fullmatch(name) and name not in ("name", "names", "split")
+        is_name = isinstance(name, str) and NAME_PATTERN.fullmatch(name) and name not in _TAKEN
         if not is_name or fields.count(name) > 1:
             raise ArgumentError(
-                f"{name!r} cannot be a field's name: small letters, digits and _ only, each once, and not 'name' or "
-                "'split'. Pass fields with other names."
+                f"{name!r} cannot be a field's name: small letters, digits and _ only, each once, and not "
+                f"{', '.join(map(repr, _TAKEN))}. Pass fields with other names."
             )
     return fields
 
@@ -290,20 +319,24 @@ def _plan(name: str, values: Mapping[int, Any], *, is_first: bool, kind: Kind | 
     if kind == "picture" and not is_asked and _is_smaller_raw(list(values.values())):
         kind = "pixels"
     is_tensor = hasattr(value, "detach")
+    given = as_array(value) if kind in ("picture", "pixels") else None
+    dimensions = 0 if given is None else given.ndim
     if kind in ("array", "raw", "pixels"):
         array = as_pixels(value) if kind == "pixels" else as_array(value)
         if array is None:
             raise SampleError(f"position {position}: {name!r} is a {describe(value)}; it cannot be stored as {kind}.")
-        plan = FieldPlan(name, kind, array.dtype.str, array.shape, is_tensor)
+        plan = FieldPlan(name, kind, array.dtype.str, array.shape, is_tensor, dimensions)
     else:
-        plan = FieldPlan(name, kind, is_tensor=is_tensor)
+        plan = FieldPlan(name, kind, is_tensor=is_tensor, dimensions=dimensions)
     schema = Schema("value", (), (name,), {}, {name: plan})
     for position, value in values.items():
         with at_position(position):
             try:
                 schema.encode(value)
             except UnevenError as err:
-                return replace(FieldPlan(name, err.details["kind"]), is_tensor=is_tensor)
+                if is_asked:
+                    raise SampleError(f"{err}; kinds asks for {kind!r}") from None
+                return replace(plan, kind=err.details["kind"], dtype="", shape=())
     return plan
 
 

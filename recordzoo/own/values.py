@@ -25,7 +25,7 @@ _TIFF_MODES = ("CMYK", "F", "I", "LAB", "YCbCr")
 def as_array(value: Any) -> NDArray[Any] | None:
     """Return numbers, an array or a tensor as a little-endian array; None for anything else.
 
-    A dtype that the format has not (complex, strings, objects, long double) makes it anything else.
+    A dtype that the format has not (complex, strings, objects, long double), or a mask, makes it anything else.
     """
     if isinstance(value, bool | float):
         return np.asarray(value)
@@ -36,7 +36,7 @@ def as_array(value: Any) -> NDArray[Any] | None:
             value = value.detach().cpu().numpy()
         except (TypeError, RuntimeError):  # bfloat16, sparse, quantized
             return None
-    if not isinstance(value, np.ndarray | np.generic):
+    if not isinstance(value, np.ndarray | np.generic) or isinstance(value, np.ma.MaskedArray):
         return None
     array = np.asarray(value)
     if array.dtype.kind not in "biuf" or array.dtype.itemsize > 8:

@@ -15,6 +15,7 @@ from recordzoo.bars import default_progress
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
 from recordzoo.own.recipe import Rows, SchemaRecipe
 from recordzoo.own.schema import Kind, UnevenError, at_position, infer
+from recordzoo.own.values import as_array
 from recordzoo.prepare import is_record_set
 from recordzoo.prepare.assemble import assemble, warn_of_bad
 from recordzoo.prepare.build import Build
@@ -135,7 +136,7 @@ class RecordWriter:
         splits = self._splits_of(record)
         blobs = list(self._recipe.blobs(position, encoded))
         name = record.get("name", next((blob.key for blob in blobs if blob.checked), f"{position:0{_WIDTH}d}"))
-        if not isinstance(name, str) or not name:
+        if not isinstance(name, str) or not name or not _is_storable(name):
             raise ArgumentError(f"record {position}: the name {name!r} is none.")
         try:
             for blob in blobs:
@@ -150,12 +151,15 @@ class RecordWriter:
             self._splits.setdefault(split, []).append(position)
 
     def _check_label(self, position: int, label: Any) -> None:
-        if self._classes is not None and isinstance(label, int) and not 0 <= label < len(self._classes):
+        number = as_array(label)
+        if self._classes is None or number is None or number.ndim or number.dtype.kind not in "iu":
+            return
+        if not 0 <= int(number) < len(self._classes):
             raise ArgumentError(f"record {position}: {label} is no label; there are {len(self._classes)} classes.")
 
     def _splits_of(self, record: Mapping[str, Any]) -> list[str]:
-        given = record.get("split", [])
-        splits = [given] if isinstance(given, str) else list(given)
+        given = record.get("split") or []
+        splits = [given] if isinstance(given, str) else list(dict.fromkeys(given))
         for split in splits:
             if not isinstance(split, str) or not SPLIT_PATTERN.fullmatch(split):
                 raise ArgumentError(
@@ -197,6 +201,14 @@ class RecordWriter:
         warn_of_bad(build)
         if not build.publish(replace=self._refresh):
             raise PrepareError(f"Another process has published {self.path} meanwhile.", path=str(self.path))
+
+
+def _is_storable(name: str) -> bool:
+    try:
+        name.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class _WriterRecipe(SchemaRecipe):
