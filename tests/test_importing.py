@@ -9,6 +9,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -168,6 +169,32 @@ def test_keys_that_do_not_fit(change: dict[bytes, bytes], text: str, tmp_path: P
     legacy.write_lmdb(tmp_path / "train.lmdb", {**values, **change}.items())
     with pytest.raises(SourceError, match=f"is no database of folder2lmdb: .*{text}"):
         imported(tmp_path / "train.lmdb")
+
+
+def test_of_one_long_key_no_many_copies_are_made(tmp_path: Path) -> None:
+    long = "a" * 1_000_000
+    values = {b"0": pickle.dumps((b"a", 1)), b"__keys__": pickle.dumps([long] * 100)}
+    legacy.write_lmdb(tmp_path / "train.lmdb", values.items())
+    tracemalloc.start()
+    try:
+        with pytest.raises(SourceError, match=r"names b'a+', which is not there"):
+            imported(tmp_path / "train.lmdb")
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("on_error", ["keep", "skip"])
+def test_two_records_of_one_name_are_never_one(on_error: str, tmp_path: Path) -> None:
+    """The ending of the one's format makes its name that of the other, which is broken and may be left out."""
+    values = {b"0": (legacy.files(1)[0][0], 5), b"0.jpg": (b"broken", 6), b"1": (legacy.files(1)[0][0], 7)}
+    legacy.write_lmdb(tmp_path / "x.lmdb", {key: pickle.dumps(pair) for key, pair in values.items()}.items())
+    keys = {b"__keys__": pickle.dumps(list(values)), b"__len__": pickle.dumps(3)}
+    with lmdb.open(str(tmp_path / "x.lmdb"), map_size=1 << 24) as env, env.begin(write=True) as txn:
+        for key, value in keys.items():
+            txn.put(key, value)
+    with pytest.raises(SourceError, match="two records have the same name"):
+        imported(tmp_path / "x.lmdb", on_error=on_error)
 
 
 # TorchRecord

@@ -15,7 +15,7 @@ import pytest
 from torchvision.datasets.folder import default_loader
 
 from recordzoo.datasets import ImageFolderRecord
-from recordzoo.errors import CorruptRecordError
+from recordzoo.errors import CorruptRecordError, ImageError, ManifestError
 from recordzoo.prepare import ensure
 from recordzoo.records.verify import verify
 from tests.fakes import simple, strangers
@@ -150,6 +150,28 @@ def printed_lines(folder: Path, command: str, *options: str, code: int) -> int:
     assert not {character for character in text if character != "\n" and not character.isprintable()}
     assert not [line for line in text.split("\n") if line.startswith("shard-00000.lmdb: ok")]
     return text.count("\n")
+
+
+@pytest.mark.parametrize(
+    "sample",
+    [
+        *(None, 5, "x", [], ["parts"], {"parts": 5}, {"parts": []}, {"parts": {"target": 5}}),
+        *({"parts": {"target": ["absent"]}}, {"parts": {"target": [["image"]]}}, {"parts": {"target": "image.index"}}),
+        *({"parts": {"target": ["names_offsets"]}}, {"tensors": 5}, {"tensors": [{}]}, {"tensors": ["absent"]}),
+        *({"pictures": 5}, {"pictures": {"image": "x"}}, {"pictures": {"absent": 2}}),
+    ],
+)
+def test_a_description_of_samples_that_describes_nothing(sample: object, tmp_path: Path) -> None:
+    folder = write_records(tmp_path / "x.records", some_values(3), dataset="own", metadata={"sample": sample})
+    with pytest.raises(ManifestError, match="does not describe its fields"):
+        ImageFolderRecord(folder)
+
+
+def test_pictures_that_are_none(tmp_path: Path) -> None:
+    metadata = {"sample": {"parts": {"target": ["image"]}, "pictures": {"image": 7}}}
+    folder = write_records(tmp_path / "x.records", some_values(3), dataset="own", metadata=metadata, arrays={})
+    with pytest.raises(ImageError, match="cannot be decoded"):
+        ImageFolderRecord(folder).targets[0]
 
 
 @fault(

@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -191,6 +192,18 @@ def test_nothing_is_imported_called_or_opened(tmp_path: Path) -> None:
     assert ended.returncode == 0, ended.stderr
     assert int(ended.stdout) < 400_000  # KiB: sizes of 2**31 and more were only said
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_one_long_text_no_many_copies_are_made() -> None:
+    text = b"X" + (1_000_000).to_bytes(4, "little") + b"a" * 1_000_000 + b"q\0"
+    call = b"c_codecs\nencode\nh\0X\6\0\0\0latin1\x86R"
+    tracemalloc.start()
+    try:
+        with pytest.raises(pickle.UnpicklingError, match="copies more than it holds"):
+            unpickle(b"\x80\2(" + text + 100 * call + b"t.")
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
 
 
 @given(st.binary(max_size=60))

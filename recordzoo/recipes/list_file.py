@@ -24,6 +24,7 @@ _TAKEN = ("image", "target", "name", "names", "names_offsets")
 _WHOLE = re.compile(r"[+-]?[0-9]{1,100}")
 _NUMBER = re.compile(r"[+-]?([0-9]+\.?[0-9]*(e[+-]?[0-9]+)?|\.[0-9]+(e[+-]?[0-9]+)?|nan|inf)", re.IGNORECASE)
 _SPLIT_NAME = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
+_PADDED = re.compile(r"[+-]?0[0-9]")
 _INT64 = range(-(1 << 63), 1 << 63)
 _EXACT_FLOATS = range(-(1 << 53), (1 << 53) + 1)
 _MAX_CLASS_CHARACTERS = 4096
@@ -210,9 +211,12 @@ def _class_names(numbers: Sequence[int], lines: Sequence[int], cells: Sequence[s
 
 # Any: of either dtype.
 def _numbers(cells: Sequence[str]) -> NDArray[Any] | None:
-    """Return a column of numbers, NaN where a cell is empty; None if it is no such column, or would lose digits."""
+    """Return a column of numbers, NaN where a cell is empty; None if it is no such column, or would lose digits.
+
+    Numbers with zeros before them, such as postcodes, are names.
+    """
     filled = [cell for cell in cells if cell]
-    if not filled or not all(map(_NUMBER.fullmatch, filled)):
+    if not filled or not all(map(_NUMBER.fullmatch, filled)) or any(map(_PADDED.match, filled)):
         return None
     whole = [int(cell) for cell in filled if _WHOLE.fullmatch(cell)]
     if len(whole) == len(cells) and all(number in _INT64 for number in whole):

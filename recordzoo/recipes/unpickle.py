@@ -64,7 +64,7 @@ def unpickle(data: bytes, *, dicts: bool = False, text: bool = False, most: int 
     Raises:
         pickle.UnpicklingError: It is none, or asks for anything else; the message says for what.
     """
-    machine = _Machine(dicts, text)
+    machine = _Machine(dicts, text, len(data))
     try:
         for number, (opcode, argument, _) in enumerate(pickletools.genops(data)):
             if number >= most:
@@ -78,13 +78,20 @@ def unpickle(data: bytes, *, dicts: bool = False, text: bool = False, most: int 
 
 
 class _Machine:
-    """The stack and the memo of a pickle that is being read."""
+    """The stack and the memo of a pickle that is being read.
+
+    Args:
+        dicts: As `unpickle`.
+        text: As `unpickle`.
+        most_bytes: How many characters functions may make bytes of: all that there are, but not one text many times.
+    """
 
     # Any: what a pickle holds.
-    def __init__(self, dicts: bool, text: bool) -> None:
+    def __init__(self, dicts: bool, text: bool, most_bytes: int) -> None:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
         self._dicts, self._text = dicts, text
+        self._left_bytes = most_bytes
 
     def do(self, name: str, argument: Any) -> None:
         """Follow one instruction.
@@ -129,14 +136,22 @@ class _Machine:
             function, arguments = self._top(2)
             if not isinstance(function, _Function) or not isinstance(arguments, tuple):
                 raise pickle.UnpicklingError(f"it calls a {type(function).__name__}")
+            self._count(*arguments)
             stack[-2:] = [function.stand_in(*arguments)]
         elif name == "BUILD":
             state = stack.pop()
+            self._count(*(state if isinstance(state, tuple) else ()))
             _build(stack[-1], state)
         elif self._dicts and name in ("EMPTY_DICT", "DICT", "SETITEM", "SETITEMS"):
             self._do_dict(name)
         else:
             raise pickle.UnpicklingError(f"it holds what is neither bytes, text, number, tuple nor list ({name})")
+
+    def _count(self, *arguments: Any) -> None:
+        """Count the texts that a function makes bytes of."""
+        self._left_bytes -= sum(len(each) for each in arguments if isinstance(each, str))
+        if self._left_bytes < 0:
+            raise pickle.UnpicklingError("it copies more than it holds")
 
     def _do_dict(self, name: str) -> None:
         if name == "EMPTY_DICT":

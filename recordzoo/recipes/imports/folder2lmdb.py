@@ -71,7 +71,8 @@ def _named(named: object, places: dict[bytes, int]) -> list[int]:
     """Find the keys that `__keys__` lists."""
     if not isinstance(named, list | tuple) or not all(isinstance(key, bytes | str) for key in named):
         raise ForeignValueError("__keys__ is no list of keys")
-    wanted = [key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key for key in named]
+    longest = max(map(len, places), default=0)  # of one long key that it names often, no copies are made
+    wanted = [_encoded(key[: longest + 1]) for key in named]
     missing = [key for key in wanted if key not in places]
     if missing or len(set(wanted)) != len(wanted):
         problem = f"names {missing[0][:80]!r}, which is not there" if missing else "names a key twice"
@@ -79,6 +80,10 @@ def _named(named: object, places: dict[bytes, int]) -> list[int]:
     if len(wanted) != len(places):
         raise ForeignValueError(f"__keys__ names {len(wanted):,} keys, and there are {len(places):,}")
     return [places[key] for key in wanted]
+
+
+def _encoded(key: bytes | str) -> bytes:
+    return key.encode("utf-8", "surrogatepass") if isinstance(key, str) else key
 
 
 # Any: whatever was stored.

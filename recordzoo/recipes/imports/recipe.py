@@ -117,9 +117,9 @@ class ImportRecipe(Recipe):
             names += block["names"]
             labels += block["labels"]
             shapes += block["shapes"]
-        place_of = {key: place for place, key in enumerate(stored.keys.get("image", ()))}
-        if len(place_of) + len(stored.skipped) != len(names):
+        if len(set(names)) != len(names):
             raise SourceError(f"{self.path}: two records have the same name, with the ending of their format.")
+        place_of = {key: place for place, key in enumerate(stored.keys.get("image", ()))}
         kept = [position for position, name in enumerate(names) if name in place_of]
         return Arrangement(
             names=[names[position] for position in kept],
