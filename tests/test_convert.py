@@ -24,7 +24,7 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader, convert
-from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordZooError, SampleError
+from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordError, RecordZooError, SampleError
 from recordzoo.own.schema import infer
 from recordzoo.own.values import picture_bytes
 from recordzoo.records.manifest import BlobSpec
@@ -630,6 +630,19 @@ class TestOpened:
         assert [os.path.basename(file) for file, _ in opened.samples] == ["000007.jpg", "000017.jpg", "000027.jpg"]
         assert [target[0] for target in opened.targets] == [7, 17, 27]
         assert opened.extensions is None
+
+    def test_a_name_that_several_records_have_is_none_of_theirs(self, tmp_path: Path) -> None:
+        with recordzoo.RecordWriter(tmp_path / "x.records") as writer:
+            for i in range(3):
+                writer.write({"name": "own.jpg" if i == 2 else "same.jpg", "image": jpeg(i), "target": i})
+        opened = ImageFolderRecord(tmp_path / "x.records")
+        images = [opened[i][0].tobytes() for i in range(3)]
+        assert images == [Image.open(io.BytesIO(jpeg(i))).convert("RGB").tobytes() for i in range(3)]
+        opened.samples.append(opened.samples[2])
+        assert opened[3][0].tobytes() == images[2]
+        for index in (0, 1):
+            with pytest.raises(RecordError, match=r"Several records of .* are called 'same\.jpg'"):
+                opened[index]
 
     def test_names_in_any_order_are_found(self, tmp_path: Path) -> None:
         with recordzoo.RecordWriter(tmp_path / "x.records") as writer:

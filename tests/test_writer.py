@@ -202,6 +202,14 @@ def test_what_is_there_is_not_overwritten_unasked(tmp_path: Path) -> None:
     assert sorted(path.name for path in tmp_path.iterdir()) == ["my.records", "thesis"]
 
 
+def test_a_link_stays_one(tmp_path: Path) -> None:
+    write(tmp_path / "real.records", some(3))
+    (tmp_path / "my.records").symlink_to("real.records")
+    write(tmp_path / "my.records", some(4), refresh=True)
+    assert (tmp_path / "my.records").is_symlink()
+    assert len(RecordReader(tmp_path / "real.records")) == 4
+
+
 def test_no_records_no_set(tmp_path: Path) -> None:
     with pytest.raises(PrepareError, match="No records were written to"):
         write(tmp_path / "my.records", [])

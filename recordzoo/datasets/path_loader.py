@@ -14,9 +14,12 @@ from torchvision.datasets.folder import default_loader, pil_loader
 
 from recordzoo.datasets.own import raw_file, raw_image
 from recordzoo.datasets.sequences import find_name, is_listed, join_name
+from recordzoo.errors import RecordError
 from recordzoo.loading.decode import decode_rgb, naming
 from recordzoo.recipes.listing import LIST_FILE
 from recordzoo.records.reader import RecordReader
+
+_SEVERAL = -1
 
 
 class PathLoader:
@@ -62,7 +65,11 @@ class PathLoader:
             return self.loader(temporary)
 
     def find(self, path: Any) -> int | None:
-        """Find the position of a path in the record set; None if it is not one of its paths."""
+        """Find the position of a path in the record set; None if it is not one of its paths.
+
+        Raises:
+            RecordError: Several records with different images are called so.
+        """
         text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
         if not isinstance(text, str):
             return None
@@ -70,14 +77,29 @@ class PathLoader:
         is_inside = text.startswith(start)
         name = (text[len(start) :] if is_inside else text).replace(os.sep, "/")
         if is_listed(self.reader):  # an absolute path may be a name
-            return self._positions.get(name)
+            position = self._positions.get(name)
+            if position == _SEVERAL:
+                raise RecordError(
+                    f"Several records of {self.reader.path} are called {name!r}: the name does not say which is meant. "
+                    "Take them by their index, or write them with names of their own.",
+                    path=str(self.reader.path),
+                )
+            return position
         return find_name(self.reader.names, name) if is_inside else None
 
     @functools.cached_property
     def _positions(self) -> dict[str, int]:
-        """Where each name stands first: names in a list's order cannot be searched by halves."""
-        names = self.reader.names
-        return {name: len(names) - 1 - number for number, name in enumerate(reversed(names))}
+        """Where each name stands first: names in a list's order cannot be searched by halves.
+
+        A list may name one file several times, which is stored once. Of other records with one name none is meant.
+        """
+        index = self.reader.array("image.index")
+        found: dict[str, int] = {}
+        for position, name in enumerate(self.reader.names):
+            first = found.setdefault(name, position)
+            if first not in (position, _SEVERAL) and index[first] != index[position]:
+                found[name] = _SEVERAL
+        return found
 
     # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:

@@ -129,7 +129,7 @@ def _changed_file(reader: RecordReader, base: Path) -> str | None:
             same = file.stat().st_size == int(lengths[position])
             look_inside = same and number % (_SIZES_COMPARED // _CONTENTS_COMPARED) == 0
             content = file.read_bytes() if look_inside else None
-        except OSError:
+        except (OSError, ValueError):  # a stranger's name may be none of a file
             continue
         if not same or (content is not None and content != reader.read("image", position)):
             return f"holds another {name} than there is now in {base}"

@@ -72,6 +72,8 @@ class RecordWriter:
         refresh: bool = False,
     ) -> None:
         self.path = Path(path).expanduser().absolute()
+        if self.path.is_symlink():  # its directory is what is exchanged, not the link to it
+            self.path = self.path.resolve()
         self._classes, self._kinds, self._shard_bytes, self._refresh = classes, kinds or {}, shard_bytes, refresh
         self._build: Build | None = None
         self._shards: Shards
