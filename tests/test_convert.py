@@ -57,6 +57,14 @@ def pixels(value: Any) -> np.ndarray:
     return array[..., 0] if array.shape[2:] == (1,) else array
 
 
+def nested(depth: int) -> list[Any]:
+    """A list in a list in a list."""
+    value: list[Any] = []
+    for _ in range(depth):
+        value = [value]
+    return value
+
+
 def plain(value: Any) -> Any:
     """A value as JSON has it."""
     if isinstance(value, dict):
@@ -208,6 +216,17 @@ def test_images_of_every_mode_keep_their_pixels(mode: str) -> None:
         assert f".{again.format.lower()}" == ending
 
 
+@pytest.mark.parametrize("mode", ["CMYK", "LAB"])
+def test_an_image_that_was_compressed_with_loss_is_not_again(mode: str) -> None:
+    buffer = io.BytesIO()
+    Image.frombytes(mode, (40, 30), noise(1, 40 * 30 * len(Image.new(mode, (1, 1)).getbands())).tobytes()).save(
+        buffer, "tiff", compression="jpeg"
+    )
+    image = Image.open(io.BytesIO(buffer.getvalue()))
+    data, _ = picture_bytes(image)
+    assert Image.open(io.BytesIO(data)).tobytes() == image.tobytes()
+
+
 def test_an_image_of_a_mode_that_no_format_keeps(tmp_path: Path) -> None:
     dataset = Listed([(Image.new("HSV", (200, 200)), 1)] * 3)
     with pytest.raises(SampleError, match=r"position 0: .*mode HSV.*convert\(\) it first"):
@@ -284,6 +303,8 @@ class TestUneven:
         (np.ones(9, complex), "'image' is a numpy.ndarray (complex128 [9])"),
         (np.array(["a"]), "'image' is a numpy.ndarray"),
         ({1, 2}, "'image' is a set"),
+        (nested(5000), "'image' is a list"),
+        ([10**5000], "'image' is a list"),
         (float("inf"), None),
     ],
 )

@@ -9,7 +9,7 @@ import cloudpickle
 
 from recordzoo.bars import default_progress
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.own.options import OwnOptions
+from recordzoo.own.options import OwnOptions, check_classes, check_options, check_place
 from recordzoo.own.samples import MapStyle, Probe, SampleRecipe
 from recordzoo.own.schema import Kind, UnevenError, infer
 from recordzoo.prepare import ensure, is_record_set
@@ -55,8 +55,9 @@ def convert(
         The record set's directory.
 
     Raises:
-        SampleError: A sample cannot be stored; ``position`` is its place, and the text has its type.
-        ArgumentError: The dataset has no length, or gives another sample each time.
+        SampleError: A sample cannot be stored, its label has none of the names in `classes`, or the dataset raised an
+            `OSError`; ``position`` is its place. Anything else that the dataset raises goes through, with a note.
+        ArgumentError: It is no dataset that has a length, or gives another sample each time.
         OtherSourceError: `output` holds something else.
         PrepareError: The disk is full, or a process was killed; what is finished is kept.
 
@@ -66,15 +67,14 @@ def convert(
         >>> dataset = recordzoo.ImageFolderRecord("my.records")
     """
     place = Path(output).expanduser().absolute()
-    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-        raise ArgumentError(f"{type(dataset).__name__} is not map-style: it needs __len__ and __getitem__.")
-    if len(dataset) == 0:
-        raise ArgumentError(f"{type(dataset).__name__} is empty; there is nothing to convert.")
+    check_options(options, "convert()")
+    check_classes(classes)
+    check_place(place)
+    _check_dataset(dataset)
     probe = Probe(dataset)
     kinds = kinds or {}
     schema = infer(probe.samples, fields, kinds)
     probe.check_repeats(dataset)
-    classes = _classes(dataset) if classes is None else classes
     recipe = SampleRecipe(dataset, b"", schema, probe, kinds, classes, place)
     if is_record_set(place) and not options.get("refresh", False):
         _check_same(place, recipe)
@@ -88,18 +88,48 @@ def convert(
         progress.note(f"{type(dataset).__name__} cannot be sent to other processes ({payload}): one does it all.")
         options["workers"] = 1
         payload = b""
+    recipe.payload = payload
     while True:
-        recipe = SampleRecipe(dataset, payload, schema, probe, kinds, classes, place)
         try:
             ensure(recipe, place.parent, prepare=True, records_dir=place, **options)
         except UnevenError as err:
             if err.details["field"] in kinds:
                 raise
             schema = schema.widened(err.details["field"], err.details["kind"])
+            recipe = SampleRecipe(dataset, payload, schema, probe, kinds, classes, place)
             progress.note(f"{err} It is stored as {err.details['kind']}; beginning again.")
         else:
             _check_same(place, recipe)  # another process may have been faster, with another dataset
             return place
+
+
+# Any: whatever a person may take for a dataset.
+def _check_dataset(dataset: Any) -> None:
+    """Refuse what is no map-style dataset, or an empty one.
+
+    Raises:
+        ArgumentError: It is one of these.
+    """
+    name = type(dataset).__name__
+    if isinstance(dataset, os.PathLike | str | bytes):
+        raise ArgumentError(
+            f"{dataset!r}: a {name} is no dataset. Files in a folder for each class become records by "
+            "ImageFolderRecord(path), files of a list by prepare_list(path)."
+        )
+    if isinstance(dataset, type):
+        raise ArgumentError(f"{dataset.__name__} is a class; pass an object of it, {dataset.__name__}(...).")
+    if isinstance(dataset, Mapping):
+        keys = [repr(key) for key in dataset]
+        raise ArgumentError(
+            f"A {name} of {', '.join(keys[:10]) or 'nothing'} is no dataset"
+            + (f"; pass one of its values, such as dataset[{keys[0]}]." if keys else ".")
+        )
+    if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
+        raise ArgumentError(
+            f"{name} is not map-style: it needs __len__ and __getitem__. A list of its samples will do."
+        )
+    if len(dataset) == 0:
+        raise ArgumentError(f"{name} is empty; there is nothing to convert.")
 
 
 def _payload(dataset: MapStyle) -> bytes | str:
@@ -108,14 +138,6 @@ def _payload(dataset: MapStyle) -> bytes | str:
         return bytes(cloudpickle.dumps(dataset))
     except Exception as err:  # noqa: BLE001 - a dataset may hold anything, and pickling it raise anything
         return f"{type(err).__name__}: {err}"
-
-
-def _classes(dataset: Any) -> list[str] | None:  # Any: a dataset of whatever class
-    for holder in (dataset, getattr(dataset, "dataset", None)):  # a Subset's
-        classes = getattr(holder, "classes", None)
-        if isinstance(classes, list | tuple) and classes and all(isinstance(name, str) for name in classes):
-            return list(classes)
-    return None
 
 
 def _check_same(place: Path, recipe: SampleRecipe) -> None:

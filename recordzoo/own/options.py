@@ -1,8 +1,13 @@
 """The options that everything that makes records of a person's own data shares."""
 
+import os
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Literal, TypedDict
 
+from recordzoo.errors import ArgumentError, PrepareError
 from recordzoo.progress import Progress
+from recordzoo.records.reader import is_record_set
 
 
 class OwnOptions(TypedDict, total=False):
@@ -24,3 +29,37 @@ class OwnOptions(TypedDict, total=False):
     on_error: Literal["keep", "skip", "raise"]
     refresh: bool
     progress: Progress | None
+
+
+def check_options(names: Iterable[str], function: str) -> None:
+    """Refuse an option that does not exist, as Python refuses an argument.
+
+    Raises:
+        TypeError: There is one.
+    """
+    for name in names:
+        if name not in OwnOptions.__annotations__:
+            raise TypeError(f"{function} got an unexpected keyword argument {name!r}")
+
+
+def check_classes(classes: Sequence[str] | None) -> None:
+    """Refuse class names that are one text.
+
+    Raises:
+        ArgumentError: They are.
+    """
+    if isinstance(classes, str):
+        raise ArgumentError(f"Argument classes is {classes!r}; it must be a list of names.")
+
+
+def check_place(path: Path) -> None:
+    """Refuse a place for a record set where there is something else.
+
+    Raises:
+        PrepareError: There is.
+    """
+    if not os.path.lexists(path) or is_record_set(path) or (path.is_dir() and not any(path.iterdir())):
+        return
+    raise PrepareError(
+        f"{path} is in the way, and is not a record set. Move it, or write to another path.", path=str(path)
+    )

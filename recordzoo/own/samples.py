@@ -11,9 +11,9 @@ from typing import Any, Protocol
 import cloudpickle
 import numpy as np
 
-from recordzoo.errors import ArgumentError
+from recordzoo.errors import ArgumentError, SampleError
 from recordzoo.own.recipe import BLOCK, Rows, SchemaRecipe
-from recordzoo.own.schema import Kind, Schema, at_position
+from recordzoo.own.schema import Encoded, Kind, Schema, at_position
 from recordzoo.own.values import update
 from recordzoo.recipes.base import Blob, Side
 from recordzoo.sources.member import Member, Source, Unit
@@ -77,9 +77,17 @@ class Probe:
 
 # Any: a sample.
 def read(dataset: MapStyle, position: int) -> Any:
-    """Ask a dataset for a sample; what it raises gets the position as a note."""
+    """Ask a dataset for a sample; what it raises gets the position as a note.
+
+    Raises:
+        SampleError: It raised an `OSError`, which would be taken for one of the disk that the records go to.
+    """
     try:
         return dataset[position]
+    except OSError as err:
+        raise SampleError(
+            f"position {position}: {type(dataset).__name__} raised {type(err).__name__}: {err}", position=position
+        ) from err
     except Exception as err:
         err.add_note(f"while reading sample {position} of {type(dataset).__name__}")
         raise
@@ -107,15 +115,18 @@ class SampleRecipe(SchemaRecipe):
         output: Path,
     ) -> None:
         metadata = {"samples": probe.digest, "kinds": dict(kinds), "origin": type(dataset).__qualname__}
-        super().__init__(schema, len(dataset), classes, metadata, output, max(6, len(str(len(dataset) - 1))))
+        self._num_labels = None if classes is None else len(classes)  # the dataset's own may be no names of labels
+        names = _classes(dataset) if classes is None else classes
+        super().__init__(schema, len(dataset), names, metadata, output, max(6, len(str(len(dataset) - 1))))
         self.origin = "samples"
         self._dataset: MapStyle | None = dataset
-        self._payload = payload
+        self.payload = payload
         self._probe: Probe | None = probe
+        self._sample_bytes: dict[str, int] = {}
 
     # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_dataset": None, "_payload": b"", "_probe": None}
+        return {**self.__dict__, "_dataset": None, "payload": b"", "_probe": None}
 
     # Any: JSON, declared so by Recipe.
     @property
@@ -130,7 +141,7 @@ class SampleRecipe(SchemaRecipe):
 
     def worker_setup(self) -> Callable[[], None] | None:
         """See `Recipe`: bring the dataset."""
-        return functools.partial(_bring, self.token, self._payload)
+        return functools.partial(_bring, self.token, self.payload)
 
     def command(self, root: Path) -> str:
         """See `Recipe`."""
@@ -144,11 +155,27 @@ class SampleRecipe(SchemaRecipe):
 
     def source(self, probe: Probe) -> "SampleSource":
         """Return the dataset as raw data; its size is estimated from the samples that were looked at."""
-        sizes = []
-        for position, sample in probe.samples.items():
-            with at_position(position):
-                sizes.append(sum(len(data) for _, data, _ in self.schema.encode(sample).blobs))
-        return SampleSource(self.metadata["origin"], self.count, probe.digest, max(1, sum(sizes) // len(sizes)))
+        if probe.digest not in self._sample_bytes:
+            sizes = []
+            for position, sample in probe.samples.items():
+                sizes.append(sum(len(data) for _, data, _ in self._encode(position, sample).blobs))
+            self._sample_bytes[probe.digest] = max(1, sum(sizes) // len(sizes))
+        return SampleSource(self.metadata["origin"], self.count, probe.digest, self._sample_bytes[probe.digest])
+
+    # Any: a sample.
+    def _encode(self, position: int, sample: Any) -> Encoded:
+        """Encode a sample.
+
+        Raises:
+            SampleError: It cannot be stored, or its label has none of the names that were given.
+        """
+        with at_position(position):
+            encoded = self.schema.encode(sample)
+            label = encoded.row.get("target")
+            if self._num_labels is not None and label is not None and label.ndim == 0 and label.dtype.kind in "iu":
+                if not 0 <= int(label) < self._num_labels:
+                    raise SampleError(f"'target' {label} is no label; there are {self._num_labels} classes")
+        return encoded
 
     def extract(self, member: Member) -> Iterator[Blob | Side]:
         """See `Recipe`: a member stands for some samples."""
@@ -156,8 +183,7 @@ class SampleRecipe(SchemaRecipe):
         rows = Rows()
         start, _, stop = member.name.partition("-")
         for position in range(int(start), int(stop)):
-            with at_position(position):
-                encoded = self.schema.encode(read(dataset, position))
+            encoded = self._encode(position, read(dataset, position))
             yield from self.blobs(position, encoded)
             yield from rows.add(position, encoded)
         yield from rows.rest()
@@ -238,3 +264,11 @@ class _Range:
 
 def _nothing() -> bytes:
     return b""
+
+
+def _classes(dataset: Any) -> list[str] | None:  # Any: a dataset of whatever class
+    for holder in (dataset, getattr(dataset, "dataset", None)):  # a Subset's
+        classes = getattr(holder, "classes", None)
+        if isinstance(classes, list | tuple) and classes and all(isinstance(name, str) for name in classes):
+            return list(classes)
+    return None

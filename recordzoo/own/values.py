@@ -77,7 +77,9 @@ def picture_bytes(value: Any) -> tuple[bytes, str]:
         raise SampleError(f"an image of mode {image.mode}, which neither PNG nor TIFF keeps; convert() it first")
     kind = "png" if image.mode in _PNG_MODES else "tiff"
     buffer = io.BytesIO()
-    (_with_all_colours(image) if image.mode == "P" else image).save(buffer, kind)
+    # Otherwise an image that comes from a TIFF of JPEGs would become one again.
+    options = {"compression": "raw"} if kind == "tiff" else {}
+    (_with_all_colours(image) if image.mode == "P" else image).save(buffer, kind, **options)
     return buffer.getvalue(), f".{kind}"
 
 
@@ -98,13 +100,17 @@ def json_bytes(value: Any) -> bytes:
     Raises:
         SampleError: There is something in it that JSON has not.
     """
-    return json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
+    try:
+        text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+    except (RecursionError, ValueError) as err:  # a list in itself, a number of 5,000 digits
+        raise SampleError(f"a {describe(value)} that JSON cannot hold ({err})") from None
+    return text.encode("utf-8", "surrogatepass")
 
 
 def is_json(value: Any) -> bool:
     """Whether `json_bytes` takes a value."""
     try:
-        _plain(value)
+        json_bytes(value)
     except SampleError:
         return False
     return True
