@@ -27,6 +27,7 @@ from recordzoo import ImageFolderRecord, RecordReader, convert
 from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordError, RecordZooError, SampleError
 from recordzoo.own.schema import infer
 from recordzoo.own.values import picture_bytes
+from recordzoo.progress import LogProgress
 from recordzoo.records.manifest import BlobSpec
 from recordzoo.records.values import decode_value
 from tests.fakes.progress import Publishes
@@ -216,6 +217,19 @@ def test_images_of_every_mode_keep_their_pixels(mode: str) -> None:
         assert f".{again.format.lower()}" == ending
 
 
+def test_rows_of_arrays_count_for_the_size_of_the_work(tmp_path: Path) -> None:
+    """Else one process would hold the rows of all samples at once."""
+    totals: dict[str, int | None] = {}
+
+    class Totals(LogProgress):
+        def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
+            totals[stage.partition(" ")[0]] = total_bytes
+
+    samples = Listed([(b"x", np.full(500, i, np.float64)) for i in range(300)])
+    convert(samples, tmp_path / "x.records", workers=1, progress=Totals())
+    assert totals["converting"] == 300 * (1 + 500 * 8)
+
+
 @pytest.mark.parametrize("mode", ["CMYK", "LAB"])
 def test_an_image_that_was_compressed_with_loss_is_not_again(mode: str) -> None:
     buffer = io.BytesIO()
@@ -272,7 +286,7 @@ class TestUneven:
     @pytest.mark.parametrize(
         ("usual", "other", "message"),
         [
-            ((jpeg(1), 1), (jpeg(1), object()), "'target' holds a object, not <i8 []"),
+            ((jpeg(1), 1), (jpeg(1), object()), "'target' holds a object, not int64"),
             ((jpeg(1), 1), (5, 1), "'image' holds a int, not bytes"),
             ((jpeg(1), 1), (jpeg(1),), "a tuple that is no tuple of 2"),
             ((jpeg(1), 1), None, "a NoneType that is no tuple of 2"),
@@ -281,7 +295,7 @@ class TestUneven:
             ((jpeg(1), {"a": 1}), (jpeg(1), {1: 1}), "'target' holds a dict with the key 1, a int"),
             ((jpeg(1), {"a": 1}), (jpeg(1), {"a": float("nan")}), "'target' holds nan, which JSON has not"),
             ((np.ones((9, 9), "f4"), 1), (np.ones((9, 9), "f8"), 1), r"'image' holds a numpy.ndarray (float64 [9, 9])"),
-            ((np.ones((9, 9), "f4"), 1), (np.ones(9, "f4"), 1), r"not <f4 numbers of 2 dimensions"),
+            ((np.ones((9, 9), "f4"), 1), (np.ones(9, "f4"), 1), r"not float32 numbers of 2 dimensions"),
             ((Image.new("RGB", (99, 99)), 1), ("x", 1), "'image' holds a str, not an image"),
         ],
     )

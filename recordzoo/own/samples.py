@@ -158,7 +158,7 @@ class SampleRecipe(SchemaRecipe):
         if probe.digest not in self._sample_bytes:
             sizes = []
             for position, sample in probe.samples.items():
-                sizes.append(sum(len(data) for _, data, _ in self._encode(position, sample).blobs))
+                sizes.append(self._encode(position, sample).size_bytes)
             self._sample_bytes[probe.digest] = max(1, sum(sizes) // len(sizes))
         return SampleSource(self.metadata["origin"], self.count, probe.digest, self._sample_bytes[probe.digest])
 
@@ -172,9 +172,10 @@ class SampleRecipe(SchemaRecipe):
         with at_position(position):
             encoded = self.schema.encode(sample)
             label = encoded.row.get("target")
-            if self._num_labels is not None and label is not None and label.ndim == 0 and label.dtype.kind in "iu":
-                if not 0 <= int(label) < self._num_labels:
-                    raise SampleError(f"'target' {label} is no label; there are {self._num_labels} classes")
+            if self._num_labels is None or label is None or label.ndim or label.dtype.kind not in "iu":
+                return encoded
+            if not 0 <= int(label) < self._num_labels:
+                raise SampleError(f"'target' {label} is no label; there are {self._num_labels} classes")
         return encoded
 
     def extract(self, member: Member) -> Iterator[Blob | Side]:

@@ -76,6 +76,11 @@ class Encoded:
     blobs: list[tuple[FieldPlan, bytes, str]] = field(default_factory=list)
     row: dict[str, NDArray[Any]] = field(default_factory=dict)
 
+    @property
+    def size_bytes(self) -> int:
+        """The bytes of all of it."""
+        return sum(len(data) for _, data, _ in self.blobs) + sum(array.nbytes for array in self.row.values())
+
 
 @dataclass(frozen=True, slots=True)
 class Schema:
@@ -142,7 +147,9 @@ class Schema:
             return [(self.names[0], sample)]
         if self.form == "dict":
             if not isinstance(sample, Mapping) or len(sample) != len(self.keys) or set(sample) != set(self.keys):
-                raise SampleError(f"a {describe(sample)} that is no dict of {', '.join(self.keys)}")
+                raise SampleError(
+                    f"a {describe(sample)} that is no dict of {', '.join(self.keys)}{_keys_differ(sample, self.keys)}"
+                )
             return [(name, sample[key]) for key, name in zip(self.keys, self.names, strict=True)]
         if not isinstance(sample, tuple | list) or len(sample) != len(self.names):
             raise SampleError(f"a {describe(sample)} that is no tuple of {len(self.names)}")
@@ -170,15 +177,24 @@ class Schema:
         array = as_pixels(value) if plan.kind == "pixels" else as_array(value)
         if plan.kind == "array":
             if array is None or array.dtype.str != plan.dtype or array.shape != plan.shape:
-                raise _uneven(key, value, f"{plan.dtype} {list(plan.shape)}")
+                raise _uneven(key, value, f"{np.dtype(plan.dtype)} {list(plan.shape) or ''}".rstrip())
             encoded.row[plan.name] = array.copy()  # whoever gave it may put the next sample's numbers into it
             return
         if array is None or (array.dtype.str, array.ndim) != (plan.dtype, len(plan.shape)):
             if plan.kind == "pixels" and is_picture(value):
                 raise UnevenError(f"{key!r} holds images of several kinds", field=key, kind="picture", worthless=True)
-            raise _wrong(plan, value, f"{plan.dtype} numbers of {len(plan.shape)} dimensions")
+            raise _wrong(plan, value, f"{np.dtype(plan.dtype)} numbers of {len(plan.shape)} dimensions")
         encoded.blobs.append((plan, np.ascontiguousarray(array).tobytes(), ""))
         encoded.row[f"{plan.name}.shape"] = np.array(array.shape, np.uint32)
+
+
+# Any: whatever a dataset gives.
+def _keys_differ(sample: Any, keys: Sequence[str]) -> str:
+    """Say which keys of a dict are missing and which are too many."""
+    if not isinstance(sample, Mapping):
+        return ""
+    missing = [f"no {key!r}" for key in keys if key not in sample]
+    return ": " + ", ".join([*missing, *(f"{key!r} besides" for key in sample if key not in keys)])
 
 
 def _uneven(field_name: str, value: Any, expected: str) -> SampleError:

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from recordzoo.bars import default_progress
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
+from recordzoo.own.options import check_classes, check_place
 from recordzoo.own.recipe import Rows, SchemaRecipe
 from recordzoo.own.schema import Kind, UnevenError, at_position, infer
-from recordzoo.own.values import as_array
+from recordzoo.own.values import as_array, describe
 from recordzoo.prepare import is_record_set
 from recordzoo.prepare.assemble import assemble, warn_of_bad
 from recordzoo.prepare.build import Build
@@ -71,6 +72,7 @@ class RecordWriter:
         shard_bytes: int = 1 << 30,
         refresh: bool = False,
     ) -> None:
+        check_classes(classes)
         self.path = Path(path).expanduser().absolute()
         if self.path.is_symlink():  # its directory is what is exchanged, not the link to it
             self.path = self.path.resolve()
@@ -104,11 +106,7 @@ class RecordWriter:
         there = is_record_set(self.path)
         if there and not self._refresh:
             raise PrepareError(f"{self.path} is there already. Pass refresh=True to replace it.", path=str(self.path))
-        if not there and os.path.lexists(self.path) and not (self.path.is_dir() and not any(self.path.iterdir())):
-            raise PrepareError(
-                f"{self.path} is in the way, and is not a record set. Move it, or write to another path.",
-                path=str(self.path),
-            )
+        check_place(self.path)
 
     # Any: values of all kinds.
     def write(self, record: Mapping[str, Any]) -> None:
@@ -123,6 +121,11 @@ class RecordWriter:
         if self._build is None:
             raise PrepareError("A RecordWriter writes inside its with block.", path=str(self.path))
         position = len(self)
+        if not isinstance(record, Mapping):
+            raise SampleError(
+                f"position {position}: a {describe(record)}, not a dict such as {{'image': image, 'target': label}}.",
+                position=position,
+            )
         values = {key: value for key, value in record.items() if key not in ("name", "split")}
         if self._recipe is None:
             schema = infer({0: values}, None, self._kinds)

@@ -1,0 +1,119 @@
+"""`convert` and `RecordWriter`: what a person does wrong is said at once, and in the words of what the person did."""
+
+import errno
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torch.utils.data import Dataset
+
+from recordzoo import ImageFolderRecord, RecordReader, RecordWriter, convert
+from recordzoo.errors import ArgumentError, PrepareError, SampleError
+from tests.fakes.samples import jpeg
+
+
+class Missing(Dataset):
+    """200 samples, one of which opens a file that is not there."""
+
+    def __init__(self, missing: int) -> None:
+        self.missing = missing
+        self.asked = 0
+
+    def __len__(self) -> int:
+        return 200
+
+    def __getitem__(self, index: int) -> Any:
+        self.asked += 1
+        if index == self.missing:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "/data/lost.png")
+        return jpeg(index), index % 3
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("photos", "a str is no dataset"),
+        (b"photos", "a bytes is no dataset"),
+        ({"train": [(b"x", 0)], "test": [(b"x", 0)]}, r"'train', 'test'.*dataset\['train'\]"),
+        (Missing, "Missing is a class"),
+        (Path("photos"), "ImageFolderRecord"),
+        (iter([(b"x", 0)]), "__len__"),
+    ],
+)
+def test_what_is_no_dataset(tmp_path: Path, given: Any, words: str) -> None:
+    with pytest.raises(ArgumentError, match=words):
+        convert(given, tmp_path / "my.records")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_option_that_does_not_exist(tmp_path: Path) -> None:
+    options: dict[str, Any] = {"worker": 2}
+    with pytest.raises(TypeError, match=r"convert\(\) got an unexpected keyword argument 'worker'"):
+        convert([(jpeg(1), 0)], tmp_path / "my.records", **options)
+
+
+def test_class_names_that_are_one_text(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="classes is 'cat'"):
+        convert([(jpeg(1), 0)], tmp_path / "my.records", classes="cat")
+
+
+@pytest.mark.parametrize("count", [4, 300])
+def test_a_label_beyond_the_class_names(tmp_path: Path, count: int) -> None:
+    """Also where the sample is none of those that are looked at first."""
+    samples = [(jpeg(1), 2 if index == 1 else 0) for index in range(count)]
+    with pytest.raises(SampleError, match=r"position 1: .*2 is no label; there are 2 classes") as caught:
+        convert(samples, tmp_path / "my.records", classes=["cat", "dog"])
+    assert caught.value.details["position"] == 1
+
+
+def test_labels_beyond_the_names_that_the_dataset_itself_has(tmp_path: Path) -> None:
+    """As torchvision's STL10 has -1 for images without a label."""
+    dataset = Missing(-1)
+    dataset.classes = ["a", "b"]  # type: ignore[attr-defined]  # as torchvision's datasets have them
+    assert len(ImageFolderRecord(convert(dataset, tmp_path / "my.records"))) == 200
+
+
+def test_what_is_in_the_way_is_said_before_the_dataset_is_asked(tmp_path: Path) -> None:
+    dataset = Missing(-1)
+    (tmp_path / "photos").mkdir()
+    (tmp_path / "photos" / "1.jpg").write_bytes(b"mine")
+    with pytest.raises(PrepareError, match=r"photos is in the way, .* another path"):
+        convert(dataset, tmp_path / "photos")
+    assert dataset.asked == 0
+    assert (tmp_path / "photos" / "1.jpg").read_bytes() == b"mine"
+
+
+@pytest.mark.parametrize("missing", [0, 101])
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_file_that_the_dataset_misses_is_not_taken_for_a_full_disk(
+    tmp_path: Path, missing: int, workers: int
+) -> None:
+    with pytest.raises(SampleError) as caught:
+        convert(Missing(missing), tmp_path / "my.records", workers=workers, num_shards=4)
+    message = str(caught.value)
+    assert message.count(f"position {missing}: Missing raised FileNotFoundError") == 1
+    assert "/data/lost.png" in message
+    assert caught.value.details["position"] == missing
+
+
+@pytest.mark.parametrize(
+    ("record", "words"),
+    [
+        ((b"x", 1), "position 1: a tuple, not a dict such as"),
+        ({"image": b"x"}, "no dict of image, target: no 'target'"),
+        ({"image": b"x", "target": 1, "score": 2}, "no dict of image, target: 'score' besides"),
+        ({"image": b"x", "target": "one"}, "'target' holds a str, not int64 "),
+    ],
+)
+def test_a_record_that_is_not_like_the_first(tmp_path: Path, record: Any, words: str) -> None:
+    with RecordWriter(tmp_path / "my.records") as writer:
+        writer.write({"image": b"x", "target": 0})
+        with pytest.raises(SampleError, match=words):
+            writer.write(record)
+    assert len(RecordReader(tmp_path / "my.records")) == 1
+
+
+def test_a_writer_for_class_names_that_are_one_text(tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match="classes is 'cat'"):
+        RecordWriter(tmp_path / "my.records", classes="cat")
