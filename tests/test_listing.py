@@ -514,12 +514,17 @@ class TestCommandLine:
         made(tmp_path / "list.txt")
         write_list(tmp_path / "list.txt", plain()[1:])
         (tmp_path / "tree" / "class").mkdir(parents=True)
+        (tmp_path / "list.lst").write_text("a.jpg 1")
+        (tmp_path / "old.lmdb").write_bytes(b"")
         for arguments, code, said in (
             (["gone.txt"], 3, "gone.jpg (line 1: No such file or directory)"),
             (["gone.txt", "--dry-run"], 3, "gone.jpg (line 1: No such file or directory)"),
             (["bad.csv"], 1, "line 1: the first line must name the columns"),
             (["bad.csv", "--dry-run"], 1, "line 1: the first line must name the columns"),
             (["nothing.txt"], 3, "nothing.txt does not exist. Give a directory with one folder for each class, a list"),
+            (["list.lst"], 3, "list.lst is a file, and by its name no list of files. Give a directory"),
+            (["old.lmdb"], 3, "becomes a record set by: recordzoo import old.lmdb. Give a directory"),
+            (["list.txt", "tree", "--output", "a.records"], 2, "--output (--records-dir) names one record set, but 2"),
             (["list.txt"], 1, "list.txt, which has changed since"),
             (["list.txt", "--dry-run"], 1, "list.txt, which has changed since"),
             (["list.txt", "--split", "train"], 2, "--split train is for datasets"),

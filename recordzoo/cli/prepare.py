@@ -41,7 +41,7 @@ def prepare_all(
     wanted = [_set(target, shuffle_seed, options) for name in names for target in resolve(name, root, split)]
     if options["records_dir"] is not None and len(wanted) > 1:
         sets = ", ".join(target.label for target in wanted)
-        raise ArgumentError(f"--records-dir names one record set, but {len(wanted)} are asked for: {sets}.")
+        raise ArgumentError(f"--output (--records-dir) names one record set, but {len(wanted)} are asked for: {sets}.")
     if dry_run:
         _show_plans(wanted, options, as_json)
         return

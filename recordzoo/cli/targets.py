@@ -63,14 +63,14 @@ def find_dataset(name: str) -> tuple[Entry, str | None]:
 
 
 def is_path(text: str) -> bool:
-    """Whether an argument means a directory or a list.
+    """Whether an argument means a directory or a file.
 
-    It has a separator or a list's ending, or a directory has that name and no dataset does.
+    It has a separator or a list's ending, or something here has that name and no dataset does.
     """
     separators = [os.sep, *([os.altsep] if os.altsep else [])]
     if text in (".", "..") or any(separator in text for separator in separators) or _is_list(text):
         return True
-    return Path(text).is_dir() and text.partition(".")[0] not in catalogue.names()
+    return Path(text).exists() and text.partition(".")[0] not in catalogue.names()
 
 
 def resolve(text: str, root: Path, split: str | None = None) -> list[Target]:
@@ -140,9 +140,12 @@ def _own(text: str, split: str | None) -> Target:
         raise ArgumentError(f"--split {split} is for datasets; all of {text} is prepared at once.")
     is_list = _is_list(text) and not path.is_dir() and path.exists()
     if not is_list and not path.is_dir():
-        found = "is not a directory" if path.exists() else "does not exist"
+        found = "is a file, and by its name no list of files" if path.exists() else "does not exist"
+        hint = ""
+        if path.exists() and path.suffix.lower() in (".lmdb", ".mdb"):
+            hint = f"An LMDB database becomes a record set by: recordzoo import {shlex.quote(text)}. "
         raise NotPreparedError(
-            f"{text} {found}. Give a directory with one folder for each class, a list of files "
+            f"{text} {found}. {hint}Give a directory with one folder for each class, a list of files "
             f"({', '.join(LIST_ENDINGS)}), or the name of a dataset ({', '.join(catalogue.names())}).",
             path=text,
         )

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal, Unpack
 
 from recordzoo.errors import OtherSourceError
-from recordzoo.own.options import OwnOptions
+from recordzoo.own.options import OwnOptions, check_options
 from recordzoo.prepare import ensure, is_record_set
 from recordzoo.recipes.imports.recipe import ImportRecipe
 from recordzoo.recipes.imports.source import identity, layout
@@ -56,6 +56,7 @@ def import_records(
         >>> recordzoo.import_records("train.lmdb", "train.records")
         PosixPath('train.records')
     """
+    check_options(options, "import_records()")
     databases = Path(path).expanduser().absolute()
     place = Path(output).expanduser().absolute()
     if format is not None:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.own.options import OwnOptions
+from recordzoo.own.options import OwnOptions, check_options
 from recordzoo.prepare import ensure, is_record_set
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.list_file import read_list
@@ -55,6 +55,7 @@ def prepare_list(
         >>> recordzoo.prepare_list("train.csv", "train.records", num_shards=4)
         PosixPath('/data/train.records')
     """
+    check_options(options, "prepare_list()")
     if shuffle_seed is not None and not isinstance(shuffle_seed, int):
         raise ArgumentError(f"Argument shuffle_seed is {shuffle_seed!r}; it must be a whole number.")
     listed = Path(path).expanduser().absolute()

@@ -39,7 +39,10 @@ class Faults:
         if not self._found:
             return
         found = sorted(set(self._found))
-        shown = "; ".join(f"line {line}: {what}" for line, what in found[:NUM_SHOWN])
+        lines: dict[str, list[str]] = {}
+        for line, what in found[:NUM_SHOWN]:
+            lines.setdefault(what, []).append(str(line))
+        shown = "; ".join(f"line{'s'[: len(at) > 1]} {', '.join(at)}: {what}" for what, at in lines.items())
         more = f"; and {len(found) - NUM_SHOWN} more" if len(found) > NUM_SHOWN else ""
         raise SourceError(
             f"{self._path} cannot be used: {shown}{more}.", path=str(self._path), lines=[line for line, _ in found]

@@ -24,7 +24,10 @@ KEYS, LENGTH = b"__keys__", b"__len__"
 
 _INTEGER = re.compile(r"[<>|][iu][1248]")
 _INSTRUCTIONS = 1000  # of the pickle of a pair
-_CONVERT = "Read it with the program that wrote it, and store that dataset with recordzoo.convert"
+_CONVERT = (
+    "If you trust where it comes from, read it with the program that wrote it, and store that dataset with "
+    "recordzoo.convert"
+)
 
 
 def parse(value: bytes) -> Sample:

@@ -82,7 +82,10 @@ def as_label(value: object) -> int:
         ForeignValueError: It is none.
     """
     if type(value) is not int:
-        raise ForeignValueError(f"its label is a {type_name(value)}, not a whole number")
+        raise ForeignValueError(
+            f"its label is a {type_name(value)}, not a whole number. recordzoo.convert stores labels of all "
+            "kinds, given a dataset that reads them"
+        )
     if not -(1 << 63) <= value < 1 << 63:
         raise ForeignValueError("its label is larger than 64 bits")
     return value

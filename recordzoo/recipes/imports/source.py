@@ -286,6 +286,7 @@ def _recognised(database: Database, entries: Sequence[Entry]) -> str:
     raise SourceError(
         f"{database.path} is of no known layout. Its first key is {entries[0].key[:100]!r}, its value has "
         f"{len(value):,} bytes and begins with {value[:_SHOWN_BYTES].hex(' ')}. Looked for {'; for '.join(reasons)}. "
-        "Read it with the program that wrote it, and store that dataset with recordzoo.convert.",
+        "If you trust where it comes from, read it with the program that wrote it, and store that dataset with "
+        "recordzoo.convert.",
         path=str(database.path),
     )
