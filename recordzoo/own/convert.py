@@ -9,9 +9,10 @@ import cloudpickle
 
 from recordzoo.bars import default_progress
 from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.own.infer import infer
 from recordzoo.own.options import OwnOptions, check_classes, check_options, check_place
 from recordzoo.own.samples import MapStyle, Probe, SampleRecipe
-from recordzoo.own.schema import Kind, UnevenError, infer
+from recordzoo.own.schema import Kind, UnevenError
 from recordzoo.prepare import ensure, is_record_set
 from recordzoo.records.reader import RecordReader
 
@@ -34,7 +35,7 @@ def convert(
     * PIL images, and uint8 arrays ``[H, W]`` or ``[H, W, C]`` and tensors ``[C, H, W]`` with 1, 3 or 4 channels:
       losslessly, as PNG (TIFF for the modes that PNG has not), or as raw pixels if those take no more room, as small
       images of one size do.
-    * Other arrays and tensors: raw, with dtype and shape; up to 4 KiB and of one shape, as rows of an array.
+    * Other arrays and tensors: raw, with dtype and shape; up to 1 KiB and of one shape, as rows of an array.
     * Numbers: an array. A tuple of numbers and arrays of fixed shape: an array each (``target_0``, ``target_1``).
     * Strings, lists, dicts, None, and arrays whose shapes differ: JSON (arrays become lists in it).
 

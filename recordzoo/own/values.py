@@ -12,9 +12,6 @@ from PIL import Image
 
 from recordzoo.errors import SampleError
 
-SMALL_BYTES = 4096
-"""An array up to this size is a row of an array file; a picture up to this size takes a page of a shard whatever."""
-
 _CHANNELS = (1, 3, 4)
 _RAW_MODES = ("L", "RGB", "RGBA")
 _PNG_MODES = (*_RAW_MODES, "1", "LA", "P", "I;16")

@@ -13,9 +13,10 @@ from numpy.typing import NDArray
 
 from recordzoo.bars import default_progress
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
+from recordzoo.own.infer import infer
 from recordzoo.own.options import check_classes, check_place
 from recordzoo.own.recipe import Rows, SchemaRecipe
-from recordzoo.own.schema import Kind, UnevenError, at_position, infer
+from recordzoo.own.schema import Kind, UnevenError, at_position
 from recordzoo.own.values import as_array, describe
 from recordzoo.prepare import is_record_set
 from recordzoo.prepare.assemble import assemble, warn_of_bad
@@ -42,7 +43,7 @@ class RecordWriter:
     that the first one shows:
 
     * ``bytes`` are stored untouched, PIL images and uint8 pixels as PNG or raw, whichever is smaller.
-    * Numbers, and arrays of up to 4 KiB, become rows of an array; larger arrays are stored raw, each with its shape.
+    * Numbers, and arrays of up to 1 KiB, become rows of an array; larger arrays are stored raw, each with its shape.
     * Anything else is stored as JSON.
 
     Args:
