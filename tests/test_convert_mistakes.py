@@ -121,3 +121,28 @@ def test_a_record_that_is_not_like_the_first(tmp_path: Path, record: Any, words:
 def test_a_writer_for_class_names_that_are_one_text(tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match="classes is 'cat'"):
         RecordWriter(tmp_path / "my.records", classes="cat")
+
+
+@pytest.mark.parametrize(
+    ("sample", "words"),
+    [
+        ({"image": "cat.jpg", "target": 0}, r"position 0: 'image' is text, 'cat.jpg'; of a file, give the bytes"),
+        ((Path("cat.jpg"), 0), r"position 0: 'image' is a pathlib.*: neither .*; of a file, give the bytes"),
+    ],
+)
+def test_a_path_instead_of_an_image(tmp_path: Path, sample: Any, words: str) -> None:
+    with pytest.raises(SampleError, match=words):
+        convert([sample] * 4, tmp_path / "my.records")
+    if isinstance(sample, dict):
+        with pytest.raises(SampleError, match=words), RecordWriter(tmp_path / "my.records") as writer:
+            writer.write(sample)
+        kept = convert([sample] * 4, tmp_path / "my.records", kinds={"image": "json"})
+        assert RecordReader(kept)[0]["image"] == "cat.jpg"
+
+
+def test_text_and_labels_are_no_images(tmp_path: Path) -> None:
+    path = convert([("a good film", 1), ("a bad film", 0)], tmp_path / "my.records")
+    assert [(record["input"], record["target"]) for record in RecordReader(path)] == [
+        ("a good film", 1),
+        ("a bad film", 0),
+    ]

@@ -1,5 +1,6 @@
 """Some samples of a dataset → the schema of all."""
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, get_args
@@ -20,6 +21,7 @@ _PAGE_BYTES = 4096
 """A picture up to this size takes a page of a shard, or less, however it is stored."""
 
 _TUPLE = ("image", "target")
+_PATH_HINT = "; of a file, give the bytes: Path(...).read_bytes()"
 _TAKEN = ("name", "names", "names_offsets", "split")
 
 
@@ -56,6 +58,8 @@ def infer(
         for index, name in enumerate(parts.get(key, (key,))):
             column = {p: value[index] for p, value in values[key].items()} if inner else values[key]
             plans[name] = _plan(name, column, is_first=number == 0, kind=kinds.get(name))
+    if form == "dict" and "image" not in kinds:
+        _refuse_path(values.get("image", {}))
     if form != "dict" and names is None and plans.get("image", FieldPlan("", "raw")).kind in ("array", "json"):
         return infer(samples, ("input", *fields[1:]), kinds)
     unknown = sorted(set(kinds).difference(plans))
@@ -63,6 +67,18 @@ def infer(
         raise ArgumentError(f"kinds names {', '.join(unknown)}; the fields are {', '.join(plans)}.")
     _check_parts(fields, parts)
     return Schema(form, keys, fields, parts, plans)
+
+
+# Any: whatever a dataset gives.
+def _refuse_path(images: Mapping[int, Any]) -> None:
+    """Refuse text as an image: it is a path, and would be stored as such.
+
+    Raises:
+        SampleError: There is some.
+    """
+    for position, value in images.items():
+        if isinstance(value, str):
+            raise SampleError(f"position {position}: 'image' is text, {value[:100]!r}{_PATH_HINT}.", position=position)
 
 
 def _check_kinds(kinds: Mapping[str, Kind]) -> None:
@@ -181,7 +197,8 @@ def _kind(name: str, value: Any, is_first: bool) -> Kind:
         return "array" if array.ndim == 0 or small else "raw"
     if is_json(value):
         return "json"
-    raise SampleError(f"{name!r} is a {describe(value)}: neither an image nor numbers nor JSON")
+    hint = _PATH_HINT if isinstance(value, os.PathLike) else ""
+    raise SampleError(f"{name!r} is a {describe(value)}: neither an image nor numbers nor JSON{hint}")
 
 
 def _is_smaller_raw(values: Sequence[Any]) -> bool:
