@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import signal
 import sys
 
 import pytest
@@ -24,6 +25,9 @@ def _refuse_strangers(event: str, arguments: tuple) -> None:
 
 
 sys.addaudithook(_refuse_strangers)
+
+# A shell starts what it puts into the background with Ctrl-C ignored, and that is inherited by everything below.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
