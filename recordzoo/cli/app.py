@@ -92,8 +92,8 @@ def prepare(
         list[str],
         typer.Argument(
             metavar="NAME|PATH...",
-            help='Datasets ("imagenet"), parts of one ("imagenet.val"), directories with a folder for each class, or '
-            "lists of files (.txt, .csv, .tsv).",
+            help='Datasets ("imagenet"), parts of one ("imagenet.val"), directories with a folder for each class, '
+            "lists of files (.txt, .csv, .tsv), or record sets, of which a variant is made.",
             autocompletion=_complete,
         ),
     ],
@@ -130,6 +130,22 @@ def prepare(
         int | None,
         typer.Option(metavar="SEED", help="Lists only: write in a random order; the order of reading is the list's."),
     ] = None,
+    short_side: Annotated[
+        int | None, typer.Option(min=1, help="Store images with at most this short side, as ROOT/NAME-SIDE.records.")
+    ] = None,
+    max_side: Annotated[
+        int | None, typer.Option(min=1, help="Instead: with at most this longest side, as ROOT/NAME-maxSIDE.records.")
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="jpeg|png|webp|raw",
+            help="Store images so; raw: pixels, which no decoder reads. Default of a side: jpeg.",
+        ),
+    ] = None,
+    quality: Annotated[
+        int | None, typer.Option(min=1, max=100, help="Of the JPEG or WebP that images are stored as; default: 90.")
+    ] = None,
     discard_raw: Annotated[
         bool, typer.Option("--discard-raw", help="Afterwards delete the archives that this command downloaded.")
     ] = False,
@@ -150,8 +166,10 @@ def prepare(
     """Download what is not there, convert it once, publish the record set.
 
     Run the same command again to go on after any failure or interruption. A record set that is there is left alone.
+    With a side, a format or a quality a variant is made: of the original record set if it is there, which is left as
+    it is, and else of the raw data.
     """
-    from recordzoo.cli.prepare import prepare_all
+    from recordzoo.cli.prepare import prepare_all, variant_name
     from recordzoo.cli.sizes import parse_bytes
 
     options = {
@@ -164,6 +182,7 @@ def prepare(
         "accept_terms": accept_terms,
         "check_hash": check_hash,
         "refresh": refresh,
+        "variant": variant_name(short_side, max_side, format, quality),
     }
     prepare_all(names, root, split, options, shuffle_seed=shuffle, dry_run=dry_run, as_json=as_json)
 

@@ -60,8 +60,12 @@ def _set(target: Target, shuffle_seed: int | None, options: Mapping[str, Any]) -
     """Give a list the options that are its own.
 
     Raises:
-        ArgumentError: It is no list and shall be shuffled.
+        ArgumentError: It is no list and shall be shuffled; or it is a record set already.
     """
+    if target.is_set and options["variant"] is None:
+        raise ArgumentError(
+            f"{target.label} is a record set already. For a variant of it pass --short-side, --max-side or --format."
+        )
     if target.is_list:
         from recordzoo.own.listing import layout_of
 
@@ -99,17 +103,35 @@ def _look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> dict[st
     return blocked
 
 
+def variant_name(
+    short_side: int | None, max_side: int | None, image_format: str | None, quality: int | None
+) -> str | None:
+    """Name the variant that the options ask for; None for the original.
+
+    Raises:
+        ArgumentError: They contradict each other, or one has a value that it cannot have.
+    """
+    if (short_side, max_side, image_format, quality) == (None, None, None, None):
+        return None
+    from recordzoo.recipes.variants import Variant
+
+    if short_side is not None and max_side is not None:
+        raise ArgumentError(f"--short-side {short_side} and --max-side {max_side} are both given; pass one of them.")
+    return str(Variant(short_side, max_side, image_format or "jpeg", quality))
+
+
 def _prepare(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
     from recordzoo.prepare import ensure, is_record_set
+    from recordzoo.recipes.variants import variant_recipe
     from recordzoo.records.reader import RecordReader
 
-    recipe = target.recipe()
+    recipe = variant_recipe(target.recipe(), target.root, options["variant"])
     was_ready = is_record_set(options["records_dir"] or recipe.target(target.root)) and not options["refresh"]
     began = time.monotonic()
     path = ensure(recipe, target.root, download=True, progress=make_progress(), **options)
     elapsed_s = time.monotonic() - began
     reader = RecordReader(path)
-    is_tree = target.entry is None and not target.is_list
+    is_tree = target.entry is None and not target.is_list and not target.is_set
     warning = _tree_warning(target, reader, options) if was_ready and is_tree else None
     if target.is_list:
         _check_list(target, path, was_ready)

@@ -28,6 +28,7 @@ class Target:
         part: Its part.
         is_named: This record set itself was asked for, not a dataset of which it is one.
         is_list: It is a list of files.
+        is_set: It is a record set, of which variants are made.
         settings: How the recipe of a list is to be made.
     """
 
@@ -37,6 +38,7 @@ class Target:
     part: str = ""
     is_named: bool = True
     is_list: bool = False
+    is_set: bool = False
     settings: Mapping[str, Any] = field(default_factory=dict)  # Any: as the recipe takes them
 
     def recipe(self) -> "Recipe":
@@ -85,7 +87,7 @@ def resolve(text: str, root: Path, split: str | None = None) -> list[Target]:
         ArgumentError: There is no such dataset, part or split.
         NotPreparedError: The path does not exist.
     """
-    if is_path(text):
+    if is_path(text) or _is_set(Path(text)):
         return [_own(text, split)]
     entry, part = find_dataset(text)
     parts = [p.name for p in entry.parts if not p.optional] if part is None else [part]
@@ -134,6 +136,12 @@ def _is_list(text: str) -> bool:
     return text.lower().endswith(LIST_ENDINGS)
 
 
+def _is_set(path: Path) -> bool:
+    from recordzoo.records.reader import is_record_set
+
+    return is_record_set(path)
+
+
 def _own(text: str, split: str | None) -> Target:
     path = Path(text)
     if split is not None:
@@ -149,4 +157,4 @@ def _own(text: str, split: str | None) -> Target:
             f"({', '.join(LIST_ENDINGS)}), or the name of a dataset ({', '.join(catalogue.names())}).",
             path=text,
         )
-    return Target(text, path, is_list=is_list)
+    return Target(text, path, is_list=is_list, is_set=_is_set(path))

@@ -41,6 +41,7 @@ from recordzoo.datasets.sequences import Selection
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.prepare import PrepareOptions, ensure, is_record_set
 from recordzoo.recipes.base import Recipe
+from recordzoo.recipes.variants import StoredRecipe
 from recordzoo.records.reader import RecordReader
 from recordzoo.sources.download import RemoteFile
 
@@ -124,7 +125,17 @@ class RecordDataset:
                 f"not of {recipe.set_name}.",
                 path=str(path),
             )
-        return reader
+        return self._as_variant(reader, options)
+
+    def _as_variant(self, reader: RecordReader, options: PrepareOptions) -> RecordReader:
+        """Return the variant of a record set that is asked for, if any is; make it if it is not there.
+
+        Raises:
+            OtherSourceError: The record set is another variant.
+        """
+        if options.get("variant") in (None, reader.manifest.variant):
+            return reader
+        return RecordReader(ensure(StoredRecipe(reader), reader.path, **options))
 
     def _checked(self, options: PrepareOptions) -> PrepareOptions:
         for name in options:
@@ -149,7 +160,7 @@ class RecordDataset:
         return self._selection.position(index % length)
 
     def read(self, index: int, field: str = "image") -> bytes:
-        """Return what is stored for a sample: the original file's bytes, untouched.
+        """Return what is stored for a sample: the original file's bytes, untouched, or what the variant has instead.
 
         Args:
             index: As in ``dataset[index]``.

@@ -22,10 +22,12 @@ from recordzoo.prepare import PrepareOptions, ensure
 from recordzoo.recipes.cub200 import IMAGES, names_digest, recipe
 from recordzoo.recipes.cub200_annotations import IMAGE_LIST, NEEDS, SPLIT
 from recordzoo.recipes.images import open_image
+from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 
 SPLITS = ("train", "test", "all")
 TARGET_TYPES = ("category", "bbox", "parts", "attributes", "segmentation")
+_IN_PIXELS = ("bbox", "parts", "segmentation")
 
 
 class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
@@ -53,7 +55,7 @@ class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
         samples: (path, category) tuples, whatever the target type.
 
     Raises:
-        ArgumentError: A split or target type that does not exist.
+        ArgumentError: A split or target type that does not exist; or one in pixels together with a variant.
         NotPreparedError: There is no data; or the raw data lacked the file that the split or the target needs.
 
     Example:
@@ -81,13 +83,23 @@ class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
         self.target_type = target_type if isinstance(target_type, str) else list(target_type)
         self._target_types = _checked_types(target_type)
         self._start(root, transform=transform, target_transform=target_transform)
+        self._refuse_in_pixels(options.get("variant"))
         reader = self._open(recipe(raw_files=self.raw_files), download=download, options=options)
+        self._refuse_in_pixels(reader.manifest.variant)
         self._refuse_absent(reader)
         selection = Selection(reader, "" if split == "all" else split)
         self._show_folder(selection, os.path.join(self.root, IMAGES.rstrip("/")), loader, is_valid_file, allow_empty)
         self._masks = None
         if "segmentation" in self._target_types:
             self._masks = self._open_masks(reader, download, options)
+
+    def _refuse_in_pixels(self, variant: str | None) -> None:
+        for kind in self._target_types:
+            if kind in _IN_PIXELS and variant not in (None, ORIGINAL):
+                raise ArgumentError(
+                    f"target_type {kind!r} is in pixels of the original images, and would not fit the variant "
+                    f"{variant!r}. Open the dataset without variant."
+                )
 
     def _refuse_absent(self, reader: RecordReader) -> None:
         """Say which annotation file the raw data lacked, where it takes a target or a split away."""

@@ -17,8 +17,11 @@ from recordzoo.datasets.sequences import Selection, is_listed, join_name
 from recordzoo.datasets.tree_check import check_tree
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.prepare import PrepareOptions, ensure, is_record_set
+from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.class_folders import class_folder_order
 from recordzoo.recipes.folder import raise_if_empty, recipe, selection_digest
+from recordzoo.recipes.variants import check_variant, variant_recipe
+from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 
 # Any: labels are whatever an overridden find_classes gives.
@@ -78,7 +81,10 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
             raise ArgumentError(f"split {split!r} is for a record set given as root; {root} is none.")
         self._start(root, transform=transform, target_transform=target_transform)
         self._reader: RecordReader | None = None
+        self._variant = options.get("variant")
         folder = os.path.expanduser(os.fspath(root))
+        if is_record_set(Path(folder)):
+            folder = os.fspath(self._as_variant(RecordReader(folder), options).path)
         own = _stored_as_it_is(folder, split)
         if own is not None:
             self._show_folder(_shown(own, split), files_folder(own, folder), loader, is_valid_file, allow_empty=True)
@@ -94,6 +100,10 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         self._show_folder(selection, folder, loader, allow_empty=True)
         if is_valid_file is not None:
             self.extensions = None
+
+    def _recipe(self, tree: Path, names: Sequence[str] | None = None, *, allow_empty: bool = True) -> Recipe:
+        """Return how the records of a tree, or of some files of it, are made in the variant that is asked for."""
+        return variant_recipe(recipe(names, allow_empty=allow_empty), tree, self._variant)
 
     def _overrides(self) -> bool:
         """Whether a subclass says itself what the classes or samples are."""
@@ -113,11 +123,12 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         tree = Path(folder).resolve()
         if is_record_set(tree):
             return _class_folder_reader(tree)
-        whole = recipe(allow_empty=allow_empty)
+        whole = self._recipe(tree, allow_empty=allow_empty)
         explicit = options.get("records_dir")
         place = Path(explicit).expanduser().absolute() if explicit is not None else whole.target(tree)
         if options.get("refresh") or not is_record_set(place):
-            self.find_classes(self.root)  # the same error as torchvision's if there is nothing to scan
+            if self._variant is None:  # a variant may be made of the records of a tree that is gone
+                self.find_classes(self.root)  # the same error as torchvision's if there is nothing to scan
             return RecordReader(ensure(whole, tree, **_at(place, options)))
         reader = self._own_reader(place, tree)
         if explicit is not None and reader.manifest.metadata.get("selection"):
@@ -142,7 +153,7 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
             check_tree(reader, tree, explicit=options.get("records_dir") is not None, new_names=False)
             return _selection(reader, positions, samples)
         best: tuple[RecordReader, list[tuple[int, Any]]] | None = None
-        for reader in _stored_sets(tree, options):
+        for reader in self._stored_sets(tree, options):
             self._reader = reader
             _, class_to_idx = self.find_classes(self.root)
             found = list(_stored_samples(reader, folder, class_to_idx, extensions or (), is_valid_file))
@@ -183,7 +194,7 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
     ) -> tuple[RecordReader, NDArray[np.int64]]:
         """Open records that hold these names, and make them if there are none; also return the names' positions."""
         explicit = options.get("records_dir")
-        whole = Path(explicit).expanduser().absolute() if explicit is not None else recipe().target(tree)
+        whole = Path(explicit).expanduser().absolute() if explicit is not None else self._recipe(tree).target(tree)
         if is_record_set(whole) and not options.get("refresh"):
             reader = self._own_reader(whole, tree)
             positions = positions_of(names, reader.names)
@@ -195,7 +206,7 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
                     "records_dir, or none.",
                     path=str(whole),
                 )
-        own = recipe(names)
+        own = self._recipe(tree, names)
         place = whole if explicit is not None else own.target(tree)
         reader = RecordReader(ensure(own, tree, **_at(place, options)))
         positions = positions_of(names, reader.names)
@@ -203,9 +214,24 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
             raise OtherSourceError(f"{place} holds other files than those selected in {tree}.", path=str(place))
         return reader, positions
 
+    def _stored_sets(self, tree: Path, options: PrepareOptions) -> Iterator[RecordReader]:
+        """Open the record sets that may stand for a tree that is gone: its selections first, then the whole."""
+        explicit = options.get("records_dir")
+        if explicit is not None or is_record_set(tree):
+            places = [Path(explicit).expanduser().absolute() if explicit is not None else tree]
+        else:
+            whole = self._recipe(tree).target(tree)
+            ending = whole.name.removeprefix(tree.name)
+            own = sorted(tree.parent.glob(f"{glob.escape(tree.name)}-????????{ending}"))
+            places = [*own, whole]
+        for reader in (_class_folder_reader(place) for place in places if is_record_set(place)):
+            if len(places) == 1 or reader.manifest.variant == (self._variant or ORIGINAL):
+                yield reader
+
     def _own_reader(self, place: Path, tree: Path) -> RecordReader:
         """Open records that stand for a tree; while it is there, they may not be those of another dataset."""
         reader = _class_folder_reader(place)
+        check_variant(reader, self._variant)
         if reader.manifest.dataset != "folder" and self._has_tree():
             raise OtherSourceError(
                 f"{place} is a record set of {reader.manifest.dataset}, not of the tree {tree}. Pass another "
@@ -301,19 +327,6 @@ def _shown(reader: RecordReader, split: str | None) -> Selection:
     if split is not None and split not in splits:
         raise ArgumentError(f"{reader.path} has no split {split!r}; it has {', '.join(splits) or 'none'}.")
     return stored_selection(reader, split or "")
-
-
-def _stored_sets(tree: Path, options: PrepareOptions) -> Iterator[RecordReader]:
-    """Open the record sets that may stand for a tree that is gone: its selections first, then the whole."""
-    explicit = options.get("records_dir")
-    if explicit is not None or is_record_set(tree):
-        places = [Path(explicit).expanduser().absolute() if explicit is not None else tree]
-    else:
-        own = sorted(tree.parent.glob(f"{glob.escape(tree.name)}-????????.records"))
-        places = [*own, recipe().target(tree)]
-    for place in places:
-        if is_record_set(place):
-            yield _class_folder_reader(place)
 
 
 # Any: labels, as above.

@@ -17,6 +17,7 @@ from recordzoo.datasets.sequences import find_name, is_listed, join_name
 from recordzoo.errors import RecordError
 from recordzoo.loading.decode import decode_rgb, naming
 from recordzoo.recipes.listing import LIST_FILE
+from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 
 _SEVERAL = -1
@@ -56,7 +57,8 @@ class PathLoader:
             with naming(self.reader.path, _Name(self.reader, position)):
                 return raw_image(self.reader, position) if is_raw else decode_rgb(self.reader.read("image", position))
         name = self.reader.names[position]
-        if not is_listed(self.reader):  # a list's names may lead anywhere, and it may be a stranger's
+        # A list's names may lead anywhere, and it may be a stranger's; a variant is what is stored, not the file.
+        if not is_listed(self.reader) and self.reader.manifest.variant == ORIGINAL:
             path = join_name(self.folder, name)
             if os.path.exists(path):
                 return self.loader(path)

@@ -15,6 +15,7 @@ from pathlib import Path
 from recordzoo.errors import OtherSourceError
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, name_key
 from recordzoo.recipes.folder import TREE_FILE
+from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 
 _SAMPLE = 1000
@@ -47,7 +48,7 @@ def check_tree(reader: RecordReader, tree: Path, *, explicit: bool, new_names: b
         return
     moved = known.root != os.fspath(tree)
     changed, differences = _differences(reader, tree, known, new_names)
-    if not differences:
+    if not differences and reader.manifest.variant == ORIGINAL:
         # Another tree is looked at all over; this one where something was written, which need not change any name.
         positions: Sequence[int] = range(len(reader)) if moved else _positions(reader, changed)
         differences = list(_size_differences(reader, tree, positions))

@@ -12,6 +12,8 @@ from recordzoo.prepare import ensure, is_record_set
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.list_file import read_list
 from recordzoo.recipes.listing import LIST_FILE, ListRecipe
+from recordzoo.recipes.variants import variant_recipe
+from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 
 _SIZES_COMPARED = 1000
@@ -23,6 +25,7 @@ def prepare_list(
     output: str | os.PathLike[str] | None = None,
     *,
     shuffle_seed: int | None = None,
+    variant: str | None = None,
     **options: Unpack[OwnOptions],
 ) -> Path:
     """Store the files that a list names as a record set, in its order; `ImageFolderRecord` opens it.
@@ -39,6 +42,8 @@ def prepare_list(
         output: The record set's directory; by default ``<list>.records`` beside the list.
         shuffle_seed: Write the records in a random order that follows from this number, so that shards read front to
             back give a mixture. ``dataset[i]`` stays line i of the list.
+        variant: Store the images smaller or otherwise encoded, as ``docs/variants.md`` says: "256", "max512-webp". The
+            record set is then ``<list>-<variant>.records``.
         **options: See `OwnOptions`.
 
     Returns:
@@ -60,9 +65,10 @@ def prepare_list(
         raise ArgumentError(f"Argument shuffle_seed is {shuffle_seed!r}; it must be a whole number.")
     listed = Path(path).expanduser().absolute()
     recipe = ListRecipe(shuffle_seed, layout_of(options))
-    place = recipe.target(listed) if output is None else Path(output).expanduser().absolute()
+    wanted = variant_recipe(recipe, listed, variant)
+    place = wanted.target(listed) if output is None else Path(output).expanduser().absolute()
     was_ready = is_record_set(place) and not options.get("refresh", False)
-    ensure(recipe, listed, prepare=True, records_dir=place, **options)
+    ensure(wanted, listed, prepare=True, records_dir=place, **options)
     check_list(place, recipe, listed, was_ready=was_ready)
     return place
 
@@ -87,7 +93,7 @@ def check_list(place: Path, recipe: Recipe, path: Path, *, was_ready: bool) -> N
     """
     reader = RecordReader(place)
     problem = _difference(reader, recipe, path)
-    if problem is None and was_ready:
+    if problem is None and was_ready and reader.manifest.variant == ORIGINAL:
         problem = _changed_file(reader, path.absolute().parent)
     if problem is not None:
         raise OtherSourceError(

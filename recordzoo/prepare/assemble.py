@@ -67,12 +67,14 @@ def assemble(build: Build, recipe: Recipe, source: str, raw_files: Sequence[RawF
     arrangement = recipe.arrange(stored, sides)
     _check(arrangement, recipe, rows)
     shapes = arrangement.shapes
+    skipped = {**arrangement.skipped, **skipped}
     build.move_shards()
     return write_set(
         build.set_folder,
         SetContents(
             dataset=recipe.dataset,
             part=recipe.part,
+            variant=recipe.variant,
             blobs={name: _spec(spec, shapes.get(name)) for name, spec in recipe.fields.items()},
             indices={name: _index(rows[name], arrangement.blobs[name]) for name in recipe.fields},
             names=arrangement.names,

@@ -1,21 +1,17 @@
 """One unit of raw data → finished shards. Runs in the parent or in a worker process; writes only files of its own."""
 
-import threading
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from PIL import Image, UnidentifiedImageError
+from PIL import Image
 
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.prepare.rows import ShardDone, UnitDone, load_rows, save_sides
 from recordzoo.prepare.shards import Shards
 from recordzoo.recipes.base import Blob, Recipe, Side
-from recordzoo.recipes.images import open_image
+from recordzoo.recipes.images import open_image, problem_of, quiet
 from recordzoo.sources.member import Unit
-
-_filters = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,9 +96,9 @@ class UnitConverter:
 
     def _accepts(self, blob: Blob) -> bool:
         """Look at an image's header; note what is wrong, and say whether the image is stored all the same."""
-        if not blob.checked or self._task.recipe.fields[blob.field].encoding != "image":
-            return True
-        if (problem := image_problem(blob.data)) is None:
+        is_checked = blob.checked and self._task.recipe.fields[blob.field].encoding == "image"
+        problem = blob.problem or (image_problem(blob.data) if is_checked else None)
+        if problem is None:
             return True
         if self._task.on_error == "raise":
             raise PrepareError(f"{blob.key}: {problem}. Pass on_error='keep' or 'skip' to go on without it.")
@@ -119,16 +115,10 @@ def _changed(before: str, now: str) -> SourceError:
 def image_problem(data: bytes) -> str | None:
     """Say why no decoder takes an image, from its header alone; None if one does."""
     try:
-        # Warnings of odd EXIF blocks are for who reads the image. Filters belong to the whole process: they are changed
-        # only for this moment, and by one thread at a time.
-        with _filters, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module=r"PIL\.")
-            with open_image(data):
-                return None
-    except UnidentifiedImageError:
-        return "no image format that Pillow knows" if data else "an empty file"
+        with quiet(), open_image(data):
+            return None
     except Exception as err:  # noqa: BLE001  # Pillow's format plug-ins raise anything on hostile headers
-        return f"{type(err).__name__}: {err}"[:300]
+        return problem_of(err, data)
 
 
 def convert_unit(task: Task) -> UnitDone:

@@ -16,6 +16,7 @@ from recordzoo.recipes.base import Recipe
 def describe(recipe: Recipe, root: Path, *, download: bool = True, **options: Unpack[PrepareOptions]) -> dict[str, Any]:
     """Say what `ensure` would do: a JSON object with sizes in bytes. Writes nothing and fetches nothing."""
     job = Job(recipe, root, download, options)
+    recipe = job.recipe
     result: dict[str, Any] = {
         "dataset": recipe.dataset,
         "part": recipe.part,

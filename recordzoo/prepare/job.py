@@ -30,8 +30,9 @@ from recordzoo.prepare.space import check_space, disk_error, records_bytes
 from recordzoo.prepare.turn import my_turn, tidy
 from recordzoo.progress import Progress, format_bytes
 from recordzoo.recipes.base import Recipe
-from recordzoo.records.manifest import MANIFEST_NAME, VERSION, RawFile, manifest_digest
-from recordzoo.records.reader import is_record_set
+from recordzoo.recipes.variants import check_variant, variant_recipe
+from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, VERSION, RawFile, manifest_digest
+from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.sources.member import Source, Unit
 
 logger = logging.getLogger("recordzoo")
@@ -64,9 +65,12 @@ def ensure(recipe: Recipe, root: Path, *, download: bool = False, **options: Unp
         SourceError: Raw data cannot be had or is not what it should be.
         PrepareError: Conversion failed; what is finished is kept.
         ArgumentError: An option has a value that it cannot have.
+        OtherSourceError: The record set is there, and holds another variant.
     """
     job = Job(recipe, root, download, options)
     if job.is_published and not job.refresh:
+        if job.recipe.variant != ORIGINAL:
+            check_variant(RecordReader(job.target), job.recipe.variant)
         tidy(job.target)
         if options.get("discard_raw", False):
             job.let_go()
@@ -88,6 +92,7 @@ class Job:
     _raw: RawData = field(init=False)
 
     def __post_init__(self) -> None:
+        self.recipe = variant_recipe(self.recipe, self.root, self.options.get("variant"))
         records_dir = self.options.get("records_dir")
         self.target = (Path(records_dir).expanduser() if records_dir else self.recipe.target(self.root)).absolute()
         if self.target.is_symlink():  # its directory is what is renamed and exchanged, not the link to it
@@ -285,8 +290,13 @@ class Job:
         return source.cut(self._num_shards) if self._num_shards else source.units(self._unit_bytes(source))
 
     def _shard_bytes(self, source: Source) -> int:
-        """An eighth of the data, so that a small set, too, is worked on by several processes; 64 MiB to 1 GiB."""
-        return self.options.get("shard_bytes") or max(64 << 20, min(1 << 30, source.size_bytes // 8))
+        """An eighth of the data, so that a small set, too, is worked on by several processes; 64 MiB to 1 GiB.
+
+        Of a variant a 32nd and 16 MiB: a megabyte of it is the work of a second.
+        """
+        parts, least = (8, 64 << 20) if self.recipe.variant == ORIGINAL else (32, 16 << 20)
+        data_bytes = int(source.size_bytes * min(1, self.recipe.expansion))
+        return self.options.get("shard_bytes") or max(least, min(1 << 30, data_bytes // parts))
 
     def _unit_bytes(self, source: Source) -> int:
         """As much raw data as fills a shard, less a little: what spills over would be a shard of its own."""
@@ -318,7 +328,8 @@ class Job:
             if isinstance(err, HashMismatchError) or err.details.get("worthless"):
                 build.remove()
             raise
-        digest = assemble(build, self.recipe, self.recipe.origin or ("archive" if raw_files else "tree"), raw_files)
+        origin = self.recipe.origin or ("archive" if raw_files else "tree")
+        digest = assemble(build, self.recipe, origin, raw_files or self.recipe.made_from)
         warn_of_bad(build)
         self._publish(build, digest)
 
@@ -339,8 +350,10 @@ class Job:
                 )
                 for number, unit in enumerate(self._units(source))
             ]
-            done = sum(tasks[number].unit.size_bytes for number in build.units)
-            self.progress.begin(f"converting {self.recipe.set_name}", source.size_bytes, done)
+            is_variant = self.recipe.variant != ORIGINAL
+            total = records_bytes(self.recipe, source) if is_variant else source.size_bytes
+            done = sum(tasks[number].unit.size_bytes for number in build.units) * total // max(1, source.size_bytes)
+            self.progress.begin(f"converting {self.recipe.set_name}", total, done)
             workers = Workers(self.options.get("workers") or default_workers(), self.recipe.worker_setup())
             run_tasks(build, tasks, workers, list(hashes.values()), self.progress)
             self.progress.end()

@@ -22,8 +22,11 @@ class PrepareOptions(TypedDict, total=False):
         on_error: What to do with an image whose header no decoder recognises: "keep" it as it is (default; reading it
             raises, as in torchvision), "skip" it, or "raise".
         refresh: Make the record set again although it is there, and exchange the two.
-        shard_bytes: About how large a shard becomes; default an eighth of the raw data, 64 MiB to 1 GiB.
+        shard_bytes: About how large a shard becomes; default an eighth of the raw data, 64 MiB to 1 GiB; of a
+            variant a 32nd of what it will take, 16 MiB to 1 GiB.
         num_shards: Exactly how many shards there are, instead; not of archives, which are read front to back.
+        variant: Images are stored smaller or otherwise encoded, in a record set of their own: "256" for a short side of
+            256 pixels, "max512", "256-raw", ...; see ``docs/variants.md``. Default: untouched.
         progress: Told how the work goes on; default: bars on a terminal, elsewhere `logging`, logger "recordzoo".
     """
 
@@ -38,4 +41,5 @@ class PrepareOptions(TypedDict, total=False):
     refresh: bool
     shard_bytes: int | None
     num_shards: int | None
+    variant: str | None
     progress: Progress | None

@@ -27,7 +27,7 @@ def records_bytes(recipe: Recipe, raw: Source | int) -> int:
     """
     if isinstance(raw, int):
         return int(raw * recipe.expansion)
-    return raw.records_bytes(recipe.expansion, stored_bytes)
+    return raw.records_bytes(recipe.expansion, lambda size: stored_bytes(recipe.stored_bytes(size)))
 
 
 def free_bytes(folder: Path) -> int:

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.records.manifest import ORIGINAL, Manifest, RawFile
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
 
@@ -35,12 +36,14 @@ class Blob:
         key: Its name within the field, unique; `Recipe.arrange` refers to blobs by it.
         data: What is stored, untouched.
         checked: Whether an image's header is looked at: not if nobody says that it is an image.
+        problem: Why this image is not what it should be, if the recipe has found that out.
     """
 
     field: str
     key: str
     data: bytes
     checked: bool = True
+    problem: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +94,7 @@ class Arrangement:
         classes: Class names in label order, if the dataset has classes.
         metadata: Anything else that opening needs; JSON, small.
         shapes: For each raw blob field whose shape the recipe does not know: uint32 [N, dimensions].
+        skipped: What had been left out before, with the reasons: of a record set that this one is made of.
     """
 
     names: Sequence[str]
@@ -102,6 +106,7 @@ class Arrangement:
     # Any: JSON values.
     metadata: Mapping[str, Any] = field(default_factory=dict)
     shapes: Mapping[str, NDArray[np.uint32]] = field(default_factory=dict)
+    skipped: Mapping[str, str] = field(default_factory=dict)
 
 
 class Recipe(ABC):
@@ -112,7 +117,9 @@ class Recipe(ABC):
         part: Which separately obtained part of its raw data, or "" if there is only one: "train", "segmentations".
         fields: The blob fields.
         raw_files: The archives, with where to get them; the order is that of reading.
+        variant: What the manifest calls the way in which images are stored.
         origin: What the manifest calls the raw data; by default "archive" or "tree".
+        made_from: The archives of a record set that stands for its raw data.
         expansion: About how large the records are for each byte of an archive. The default is that of photographs
             of 110 KB on average, which no archive packs any smaller (benchmarks/size.py).
     """
@@ -121,7 +128,9 @@ class Recipe(ABC):
     part: str
     fields: Mapping[str, BlobField]
     raw_files: tuple[RemoteFile, ...]
+    variant: str = ORIGINAL
     origin: str = ""
+    made_from: tuple[RawFile, ...] = ()
     expansion: float = 1.02
 
     @property
@@ -133,6 +142,14 @@ class Recipe(ABC):
     def options(self) -> Mapping[str, Any]:
         """What besides the raw data decides the result (JSON); part of the plan, so that a resume never mixes."""
         return {}
+
+    def stored_bytes(self, size_bytes: int) -> int:
+        """Return about how many bytes become of a file of this size."""
+        return size_bytes
+
+    def is_of(self, manifest: Manifest, root: Path) -> bool:
+        """Whether a record set is what this recipe would make of the raw data, as far as can be told at once."""
+        return (manifest.dataset, manifest.part) == (self.dataset, self.part)
 
     def target(self, root: Path) -> Path:
         """Return where the record set of the raw data under `root` lies."""

@@ -18,6 +18,7 @@ import numpy as np
 from recordzoo.errors import FolderError
 from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Stored
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order
+from recordzoo.records.manifest import Manifest
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
 from recordzoo.sources.tree import TreeSource
@@ -81,6 +82,10 @@ class FolderRecipe(Recipe):
     def options(self) -> Mapping[str, Any]:
         """See `Recipe`."""
         return {"selection": self.selection}
+
+    def is_of(self, manifest: Manifest, root: Path) -> bool:
+        """See `Recipe`."""
+        return super().is_of(manifest, root) and manifest.metadata.get("selection") == self.selection
 
     def target(self, root: Path) -> Path:
         """See `Recipe`: beside the tree, because inside it would be a class of it."""

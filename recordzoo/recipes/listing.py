@@ -13,6 +13,7 @@ import numpy as np
 from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Stored
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS
 from recordzoo.recipes.list_file import ListFile, read_list
+from recordzoo.records.manifest import Manifest
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.listing import ListSource, Note
 from recordzoo.sources.member import Member, Source
@@ -55,6 +56,12 @@ class ListRecipe(Recipe):
     def options(self) -> Mapping[str, Any]:
         """See `Recipe`."""
         return self.written
+
+    def is_of(self, manifest: Manifest, root: Path) -> bool:
+        """See `Recipe`: not if the list has changed since."""
+        held = manifest.metadata
+        is_mine = super().is_of(manifest, root) and held.get("written") == self.written
+        return is_mine and held.get("list") == read_list(root).digest
 
     def target(self, root: Path) -> Path:
         """See `Recipe`: beside the list."""

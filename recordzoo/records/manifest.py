@@ -19,6 +19,8 @@ from recordzoo.records.strict import Node, load_document
 
 FORMAT = "recordzoo"
 VERSION = 1
+ORIGINAL = "original"
+"""The variant of a record set whose images are stored untouched."""
 MANIFEST_NAME = "manifest.json"
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_RECORDS = 1 << 40

@@ -13,6 +13,7 @@ from recordzoo import durable
 from recordzoo.records.arrays import file_name, pack_names, write_array
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
+    ORIGINAL,
     ArraySpec,
     BlobSpec,
     Manifest,
@@ -46,7 +47,7 @@ class SetContents:
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # Any: of any numeric dtype
     splits: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     classes: Sequence[str] | None = None
-    variant: str = "original"
+    variant: str = ORIGINAL
     source: str = ""
     raw_files: Sequence[RawFile] = ()
     bad: Mapping[str, str] = field(default_factory=dict)

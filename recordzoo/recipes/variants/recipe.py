@@ -1,0 +1,187 @@
+"""How a variant is made: the images of another recipe, converted on their way into the shards."""
+
+import dataclasses
+import struct
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.recipes.base import ABSENT, Arrangement, Blob, BlobField, Recipe, Side, Stored
+from recordzoo.recipes.images import problem_of
+from recordzoo.recipes.variants.pixels import ENCODER, RESAMPLING, converted
+from recordzoo.recipes.variants.stored import StoredRecipe
+from recordzoo.recipes.variants.variant import Variant
+from recordzoo.records.manifest import ORIGINAL
+from recordzoo.records.reader import RecordReader, is_record_set
+from recordzoo.sources.member import Member, Source
+
+_SIZE = "size\0"  # before an image's key: the name of a side that holds the height and width of its raw pixels
+_SIZE_FORMAT = struct.Struct("<II")
+_TYPICAL_BYTES = 110_000  # of a photograph in ImageNet or CUB-200-2011
+
+
+def variant_recipe(recipe: Recipe, root: Path, name: str | None) -> Recipe:
+    """Return the recipe of a variant: over the original record set if that is there, else over the raw data.
+
+    Args:
+        recipe: How the original record set is made.
+        root: Where the raw data is, or the original record set itself.
+        name: The variant's; None or "original" for `recipe` as it is.
+
+    Raises:
+        ArgumentError: It is no variant's name; or the dataset holds more than images, which would not fit them.
+        OtherSourceError: The original record set is a variant itself.
+    """
+    if name is None or name == ORIGINAL or isinstance(recipe, VariantRecipe):
+        return recipe
+    variant = Variant.parse(name)
+    is_given = is_record_set(root)
+    original = root.resolve() if is_given else recipe.target(root)
+    if is_record_set(original):
+        reader = RecordReader(original)
+        if is_given or recipe.is_of(reader.manifest, root):
+            check_variant(reader, ORIGINAL)
+            recipe = StoredRecipe(reader)
+    _check_fields(recipe)
+    return VariantRecipe(recipe, variant, original)
+
+
+def check_variant(reader: RecordReader, name: str | None) -> None:
+    """Refuse a record set of another variant than the one that is asked for; None asks for none.
+
+    Raises:
+        OtherSourceError: It is one.
+    """
+    found = reader.manifest.variant
+    if name is not None and found != name:
+        hint = "variants are made of the original" if name == ORIGINAL else "pass another records_dir, or none"
+        raise OtherSourceError(
+            f"{reader.path} holds the variant {found!r}, not {name!r}: {hint}.", path=str(reader.path), variant=found
+        )
+
+
+def _check_fields(recipe: Recipe) -> None:
+    pictures = [name for name, field in recipe.fields.items() if field.encoding in ("image", "raw")]
+    image = recipe.fields.get("image")
+    if image is None or image.encoding != "image":
+        why = 'it has no "image"' if image is None else "its images are stored as numbers, not as image files"
+    elif pictures != ["image"]:
+        others = ", ".join(name for name in pictures if name != "image")
+        why = f"its images come with others ({others}), which belong to the original's pixels and would not fit"
+    else:
+        return
+    raise ArgumentError(f"There are no variants of {recipe.set_name}: {why}.")
+
+
+class VariantRecipe(Recipe):
+    """The records of another recipe, with its images converted.
+
+    Args:
+        inner: How the records are made: out of raw data, or of the original record set.
+        wanted: What is stored of the images.
+        original: Where the original record set is, or would be; the variant lies beside it.
+    """
+
+    def __init__(self, inner: Recipe, wanted: Variant, original: Path) -> None:
+        self.inner, self.wanted, self.original = inner, wanted, original
+        self.dataset, self.part, self.origin = inner.dataset, inner.part, inner.origin
+        self.raw_files, self.made_from = inner.raw_files, inner.made_from
+        self.expansion = inner.expansion * self.stored_bytes(_TYPICAL_BYTES) / _TYPICAL_BYTES
+
+    @property
+    def variant(self) -> str:  # type: ignore[override]  # a constant of other recipes
+        """See `Recipe`."""
+        return str(self.wanted)
+
+    @property
+    def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a list's are known when it was read
+        """See `Recipe`."""
+        image = BlobField("raw", None, "|u1") if self._is_raw else BlobField("image")
+        return {**self.inner.fields, "image": image}
+
+    @property
+    def _is_raw(self) -> bool:
+        return self.wanted.format == "raw"
+
+    @property
+    def set_name(self) -> str:
+        """See `Recipe`: "imagenet.train-256"."""
+        return f"{self.inner.set_name}-{self.wanted}"
+
+    # Any: JSON, declared so by Recipe.
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """See `Recipe`: another Pillow may give other bytes."""
+        return {**self.inner.options, "variant": str(self.wanted), "encoder": ENCODER}
+
+    def stored_bytes(self, size_bytes: int) -> int:
+        """See `Recipe`."""
+        return self.wanted.estimated_bytes(size_bytes)
+
+    def target(self, root: Path) -> Path:
+        """See `Recipe`."""
+        return self.original.with_name(f"{self.original.name.removesuffix('.records')}-{self.wanted}.records")
+
+    def command(self, root: Path) -> str:
+        """See `Recipe`."""
+        return f"{self.inner.command(root)} {self.wanted.flags}"
+
+    def find(self, root: Path) -> Source | None:
+        """See `Recipe`."""
+        return self.inner.find(root)
+
+    def looked_for(self, root: Path) -> list[str]:
+        """See `Recipe`."""
+        return list(dict.fromkeys([self.original.name, *self.inner.looked_for(root)]))
+
+    def worker_setup(self) -> Callable[[], None] | None:
+        """See `Recipe`."""
+        return self.inner.worker_setup()
+
+    def extras(self) -> Mapping[str, bytes]:
+        """See `Recipe`."""
+        return self.inner.extras()
+
+    def extract(self, member: Member) -> Iterator[Blob | Side]:
+        """See `Recipe`."""
+        for item in self.inner.extract(member):
+            if isinstance(item, Blob) and item.field == "image":
+                yield from self._converted(item)
+            else:
+                yield item
+
+    def _converted(self, blob: Blob) -> Iterator[Blob | Side]:
+        """Convert an image; one that cannot be stays as it is, or has no pixels, and says why."""
+        try:
+            data, (width, height) = converted(blob.data, self.wanted)
+            problem = None
+        except Exception as err:  # noqa: BLE001 - Pillow's format plug-ins raise anything on broken images
+            data, width, height = b"" if self._is_raw else blob.data, 0, 0
+            problem = problem_of(err, blob.data)
+        if self._is_raw:
+            yield Side(_SIZE + blob.key, _SIZE_FORMAT.pack(height, width))
+        yield Blob("image", blob.key, data, checked=False, problem=problem)
+
+    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
+        """See `Recipe`: as the records are arranged that it is a variant of."""
+        others = {name: data for name, data in sides.items() if not name.startswith(_SIZE)}
+        arranged = self.inner.arrange(stored, others)
+        shapes = dict(arranged.shapes)
+        if self._is_raw:
+            every = [_SIZE_FORMAT.unpack(sides[_SIZE + key]) for key in stored.keys["image"]]
+            shapes["image"] = _shapes(every, arranged.blobs["image"])
+        details = {**self.wanted.to_json(), "resampling": RESAMPLING.name.lower(), "encoder": ENCODER}
+        return dataclasses.replace(arranged, shapes=shapes, metadata={**arranged.metadata, "variant": details})
+
+
+# Any: what `struct` gives.
+def _shapes(sizes: list[tuple[Any, ...]], places: NDArray[np.int64]) -> NDArray[np.uint32]:
+    """Return the shape [H, W, 3] of each position's pixels; zeros where there is no image."""
+    shapes = np.array([*((height, width, 3) for height, width in sizes), (0, 0, 0)], np.uint32)
+    assert ABSENT == -1
+    found: NDArray[np.uint32] = shapes[places]
+    return found

@@ -1,0 +1,96 @@
+"""How a record set becomes another one with the same records: names, order, targets, splits and classes stay."""
+
+import dataclasses
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.recipes.base import ABSENT, Arrangement, Blob, BlobField, Recipe, Stored
+from recordzoo.recipes.folder import TREE_FILE
+from recordzoo.recipes.listing import LIST_FILE
+from recordzoo.recipes.variants.source import SetSource, StoredValue
+from recordzoo.records.reader import RecordReader, is_record_set
+from recordzoo.sources.download import RemoteFile
+from recordzoo.sources.member import Member, Source
+
+_COUNTED_ANEW = ("num_bad", "num_skipped")
+
+
+class StoredRecipe(Recipe):
+    """The records of a record set, which is all the raw data that there is."""
+
+    raw_files: tuple[RemoteFile, ...] = ()
+
+    def __init__(self, reader: RecordReader) -> None:
+        manifest = reader.manifest
+        self.reader = reader
+        self.dataset, self.part, self.origin = manifest.dataset, manifest.part, manifest.source
+        self.made_from = manifest.raw_files
+        self.fields = {name: BlobField(*dataclasses.astuple(spec)) for name, spec in manifest.blobs.items()}
+        self._source: SetSource | None = None
+
+    # Any: what pickle keeps; workers get their values with their unit.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_source": None}
+
+    def target(self, root: Path) -> Path:
+        """See `Recipe`: itself."""
+        return self.reader.path
+
+    def command(self, root: Path) -> str:
+        """See `Recipe`."""
+        return f"recordzoo prepare {shlex.quote(str(self.reader.path))}"
+
+    def find(self, root: Path) -> Source | None:
+        """See `Recipe`: the record set as it is now."""
+        if not is_record_set(self.reader.path):
+            return None
+        self._source = SetSource(RecordReader(self.reader.path))
+        return self._source
+
+    def looked_for(self, root: Path) -> list[str]:
+        """See `Recipe`."""
+        return [self.reader.path.name]
+
+    def extras(self) -> Mapping[str, bytes]:
+        """See `Recipe`: where the tree or the list was."""
+        found = {name: self.reader.extra(name) for name in (TREE_FILE, LIST_FILE)}
+        return {name: data for name, data in found.items() if data is not None}
+
+    def extract(self, member: Member) -> Iterator[Blob]:
+        """See `Recipe`."""
+        assert isinstance(member, StoredValue)
+        yield Blob(member.field, member.name, member.read())
+
+    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
+        """See `Recipe`: as they are arranged there, without the records whose image was left out."""
+        assert self._source is not None
+        reader = self.reader
+        blobs, is_kept = {}, np.ones(len(reader), bool)
+        for field, values in self._source.values.items():
+            blobs[field] = _places(values.keys, stored.keys[field])[values.of_position]
+            is_kept &= (blobs[field] != ABSENT) | (values.of_position == ABSENT)
+        kept = np.flatnonzero(is_kept)
+        new_position = np.cumsum(is_kept) - 1
+        splits = {name: reader.split(name) for name in reader.manifest.splits}
+        own_shapes = [name for name in self.fields if f"{name}.shape" in reader.manifest.arrays]
+        return Arrangement(
+            names=[reader.names[position] for position in kept.tolist()],
+            blobs={field: places[kept] for field, places in blobs.items()},
+            arrays={name: reader.array(name)[kept] for name in reader.columns},
+            splits={name: new_position[split[is_kept[split]]] for name, split in splits.items()},
+            classes=reader.manifest.classes,
+            metadata={name: value for name, value in reader.manifest.metadata.items() if name not in _COUNTED_ANEW},
+            shapes={name: reader.array(f"{name}.shape")[kept] for name in own_shapes},
+            skipped=reader.manifest.skipped,
+        )
+
+
+def _places(keys: Sequence[str], stored: Sequence[str]) -> NDArray[np.int64]:
+    """Where each value is among those that were stored; behind the last, for `ABSENT`, there is none."""
+    place_of = {key: place for place, key in enumerate(stored)}
+    return np.array([*(place_of.get(key, ABSENT) for key in keys), ABSENT], np.int64)
