@@ -53,7 +53,7 @@ class PathLoader:
             ImageError: It cannot be decoded; the message names the record set and the file.
         """
         is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
-        if self._is_stock():
+        if self.is_stock:
             with naming(self.reader.path, _Name(self.reader, position)):
                 return raw_image(self.reader, position) if is_raw else decode_rgb(self.reader.read("image", position))
         name = self.reader.names[position]
@@ -62,9 +62,10 @@ class PathLoader:
             path = join_name(self.folder, name)
             if os.path.exists(path):
                 return self.loader(path)
-        data, ending = raw_file(self.reader, position) if is_raw else (self.reader.read("image", position), "")
-        with naming(self.reader.path, name), as_file(data, _file_name(name) + ending) as temporary:
-            return self.loader(temporary)
+        with naming(self.reader.path, name):
+            data, ending = raw_file(self.reader, position) if is_raw else (self.reader.read("image", position), "")
+            with as_file(data, _file_name(name) + ending) as temporary:
+                return self.loader(temporary)
 
     def find(self, path: Any) -> int | None:
         """Find the position of a path in the record set; None if it is not one of its paths.
@@ -107,7 +108,9 @@ class PathLoader:
     def __getstate__(self) -> dict[str, Any]:
         return {name: value for name, value in self.__dict__.items() if name != "_positions"}
 
-    def _is_stock(self) -> bool:
+    @property
+    def is_stock(self) -> bool:
+        """Whether it is torchvision's own, which decodes with Pillow."""
         if self.loader is default_loader:
             return bool(get_image_backend() == "PIL")
         return self.loader is pil_loader

@@ -3,7 +3,6 @@
 import numpy as np
 from PIL import Image
 
-from recordzoo.errors import ImageError
 from recordzoo.loading.decode import naming
 from recordzoo.recipes.images import open_image
 from recordzoo.records.reader import RecordReader
@@ -34,8 +33,8 @@ def from_pixels(pixels: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -> Im
     """Make an image of raw pixels.
 
     Raises:
-        ImageError: They are none.
+        OSError: They are none.
     """
     if not is_pixels(pixels.dtype.str, pixels.shape) or 0 in pixels.shape:
-        raise ImageError(f"An array {pixels.dtype}{list(pixels.shape)} is no image: uint8 [H, W] or [H, W, C] is one.")
+        raise OSError(f"an array {pixels.dtype}{list(pixels.shape)} is no image: uint8 [H, W] or [H, W, C] is one")
     return Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels)

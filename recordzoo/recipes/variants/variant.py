@@ -97,7 +97,7 @@ class Variant:
         given = {name: value for name, value in asdict(self).items() if value is not None}
         if self.quality == DEFAULT_QUALITY:
             del given["quality"]
-        if self.side is not None and self.format == "jpeg":
+        if self.format == "jpeg" and len(given) > 1:
             del given["format"]
         return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given.items())
 
