@@ -4,16 +4,17 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
+PEERS := benchmarks/.venv-peers
 # Two workers: the tests start processes of their own.
 PYTEST := $(BIN)/python -m pytest
 # Their advertisement for a successor; says nothing of our pages.
 export NO_MKDOCS_2_WARNING := 1
 FAST := -n 2 -m "not slow"
 
-.PHONY: help install demo test slow lint types docs generate bench clean
+.PHONY: help install demo test slow lint types docs generate bench bench-peers clean
 
 help:  ## Show this list.
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
 
 install: $(VENV)/.stamp  ## Make the virtual environment, if it is not there or pyproject.toml changed.
 
@@ -51,5 +52,18 @@ generate: install  ## Write the generated parts of the documentation anew.
 bench: install  ## Measure (PHOTOS=a folder with photographs) and write docs/benchmarks.md. As root, for cold caches.
 	$(BIN)/python -m benchmarks $(if $(PHOTOS),--photos $(PHOTOS))
 
+# Each alone, so that one that cannot be installed costs only itself; the benchmark reports it as missing.
+$(PEERS)/.stamp: benchmarks/peers.txt pyproject.toml
+	$(PYTHON) -m venv $(PEERS)
+	$(PEERS)/bin/python -m pip install --disable-pip-version-check --quiet --constraint benchmarks/peers.txt --editable '.[fast]'
+	@grep -v '^#' benchmarks/peers.txt | while read peer; do \
+		$(PEERS)/bin/python -m pip install --disable-pip-version-check --quiet --constraint benchmarks/peers.txt "$$peer" \
+			|| echo "cannot be installed: $$peer"; \
+	done
+	@touch $@
+
+bench-peers: $(PEERS)/.stamp  ## Measure against other loaders (PHOTOS=..., ROW=one) and write docs/benchmarks-peers.md.
+	$(PEERS)/bin/python -m benchmarks.peers $(if $(PHOTOS),--photos $(PHOTOS)) $(if $(ROW),--row $(ROW))
+
 clean:  ## Remove what these commands made.
-	rm -rf $(VENV) site demo-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) site demo-output .pytest_cache .mypy_cache .ruff_cache

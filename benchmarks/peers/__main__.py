@@ -1,0 +1,40 @@
+"""Everybody's loader on the same photographs: ``python -m benchmarks.peers --photos FOLDER [--row NAME ...]``.
+
+Each row's numbers go to ``docs/benchmarks-peers.json``, from which the page and its charts are written; rows that are
+not run now keep the numbers that they have.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from benchmarks.common import can_drop_caches, photographs
+from benchmarks.peers import page
+from benchmarks.peers.rows import COLD, ROWS, UINT8
+from benchmarks.peers.run import cold_epoch, run_row
+from benchmarks.peers.storage import compare_stores
+
+_BESIDE = {"cold": lambda photos, repeats: cold_epoch(COLD, UINT8, photos, repeats), "storage": compare_stores}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--photos", type=Path, help="a folder with JPEG photographs; default: generated ones")
+    parser.add_argument("--row", action="append", choices=[*ROWS, *_BESIDE], help="only this row; may be repeated")
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    photos = photographs(options.photos)
+    for name in options.row or [*ROWS, *_BESIDE]:
+        print(f"{name}:", file=sys.stderr, flush=True)
+        if name in _BESIDE and not can_drop_caches():
+            print("  needs root, to drop the caches; left out", file=sys.stderr)
+            continue
+        if name in ROWS:
+            page.keep(name, run_row(ROWS[name], photos, options.repeats))
+        else:
+            page.keep(name, _BESIDE[name](photos, options.repeats))
+    page.write()
+
+
+if __name__ == "__main__":
+    main()

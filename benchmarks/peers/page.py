@@ -1,0 +1,182 @@
+"""`docs/benchmarks-peers.md` and its charts, written from the numbers that the rows left in a file beside it."""
+
+import json
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import machine, median
+from benchmarks.peers.rows import ROWS
+from recordzoo.benching.chart import Group, draw_chart, write_chart
+
+DOCS = Path(__file__).parent.parent.parent / "docs"
+NUMBERS = DOCS / "benchmarks-peers.json"
+PAGE = DOCS / "benchmarks-peers.md"
+PEERS = Path(__file__).parent.parent / "peers.txt"
+
+_HEAD = """# Benchmarks against others
+
+Everybody's loader does the same work on the same photographs, in turns, each time in a fresh process with two worker
+processes or threads; warm, the first epoch not counted (FFCV compiles in it), medians. Every loader crops at random to
+224 x 224 (torchvision's scale and ratio), flips at random, and gives batches of 64. Machines differ and are noisy: the
+ratios are what counts.
+
+```
+make bench-peers PHOTOS=folder-with-photographs
+```
+
+makes a virtual environment of its own with the peers at the versions of `benchmarks/peers.txt`; FFCV is compiled there
+and needs `libturbojpeg0-dev libopencv-dev pkg-config`. One row alone: `ROW=fast`. How each peer is used is in
+`benchmarks/peers/`, a short file each.
+"""
+
+
+def keep(name: str, document: Mapping[str, Any]) -> None:
+    """Put a row's numbers into the file, with the machine, the versions and the date."""
+    rows = _rows()
+    rows[name] = {"machine": machine(), "versions": _versions(), **document}
+    NUMBERS.write_text(json.dumps(rows, indent=1) + "\n", encoding="utf-8")
+
+
+def write() -> None:
+    """Write the page and the charts of all rows that there are."""
+    rows = _rows()
+    sections = [_HEAD, _summary(rows)]
+    sections += [_row_section(name, rows[name]) for name in ROWS if name in rows]
+    if "cold" in rows:
+        sections.append(_cold_section(rows["cold"]))
+    if "storage" in rows:
+        sections.append(_storage_section(rows["storage"]))
+    sections.append("## Where and with what\n\n" + "\n".join(_origins(rows)))
+    PAGE.write_text("\n\n".join(section.strip() for section in sections) + "\n", encoding="utf-8")
+
+
+def ratios(row: Mapping[str, Any]) -> dict[str, float | None]:
+    """Divide the speed of a row's own loader by each of its contestants'; None where one of them did not run."""
+    speeds = {
+        each["label"]: each["median"]["images_per_s"] if "median" in each else None for each in row["contestants"]
+    }
+    ours = speeds[row["ours"]]
+    return {label: ours / speed if ours and speed else None for label, speed in speeds.items()}
+
+
+def _rows() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(NUMBERS.read_text(encoding="utf-8")) if NUMBERS.exists() else {}
+    return found
+
+
+def _summary(rows: Mapping[str, Any]) -> str:
+    lines = []
+    for name in ROWS:
+        row = rows.get(name)
+        if row is None:
+            continue
+        found = ratios(row)
+        for each in row["contestants"]:
+            if each["wanted"]:
+                lines.append((row["title"], each["label"], f"{each['wanted']:g}x", _times(found[each["label"]])))
+        if row["wanted_per_s"]:
+            lines.append((row["title"], "", f"{row['wanted_per_s']:,.0f}/s", f"{_speed(row['contestants'][0])}/s"))
+    return "## What was asked for\n\n" + _table(("work", "against", "asked for", "measured"), lines)
+
+
+def _row_section(name: str, row: Mapping[str, Any]) -> str:
+    found = ratios(row)
+    groups = [
+        Group(each["label"], [each["median"]["images_per_s"]], _times_of_files(each, row), each["label"] == row["ours"])
+        for each in row["contestants"]
+        if "median" in each
+    ]
+    title = row["title"][0].upper() + row["title"][1:]
+    chart = f"benchmarks-{name}.png"
+    write_chart(DOCS / chart, draw_chart(groups, f"{title}: images a second"))
+    lines = [
+        (
+            each["label"],
+            _speed(each),
+            _times(found[each["label"]]),
+            f"{each['median']['cpu_ms']:.2f} ms",
+            f"{each['median']['first_batch_s']:.2f} s",
+            f"{each['median']['memory_bytes'] / 1e6:,.0f} MB",
+            each["batch"],
+        )
+        if "median" in each
+        else (each["label"], "did not run", each["problem"], "", "", "", "")
+        for each in row["contestants"]
+    ]
+    head = ("loader", "images/s", "ours is faster by", "CPU an image", "first batch", "memory", "batches")
+    return f"## {title}\n\n![{title}]({chart})\n\n{_table(head, lines)}\n\nMedians of {row['repeats']} (`{name}`)."
+
+
+def _times_of_files(each: Mapping[str, Any], row: Mapping[str, Any]) -> str:
+    """Say how much faster than ImageFolder a contestant is, where that is in the row."""
+    files = [c for c in row["contestants"] if c["label"].startswith("ImageFolder") and "median" in c]
+    if not files:
+        return ""
+    return _times(each["median"]["images_per_s"] / files[0]["median"]["images_per_s"])
+
+
+def _cold_section(cold: Mapping[str, Any]) -> str:
+    if "problem" in cold:
+        return f"## A cold epoch in random order\n\nDid not run: {cold['problem']}"
+    slower = min(median(cold["sequential"]), median(cold["warm"]))
+    lines = [(name, f"{median(cold[name]):,.0f}") for name in ("sequential", "warm", "cold")]
+    return (
+        "## A cold epoch in random order\n\n"
+        f"{cold['num_images']:,} photographs, {cold['num_bytes'] / 1e9:.2f} GB; caches dropped before each cold epoch. "
+        f"Asked for: 0.8 of the slower of the other two; measured: {median(cold['cold']) / slower:.2f}.\n\n"
+        + _table(("", "images/s"), lines)
+    )
+
+
+def _storage_section(stores: Mapping[str, Any]) -> str:
+    lines = [
+        (
+            name.replace("_", " "),
+            f"{store['size_bytes'] / 1e6:,.0f} MB",
+            f"{store['write_s']:.2f} s",
+            *(f"{store[key]:,.0f}" for key in ("in_order", "random", "cold", "workers")),
+        )
+        for name, store in stores.items()
+        if isinstance(store, dict) and "size_bytes" in store
+    ]
+    head = ("store", "size", "written in", "in order", "random", "random, cold", "DataLoader, 2 workers")
+    return (
+        "## The bytes alone\n\nValues a second, nothing decoded (of raw pixels nothing is left to decode). "
+        "Ours is written with its checksums and synced to the disk, and every value's checksum is compared when it is "
+        "read.\n\n" + _table(head, lines)
+    )
+
+
+def _origins(rows: Mapping[str, Any]) -> list[str]:
+    """Say of each machine and set of versions which rows were measured there."""
+    where: dict[str, list[str]] = {}
+    for name, row in rows.items():
+        where.setdefault(f"{row['machine']}; {row['versions']}", []).append(f"`{name}`")
+    return [f"- {', '.join(names)}: {place}" for place, names in where.items()]
+
+
+def _versions() -> str:
+    """List the peers with the versions that are installed, or that they are not."""
+    found = []
+    for line in PEERS.read_text(encoding="utf-8").splitlines():
+        name = line.partition("#")[0].partition("==")[0].strip()
+        if name and name not in ("torch", "torchvision", "pillow", "numpy"):  # which `machine` names
+            try:
+                found.append(f"{name} {version(name)}")
+            except PackageNotFoundError:
+                found.append(f"{name} not installed")
+    return ", ".join(found)
+
+
+def _speed(contestant: Mapping[str, Any]) -> str:
+    return f"{contestant['median']['images_per_s']:,.0f}" if "median" in contestant else "did not run"
+
+
+def _times(ratio: float | None) -> str:
+    return "-" if ratio is None else f"{ratio:.2f}x"
+
+
+def _table(head: tuple[str, ...], rows: list[tuple[str, ...]]) -> str:
+    return "\n".join("| " + " | ".join(cells) + " |" for cells in (head, ("---",) * len(head), *rows))

@@ -1,0 +1,68 @@
+"""The bytes alone: how large each store is, how long it takes to write, and how fast it gives values back."""
+
+import random
+import shutil
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+from benchmarks.common import drop_caches, median
+from benchmarks.peers.stores import STORES, Store
+from benchmarks.peers.trees import find_tree
+from recordzoo.benching.measure import in_fresh_process
+
+NUMBERS = ("write_s", "in_order", "random", "cold", "workers")
+
+
+def compare_stores(photos: Sequence[bytes], repeats: int) -> dict[str, Any]:
+    """Measure all stores in turn; speeds are values a second, medians."""
+    tree = find_tree("photos", photos)
+    runs: dict[str, list[dict[str, float]]] = {name: [] for name in STORES}
+    for _ in range(repeats):
+        for name, found in runs.items():
+            found.append(in_fresh_process(_measure, name, tree))
+            print(f"  {name}: {found[-1]['cold']:,.0f} values/s cold", file=sys.stderr, flush=True)
+    return {
+        name: {"size_bytes": found[0]["size_bytes"], **{key: median([run[key] for run in found]) for key in NUMBERS}}
+        for name, found in runs.items()
+    }
+
+
+def _measure(name: str, tree: Path) -> dict[str, float]:
+    """Write a store and read it: in order, in random order, that cold, and with torch's two worker processes."""
+    folder = tree.parent / f"store-{name}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    samples = ImageFolder(tree).samples
+    start = time.perf_counter()
+    STORES[name](folder).write(samples)
+    write_s = time.perf_counter() - start
+    store = STORES[name](folder)
+    order = random.Random(7).sample(range(len(samples)), len(samples))
+    found = {
+        "size_bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
+        "write_s": write_s,
+        "in_order": _per_s(store.in_order(), len(samples)),
+        "random": _per_s((store[position] for position in order), len(samples)),
+        "workers": _per_s(_loader(STORES[name](folder), order), len(samples)),
+    }
+    drop_caches()
+    cold = STORES[name](folder)
+    return {**found, "cold": _per_s((cold[position] for position in order), len(samples))}
+
+
+def _per_s(values: Iterable[Any], count: int) -> float:
+    start = time.perf_counter()
+    for _ in values:
+        pass
+    return count / (time.perf_counter() - start)
+
+
+def _loader(store: Store, order: Sequence[int]) -> DataLoader[Any]:
+    # The store itself is the dataset: it has __getitem__ and __len__, and is first read in the workers.
+    return DataLoader(store, 64, sampler=order, num_workers=2, collate_fn=len)  # type: ignore[arg-type]

@@ -1,0 +1,46 @@
+"""TFRecord, read without TensorFlow: in order, shuffled in a buffer."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+from PIL import Image
+from tfrecord.tools.tfrecord2idx import create_index
+from tfrecord.torch.dataset import TFRecordDataset
+from tfrecord.writer import TFRecordWriter
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder
+
+from benchmarks.peers.work import Work, stock_loader
+
+COLUMNS = {"image": "byte", "label": "int"}
+
+
+def write(tree: Path, folder: Path) -> None:
+    writer = TFRecordWriter(str(folder / "photos.tfrecord"))
+    for path, label in ImageFolder(tree).samples:
+        writer.write({"image": (Path(path).read_bytes(), "byte"), "label": (label, "int")})
+    writer.close()
+    create_index(str(folder / "photos.tfrecord"), str(folder / "photos.index"))
+
+
+class _Decoded:
+    """Makes of a record what ImageFolder makes of a file; a class, so that workers can be given it."""
+
+    def __init__(self, work: Work) -> None:
+        self.transform = work.transform()
+
+    def __call__(self, record: dict[str, Any]) -> Any:
+        image = Image.open(io.BytesIO(bytes(record["image"]))).convert("RGB")
+        return self.transform(image), int(record["label"][0])
+
+
+def loader(tree: Path, folder: Path, work: Work) -> DataLoader:
+    dataset = TFRecordDataset(
+        str(folder / "photos.tfrecord"),
+        str(folder / "photos.index"),
+        COLUMNS,
+        shuffle_queue_size=1000,
+        transform=_Decoded(work),
+    )
+    return stock_loader(dataset, work, shuffle=False)  # the dataset shuffles

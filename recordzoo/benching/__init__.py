@@ -1,0 +1,1 @@
+"""How fast a person's own data becomes batches: measured, compared, drawn."""

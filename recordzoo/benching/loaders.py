@@ -1,0 +1,98 @@
+"""The loaders that are compared, each over the same images with the same transforms."""
+
+import os
+import random
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import DataLoader, Dataset, Subset
+from torchvision.datasets import ImageFolder
+
+from recordzoo.benching.measure import Measurement, measure
+from recordzoo.benching.task import EXACT, FAST, FILES, STOCK, Task
+from recordzoo.benching.transform import load_transform
+from recordzoo.datasets.folder import ImageFolderRecord
+
+AT_LEAST_S = 1.0
+"""How long the epochs after the first are, at least."""
+
+
+def run(loader: str, task: Task) -> Measurement:
+    """Measure a loader in this process, which did nothing before.
+
+    The first epoch is a cold one where the system lets its caches forget a file: of the files that are read, not of the
+    directories that they are in.
+
+    Raises:
+        ArgumentError: There is no such transform or split.
+        OtherSourceError: The records are not images with targets.
+    """
+    open_dataset, make_loader = _LOADERS[loader]
+    # Any: whatever the transform takes and gives.
+    transform: Callable[..., Any] = load_transform(task.transform)
+    chosen = _choose(open_dataset(task, transform), task)
+    _forget(_files(chosen, task))
+    num_images = len(chosen)
+    return measure(
+        lambda: make_loader(_choose(open_dataset(task, transform), task), task), num_images, at_least_s=AT_LEAST_S
+    )
+
+
+# Any, from here on: samples are what datasets and transforms give.
+def _open_files(task: Task, transform: Callable[..., Any]) -> Dataset[Any]:
+    dataset: Dataset[Any] = ImageFolder(str(task.tree), transform, allow_empty=True)
+    return dataset
+
+
+def _open_records(task: Task, transform: Callable[..., Any]) -> Dataset[Any]:
+    return ImageFolderRecord(task.records, transform, split=task.split, allow_empty=True)
+
+
+def _choose(dataset: Dataset[Any], task: Task) -> Subset[Any]:
+    """Take so many images at random, the same ones each time."""
+    total = len(dataset)  # type: ignore[arg-type]  # both datasets have a length
+    return Subset(dataset, random.Random(0).sample(range(total), min(task.num_images, total)))
+
+
+def _stock(dataset: Subset[Any], task: Task) -> Iterable[Any]:
+    return DataLoader(
+        dataset, task.batch_size, shuffle=True, num_workers=task.workers, persistent_workers=task.workers > 0
+    )
+
+
+def _exact(dataset: Subset[Any], task: Task) -> Iterable[Any]:
+    from recordzoo.batches.loader import RecordLoader
+
+    return RecordLoader(dataset, task.batch_size, shuffle=True, num_workers=task.workers)
+
+
+def _fast(dataset: Subset[Any], task: Task) -> Iterable[Any]:
+    from recordzoo.batches.loader import RecordLoader
+
+    return RecordLoader(dataset, task.batch_size, shuffle=True, num_workers=task.workers, precision="fast")
+
+
+_LOADERS = {
+    FILES: (_open_files, _stock),
+    STOCK: (_open_records, _stock),
+    EXACT: (_open_records, _exact),
+    FAST: (_open_records, _fast),
+}
+
+
+def _files(chosen: Subset[Any], task: Task) -> Iterable[Path]:
+    """List the files that these images are read from."""
+    dataset = chosen.dataset
+    if isinstance(dataset, ImageFolderRecord):
+        return task.records.iterdir()
+    return (Path(dataset.samples[index][0]) for index in chosen.indices)  # type: ignore[attr-defined]  # an ImageFolder
+
+
+def _forget(paths: Iterable[Path]) -> None:
+    """Let the kernel drop the cached contents of files, where it can be told to."""
+    if not hasattr(os, "posix_fadvise"):
+        return
+    for path in paths:
+        with path.open("rb") as file:
+            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)

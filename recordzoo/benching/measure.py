@@ -1,0 +1,86 @@
+"""One measurement: a loader run through in a process that did nothing before."""
+
+import multiprocessing
+import statistics
+import time
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, fields
+from typing import Any, TypeVar
+
+from recordzoo.benching.processes import cpu_seconds, memory_bytes
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """What a loader did and took; None is what this system does not tell.
+
+    Attributes:
+        images_per_s: In whole epochs, the first not counted.
+        first_epoch_images_per_s: In the first epoch, making the loader and starting its workers counted.
+        first_batch_s: From making the loader to its first batch.
+        cpu_ms: CPU time an image, of all processes, the first epoch not counted.
+        memory_bytes: Of all processes after the last epoch (PSS), Python and torch included.
+    """
+
+    images_per_s: float
+    first_epoch_images_per_s: float
+    first_batch_s: float
+    cpu_ms: float | None = None
+    memory_bytes: float | None = None
+
+
+# Any: batches are whatever the loader gives.
+def measure(make_loader: Callable[[], Iterable[Any]], num_images: int, at_least_s: float) -> Measurement:
+    """Run through a loader's first epoch, then through whole epochs for so many seconds, one at least.
+
+    Args:
+        make_loader: Opens the data and makes the loader; its imports should be done.
+        num_images: In an epoch.
+        at_least_s: Of the epochs after the first.
+    """
+    start = time.perf_counter()
+    loader = make_loader()
+    first_batch_s = 0.0
+    for _ in loader:
+        first_batch_s = first_batch_s or time.perf_counter() - start
+    first_epoch_s = time.perf_counter() - start
+    cpu_before, start, epochs = cpu_seconds(), time.perf_counter(), 0
+    while (took := time.perf_counter() - start) < at_least_s or not epochs:
+        for _ in loader:
+            pass
+        epochs += 1
+    cpu_after = cpu_seconds()
+    images = epochs * num_images
+    return Measurement(
+        images_per_s=images / took,
+        first_epoch_images_per_s=num_images / first_epoch_s,
+        first_batch_s=first_batch_s,
+        cpu_ms=None if cpu_before is None or cpu_after is None else (cpu_after - cpu_before) * 1000 / images,
+        memory_bytes=memory_bytes(),
+    )
+
+
+def medians(runs: Sequence[Measurement]) -> Measurement:
+    """Return the median of each number over several measurements, at least one."""
+    found: dict[str, Any] = {}  # Any: a number, or None
+    for field in fields(Measurement):
+        values = [getattr(run, field.name) for run in runs]
+        found[field.name] = None if None in values else statistics.median(values)
+    return Measurement(**found)
+
+
+# Any: the function's own arguments.
+def in_fresh_process(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a function in a process of its own, which ends afterwards; its errors are raised here."""
+    # Not loky: in its processes torch's DataLoader starts workers as loky does, which fails.
+    spawn, usual = multiprocessing.get_context("spawn"), multiprocessing.get_start_method()
+    with ProcessPoolExecutor(1, spawn, _start_workers_by, (usual,)) as executor:
+        return executor.submit(function, *arguments).result()
+
+
+def _start_workers_by(method: str) -> None:
+    """Let DataLoader start its workers as it does in a person's own program, not as this process was started."""
+    multiprocessing.set_start_method(method, force=True)

@@ -1,0 +1,45 @@
+"""What this process and all processes below it take of the machine, as Linux counts it in /proc."""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+_PROC = Path("/proc")
+
+
+def cpu_seconds() -> float | None:
+    """Return the CPU time of this process and of those below it that live; None where there is no /proc."""
+    if not _PROC.joinpath("self/stat").exists():
+        return None
+    ticks = 0
+    for text in _family_files("stat"):
+        fields = text.rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])  # utime and stime, proc_pid_stat(5)
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def memory_bytes() -> int | None:
+    """Return the memory of this process and of those below it, pages that several share counted once in all (PSS).
+
+    None where there is no /proc.
+    """
+    if not _PROC.joinpath("self/smaps_rollup").exists():
+        return None
+    lines = [line for text in _family_files("smaps_rollup") for line in text.splitlines()]
+    return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+def _family_files(name: str) -> Iterator[str]:
+    """Read a file of each process; those that end meanwhile are left out."""
+    for pid in _family(os.getpid()):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            yield (_PROC / str(pid) / name).read_text()
+
+
+def _family(pid: int) -> Iterator[int]:
+    yield pid
+    for children in (_PROC / str(pid) / "task").glob("*/children"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            for child in children.read_text().split():
+                yield from _family(int(child))

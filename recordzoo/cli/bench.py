@@ -1,0 +1,122 @@
+"""`bench`: how fast a person's own images become batches, with each loader."""
+
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from recordzoo.bars import clean
+from recordzoo.benching.chart import Group, draw_chart, write_chart
+from recordzoo.benching.measure import Measurement
+from recordzoo.benching.task import CAN_FORGET, FILES, Result, Task, compare, ratios
+from recordzoo.benching.transform import DEFAULT
+from recordzoo.cli import output, targets
+from recordzoo.cli.exits import Exit
+from recordzoo.errors import ArgumentError, FolderError
+from recordzoo.looking.stats import tree_root
+from recordzoo.progress import format_bytes
+from recordzoo.records.reader import RecordReader
+
+
+# Any: the other options of the task.
+def find_task(path: str, *, num_images: int, split: str | None, **options: Any) -> Task:
+    """Find the record set that a path means, and the tree that it was made from if that is there.
+
+    Args:
+        num_images: How many are wanted; there may be fewer.
+        split: See `Task`, as the other options.
+
+    Raises:
+        NotPreparedError: There is no record set.
+        FolderError: There are no images.
+    """
+    reader = RecordReader(targets.find_record_set(path))
+    total = reader.manifest.splits.get(split or "", len(reader))
+    if not total:
+        raise FolderError(f"There are no images in {reader.path}.", path=str(reader.path))
+    root = tree_root(reader)
+    tree = Path(root) if root is not None and Path(root).is_dir() else None
+    return Task(reader.path, tree, split, num_images=min(num_images, total), **options)
+
+
+def bench(task: Task, *, repeats: int, chart: Path | None, as_json: bool) -> int:
+    """Measure, and print a table; returns the exit code."""
+    if chart is not None and chart.suffix.lower() != ".png":
+        raise ArgumentError(f"--output {chart} does not end with .png: a chart is a PNG.")
+    results = compare(task, repeats, output.say)
+    if chart is not None:
+        write_chart(chart, draw_results(results, task, repeats))
+    if as_json:
+        output.put_json({"bench": document(results, task, repeats)})
+    else:
+        problems = [f"{result.loader} did not run: {result.problem}" for result in results if result.problem]
+        output.put("\n".join([table(results), "", *_notes(task, repeats), *problems]))
+    return Exit.FAILED if any(result.problem for result in results) else Exit.OK
+
+
+def table(results: Sequence[Result]) -> str:
+    """Lay the medians out for people."""
+    head = ("LOADER", "IMAGES/S", "", "FIRST EPOCH", "FIRST BATCH", "CPU/IMAGE", "MEMORY")
+    rows = [
+        (result.loader, *_cells(result.median, ratio)) for result, ratio in zip(results, ratios(results), strict=True)
+    ]
+    return output.table(head, rows)
+
+
+# Any: JSON values.
+def document(results: Sequence[Result], task: Task, repeats: int) -> dict[str, Any]:
+    """Make the JSON, under stable keys."""
+    return {
+        **dataclasses.asdict(task),
+        "transform": task.transform or DEFAULT,
+        "repeats": repeats,
+        "first_epoch_is_cold": CAN_FORGET,
+        "loaders": [
+            {
+                "name": result.loader,
+                "median": None if result.median is None else dataclasses.asdict(result.median),
+                "ratio": ratio,
+                "runs": [dataclasses.asdict(run) for run in result.runs],
+                "problem": result.problem or None,
+            }
+            for result, ratio in zip(results, ratios(results), strict=True)
+        ],
+    }
+
+
+def draw_results(results: Sequence[Result], task: Task, repeats: int) -> Any:  # Any: an image of Pillow
+    """Draw the medians as bars."""
+    groups = [
+        Group(
+            result.loader,
+            [result.median.images_per_s, result.median.first_epoch_images_per_s],
+            f"{ratio:.2f}x",
+            is_ours=result.loader != FILES,
+        )
+        for result, ratio in zip(results, ratios(results), strict=True)
+        if result.median is not None and ratio is not None
+    ]
+    series = ("warm", "first epoch" + (", cold" if CAN_FORGET else ""))
+    return draw_chart(groups, f"{task.records.name}: images a second", _notes(task, repeats)[0], series)
+
+
+def _cells(median: Measurement | None, ratio: float | None) -> tuple[str, ...]:
+    if median is None:
+        return "did not run", *[""] * 5
+    return (
+        f"{median.images_per_s:,.0f}",
+        "" if ratio is None else f"{ratio:.2f}x",
+        f"{median.first_epoch_images_per_s:,.0f}",
+        f"{median.first_batch_s:.2f} s",
+        "-" if median.cpu_ms is None else f"{median.cpu_ms:.2f} ms",
+        "-" if median.memory_bytes is None else format_bytes(int(median.memory_bytes)),
+    )
+
+
+def _notes(task: Task, repeats: int) -> list[str]:
+    cold = "starts cold (the files' cached contents were dropped) and" if CAN_FORGET else "is not cold, but"
+    return [
+        f"{task.num_images:,} images, batches of {task.batch_size}, {task.workers} workers, medians of {repeats}",
+        f"transform: {clean(task.transform or DEFAULT)}",
+        f"The first epoch {cold} has the start of the workers in it; the other numbers are of later epochs, warm.",
+    ]
