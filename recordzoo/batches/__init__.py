@@ -1,0 +1,1 @@
+"""A dataset → training batches, in threads."""

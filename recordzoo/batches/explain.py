@@ -1,0 +1,76 @@
+"""What a loader does itself, what it leaves to the transforms, and why: in lines for people."""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+from recordzoo.batches.fuse import Plan
+from recordzoo.batches.source import Source
+from recordzoo.loading.frames import decoders
+
+_HELD = 0.5
+"""Two threads of which each takes this much longer than alone hold the GIL for most of their work."""
+
+
+def sample_lines(dataset: object, source: Source, precision: str) -> list[str]:
+    """Return what happens to a sample, a line each."""
+    if not source.leaves:
+        return [f"not fused: {source.problem}; each sample is taken from {type(dataset).__name__}, as it gives it"]
+    lines = [f"decoded by {', then '.join(decoders())}"]
+    for number, leaf in enumerate(source.leaves):
+        if len(source.leaves) > 1:
+            lines.append(f"dataset {number}: {type(leaf.dataset).__name__} at {leaf.reader.path}")
+        lines += _plan_lines(leaf.plan, precision)
+    return lines
+
+
+def _plan_lines(plan: Plan, precision: str) -> list[str]:
+    lines = [f"fused: {_line(transform)}" for transform in plan.fused]
+    if plan.steps and precision == "fast":
+        lines.append("fast: decoded at half the size where that is enough, resampled by torch and not by Pillow")
+    for number, transform in enumerate(plan.rest):
+        why = "it comes behind one that is not fused" if number else plan.reason
+        lines.append(f"not fused: {_line(transform)}: {why}; runs for each sample, as written")
+    if not plan.is_tensor and not plan.rest:
+        lines.append("no transform makes a tensor of the image: samples are PIL images")
+    elif plan.is_whole and plan.size is None:
+        lines.append("images may differ in size: each is made on its own, then they are stacked")
+    return lines
+
+
+def held_by_one(work: Callable[[], object]) -> float:
+    """Return how much of some work only one thread can do at a time, 0 to 1.
+
+    It is done by one thread, then by two threads each: if they exclude each other, that takes twice as long. With a
+    single core it always does.
+    """
+
+    def took(num_threads: int) -> float:
+        threads = [threading.Thread(target=work) for _ in range(num_threads)]
+        start = time.perf_counter()
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return time.perf_counter() - start
+
+    took(1)  # whatever is done only once
+    alone, together = (min(took(number) for _ in range(2)) for number in (1, 2))
+    return min(1.0, max(0.0, together / alone - 1))
+
+
+def advice(held: float) -> str:
+    """Say what `held_by_one` means for who has transforms that are not fused."""
+    speed = f"two threads are {2 / (1 + held):.1f} times as fast as one"
+    if held > _HELD:
+        return (
+            f"what is not fused holds the GIL: {speed}; "
+            "DataLoader(dataset, batch_size, sampler=loader.sampler, num_workers=...) is the better choice"
+        )
+    return f"what is not fused leaves the GIL to others: {speed}"
+
+
+# Any: whatever transform.
+def _line(transform: Any) -> str:
+    return " ".join(repr(transform).split())

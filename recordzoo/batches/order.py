@@ -1,0 +1,161 @@
+"""Which samples the batches hold: of our sampler many at once, of anybody's one by one."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.errors import ArgumentError
+from recordzoo.sampling.epoch import CHUNK, Epoch
+from recordzoo.sampling.samplers import RecordSampler
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """A batch that is to be made.
+
+    Attributes:
+        indices: Of its samples, int64 [n].
+        places: Where in the epoch they stand, all ranks counted; int64 [n].
+        mark: Called when the user has got the batch.
+    """
+
+    indices: NDArray[np.int64]
+    places: NDArray[np.int64]
+    mark: Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Order:
+    """The batches of an epoch.
+
+    Attributes:
+        seed, epoch: What its random numbers are a function of, with the places.
+        batches: Which ones.
+    """
+
+    seed: int
+    epoch: int
+    batches: Iterator[Wanted]
+
+
+class Orders(Protocol):
+    """The orders of all epochs, and how far the user has come in the last one."""
+
+    def __len__(self) -> int:
+        """Return the number of batches in a whole epoch."""
+
+    def begin(self) -> Order:
+        """Begin the next epoch, or go on in one that was loaded."""
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next epoch this one."""
+
+    def state_dict(self) -> dict[str, Any]:  # Any: JSON values
+        """Return where the user is."""
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:  # Any: as above
+        """Go on where `state_dict` was called."""
+
+
+class SampledOrders:
+    """Those of a `RecordSampler`: a few numbers say where one is, and getting there costs nothing."""
+
+    def __init__(self, sampler: RecordSampler, batch_size: int, drop_last: bool) -> None:
+        self._sampler, self._batch_size, self._drop_last = sampler, batch_size, drop_last
+        self.set_epoch = sampler.set_epoch
+        self.state_dict = sampler.state_dict
+        self.load_state_dict = sampler.load_state_dict
+
+    def __len__(self) -> int:
+        return _num_batches(len(self._sampler), self._batch_size, self._drop_last)
+
+    def begin(self) -> Order:
+        """Begin the sampler's next epoch."""
+        epoch = self._sampler.begin()
+        return Order(self._sampler.seed, epoch.number, self._batches(epoch))
+
+    def _batches(self, epoch: Epoch) -> Iterator[Wanted]:
+        size = self._batch_size
+        step = size * max(1, CHUNK // size)  # the order of many samples is computed at once
+        for start in range(epoch.first, epoch.end, step):
+            end = min(start + step, epoch.end)
+            indices, places = epoch.indices(start, end), epoch.places(start, end)
+            for first in range(0, end - start, size):
+                last = min(first + size, end - start)
+                if last - first == size or not self._drop_last:
+                    yield Wanted(indices[first:last], places[first:last], self._mark(epoch, start + last))
+
+    def _mark(self, epoch: Epoch, end: int) -> Callable[[], None]:
+        return lambda: self._sampler.mark(epoch, end)
+
+
+class IteratedOrders:
+    """Those of any sampler of batches; to go on in the middle, what was taken is drawn again.
+
+    Args:
+        batches: Gives lists of indices, the same ones again for the same epoch if it is to be resumed.
+        seed: For the random numbers.
+        sampler: The sampler behind it; a distributed one has a rank, and is told the epoch.
+    """
+
+    # Any: anybody's sampler.
+    def __init__(self, batches: Iterable[list[int]], seed: int, sampler: Any) -> None:
+        self._batches, self._seed, self._sampler = batches, seed, sampler
+        self._epoch, self._taken, self._begun = 0, 0, False
+
+    def __len__(self) -> int:
+        return len(self._batches)  # type: ignore[arg-type]  # a TypeError if it has no length, as in DataLoader
+
+    def begin(self) -> Order:
+        """Iterate over the sampler."""
+        if self._begun:
+            self._epoch, self._taken = self._epoch + 1, 0
+        self._begun = True
+        return Order(self._seed, self._epoch, self._wanted(self._epoch, self._taken))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next epoch this one, for the sampler too if it has epochs."""
+        if hasattr(self._sampler, "set_epoch"):
+            self._sampler.set_epoch(epoch)
+        if self._begun or epoch != self._epoch:
+            self._epoch, self._taken, self._begun = epoch, 0, False
+
+    # Any: JSON values.
+    def state_dict(self) -> dict[str, Any]:
+        """Return seed, epoch and the number of batches that were taken."""
+        return {"seed": self._seed, "epoch": self._epoch, "batches": self._taken}
+
+    # Any: as above.
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Go on there.
+
+        Raises:
+            ArgumentError: It is another sampler's state.
+        """
+        if state.keys() != self.state_dict().keys():
+            raise ArgumentError(f"A state with {', '.join(state)} is not one of a loader with a sampler of its own.")
+        self.set_epoch(state["epoch"])
+        self._seed, self._taken, self._begun = state["seed"], state["batches"], False
+
+    def _wanted(self, epoch: int, skipped: int) -> Iterator[Wanted]:
+        rank, num_replicas = getattr(self._sampler, "rank", 0), getattr(self._sampler, "num_replicas", 1)
+        count = 0
+        for number, chosen in enumerate(self._batches, 1):
+            places = rank + num_replicas * np.arange(count, count + len(chosen), dtype=np.int64)
+            count += len(chosen)
+            if number > skipped:
+                yield Wanted(np.asarray(chosen, np.int64), places, self._mark(epoch, number))
+
+    def _mark(self, epoch: int, number: int) -> Callable[[], None]:
+        def mark() -> None:
+            if epoch == self._epoch:
+                self._taken = number
+
+        return mark
+
+
+def _num_batches(num_samples: int, batch_size: int, drop_last: bool) -> int:
+    return num_samples // batch_size if drop_last else -(-num_samples // batch_size)

@@ -1,0 +1,174 @@
+"""What a loader takes samples from: record sets behind a dataset, a `Subset` or a `ConcatDataset` of them."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import ConcatDataset, Subset
+
+from recordzoo.batches.fuse import Plan, read_plan
+from recordzoo.datasets.cifar10 import CIFAR10Record
+from recordzoo.datasets.class_folder import ClassFolderDataset
+from recordzoo.datasets.cub200 import CUB200Record
+from recordzoo.datasets.sequences import LazyTargets, Selection
+from recordzoo.loading.decode import naming
+from recordzoo.loading.frames import Frame, open_encoded, open_raw
+from recordzoo.loading.pictures import is_pixels
+from recordzoo.records.reader import RecordReader
+
+Indices = NDArray[np.int64]
+
+
+class Leaf:
+    """A dataset of this package, of which a loader takes images and targets from the record set itself.
+
+    Args:
+        dataset: One that `problem_of` has no problem with.
+    """
+
+    # Any: its transforms take and return what their user wants.
+    def __init__(self, dataset: Any) -> None:
+        self.dataset = dataset
+        self.selection: Selection = dataset._selection
+        self.reader: RecordReader = self.selection.reader
+        self.plan: Plan = read_plan(dataset.transform)
+        self._is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
+        self._target_transform: Callable[[Any], Any] | None = dataset.target_transform
+
+    def frame(self, index: int) -> Frame:
+        """Open the image of a sample.
+
+        Raises:
+            ImageError: It cannot be decoded.
+            CorruptRecordError: The stored bytes are damaged.
+        """
+        position = self.selection.position(index)
+        if self._is_raw:
+            return open_raw(self.reader.value("image", position))
+        return open_encoded(self.reader.read("image", position))
+
+    # Any: what the person's function raises, or a decoder.
+    def naming(self, index: int) -> Any:
+        """Return the context that names the sample in what is raised inside it."""
+        return naming(self.reader.path, _Name(self, index))
+
+    # Any: targets are what the dataset has.
+    def targets(self, indices: Indices) -> Any:
+        """Return the targets of samples: int64 [n] if they are labels that nobody transforms, otherwise a list."""
+        if self._target_transform is None and type(self.selection) is Selection:
+            return self.selection.targets()[indices] if len(indices) == len(self.selection) else self._labels(indices)
+        found = map(self.selection.target, indices.tolist())
+        return list(found if self._target_transform is None else map(self._target_transform, found))
+
+    def _labels(self, indices: Indices) -> NDArray[np.int64]:
+        return np.fromiter(map(self.selection.target, indices.tolist()), np.int64, len(indices))
+
+
+class _Name:
+    """A sample's name, looked up only if a message needs it."""
+
+    def __init__(self, leaf: Leaf, index: int) -> None:
+        self._leaf, self._index = leaf, index
+
+    def __str__(self) -> str:
+        position = self._leaf.selection.position(self._index)
+        return f"sample {self._index} ({self._leaf.reader.names[position]})"
+
+
+class Source:
+    """All that a loader takes samples from.
+
+    Args:
+        dataset: Any map-style dataset.
+
+    Attributes:
+        leaves: The datasets of this package that it consists of; none if there is a problem.
+        problem: Why samples can only be had from the dataset itself; "" if there is no reason.
+    """
+
+    # Any: of whatever samples.
+    def __init__(self, dataset: Any) -> None:
+        self.leaves: list[Leaf] = []
+        self.problem = ""
+        self._route = self._read(dataset)
+        if self.problem:
+            self.leaves = []
+
+    def locate(self, indices: Indices) -> tuple[NDArray[np.int64], Indices]:
+        """Return for each index the number of its leaf and its index there.
+
+        Raises:
+            IndexError: There is no such sample.
+        """
+        return self._route(indices)
+
+    # Any: as above.
+    def _read(self, dataset: Any) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
+        if type(dataset) is Subset:
+            inner, chosen = self._read(dataset.dataset), np.asarray(dataset.indices, np.int64)
+            return lambda indices: inner(chosen[indices])
+        if type(dataset) is ConcatDataset:
+            return self._read_parts(dataset)
+        problem = problem_of(dataset)
+        self.problem = self.problem or problem
+        if problem:
+            return lambda indices: (np.zeros_like(indices), indices)
+        number, size = len(self.leaves), len(dataset)
+        self.leaves.append(Leaf(dataset))
+        return lambda indices: (np.full(len(indices), number), _checked(indices, size))
+
+    def _read_parts(self, dataset: ConcatDataset[Any]) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
+        parts = [self._read(part) for part in dataset.datasets]
+        ends = np.asarray(dataset.cumulative_sizes, np.int64)
+        starts = np.concatenate([[0], ends[:-1]])
+
+        def route(indices: Indices) -> tuple[NDArray[np.int64], Indices]:
+            indices = _checked(indices, int(ends[-1]))
+            part_of = np.searchsorted(ends, indices, side="right")
+            numbers, found = np.empty_like(indices), np.empty_like(indices)
+            for number in np.unique(part_of).tolist():
+                here = part_of == number
+                numbers[here], found[here] = parts[number](indices[here] - starts[number])
+            return numbers, found
+
+        return route
+
+
+# Any: whatever a person calls a dataset.
+def problem_of(dataset: Any) -> str:
+    """Say why a loader cannot take images and targets from the record set itself; "" if it can."""
+    kind = type(dataset)
+    own = next((base for base in (CUB200Record, ClassFolderDataset, CIFAR10Record) if isinstance(dataset, base)), None)
+    if own is None or kind.__getitem__ is not own.__getitem__ or kind.__getitems__ is not own.__getitems__:
+        return f"{kind.__name__} makes its samples itself"
+    if not dataset._hintable() or (own is CIFAR10Record and not _is_stored(dataset.targets)):
+        return f"the samples of {kind.__name__} were changed"
+    if own is CUB200Record and dataset.target_type != "category":
+        return f"{kind.__name__} has other targets than labels"
+    if own is not CIFAR10Record and not dataset.loader.is_stock:
+        return f"{kind.__name__} has a loader of its own"
+    blob = dataset._selection.reader.manifest.blobs["image"]
+    if blob.encoding == "raw":
+        return "" if _are_pixels(dataset._selection.reader) else "its images are stored as numbers that are no pixels"
+    return "" if blob.encoding == "image" else f"its images are stored as {blob.encoding}"
+
+
+def _is_stored(targets: object) -> bool:
+    return isinstance(targets, LazyTargets) and not targets.changed
+
+
+def _are_pixels(reader: RecordReader) -> bool:
+    blob = reader.manifest.blobs["image"]
+    if blob.shape is not None:
+        return is_pixels(blob.dtype, blob.shape)
+    shapes = reader.array("image.shape")
+    has_channels = shapes.shape[1] == 2 or (shapes.shape[1] == 3 and bool(np.isin(shapes[:, 2], (1, 3, 4)).all()))
+    return is_pixels(blob.dtype, None) and has_channels
+
+
+def _checked(indices: Indices, size: int) -> Indices:
+    found = np.where(indices < 0, indices + size, indices)
+    if len(found) and not 0 <= found.min() <= found.max() < size:
+        raise IndexError("list index out of range")
+    return found

@@ -1,0 +1,105 @@
+"""A piece of a batch, for one thread: which samples, and the random numbers that they need."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from recordzoo.batches.order import Wanted
+from recordzoo.batches.render import Precision, render
+from recordzoo.batches.source import Leaf, Source
+from recordzoo.batches.steps import Action, decide
+from recordzoo.batches.uniform import local_seeds, uniforms
+from recordzoo.loading.frames import Frame
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a batch.
+
+    Attributes:
+        start: The number of its first sample in the batch.
+        indices: Of its samples in the dataset, int64 [n].
+        leaves: The number of each sample's leaf, int64 [n].
+        inner: Its index in that leaf, int64 [n].
+        draws: Random numbers for the steps, a row each; float64 [n, draws].
+        seeds: For generators of others, 32 bits each; uint64 [n].
+    """
+
+    start: int
+    indices: NDArray[np.int64]
+    leaves: NDArray[np.int64]
+    inner: NDArray[np.int64]
+    draws: NDArray[np.float64]
+    seeds: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.indices)
+
+
+def cut(wanted: Wanted, source: Source, seed: int, epoch: int, size: int) -> list[Piece]:
+    """Cut a batch into pieces of a size.
+
+    Raises:
+        IndexError: There is no such sample.
+    """
+    leaves, inner = source.locate(wanted.indices) if source.leaves else (wanted.indices, wanted.indices)
+    num_draws = max((leaf.plan.num_draws for leaf in source.leaves), default=0)
+    draws = uniforms(seed, epoch, wanted.places, num_draws)
+    seeds = local_seeds(seed, epoch, wanted.places)
+    pieces = []
+    for start in range(0, len(wanted.indices), size):
+        part = slice(start, start + size)
+        pieces.append(Piece(start, wanted.indices[part], leaves[part], inner[part], draws[part], seeds[part]))
+    return pieces
+
+
+@dataclass(frozen=True)
+class Opened:
+    """An image that is not decoded yet, and what happens to it.
+
+    Attributes:
+        leaf: The dataset it is of.
+        index: Its index there.
+        frame: The image.
+        actions: What was decided.
+    """
+
+    leaf: Leaf
+    index: int
+    frame: Frame
+    actions: list[Action]
+
+    def render(self, precision: Precision) -> torch.Tensor:
+        """Decode it, and do what was decided.
+
+        Raises:
+            ImageError: It cannot be decoded.
+        """
+        with self.leaf.naming(self.index):
+            return render(self.frame, self.actions, precision)
+
+
+def open_sample(source: Source, piece: Piece, number: int) -> Opened:
+    """Open the image of a sample of a piece.
+
+    Raises:
+        ImageError: It cannot be decoded.
+        CorruptRecordError: The stored bytes are damaged.
+    """
+    leaf, index = source.leaves[piece.leaves[number]], int(piece.inner[number])
+    with leaf.naming(index):
+        frame = leaf.frame(index)
+        actions = decide(leaf.plan.steps, (frame.height, frame.width), piece.draws[number].tolist())
+    return Opened(leaf, index, frame, actions)
+
+
+# Any: targets are what the dataset has.
+def targets_of(source: Source, piece: Piece) -> Any:
+    """Return the targets of a piece: int64 [n] if they are labels as they are stored, otherwise a list."""
+    if len(source.leaves) == 1:
+        return source.leaves[0].targets(piece.inner)
+    numbers = range(len(piece))
+    return [source.leaves[piece.leaves[i]].targets(piece.inner[i : i + 1])[0] for i in numbers]

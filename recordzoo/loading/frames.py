@@ -1,0 +1,144 @@
+"""An image that is opened and not yet decoded: its size first, then the pixels of a part of it.
+
+Who crops a photograph needs half of its pixels, and knows which ones when it knows its size.
+"""
+
+import threading
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+from recordzoo.loading.decode import decode_rgb
+from recordzoo.loading.pictures import from_pixels
+from recordzoo.loading.turbojpeg import Decompressor, Header, UnusualImage, library
+
+Box = tuple[int, int, int, int]
+"""Left, top, width and height, in pixels."""
+
+try:
+    import simplejpeg
+except ImportError:  # the extra recordzoo[fast] is not installed
+    simplejpeg = None
+
+
+class Frame(Protocol):
+    """An image in RGB, as torchvision's loader would give it."""
+
+    width: int
+    height: int
+
+    def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
+        """Return uint8 [h, w, 3] of a box inside the image, or of all of it; maybe a view.
+
+        Args:
+            box: In pixels of the image.
+            denominator: If the frame can, at a half, a quarter or an eighth of the size, otherwise at full size.
+        """
+
+
+class ArrayFrame:
+    """Pixels that need no decoding.
+
+    Args:
+        array: uint8 [H, W, 3].
+    """
+
+    def __init__(self, array: NDArray[np.uint8]) -> None:
+        self.array = array
+        self.height, self.width = array.shape[:2]
+
+    def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
+        """Return pixels, always at full size."""
+        if box is None:
+            return self.array
+        left, top, width, height = box
+        return self.array[top : top + height, left : left + width]
+
+
+class JpegFrame:
+    """A JPEG file, of which no more is decoded than is asked for."""
+
+    def __init__(self, data: bytes, header: Header, decompressor: Decompressor) -> None:
+        self.data, self.header, self.decompressor = data, header, decompressor
+        self.width, self.height = header.width, header.height
+
+    def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
+        """Return pixels, at a fraction of the size if that is asked for."""
+        try:
+            return self.decompressor.region(self.data, self.header, box, denominator)
+        except UnusualImage:  # a warning, in the middle of it: Pillow says whether that is an error
+            return ArrayFrame(_decoded(self.data)).pixels(box)
+
+
+def open_encoded(data: bytes) -> Frame:
+    """Open an encoded image; without libjpeg-turbo 3, and if it is no ordinary JPEG, it is decoded at once.
+
+    Raises:
+        OSError: Pillow cannot read it.
+    """
+    decompressor = _decompressor()
+    if decompressor is not None:
+        try:
+            header = decompressor.header(data)
+        except UnusualImage:
+            pass
+        else:
+            # More than this many pixels make Pillow warn, or refuse.
+            if Image.MAX_IMAGE_PIXELS is None or header.width * header.height <= Image.MAX_IMAGE_PIXELS:
+                return JpegFrame(data, header, decompressor)
+    return ArrayFrame(_decoded(data))
+
+
+def open_raw(pixels: NDArray[np.uint8]) -> Frame:
+    """Open stored pixels: uint8 [H, W], or [H, W, C] with 1, 3 or 4 channels.
+
+    Raises:
+        ImageError: They are none.
+    """
+    if pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3:
+        return ArrayFrame(pixels)
+    return ArrayFrame(np.asarray(from_pixels(pixels).convert("RGB")))
+
+
+def decoders() -> list[str]:
+    """Say which decoders are used for ordinary JPEGs, the first for regions; Pillow takes what they do not."""
+    found = library()
+    return [
+        *([f"libjpeg-turbo 3 ({found._name})"] if found else []),
+        *(["simplejpeg"] if simplejpeg and not found else []),
+        "Pillow",
+    ]
+
+
+_thread = threading.local()
+
+
+def _decompressor() -> Decompressor | None:
+    if library() is None:
+        return None
+    if not hasattr(_thread, "decompressor"):
+        _thread.decompressor = Decompressor()
+    found: Decompressor = _thread.decompressor
+    return found
+
+
+def _decoded(data: bytes) -> NDArray[np.uint8]:
+    if simplejpeg is not None and library() is None and _is_plain_jpeg(data):
+        try:
+            pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(data, "RGB", fastdct=False, fastupsample=False)
+        except ValueError:  # or a warning: Pillow says whether that is an error
+            pass
+        else:
+            return pixels
+    return np.asarray(decode_rgb(data))
+
+
+def _is_plain_jpeg(data: bytes) -> bool:
+    try:
+        height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
+    except ValueError:
+        return False
+    limit = Image.MAX_IMAGE_PIXELS
+    return colors in ("YCbCr", "Gray") and (limit is None or height * width <= limit) and data.endswith(b"\xff\xd9")
