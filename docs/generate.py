@@ -91,6 +91,11 @@ def api_own() -> str:
     return "\n\n".join(f"::: {module}.{name}" for name, module in recordzoo.OWN.items())
 
 
+def api_training() -> str:
+    """A section for each thing that brings samples to a training loop."""
+    return "\n\n".join(f"::: {module}.{name}" for name, module in recordzoo.TRAINING.items())
+
+
 def faults() -> str:
     """The fault catalogue: a table for each place, made of the marks of the tests."""
     found = tried_faults()
@@ -126,7 +131,7 @@ SECTIONS: dict[str, tuple[tuple[str, Callable[[], str]], ...]] = {
     "README.md": (("datasets", dataset_overview),),
     "docs/datasets.md": (("overview", dataset_overview), ("datasets", dataset_pages)),
     "docs/cli.md": (("commands", commands), ("exit codes", exit_codes), ("environment", environment)),
-    "docs/api.md": (("classes", api_classes), ("own data", api_own)),
+    "docs/api.md": (("classes", api_classes), ("own data", api_own), ("training", api_training)),
     "docs/faults.md": (("faults", faults),),
 }
 

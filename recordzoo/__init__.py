@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from recordzoo.batches.loader import RecordLoader as RecordLoader
     from recordzoo.datasets.cifar10 import CIFAR10Record as CIFAR10Record
     from recordzoo.datasets.cub200 import CUB200Record as CUB200Record
     from recordzoo.datasets.folder import ImageFolderRecord as ImageFolderRecord
@@ -26,13 +27,16 @@ if TYPE_CHECKING:
     from recordzoo.own.listing import prepare_list as prepare_list
     from recordzoo.own.writer import RecordWriter as RecordWriter
     from recordzoo.records.reader import RecordReader as RecordReader
+    from recordzoo.sampling.samplers import RecordSampler as RecordSampler
 
 __all__ = [
     "CIFAR10Record",
     "CUB200Record",
     "ImageFolderRecord",
     "ImageNetRecord",
+    "RecordLoader",
     "RecordReader",
+    "RecordSampler",
     "RecordWriter",
     "VOCDetectionRecord",
     "VOCSegmentationRecord",
@@ -51,12 +55,18 @@ OWN = {
 }
 """Where that is which is for everybody's own data; the dataset classes have their own such list."""
 
+TRAINING = {
+    "RecordLoader": "recordzoo.batches.loader",
+    "RecordSampler": "recordzoo.sampling.samplers",
+}
+"""Where that is which brings samples to a training loop; it imports torch."""
+
 
 # Any: a class or function.
 def __getattr__(name: str) -> Any:
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(OWN.get(name, "recordzoo.datasets")), name)
+    return getattr(importlib.import_module((OWN | TRAINING).get(name, "recordzoo.datasets")), name)
 
 
 def __dir__() -> list[str]:

@@ -84,7 +84,7 @@ def test_every_public_name_is_in_the_api_page():
     page = text_of("docs/api.md")
     for name in recordzoo.__all__:
         if name != "__version__":
-            assert f"::: {(recordzoo.OWN | CLASSES)[name]}.{name}\n" in page
+            assert f"::: {(recordzoo.OWN | recordzoo.TRAINING | CLASSES)[name]}.{name}\n" in page
 
 
 def test_every_dataset_is_in_its_page_and_the_readme():

@@ -196,6 +196,31 @@ def test_hint_of_an_empty_value_is_not_a_hint_of_all_that_follows(
     assert hinted == [3]
 
 
+def test_forgetting_takes_neighbours_together_and_leaves_others_in_the_cache(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The kernel drops whole pages only, so the page between two values goes only if both are told as one."""
+    records = RecordReader(write_records(tmp_path / "x.records", [*some_values(40, sizes=(9000,)), b""], per_shard=25))
+    told: list[tuple[int, int, int]] = []
+    monkeypatch.setattr(reader.os, "posix_fadvise", lambda _, *args: told.append(args), raising=False)
+    monkeypatch.setattr(reader.os, "POSIX_FADV_DONTNEED", 4, raising=False)
+    monkeypatch.setattr(reader, "_HAS_FADVISE", True)
+    index = records.array("image.index")
+    stored = np.lexsort((index["offset"], index["shard"]))
+    stored = stored[index["shard"][stored] == 0]
+    wanted = [*stored[12:17], *stored[3:6], stored[8]]
+    records.forget("image", [*reversed(wanted), -1, 41, 40, wanted[0]])
+    ends = (index["offset"] + index["length"]).tolist()
+    runs = [(stored[3], stored[5]), (stored[8], stored[8]), (stored[12], stored[16])]
+    assert told == [(index["offset"][a].item(), ends[b] - index["offset"][a].item(), 4) for a, b in runs]
+    told.clear()
+    records.forget("image", range(41))
+    assert len(told) == 2  # shards
+    assert sum(length for _, length, _ in told) >= 40 * 9000
+    monkeypatch.setattr(reader, "_HAS_FADVISE", False)
+    records.forget("image", range(41))
+
+
 def test_pickle_is_small_and_opens_the_same_set(tmp_path: Path) -> None:
     records = RecordReader(write_records(tmp_path / "x.records", some_values(200), per_shard=20))
     records.read("image", 0)

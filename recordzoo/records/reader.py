@@ -233,22 +233,47 @@ class RecordReader:
         """
         if not _HAS_FADVISE:
             return
+        rows = self._stored_rows(field, positions)
+        for shard in np.unique(rows["shard"]).tolist():
+            here = rows[rows["shard"] == shard]
+            self._advise(shard, here["offset"], here["offset"] + here["length"], os.POSIX_FADV_WILLNEED)
+
+    def forget(self, field: str, positions: Sequence[int]) -> None:
+        """Tell the kernel which values will not be read again soon, so that its cache has room for others.
+
+        Values that lie side by side are forgotten as one, with the pages that they share. Of others the first and the
+        last page, which may hold parts of their neighbours, are kept. What is left out is as in `hint`.
+        """
+        if not _HAS_FADVISE:
+            return
+        rows = self._stored_rows(field, positions)
+        for shard in np.unique(rows["shard"]).tolist():
+            here = np.sort(rows[rows["shard"] == shard], order="offset")
+            begins, ends = here["offset"], here["offset"] + here["length"]
+            apart = begins[1:] >= ends[:-1] + self.manifest.shards[shard].page_size
+            first, last = np.append(True, apart), np.append(apart, True)
+            self._advise(shard, begins[first], ends[last], os.POSIX_FADV_DONTNEED)
+
+    def _stored_rows(self, field: str, positions: Sequence[int]) -> NDArray[Any]:
+        """Return the index rows of the positions that exist and have a value."""
         index = self._index(field)
         wanted = np.asarray(positions, np.int64)
         rows = index[wanted[(wanted >= 0) & (wanted < len(index))]]
-        rows = rows[(rows["shard"] < len(self.manifest.shards)) & (rows["length"] > 0)]  # 0 would mean: to the end
-        for shard in np.unique(rows["shard"]).tolist():
-            try:
-                lease = shard_files.acquire((self._token, shard), self._open_shard)
-            except RecordError:
-                continue
-            size = self.manifest.shards[shard].size_bytes
-            try:
-                for _, _, length, _, offset in rows[rows["shard"] == shard].tolist():
-                    if offset + length <= size:
-                        os.posix_fadvise(lease.fd, offset, length, os.POSIX_FADV_WILLNEED)
-            finally:
-                shard_files.release(lease)
+        return rows[(rows["shard"] < len(self.manifest.shards)) & (rows["length"] > 0)]  # 0 would mean: to the end
+
+    def _advise(self, shard: int, begins: NDArray[np.uint64], ends: NDArray[np.uint64], advice: int) -> None:
+        """Say one thing of ranges of a shard; one that cannot be opened is left to `read`."""
+        try:
+            lease = shard_files.acquire((self._token, shard), self._open_shard)
+        except RecordError:
+            return
+        size = self.manifest.shards[shard].size_bytes
+        try:
+            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
+                if end <= size:
+                    os.posix_fadvise(lease.fd, begin, end - begin, advice)
+        finally:
+            shard_files.release(lease)
 
     def _index(self, field: str) -> NDArray[Any]:
         if field not in self.manifest.blobs:

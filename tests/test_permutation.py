@@ -1,0 +1,117 @@
+"""`Permutation`: a bijection that is as random as a shuffled list, chosen by its key."""
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+
+from recordzoo.sampling.permutation import Network, Permutation, hash_key, hash_keys
+
+UNLIKELY = 1e-4  # seeds are fixed: a test that passes, passes always
+
+
+def permuted(size: int, key: int) -> NDArray[np.int64]:
+    return Permutation(size, key)(np.arange(size))
+
+
+@given(st.integers(0, 3000), st.integers())
+def test_it_is_a_bijection_and_its_inverse_undoes_it(size: int, key: int) -> None:
+    found = permuted(size, key)
+    assert np.array_equal(np.sort(found), np.arange(size))
+    assert np.array_equal(Permutation(size, key).inverse(found), np.arange(size))
+
+
+@given(st.integers(1, 2**62), st.integers(0, 2**64 - 1), st.data())
+def test_large_ones_stay_inside_and_are_undone(size: int, key: int, data: st.DataObject) -> None:
+    numbers = data.draw(st.lists(st.integers(0, size - 1), min_size=1, max_size=50, unique=True))
+    permutation = Permutation(size, key)
+    found = permutation(numbers)
+    assert found.min() >= 0
+    assert found.max() < size
+    assert permutation.inverse(found).tolist() == numbers
+    assert [permutation[number] for number in numbers] == found.tolist()
+
+
+@pytest.mark.parametrize("size", [(1 << 40) - 1, 1 << 40])
+def test_a_million_places_of_a_trillion(size: int) -> None:
+    found = Permutation(size, 3)(np.arange(1_000_000))
+    assert len(np.unique(found)) == 1_000_000
+    counts, _ = np.histogram(found, 1000, (0, size))
+    assert stats.chisquare(counts).pvalue > UNLIKELY
+
+
+def test_shapes_and_what_is_outside() -> None:
+    assert Permutation(6, 1)(np.arange(6).reshape(2, 3)).shape == (2, 3)
+    assert Permutation(0, 1)([]).tolist() == []
+    assert [Permutation(1, key)[0] for key in range(5)] == [0] * 5
+    assert len(Permutation(7, 1)) == 7
+    for number in (-1, 7, 2**40):
+        with pytest.raises(IndexError, match=r"outside range\(7\)"):
+            Permutation(7, 1)([3, number])
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 5, 6])
+def test_all_permutations_of_few_are_equally_frequent(size: int) -> None:
+    """A network without enough rounds, or with XOR, favours some, or never makes the others."""
+    each = 400
+    keys = hash_keys(0, np.arange(math.factorial(size) * each))
+    network = Network(size)
+    code = sum(network.permute(np.full(len(keys), i), size, keys) * size**i for i in range(size))
+    counts = np.unique(code, return_counts=True)[1]
+    assert len(counts) == math.factorial(size)
+    assert stats.chisquare(counts).pvalue > UNLIKELY
+
+
+@pytest.mark.parametrize("size", [16, 37, 64])
+def test_each_number_goes_everywhere_equally_often(size: int) -> None:
+    counts = np.zeros((size, size))
+    for epoch in range(1500):
+        counts[np.arange(size), permuted(size, hash_key(0, epoch))] += 1
+    assert stats.chi2.sf(((counts - 1500 / size) ** 2 / (1500 / size)).sum(), (size - 1) ** 2) > UNLIKELY
+
+
+def test_both_parities_occur() -> None:
+    signs = [round(np.linalg.det(np.eye(16)[permuted(16, key)])) for key in range(400)]
+    assert stats.binomtest(signs.count(1), len(signs)).pvalue > UNLIKELY
+
+
+@pytest.mark.parametrize("size", [100_000, 1 << 16, (1 << 16) + 1])
+def test_neighbours_do_not_stay_together(size: int) -> None:
+    for key in range(5):
+        found = permuted(size, key)
+        for lag in (1, 2, 3, 64, 256):
+            correlation = np.corrcoef(found[lag:], found[:-lag])[0, 1]
+            assert abs(correlation) * math.sqrt(size) < 4.5
+            steps, _ = np.histogram((found[lag:] - found[:-lag]) % size, 100, (0, size))
+            assert stats.chisquare(steps).pvalue > UNLIKELY / 10
+
+
+def test_epochs_and_seeds_have_nothing_in_common() -> None:
+    """From one epoch to the next as many samples keep their place as by chance: one on average."""
+    size = 5000
+    for keys in ([hash_key(7, epoch) for epoch in range(200)], [hash_key(seed, 0) for seed in range(200)]):
+        orders = np.stack([permuted(size, key) for key in keys])
+        kept = (orders[1:] == orders[:-1]).sum(axis=1)
+        assert stats.poisson.sf(kept.sum() - 1, len(kept)) > UNLIKELY
+        assert stats.poisson.cdf(kept.sum(), len(kept)) > UNLIKELY
+        assert max(abs(np.corrcoef(one, two)[0, 1]) for one, two in itertools.pairwise(orders)) < 0.07
+
+
+def test_keys_depend_on_all_parts_and_their_order() -> None:
+    parts = [(0,), (1,), (0, 0), (0, 1), (1, 0), (1, 1), (-1, 0), (2**63, 0), (0, 0, 0)]
+    assert len({hash_key(*each) for each in parts}) == len(parts)
+    assert hash_keys(hash_key(5), np.array([0, 8])).tolist() == [hash_key(5, 0), hash_key(5, 8)]
+    bits = [bin(hash_key(3, i) ^ hash_key(3, i ^ 1 << i % 40)).count("1") for i in range(2000)]
+    assert abs(np.mean(bits) - 32) < 0.5
+
+
+def test_an_order_never_changes() -> None:
+    """Checkpoints name orders by seed and epoch: other numbers here would resume them wrongly."""
+    assert hash_key(0) == 0xE220A8397B1DCDAF  # the first number of splitmix64
+    assert hash_key(0, 0) == 0xA706DD2F4D197E6F
+    assert Permutation(1000, hash_key(0, 0))(range(8)).tolist() == [898, 215, 561, 580, 37, 356, 568, 658]

@@ -1,0 +1,524 @@
+"""`RecordSampler`: every sample once on some rank, in one global order, from any place on, whatever reads it."""
+
+import json
+import math
+import os
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import chain, islice, pairwise
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+from torch.utils.data import ConcatDataset, DataLoader, Subset, random_split
+from torchdata.stateful_dataloader import StatefulDataLoader
+from torchvision.datasets import wrap_dataset_for_transforms_v2
+
+from recordzoo import ImageFolderRecord, RecordReader, RecordSampler
+from recordzoo.datasets.sequences import Selection
+from recordzoo.errors import ArgumentError
+from recordzoo.sampling.epoch import Epoch
+from recordzoo.sampling.storage import hint, locate, storage_of
+from tests.fakes import folder
+from tests.fakes.records import some_values, write_records
+
+REPOSITORY = Path(__file__).parent.parent
+SAMPLE_BYTES = 64 << 10  # of what is in no record set
+SHUFFLES = (True, False, "block")
+pytestmark = [
+    # Python 3.12 and later; torch starts threads of its own.
+    pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning"),
+    pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning"),  # on a machine with one core
+    pytest.mark.filterwarnings("ignore:'set_vital' is deprecated:UserWarning"),  # torchdata 0.11 with torch 2.10
+]
+needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+
+
+# Any: of RecordSampler.
+def samplers(length: int, ranks: int, **options: Any) -> list[RecordSampler]:
+    return [RecordSampler(range(length), num_replicas=ranks, rank=rank, **options) for rank in range(ranks)]
+
+
+def dealt(epochs: Sequence[Epoch]) -> list[int]:
+    """What all ranks take from where they are to the end, in the order of the places; all of equal length."""
+    taken = [epoch.indices(epoch.first, epoch.end) for epoch in epochs]
+    places = [epoch.places(epoch.first, epoch.end) for epoch in epochs]
+    in_order = np.stack(places, axis=1).ravel()
+    assert np.array_equal(in_order, epochs[0].consumed + np.arange(len(in_order)))
+    return np.stack(taken, axis=1).ravel().tolist()
+
+
+def whole_order(length: int, epoch: int, **options: Any) -> list[int]:
+    sampler = RecordSampler(range(length), **options)
+    sampler.set_epoch(epoch)
+    return list(sampler)
+
+
+lengths = st.integers(0, 400)
+ranks = st.integers(1, 9)
+options = st.fixed_dictionaries(
+    {
+        "shuffle": st.sampled_from(SHUFFLES),
+        "seed": st.integers(-3, 3),
+        "window": st.integers(1, 5),
+        "virtual_ranks": st.integers(1, 12),
+        "block_bytes": st.integers(1, 30).map(SAMPLE_BYTES.__mul__),
+    }
+)
+
+
+@given(lengths, ranks, options, st.integers(0, 3), st.booleans())
+def test_every_sample_once(length: int, ranks: int, options: dict[str, Any], epoch: int, drop_last: bool) -> None:
+    order = whole_order(length, epoch, **options)
+    assert sorted(order) == list(range(length))
+    all_ranks = samplers(length, ranks, drop_last=drop_last, **options)
+    for sampler in all_ranks:
+        sampler.set_epoch(epoch)
+    found = dealt([sampler.begin() for sampler in all_ranks])
+    assert len(found) == ranks * len(all_ranks[0])
+    if drop_last:
+        assert found == order[: length // ranks * ranks]
+    else:
+        assert found == [order[place % length] for place in range(-(-length // ranks) * ranks)]
+    if options["shuffle"] is False:
+        assert order == list(range(length))
+
+
+@given(st.integers(1, 400), ranks, ranks, options, st.integers(0, 3), st.data())
+def test_resumed_on_other_ranks_the_rest_is_the_same(
+    length: int, before: int, after: int, options: dict[str, Any], epoch: int, data: st.DataObject
+) -> None:
+    saved = samplers(length, before, **options)
+    states = []
+    steps = data.draw(st.integers(0, len(saved[0])))
+    for sampler in saved:
+        sampler.set_epoch(epoch)
+        assert len(list(islice(sampler, steps))) == steps
+        states.append(json.loads(json.dumps(sampler.state_dict())))
+    assert all(state == states[0] for state in states)
+    resumed = samplers(length, after, **{**options, "seed": 99})
+    for sampler in resumed:
+        sampler.load_state_dict(states[0])
+    order, consumed = whole_order(length, epoch, **options), steps * before
+    if consumed >= length:
+        assert {(sampler.epoch, sampler.consumed) for sampler in resumed} == {(epoch + 1, 0)}
+        return
+    assert {(sampler.epoch, sampler.consumed) for sampler in resumed} == {(epoch, consumed)}
+    found = dealt([sampler.begin() for sampler in resumed])
+    assert found[: length - consumed] == order[consumed:]
+    assert len(found) - (length - consumed) < after
+    following = [list(sampler) for sampler in resumed]
+    assert [sampler.epoch for sampler in resumed] == [epoch + 1] * after
+    assert following[0][:1] == whole_order(length, epoch + 1, **options)[:1]
+
+
+@settings(max_examples=30)
+@given(st.integers(1, 12), st.integers(1, 4), st.integers(1, 40), st.data())
+def test_each_block_is_read_by_one_rank_and_windows_are_bounded(
+    ranks: int, times: int, per_block: int, data: st.DataObject
+) -> None:
+    window = data.draw(st.integers(1, 5))
+    length = ranks * data.draw(st.integers(1, 300))  # nothing is repeated
+    arguments = {"virtual_ranks": ranks * times, "window": window, "block_bytes": per_block * SAMPLE_BYTES}
+    all_ranks = samplers(length, ranks, shuffle="block", **arguments)
+    virtual_ranks, per_rank, _ = all_ranks[0].state_dict()["blocks"]
+    rank_of = np.empty(length, np.int64)
+    for rank, sampler in enumerate(all_ranks):
+        indices, most = check_windows(sampler.begin())
+        rank_of[indices] = rank
+        assert most * SAMPLE_BYTES <= sampler.window_bytes
+    cuts = np.count_nonzero(rank_of != np.roll(rank_of, 1))
+    assert cuts <= min(length, virtual_ranks * per_rank)
+
+
+def check_windows(epoch: Epoch) -> tuple[NDArray[np.int64], int]:
+    """Read as a loader does, ahead by nothing: what is taken was opened before, and is closed only after; how much."""
+    taken, held, most = [np.empty(0, np.int64)], set[int](), 0
+    step = max(1, (epoch.end - epoch.first) // 20)
+    for start in range(epoch.first, epoch.end, step):
+        end = min(start + step, epoch.end)
+        opened = epoch.opened(start, end).tolist()
+        assert held.isdisjoint(opened)
+        held.update(opened)
+        taken.append(epoch.indices(start, end))
+        assert held.issuperset(taken[-1].tolist())
+        held.difference_update(epoch.closed(start, end).tolist())
+        most = max(most, len(held))  # not counting what this step alone held
+    assert held == set()
+    return np.concatenate(taken), most
+
+
+@settings(max_examples=50)
+@given(st.integers(1, 300), ranks, options, st.integers(0, 300))
+def test_windows_of_a_resumed_epoch_on_any_number_of_ranks(
+    length: int, ranks: int, options: dict[str, Any], consumed: int
+) -> None:
+    for sampler in samplers(length, ranks, drop_last=True, **options):
+        check_windows(sampler.make_epoch(2, consumed))
+
+
+def test_blocks_are_read_in_storage_order() -> None:
+    epoch = RecordSampler(range(100_000), shuffle="block").begin()
+    opened = epoch.opened(0, 1)
+    runs = np.split(opened, np.flatnonzero(np.diff(opened) != 1) + 1)
+    assert len(runs) == 4
+    assert {len(run) for run in runs} == {100_000 // 3136, 100_000 // 3136 + 1}
+
+
+@pytest.mark.parametrize("shuffle", [True, "block"])
+def test_epochs_and_seeds_differ(shuffle: Any) -> None:
+    orders = [tuple(whole_order(500, epoch, seed=seed, shuffle=shuffle)) for epoch in range(5) for seed in range(5)]
+    assert len(set(orders)) == 25
+    for one, two in pairwise(orders):
+        assert sum(map(int.__eq__, one, two)) < 10
+
+
+@pytest.mark.parametrize(("length", "arguments"), [(23, {"virtual_ranks": 4, "window": 2}), (60, {"virtual_ranks": 2})])
+def test_by_blocks_each_sample_comes_everywhere_equally_often(length: int, arguments: dict[str, Any]) -> None:
+    """Sizes are such that both kinds of blocks occur: with more blocks than samples, and with fewer."""
+    counts = np.zeros((length, length))
+    sampler = RecordSampler(range(length), shuffle="block", **arguments)
+    for epoch in range(800):
+        counts[np.arange(length), sampler.make_epoch(epoch).indices(0, length)] += 1
+    assert stats.chi2.sf(((counts - 800 / length) ** 2 / (800 / length)).sum(), (length - 1) ** 2) > 1e-4
+
+
+def test_by_blocks_each_part_of_the_epoch_has_samples_of_all_the_storage() -> None:
+    """As many of each as if blocks were drawn one by one; it was not so where larger blocks came at the same time."""
+    length, per_block = 50_000, 50_000 / 4096
+    sampler = RecordSampler(range(length), shuffle="block")
+    variances, together = [], []
+    for epoch in range(20):
+        order = sampler.make_epoch(epoch).indices(0, length)
+        counts = [np.histogram(part, 20, (0, length))[0] for part in np.array_split(order, 10)]
+        variances.append(np.var(counts) / per_block**2)
+        together.append(np.mean(np.abs(np.diff(order)) < per_block))
+    assert 0.85 < np.mean(variances) / (4096 / 200) < 1.15
+    assert np.mean(together) < 2 * per_block / length
+
+
+def test_an_order_by_blocks_never_changes() -> None:
+    """As that of permutations: checkpoints name it by seed and epoch."""
+    assert whole_order(1000, 0, shuffle="block", seed=1)[:8] == [546, 175, 105, 298, 134, 594, 986, 509]
+
+
+# Epochs.
+
+
+def test_each_iteration_is_another_epoch() -> None:
+    sampler = RecordSampler(range(50))
+    orders = [tuple(sampler) for _ in range(3)]
+    assert [whole_order(50, epoch) for epoch in range(3)] == list(map(list, orders))
+    next(iter(sampler))  # left at once; who always leaves early sees new samples all the same
+    assert sampler.epoch == 3
+    assert list(sampler) == whole_order(50, 4)
+    iter(sampler)  # never drawn from: not an epoch
+    assert list(sampler) == whole_order(50, 5)
+    sampler.set_epoch(1)
+    assert list(sampler) == list(orders[1])
+    sampler.set_epoch(1)
+    assert list(sampler) == list(orders[1])
+    assert list(sampler) == list(orders[2])
+
+
+def test_set_epoch_leaves_a_resumed_epoch_where_it_is() -> None:
+    sampler = RecordSampler(range(50))
+    sampler.load_state_dict({**sampler.state_dict(), "epoch": 3, "consumed": 20})
+    sampler.set_epoch(3)
+    assert (sampler.epoch, sampler.consumed) == (3, 20)
+    assert list(sampler) == whole_order(50, 3)[20:]
+    sampler.set_epoch(3)
+    assert list(sampler) == whole_order(50, 3)
+    sampler.load_state_dict({**sampler.state_dict(), "epoch": 3, "consumed": 20})
+    sampler.set_epoch(4)
+    assert list(sampler) == whole_order(50, 4)
+
+
+def test_two_iterators_at_once_do_not_disturb_each_other() -> None:
+    sampler = RecordSampler(range(5000))
+    pairs = list(zip(sampler, sampler, strict=True))
+    assert [one for one, _ in pairs] == whole_order(5000, 0)
+    assert [two for _, two in pairs] == whole_order(5000, 1)
+    assert (sampler.epoch, sampler.consumed) == (1, 5000)
+
+
+def test_a_loader_that_works_ahead_says_what_was_used() -> None:
+    sampler = RecordSampler(range(100), num_replicas=2, rank=1)
+    epoch = sampler.begin()
+    assert sampler.indices(0, 50).tolist() == whole_order(100, 0)[1::2]
+    assert sampler.places(3, 5).tolist() == [7, 9]
+    assert sampler.consumed == 0
+    sampler.mark(epoch, 20)
+    assert sampler.consumed == sampler.state_dict()["consumed"] == 40
+    assert sampler.begin().number == 1
+    sampler.mark(epoch, 30)  # an old one
+    assert sampler.consumed == 0
+
+
+def test_a_state_is_small_and_long_orders_are_not_lists() -> None:
+    sampler = RecordSampler(range(1 << 40))
+    sampler.load_state_dict({**sampler.state_dict(), "consumed": 1 << 39})
+    assert len(set(islice(sampler, 1000))) == 1000
+    assert sampler.consumed == (1 << 39) + 1000
+    assert len(json.dumps(sampler.state_dict())) < 200
+
+
+def test_what_is_wrong_is_refused() -> None:
+    data = range(10)
+    with pytest.raises(ArgumentError, match="shuffle='blocks' is not one of True, False and 'block'"):
+        RecordSampler(data, shuffle="blocks")  # type: ignore[arg-type]
+    for name in ("block_bytes", "window", "virtual_ranks"):
+        with pytest.raises(ArgumentError, match=f"{name}=0 must be at least 1"):
+            RecordSampler(data, shuffle="block", **{name: 0})  # type: ignore[arg-type]
+    for ranks in ({"rank": 2, "num_replicas": 2}, {"rank": -1, "num_replicas": 2}, {"num_replicas": 2}, {"rank": 0}):
+        with pytest.raises(ArgumentError, match="rank must be one of 0 to num_replicas - 1"):
+            RecordSampler(data, **ranks)  # type: ignore[arg-type]
+
+
+def test_states_of_other_orders_are_refused() -> None:
+    state = RecordSampler(range(1000)).state_dict()
+    with pytest.raises(ArgumentError, match="length was 1000 and is 999 here"):
+        RecordSampler(range(999)).load_state_dict(state)
+    with pytest.raises(ArgumentError, match="shuffle was True and is 'block' here"):
+        RecordSampler(range(1000), shuffle="block").load_state_dict(state)
+    blocks = RecordSampler(range(1000), shuffle="block").state_dict()
+    with pytest.raises(ArgumentError, match=r"blocks was \[64, 16, 4\] and is \[64, 12, 3\] here"):
+        RecordSampler(range(1000), shuffle="block", window=3).load_state_dict(blocks)
+    with pytest.raises(ArgumentError, match=r"no state of a RecordSampler: it has no 'seed', but \['yielded'\]"):
+        RecordSampler(range(1000)).load_state_dict({"yielded": 7})
+
+
+# Where samples are stored.
+
+
+class Stored(torch.utils.data.Dataset[bytes]):
+    """The values of a record set."""
+
+    def __init__(self, path: Path, split: NDArray[np.int64] | None = None) -> None:
+        self._selection = Selection(RecordReader(path), positions=split)
+
+    def __len__(self) -> int:
+        return len(self._selection)
+
+    def __getitem__(self, index: int) -> bytes:
+        return self._selection.reader.read("image", self._selection.position(index))
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    """Two hundred values, stored in another order than that of their positions, in seven shards."""
+    path = tmp_path_factory.mktemp("stored") / "x.records"
+    return Stored(write_records(path, some_values(200, sizes=(20, 300, 5000)), per_shard=30))
+
+
+def stored_at(dataset: Any, indices: Sequence[int]) -> list[tuple[int, int, int]]:
+    located = locate(dataset, np.asarray(indices))
+    assert located is not None
+    rows = [located.readers[number].array("image.index") for number in located.numbers]
+    places = [row[position] for row, position in zip(rows, located.positions, strict=True)]
+    return [(int(n), int(p["shard"]), int(p["offset"])) for n, p in zip(located.numbers, places, strict=True)]
+
+
+def test_storage_order_through_subsets_and_concatenations(stored: Stored, tmp_path: Path) -> None:
+    other = Stored(write_records(tmp_path / "y.records", some_values(50, seed=1), per_shard=20))
+    shown = Stored(stored._selection.reader.path, np.arange(199, 0, -3))
+    nested = ConcatDataset([Subset(other, [3, 1, 2]), ConcatDataset([shown, Subset(other, range(10, 20))]), stored])
+    for dataset in (stored, other, shown, Subset(stored, torch.tensor([5, 3, 9])), nested):
+        found = storage_of(dataset)
+        assert found.order is not None
+        assert found.order.dtype == np.int32
+        assert sorted(found.order.tolist()) == list(range(len(dataset)))
+        places = stored_at(dataset, found.order.tolist())
+        assert places == sorted(places)
+        lengths = [len(dataset[index]) for index in range(len(dataset))]
+        assert found.mean_bytes == pytest.approx(np.mean(lengths))
+    assert {number for number, _, _ in stored_at(nested, range(len(nested)))} == {0, 1}  # not one for each part
+    for index in (0, 3, 70, 85, 200):
+        located = locate(nested, np.array([index]))
+        assert located is not None
+        assert located.readers[int(located.numbers[0])].read("image", int(located.positions[0])) == nested[index]
+
+
+def test_storage_of_others_is_their_order(tmp_path: Path, stored: Stored) -> None:
+    for dataset in (range(7), Subset(list(range(9)), [1, 2]), ConcatDataset([stored, list(range(3))]), []):
+        found = storage_of(dataset)  # type: ignore[arg-type]
+        assert (found.order, found.mean_bytes) == (None, SAMPLE_BYTES)
+    in_order = Subset(stored, storage_of(stored).order)  # type: ignore[arg-type]
+    assert storage_of(in_order).order is None
+
+
+def test_blocks_lie_together_on_the_disk(stored: Stored) -> None:
+    epoch = RecordSampler(stored, shuffle="block", virtual_ranks=2, window=1).begin()
+    order = storage_of(stored).order
+    assert order is not None
+    place = np.empty(200, np.int64)
+    place[order] = np.arange(200)
+    steps = np.diff(place[np.concatenate([epoch.opened(k, k + 1) for k in range(epoch.end)])])
+    assert np.count_nonzero(steps != 1) <= 9  # 8 blocks, of which one is around the end
+
+
+def test_what_a_window_needs_is_announced(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
+    hinted: list[int] = []
+    monkeypatch.setattr(RecordReader, "hint", lambda self, field, positions: hinted.extend(positions))
+    list(RecordSampler(stored, shuffle="block"))
+    assert sorted(hinted) == list(range(200))
+    hinted.clear()
+    hint(ConcatDataset([Subset(stored, [7, 5]), stored]), np.array([0, 1, 2, 9]))
+    assert sorted(hinted) == [0, 5, 7, 7]
+    hint(range(5), np.array([1]))
+
+
+# DataLoaders.
+
+
+@pytest.fixture(scope="module")
+def dataset(tmp_path_factory: pytest.TempPathFactory) -> ImageFolderRecord:
+    """Sixty images; a sample's target is its index."""
+    tree = tmp_path_factory.mktemp("samplers") / "photos"
+    folder.write_tree(tree, {f"{i:02d}/1.png": folder.image_bytes("1.png", i) for i in range(60)})
+    return ImageFolderRecord(tree, transform=image_size)
+
+
+def image_size(image: Any) -> int:
+    return int(image.size[0])
+
+
+def together(batches: Sequence[list[int]]) -> list[int]:
+    return sorted(chain.from_iterable(batches))
+
+
+def loaded(loader: Iterator[Any]) -> list[list[int]]:
+    return [targets.tolist() for _, targets in loader]
+
+
+@pytest.mark.parametrize("shuffle", SHUFFLES)
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=needs_fork)])
+def test_stock_loader(dataset: ImageFolderRecord, shuffle: Any, workers: int) -> None:
+    context = "fork" if workers else None
+
+    def make(rank: int, ranks: int) -> tuple[RecordSampler, DataLoader[Any]]:
+        sampler = RecordSampler(dataset, shuffle=shuffle, rank=rank, num_replicas=ranks)
+        batches = DataLoader(
+            dataset, 12 // ranks, sampler=sampler, num_workers=workers, multiprocessing_context=context
+        )
+        return sampler, batches
+
+    sampler, batches = make(0, 1)
+    first, second = loaded(iter(batches)), loaded(iter(batches))
+    assert together(first) == together(second) == list(range(60))
+    assert (first == second) == (shuffle is False)
+    sampler, batches = make(0, 1)
+    for step, _ in enumerate(batches, 1):
+        if step == 2:
+            break
+    state = sampler.state_dict(taken=step * 12)
+    assert state["consumed"] == 24
+    resumed = [make(rank, 3) for rank in range(3)]
+    for sampler, _ in resumed:
+        sampler.load_state_dict(state)
+    parts = [loaded(iter(batches)) for _, batches in resumed]
+    assert [together(batch) for batch in zip(*parts, strict=True)] == [sorted(batch) for batch in first[2:]]
+
+
+@pytest.mark.parametrize("batch_size", [7, 12, None])
+@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=needs_fork)])
+def test_stateful_loader(dataset: ImageFolderRecord, workers: int, batch_size: int | None) -> None:
+    """Saved after any batch, also the last, before and after the loop has ended, and before the first of an epoch."""
+    if batch_size is None:
+        shown: Any = Subset(dataset, range(0, 60, 12))
+    else:
+        shown = dataset
+
+    def make() -> StatefulDataLoader[Any]:
+        return StatefulDataLoader(
+            shown,
+            batch_size,
+            sampler=RecordSampler(shown, shuffle="block", seed=3),
+            num_workers=workers,
+            multiprocessing_context="fork" if workers else None,
+        )
+
+    def batches(loader: Any) -> list[list[int]]:
+        return [np.ravel(targets).tolist() for _, targets in loader]
+
+    loader = make()
+    epochs = [batches(loader) for _ in range(3)]
+    num_batches = len(epochs[0])
+    places = range(num_batches + 1) if workers == 0 else (0, 1, num_batches - 1, num_batches)
+    for steps in places:
+        loader = make()
+        batches(loader)
+        iterator = iter(loader)
+        assert [np.ravel(targets).tolist() for _, targets in islice(iterator, steps)] == epochs[1][:steps]
+        resumed = make()
+        resumed.load_state_dict(loader.state_dict())
+        assert batches(resumed) == epochs[1][steps:], steps
+        assert batches(resumed) == epochs[2]
+    assert next(iterator, None) is None  # the loop has ended
+    resumed = make()
+    resumed.load_state_dict(loader.state_dict())
+    assert batches(resumed) == epochs[2]
+
+
+def test_stateful_loader_on_other_ranks(dataset: ImageFolderRecord) -> None:
+    loader = StatefulDataLoader(dataset, 12, sampler=RecordSampler(dataset))
+    whole = loaded(iter(loader))
+    loader = StatefulDataLoader(dataset, 12, sampler=RecordSampler(dataset))
+    list(islice(loader, 2))
+    parts = []
+    for rank in range(4):
+        resumed = StatefulDataLoader(dataset, 3, sampler=RecordSampler(dataset, rank=rank, num_replicas=4))
+        resumed.load_state_dict(loader.state_dict())
+        parts.append(loaded(iter(resumed)))
+    assert [together(batch) for batch in zip(*parts, strict=True)] == [sorted(batch) for batch in whole[2:]]
+
+
+def test_with_random_split_and_the_v2_wrapper(dataset: ImageFolderRecord) -> None:
+    wrapped = wrap_dataset_for_transforms_v2(ImageFolderRecord(dataset.root))
+    assert storage_of(wrapped).mean_bytes == storage_of(dataset).mean_bytes != SAMPLE_BYTES
+    part, _ = random_split(wrapped, [40, 20], torch.Generator().manual_seed(1))
+    assert sorted(RecordSampler(part, shuffle="block")) == list(range(40))
+    assert RecordSampler(dataset, shuffle="block").window_bytes == math.floor(60 * storage_of(dataset).mean_bytes)
+
+
+RANK = """
+import json, os, sys
+import torch.distributed
+from recordzoo import RecordSampler
+rank, folder = int(sys.argv[1]), sys.argv[2]
+store = torch.distributed.FileStore(os.path.join(folder, "store"), 2)
+torch.distributed.init_process_group("gloo", store=store, rank=rank, world_size=2)
+sampler = RecordSampler(range(101), shuffle="block")
+epochs = [list(sampler) for _ in range(2)]
+states = [None, None]
+torch.distributed.all_gather_object(states, sampler.state_dict())
+assert states[0] == states[1], states
+print(json.dumps([sampler.rank, sampler.num_replicas, epochs]))
+torch.distributed.destroy_process_group()
+"""
+
+
+@pytest.mark.slow
+def test_ranks_of_torch_distributed(tmp_path: Path) -> None:
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(REPOSITORY)}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", RANK, str(rank), str(tmp_path)], stdout=subprocess.PIPE, env=environment, text=True
+        )
+        for rank in range(2)
+    ]
+    answers = [json.loads(process.communicate(timeout=120)[0].splitlines()[-1]) for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert [answer[:2] for answer in answers] == [[0, 2], [1, 2]]
+    for epoch in range(2):
+        one, two = (answer[2][epoch] for answer in answers)
+        order = whole_order(101, epoch, shuffle="block")
+        assert one == order[0::2]
+        assert two == [*order[1::2], order[0]]
