@@ -4,7 +4,7 @@ import random
 import shutil
 import sys
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ NUMBERS = ("write_s", "in_order", "random", "cold", "workers")
 
 def compare_stores(photos: Sequence[bytes], repeats: int) -> dict[str, Any]:
     """Measure all stores in turn; speeds are values a second, medians."""
-    tree = find_tree("photos", photos)
+    tree = find_tree("few", photos)
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in STORES}
     for _ in range(repeats):
         for name, found in runs.items():
@@ -42,25 +42,24 @@ def _measure(name: str, tree: Path) -> dict[str, float]:
     start = time.perf_counter()
     STORES[name](folder).write(samples)
     write_s = time.perf_counter() - start
-    store = STORES[name](folder)
     order = random.Random(7).sample(range(len(samples)), len(samples))
+
+    def per_s(values: Callable[[Store], Iterable[Any]]) -> float:
+        """Open the store anew: LMDB may not be open twice in a process, nor across a fork."""
+        start, store = time.perf_counter(), STORES[name](folder)
+        for _ in values(store):
+            pass
+        return len(order) / (time.perf_counter() - start)
+
     found = {
         "size_bytes": sum(path.stat().st_size for path in folder.rglob("*") if path.is_file()),
         "write_s": write_s,
-        "in_order": _per_s(store.in_order(), len(samples)),
-        "random": _per_s((store[position] for position in order), len(samples)),
-        "workers": _per_s(_loader(STORES[name](folder), order), len(samples)),
+        "in_order": per_s(lambda store: store.in_order()),
+        "random": per_s(lambda store: store.in_turn(order)),
+        "workers": per_s(lambda store: _loader(store, order)),
     }
     drop_caches()
-    cold = STORES[name](folder)
-    return {**found, "cold": _per_s((cold[position] for position in order), len(samples))}
-
-
-def _per_s(values: Iterable[Any], count: int) -> float:
-    start = time.perf_counter()
-    for _ in values:
-        pass
-    return count / (time.perf_counter() - start)
+    return {**found, "cold": per_s(lambda store: store.in_turn(order))}
 
 
 def _loader(store: Store, order: Sequence[int]) -> DataLoader[Any]:

@@ -9,7 +9,7 @@ import pickle
 import sqlite3
 import struct
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,10 @@ class Store(ABC):
     def in_order(self) -> Iterator[Value]:
         """Read all values in the order in which they are stored."""
         return (self[position] for position in range(len(self)))
+
+    def in_turn(self, positions: Sequence[int]) -> Iterator[Value]:
+        """Read values at these positions."""
+        return (self[position] for position in positions)
 
     def open_image(self, data: bytes) -> Image.Image:
         """Make an image of a value's bytes."""
@@ -190,6 +194,16 @@ class Records(Store):
 
     def __getitem__(self, position: int) -> Value:
         return self._reader.read("image", position), int(self._labels[position])
+
+    def in_turn(self, positions: Sequence[int]) -> Iterator[Value]:
+        """Read values in batches, each announced to the kernel, as our datasets do."""
+        for first in range(0, len(positions), 64):
+            batch = positions[first : first + 64]
+            self._reader.hint("image", batch)
+            yield from map(self.__getitem__, batch)
+
+    def __getitems__(self, positions: Sequence[int]) -> list[Value]:
+        return list(self.in_turn(positions))
 
 
 STORES: dict[str, type[Store]] = {
