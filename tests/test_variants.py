@@ -355,11 +355,8 @@ def test_values_that_several_records_share_are_stored_once(tmp_path: Path) -> No
     prepare_list(listed)
     made = prepare_list(listed, variant="9-raw")
     assert made == tmp_path / "list-9-raw.records"
-    one, two = RecordReader(made), RecordReader(wanted)
-    assert [read(each) for each in one] == [read(each) for each in two]
-    assert one.manifest.metadata == two.manifest.metadata
-    assert one.manifest.splits == two.manifest.splits
-    assert len(np.unique(one.array("image.index")["slot"])) < len(one)
+    assert contents(made) == contents(wanted)
+    assert len(np.unique(RecordReader(made).array("image.index")["slot"])) < len(ROWS)
     assert prepare_list(listed, variant="9-raw") == made
     (tmp_path / "b.webp").write_bytes(encoded(PHOTO, "PNG"))
     lists.write_list(listed, lines[:-1])  # the list has changed since: the original set is not used for another one
@@ -367,10 +364,6 @@ def test_values_that_several_records_share_are_stored_once(tmp_path: Path) -> No
 
 
 ROWS = list(enumerate([*zip(lists.NAMES, lists.LABELS, strict=True), (lists.NAMES[2], "cat")]))
-
-
-def read(record: dict[str, Any]) -> dict[str, Any]:
-    return {name: value.tolist() if isinstance(value, np.ndarray) else value for name, value in record.items()}
 
 
 # Datasets
@@ -403,6 +396,8 @@ def test_birds_keep_labels_splits_and_what_is_not_in_pixels(tmp_path: Path, form
         two.metadata,
         two.splits,
     )
+    with pytest.raises(OtherSourceError, match=f"holds the variant '{name}', not '20'"):
+        CUB200Record(tmp_path, variant="20", records_dir=again.records_path)
     for kind in ("bbox", "parts", "segmentation"):
         for root, variant in ((tmp_path, "20"), (again.records_path, None)):
             with pytest.raises(ArgumentError, match=f"'{kind}' is in pixels of the original images"):
@@ -420,6 +415,8 @@ def test_imagenet_is_not_downloaded_where_the_original_set_is(tmp_path: Path) ->
     assert small.records_path.name == "imagenet.train-32.records"
     assert (small.classes, small.wnids, small.samples) == (original.classes, original.wnids, original.samples)
     assert {min(image.size) for image, _ in small} == {32}
+    beside_it = ImageNetRecord(original.records_path, variant="24").records_path
+    assert beside_it == tmp_path / "imagenet.train-24.records"
     with pytest.raises(NotPreparedError, match=r"recordzoo prepare imagenet\.val --root .* --short-side 32$"):
         ImageNetRecord(tmp_path, "val", variant="32")
 
@@ -500,11 +497,37 @@ def test_broken_images_may_be_left_out_or_end_the_work(broken: Path) -> None:
         assert len([image for image, _ in ours]) == len(whole) - len(BAD)
 
 
+def test_what_a_format_cannot_hold_stays_as_it_is(tree: Path) -> None:
+    data = encoded(Image.new("RGB", (70_000, 1), "red"), "PNG")
+    (tree / "cat" / "long.png").write_bytes(data)
+    for name in ("full", "full-webp", "full-png"):
+        ours = ImageFolderRecord(tree, variant=name)
+        index = [path for path, _ in ours.samples].index(str(tree / "cat" / "long.png"))
+        assert ours[index][0].size == (70_000, 1)
+        assert (ours.read(index) == data) == (name != "full-png")
+        found = RecordReader(ours.records_path).manifest.bad
+        assert found.keys() == ({"cat/long.png"} if name != "full-png" else set())
+
+
 def test_what_the_original_set_left_out_stays_noted(broken: Path) -> None:
     left_out = RecordReader(ImageFolderRecord(broken, on_error="skip").records_path).manifest.skipped
     assert len(left_out) == 2  # the truncated one has a header
     found = RecordReader(ImageFolderRecord(broken, variant="9", on_error="skip").records_path).manifest.skipped
     assert found.keys() == {*left_out, "cat/cut.jpg"}
+
+
+def test_splits_are_right_without_what_is_left_out(tmp_path: Path) -> None:
+    lists.write_images(tmp_path)
+    (tmp_path / lists.NAMES[3]).write_bytes(cut_image())
+    lines = [f"{name},{label},{'ab'[n % 2]}" for n, (name, label) in ROWS]
+    listed = lists.write_list(tmp_path / "list.csv", ["path,label,split", *lines])
+    wanted = prepare_list(listed, tmp_path / "wanted.records", variant="9-raw", on_error="skip")
+    prepare_list(listed)
+    made = RecordReader(prepare_list(listed, variant="9-raw", on_error="skip"))
+    assert contents(made.path) == contents(wanted)
+    assert [made.names[position] for position in made.split("b")] == [
+        name for _, (name, _) in ROWS[1::2] if "ö" not in name
+    ]
 
 
 def test_a_damaged_original_set_ends_the_work(tree: Path) -> None:
@@ -559,6 +582,18 @@ def test_an_interrupted_variant_is_not_gone_on_with_as_another_one(tmp_path: Pat
     assert {RecordReader(path).value("image", i).shape for i in range(4)} == {(11, 16, 3)}
 
 
+def test_an_interrupted_variant_is_not_gone_on_with_by_another_pillow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    simple.write(tmp_path, "tree")
+    preparing.run(tmp_path, "tree", env={"RECORDZOO_KILL_AT": "shard.journalled:3"}, workers=1, **SMALL)
+    shards = {path.stat().st_ino for build in builds(tmp_path) for path in build.glob("*.lmdb")}
+    monkeypatch.setattr("recordzoo.recipes.variants.recipe.ENCODER", "Pillow 0")
+    path = ensure(simple.SimpleRecipe("tree"), tmp_path, workers=1, **SMALL)  # type: ignore[arg-type]
+    assert RecordReader(path).manifest.metadata["variant"]["encoder"] == "Pillow 0"
+    assert shards.isdisjoint({each.stat().st_ino for each in path.glob("*.lmdb")})
+
+
 def test_the_original_set_may_appear_meanwhile(tmp_path: Path) -> None:
     """Whoever began with the raw data ends with it; hours of work are not thrown away."""
     simple.write(tmp_path, "tree")
@@ -582,6 +617,7 @@ def test_a_variant_needs_less_room(tree: Path) -> None:
     }
     raw = describe(folder.recipe(), tree, variant="64")["raw_bytes"]
     assert raw < peaks["64"] < peaks["max300"] < raw * 1.5
+    assert describe(folder.recipe(), tree, variant="9999")["peak_bytes"] > raw * 2  # all are stored untouched
     assert peaks["64"] < peaks["64-raw"] < peaks["full-raw"]
     for name in ("64", "max300", "64-raw", "full-raw"):
         path = ImageFolderRecord(tree, variant=name).records_path

@@ -116,7 +116,7 @@ class VariantRecipe(Recipe):
     @property
     def options(self) -> Mapping[str, Any]:
         """See `Recipe`: another Pillow may give other bytes."""
-        return {**self.inner.options, "variant": str(self.wanted), "encoder": ENCODER}
+        return {**self.inner.options, "encoder": ENCODER}
 
     def stored_bytes(self, size_bytes: int) -> int:
         """See `Recipe`."""

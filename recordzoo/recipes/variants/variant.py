@@ -14,6 +14,7 @@ MAX_SIDE = 65_500
 _BYTES_PER_PIXEL = {"jpeg": 0.36, "png": 2.0, "webp": 0.33, "raw": 3.0}
 _ORIGINAL_BYTES_PER_PIXEL = 0.5
 _ASPECT = 4 / 3
+_HEADER_BYTES = 620  # of a JPEG: its tables
 _LOSSY = ("jpeg", "webp")
 
 _NAME = re.compile(
@@ -127,7 +128,7 @@ class Variant:
             largest = self.max_side**2 / _ASPECT
         if self.format == "jpeg" and self.side is not None and pixels <= largest:
             return size_bytes  # stored untouched
-        return int(min(pixels, largest) * _BYTES_PER_PIXEL[self.format])
+        return int(min(pixels, largest) * _BYTES_PER_PIXEL[self.format]) + _HEADER_BYTES
 
 
 def _check_number(what: str, value: object, largest: int) -> None:
