@@ -143,10 +143,10 @@ def _storage_section(stores: Mapping[str, Any]) -> str:
     ]
     head = ("store", "size", "written in", "in order", "random", "random, cold", "DataLoader, 2 workers")
     return (
-        "## The bytes alone\n\nValues a second, nothing decoded (of raw pixels nothing is left to decode), one by one or, of records, in "
-        "batches that are announced to the kernel. "
-        "Ours is written with its checksums and synced to the disk, and every value's checksum is compared when it is "
-        "read.\n\n" + _table(head, lines)
+        "## The bytes alone\n\n"
+        "Values a second, nothing decoded (of raw pixels nothing is left to decode); records in batches that are "
+        "announced to the kernel, the others one by one. Records are written with checksums and synced to the disk, "
+        "and every value's checksum is compared when it is read.\n\n" + _table(head, lines)
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 from torch.utils.data import DataLoader, Dataset, Subset
 from torchvision.datasets import ImageFolder
 
+from recordzoo.batches.loader import RecordLoader
 from recordzoo.benching.measure import Measurement, measure
 from recordzoo.benching.task import EXACT, FAST, FILES, STOCK, Task
 from recordzoo.benching.transform import load_transform
@@ -62,14 +63,10 @@ def _stock(dataset: Subset[Any], task: Task) -> Iterable[Any]:
 
 
 def _exact(dataset: Subset[Any], task: Task) -> Iterable[Any]:
-    from recordzoo.batches.loader import RecordLoader
-
     return RecordLoader(dataset, task.batch_size, shuffle=True, num_workers=task.workers)
 
 
 def _fast(dataset: Subset[Any], task: Task) -> Iterable[Any]:
-    from recordzoo.batches.loader import RecordLoader
-
     return RecordLoader(dataset, task.batch_size, shuffle=True, num_workers=task.workers, precision="fast")
 
 

@@ -27,7 +27,8 @@ def load_transform(name: str | None) -> Callable[..., Any]:
     if name is None:
         from torchvision import transforms as T
 
-        return T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.PILToTensor()])
+        usual: Callable[..., Any] = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.PILToTensor()])
+        return usual
     place, colon, attribute = name.rpartition(":")
     if not colon or not place or not attribute:
         raise ArgumentError(f"--transform {name} names no transform; write MODULE:NAME or FILE.py:NAME.")
@@ -38,10 +39,10 @@ def load_transform(name: str | None) -> Callable[..., Any]:
         raise ArgumentError(text) from err
     if not hasattr(module, attribute):
         raise ArgumentError(f"--transform {name}: there is no {attribute!r} in {place}.")
-    transform: Callable[..., Any] = getattr(module, attribute)
+    transform: object = getattr(module, attribute)
     if not callable(transform):
         kind = type(transform).__name__
-        raise ArgumentError(f"--transform {name}: {attribute!r} is a {kind}, which cannot be called with an image.")
+        raise ArgumentError(f"--transform {name}: {attribute!r} is of type {kind}, which cannot be called.")
     return transform
 
 

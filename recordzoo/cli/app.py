@@ -278,6 +278,52 @@ def show(
     return show_images(path, wish, as_json=as_json)
 
 
+@app.command(short_help="Measure how fast your images become batches.")
+def bench(
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="A record set's directory, or the tree that it was made from.")
+    ],
+    split: Annotated[str | None, typer.Option(help="Only images of this split.")] = None,
+    transform: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME|FILE.py:NAME",
+            help="Your own transforms; default: RandomResizedCrop(224), RandomHorizontalFlip(), PILToTensor().",
+        ),
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, help="Images in a batch.", show_default=True)] = 64,
+    workers: Annotated[
+        int | None, typer.Option(min=0, help="Processes of DataLoader, threads of RecordLoader; default: a core each.")
+    ] = None,
+    images: Annotated[
+        int, typer.Option(min=1, help="How many images make an epoch, chosen at random.", show_default=True)
+    ] = 500,
+    repeats: Annotated[
+        int, typer.Option(min=1, help="How often each loader is measured; medians count.", show_default=True)
+    ] = 3,
+    output: Annotated[Path | None, typer.Option(help="Also draw the chart into this PNG file.", dir_okay=False)] = None,
+    as_json: Json = False,
+) -> int:
+    """Measure how fast your images become batches: with ImageFolder if the tree is there, and from its records.
+
+    The loaders take turns, each time in a fresh process: images a second, the first epoch with cold caches, the time to
+    the first batch, CPU time and memory.
+    """
+    from recordzoo.cli.bench import bench as run_bench
+    from recordzoo.cli.bench import find_task
+    from recordzoo.prepare.run import default_workers
+
+    task = find_task(
+        path,
+        num_images=images,
+        split=split,
+        transform=transform,
+        batch_size=batch_size,
+        workers=default_workers() if workers is None else workers,
+    )
+    return run_bench(task, repeats=repeats, chart=output, as_json=as_json)
+
+
 @app.command(short_help="See it all in about a minute, offline.")
 def demo(
     output: Annotated[

@@ -1,0 +1,233 @@
+"""`recordzoo bench`: what is run, what the numbers are made of, and what is said of mistakes. No time is tested."""
+
+import json
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from recordzoo.benching.chart import Group, draw_chart, write_chart
+from recordzoo.benching.measure import Measurement, in_fresh_process, measure, medians
+from recordzoo.benching.processes import cpu_seconds, memory_bytes
+from recordzoo.benching.task import EXACT, FAST, FILES, STOCK, Result, ratios
+from recordzoo.benching.transform import DEFAULT, load_transform
+from recordzoo.cli.bench import find_task, table
+from recordzoo.errors import ArgumentError
+from recordzoo.prepare import ensure
+from recordzoo.recipes.folder import recipe
+from tests.fakes import folder
+from tests.running import run
+
+NUM_IMAGES = len([name for name in folder.FILES if name != "cat/notes.txt"])
+OWN_TRANSFORM = """
+from torchvision import transforms as T
+
+crop = T.Compose([T.Resize((8, 8)), T.ToTensor()])
+number = 3
+
+def fails(image):
+    raise KeyError("no such colour")
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    """A tree with its records beside it, and a person's own transforms."""
+    place = tmp_path_factory.mktemp("bench")
+    folder.write_tree(place / "photos")
+    ensure(recipe(), place / "photos", prepare=True)
+    (place / "own.py").write_text(OWN_TRANSFORM)
+    return place / "photos"
+
+
+def quick(path, *options, cwd):
+    """Measure each loader once on as little as can be, without worker processes."""
+    return run("bench", path, "--repeats", 1, "--workers", 0, *options, cwd=cwd)
+
+
+def a_measurement(images_per_s, **numbers):
+    return Measurement(images_per_s, **{"first_epoch_images_per_s": 5.0, "first_batch_s": 0.25, **numbers})
+
+
+@pytest.mark.slow
+class TestCommand:
+    def test_all_loaders_run_on_a_tree_with_records(self, tree, tmp_path):
+        result = quick(tree, "--json", "--output", tmp_path / "chart.png", "--batch-size", 4, cwd=tree.parent)
+        assert result.returncode == 0, result.stderr
+        found = json.loads(result.stdout)["bench"]
+        assert (found["records"], found["tree"]) == (f"{tree}.records", str(tree))
+        assert (found["num_images"], found["batch_size"], found["workers"]) == (NUM_IMAGES, 4, 0)
+        assert [each["name"] for each in found["loaders"]] == [FILES, STOCK, EXACT, FAST]
+        for each in found["loaders"]:
+            assert each["problem"] is None
+            assert each["runs"] == [each["median"]]
+            assert all(value > 0 for value in each["median"].values() if value is not None)
+            speeds = each["median"]["images_per_s"], found["loaders"][0]["median"]["images_per_s"]
+            assert each["ratio"] == speeds[0] / speeds[1]
+        with Image.open(tmp_path / "chart.png") as chart:
+            assert chart.format == "PNG"
+            assert {(13, 148, 136), (139, 143, 152)} <= {colour for _, colour in chart.convert("RGB").getcolors()}
+
+    def test_a_transform_that_fails_is_told_for_each_loader(self, tree):
+        result = quick(f"{tree}.records", "--transform", "own.py:fails", "--images", 5, cwd=tree.parent)
+        assert result.returncode == 1
+        assert "5 images, batches of 64, 0 workers, medians of 1" in result.stdout
+        assert "transform: own.py:fails" in result.stdout
+        for loader in (FILES, STOCK, EXACT, FAST):
+            assert f"{loader} did not run: KeyError: 'no such colour'" in result.stdout
+
+    def test_such_a_transform_ends_the_command(self, tree):
+        result = quick(tree, "--transform", "own.py:squash", cwd=tree.parent)
+        assert result.returncode == 2
+        assert result.stderr == "error: --transform own.py:squash: there is no 'squash' in own.py.\n"
+
+
+class TestTransform:
+    def test_a_person_s_own_is_what_is_run(self, tree, monkeypatch):
+        monkeypatch.chdir(tree.parent)
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        assert load_transform("own.py:crop")(Image.new("RGB", (30, 20))).shape == (3, 8, 8)
+        assert load_transform("own:crop")(Image.new("RGB", (30, 20))).shape == (3, 8, 8)
+
+    def test_without_one_it_is_the_usual(self):
+        found = [type(step).__name__ for step in load_transform(None).transforms]
+        assert found == [name.partition("(")[0] for name in DEFAULT.split(", ")]
+
+    @pytest.mark.parametrize(
+        ("transform", "said"),
+        [
+            ("own.py", "--transform own.py names no transform; write MODULE:NAME or FILE.py:NAME."),
+            ("own.py:squash", "there is no 'squash' in own.py"),
+            ("own.py:number", "'number' is of type int, which cannot be called"),
+            ("nowhere:crop", "nowhere cannot be imported: ModuleNotFoundError: No module named 'nowhere'"),
+        ],
+    )
+    def test_a_transform_that_is_none(self, tree, transform, said, monkeypatch):
+        monkeypatch.chdir(tree.parent)
+        monkeypatch.setattr(sys, "path", list(sys.path))
+        with pytest.raises(ArgumentError, match=said):
+            load_transform(transform)
+
+
+class TestMistakes:
+    def test_a_tree_without_records(self, tmp_path):
+        folder.write_tree(tmp_path / "photos")
+        result = quick("./photos", cwd=tmp_path)
+        assert result.returncode == 3
+        assert "Run: recordzoo prepare ./photos" in result.stderr
+
+    def test_nothing_there(self, tmp_path):
+        result = quick("./nothing", cwd=tmp_path)
+        assert result.returncode == 3
+        assert "it does not exist" in result.stderr
+
+    def test_a_directory_that_is_no_record_set(self, tmp_path):
+        (tmp_path / "odd.records").mkdir()
+        result = quick("./odd.records", cwd=tmp_path)
+        assert result.returncode != 0
+        assert "odd.records" in result.stderr
+
+    def test_a_chart_that_is_no_png(self, tree):
+        result = quick(tree, "--output", "chart.jpg", cwd=tree.parent)
+        assert result.returncode == 2
+        assert "--output chart.jpg does not end with .png" in result.stderr
+
+
+class TestTask:
+    def test_the_tree_is_found_from_its_records(self, tree):
+        task = find_task(f"{tree}.records", num_images=500, split=None)
+        assert task.tree == tree
+        assert task.loaders == [FILES, STOCK, EXACT, FAST]
+        assert task.num_images == NUM_IMAGES
+
+    def test_a_tree_that_is_gone_is_left_out(self, tree, tmp_path):
+        ensure(recipe(), folder.write_tree(tmp_path / "gone"), prepare=True)
+        (tmp_path / "gone").rename(tmp_path / "elsewhere")
+        assert find_task(str(tmp_path / "gone.records"), num_images=3, split=None).loaders == [STOCK, EXACT, FAST]
+
+
+class TestNumbers:
+    def test_the_first_epoch_is_not_counted(self):
+        epochs = []
+
+        class Loader:
+            def __iter__(self):
+                epochs.append("begun")
+                yield from range(3)
+                epochs.append("ended")
+
+        found = measure(Loader, num_images=12, at_least_s=0)
+        assert epochs == ["begun", "ended"] * 2
+        assert found.images_per_s > 0
+        assert found.first_epoch_images_per_s > 0
+
+    def test_medians_are_of_each_number(self):
+        runs = [a_measurement(10.0, cpu_ms=9.0), a_measurement(30.0, cpu_ms=1.0), a_measurement(20.0, cpu_ms=2.0)]
+        assert medians(runs) == a_measurement(20.0, cpu_ms=2.0)
+        assert medians([*runs, a_measurement(40.0)]).cpu_ms is None
+
+    def test_ratios_are_to_the_first_that_ran(self):
+        results = [
+            Result(FILES, problem="it broke"),
+            Result(STOCK, [a_measurement(200.0)]),
+            Result(FAST, [a_measurement(500.0), a_measurement(100.0), a_measurement(300.0)]),
+        ]
+        assert ratios(results) == [None, 1.0, 1.5]
+
+    def test_the_table_shows_them(self):
+        results = [
+            Result(FILES, [a_measurement(1234.4, cpu_ms=2.5, memory_bytes=3_000_000.0)]),
+            Result(FAST, problem="it broke"),
+        ]
+        _, first, second = table(results).splitlines()
+        assert first.split("  ")[0] == FILES
+        assert first.removeprefix(FILES).split() == ["1,234", "1.00x", "5", "0.25", "s", "2.50", "ms", "3", "MB"]
+        assert second.removeprefix(FAST).split("  ")[-1].strip() == "did not run"
+
+    @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
+    def test_processes_below_count_too(self):
+        before = cpu_seconds(), memory_bytes()
+        code = "data = bytearray(b'x' * 50_000_000); sum(range(5_000_000)); print(flush=True); input()"
+        with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
+            child.stdout.readline()
+            assert memory_bytes() - before[1] > 50_000_000
+            assert cpu_seconds() - before[0] >= 0.05
+            child.communicate(b"\n")
+
+    def test_a_fresh_process_starts_workers_as_this_one(self):
+        import multiprocessing
+
+        pid, method = in_fresh_process(_who_and_how)
+        assert pid != os.getpid()
+        assert method == multiprocessing.get_start_method()
+
+
+def _who_and_how():
+    import multiprocessing
+
+    return os.getpid(), multiprocessing.get_start_method()
+
+
+class TestChart:
+    def test_bars_are_as_long_as_the_numbers(self, tmp_path):
+        groups = [Group("one", [100.0, 50.0], "1.00x"), Group("two", [200.0, None], "2.00x", is_ours=True)]
+        write_chart(tmp_path / "chart.png", draw_chart(groups, "Speed"))
+        with Image.open(tmp_path / "chart.png") as chart:
+            pixels = np.array(chart.convert("RGB"))
+        others, pale, ours = (self._longest(pixels, c) for c in [(139, 143, 152), (207, 210, 216), (13, 148, 136)])
+        assert ours == pytest.approx(2 * others, abs=2)
+        assert others == pytest.approx(2 * pale, abs=2)
+        assert self._longest(pixels, (153, 213, 207)) == 0
+
+    @staticmethod
+    def _longest(pixels, colour):
+        return int((pixels == colour).all(axis=2).sum(axis=1).max())
+
+    def test_nothing_to_draw_is_a_heading(self):
+        assert draw_chart([], "Nothing ran").size[0] > 0
+
+    def test_long_labels_are_cut(self):
+        assert draw_chart([Group("x" * 1000, [1.0])], "y" * 1000).size[0] < 2000
