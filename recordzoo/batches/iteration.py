@@ -119,8 +119,13 @@ class Iteration(Iterator[Any]):
 def _threads(number: int) -> ThreadPoolExecutor:
     """Make threads in which torch works alone: if each had a team of its own, there would be many more than cores."""
     for_others = torch.get_num_threads()
-    pool = ThreadPoolExecutor(number, "recordzoo", torch.set_num_threads, (1,))
+    pool = ThreadPoolExecutor(number, "recordzoo", _work_alone)
     for started in [pool.submit(int) for _ in range(number)]:
         started.result()
     torch.set_num_threads(for_others)  # a thread that sets it sets it for all that are made later
     return pool
+
+
+def _work_alone() -> None:
+    torch.get_num_threads()  # a thread's first use of torch sets its number to the process's; this is it
+    torch.set_num_threads(1)

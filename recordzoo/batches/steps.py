@@ -249,7 +249,10 @@ def resample(image: torch.Tensor, height: int, width: int, mode: str) -> torch.T
 
     At 1.3 times the target size torch's takes 0.2 ms, OpenCV's area average 0.45 ms, Pillow's own 0.63 ms.
     """
-    whole = image[None] if image.device.type == "cpu" else image[None].float()  # only the CPU has it for uint8
+    # In this layout torch has vectorised code for uint8, and only on the CPU.
+    whole = image.permute(1, 2, 0)[None].permute(0, 3, 1, 2)
+    if image.device.type != "cpu":
+        whole = whole.float()
     resized = torch.nn.functional.interpolate(whole, (height, width), mode=mode, antialias=True)[0]
     return resized if resized.dtype is torch.uint8 else resized.round_().clamp_(0, 255).to(torch.uint8)
 
