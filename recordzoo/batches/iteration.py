@@ -13,7 +13,7 @@ from recordzoo.batches.makers import Maker
 from recordzoo.batches.order import Order, Wanted
 from recordzoo.batches.source import Source
 from recordzoo.batches.work import cut
-from recordzoo.sampling.storage import hint
+from recordzoo.sampling.storage import forget, hint
 
 _PIECES_PER_THREAD = 4
 """A batch is cut so finely that the threads end it at about the same time."""
@@ -81,6 +81,8 @@ class Iteration(Iterator[Any]):
                 raise StopIteration
             pending = self._pending.popleft()
             parts = [part.result(self._pace.timeout_s) for part in pending.parts]
+            if len(pending.wanted.finished):
+                self._pool.submit(forget, self._dataset, pending.wanted.finished)
             return self._maker.batch(pending.memory, parts), pending.wanted
         except BaseException:
             self.close()
@@ -105,7 +107,7 @@ class Iteration(Iterator[Any]):
     def _draw(self) -> Wanted | None:
         """Return the next batch, and have those behind it read from the disk."""
         while len(self._drawn) <= self._pace.hinted and (wanted := next(self._order.batches, None)) is not None:
-            self._pool.submit(hint, self._dataset, wanted.indices)
+            self._pool.submit(hint, self._dataset, wanted.upcoming)
             self._drawn.append(wanted)
         return self._drawn.popleft() if self._drawn else None
 

@@ -61,6 +61,8 @@ class RecordLoader:
         seed: Of order and random numbers. By default drawn from `generator` or torch's own; 0 if there are several
             ranks, which must agree.
         num_replicas, rank: As `RecordSampler` has them.
+        drop_cache: With shuffle="block", let the kernel forget each block after its last use, so that data larger than
+            memory drives nothing else out of it.
         deterministic: Run what is not fused one sample at a time, with generators seeded for each.
         persistent_workers, multiprocessing_context, pin_memory_device, in_order: Taken for `DataLoader`'s sake; they
             mean nothing to threads.
@@ -97,6 +99,7 @@ class RecordLoader:
         seed: int | None = None,
         num_replicas: int | None = None,
         rank: int | None = None,
+        drop_cache: bool = False,
         deterministic: bool = False,
         persistent_workers: bool = False,
         multiprocessing_context: object = None,
@@ -129,11 +132,13 @@ class RecordLoader:
                 rank=rank,
                 drop_last=drop_last,
             )
-        self._orders = self._make_orders(seed)
+        if drop_cache and getattr(self.sampler, "shuffle", None) != "block":
+            raise ArgumentError('drop_cache=True needs shuffle="block": else any sample may soon be read again.')
+        self._orders = self._make_orders(seed, drop_cache)
 
-    def _make_orders(self, seed: int) -> Orders:
+    def _make_orders(self, seed: int, drop_cache: bool) -> Orders:
         if isinstance(self.sampler, RecordSampler):
-            return SampledOrders(self.sampler, self.batch_size, self.drop_last)
+            return SampledOrders(self.sampler, self.batch_size, self.drop_last, drop_cache=drop_cache)
         batches = self.batch_sampler
         if batches is None:
             batches = BatchSampler(self.sampler, self.batch_size, self.drop_last)
@@ -218,7 +223,7 @@ class RecordLoader:
         """Return work on a few samples from all over the dataset."""
         count = min(_PROBES, len(self.dataset))
         indices = np.arange(count) * (len(self.dataset) // count)
-        (piece,) = cut(Wanted(indices, np.arange(count), lambda: None), source, 0, 0, count)
+        (piece,) = cut(Wanted(indices, np.arange(count), lambda: None, indices, indices), source, 0, 0, count)
         return functools.partial(self._sample_maker(source).make, piece, None)
 
 

@@ -11,6 +11,8 @@ from recordzoo.errors import ArgumentError
 from recordzoo.sampling.epoch import CHUNK, Epoch
 from recordzoo.sampling.samplers import RecordSampler
 
+_NONE = np.empty(0, np.int64)
+
 
 @dataclass(frozen=True)
 class Wanted:
@@ -20,11 +22,15 @@ class Wanted:
         indices: Of its samples, int64 [n].
         places: Where in the epoch they stand, all ranks counted; int64 [n].
         mark: Called when the user has got the batch.
+        upcoming: Indices of the samples that are to be read from the disk from now on, int64 [n].
+        finished: Indices of those that need not stay in memory once this batch is made, int64 [n].
     """
 
     indices: NDArray[np.int64]
     places: NDArray[np.int64]
     mark: Callable[[], None]
+    upcoming: NDArray[np.int64]
+    finished: NDArray[np.int64]
 
 
 @dataclass(frozen=True)
@@ -61,10 +67,18 @@ class Orders(Protocol):
 
 
 class SampledOrders:
-    """Those of a `RecordSampler`: a few numbers say where one is, and getting there costs nothing."""
+    """Those of a `RecordSampler`: a few numbers say where one is, and getting there costs nothing.
 
-    def __init__(self, sampler: RecordSampler, batch_size: int, drop_last: bool) -> None:
+    Args:
+        sampler: The sampler.
+        batch_size: Samples in a batch.
+        drop_last: Leave out a last batch that is not full.
+        drop_cache: Let the kernel forget the blocks that were read.
+    """
+
+    def __init__(self, sampler: RecordSampler, batch_size: int, drop_last: bool, *, drop_cache: bool = False) -> None:
         self._sampler, self._batch_size, self._drop_last = sampler, batch_size, drop_last
+        self._drop_cache = drop_cache
         self.set_epoch = sampler.set_epoch
         self.state_dict = sampler.state_dict
         self.load_state_dict = sampler.load_state_dict
@@ -83,10 +97,20 @@ class SampledOrders:
         for start in range(epoch.first, epoch.end, step):
             end = min(start + step, epoch.end)
             indices, places = epoch.indices(start, end), epoch.places(start, end)
+            blocks, read = self._blocks(epoch, start, end)
             for first in range(0, end - start, size):
-                last = min(first + size, end - start)
-                if last - first == size or not self._drop_last:
-                    yield Wanted(indices[first:last], places[first:last], self._mark(epoch, start + last))
+                part = slice(first, first + size)
+                last = start + first + len(indices[part])
+                if len(indices[part]) == size or not self._drop_last:
+                    upcoming = indices[part] if blocks is None else _NONE if first else blocks
+                    finished = read if last == end else _NONE
+                    yield Wanted(indices[part], places[part], self._mark(epoch, last), upcoming, finished)
+
+    def _blocks(self, epoch: Epoch, start: int, end: int) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
+        """Return the samples of the blocks that these places read first, and last; None if there are no blocks."""
+        if self._sampler.shuffle != "block":
+            return None, _NONE
+        return epoch.opened(start, end), epoch.closed(start, end) if self._drop_cache else _NONE
 
     def _mark(self, epoch: Epoch, end: int) -> Callable[[], None]:
         return lambda: self._sampler.mark(epoch, end)
@@ -147,7 +171,8 @@ class IteratedOrders:
             places = rank + num_replicas * np.arange(count, count + len(chosen), dtype=np.int64)
             count += len(chosen)
             if number > skipped:
-                yield Wanted(np.asarray(chosen, np.int64), places, self._mark(epoch, number))
+                indices = np.asarray(chosen, np.int64)
+                yield Wanted(indices, places, self._mark(epoch, number), indices, _NONE)
 
     def _mark(self, epoch: int, number: int) -> Callable[[], None]:
         def mark() -> None:
