@@ -58,16 +58,16 @@ class ArrayFrame:
 
 
 class JpegFrame:
-    """A JPEG file, of which no more is decoded than is asked for."""
+    """A JPEG file, of which no more is decoded than is asked for; in any thread."""
 
-    def __init__(self, data: bytes, header: Header, decompressor: Decompressor) -> None:
-        self.data, self.header, self.decompressor = data, header, decompressor
+    def __init__(self, data: bytes, header: Header) -> None:
+        self.data, self.header = data, header
         self.width, self.height = header.width, header.height
 
     def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
         """Return pixels, at a fraction of the size if that is asked for."""
         try:
-            return self.decompressor.region(self.data, self.header, box, denominator)
+            return _decompressor().region(self.data, self.header, box, denominator)
         except UnusualImage:  # a warning, in the middle of it: Pillow says whether that is an error
             return ArrayFrame(_decoded(self.data)).pixels(box)
 
@@ -78,16 +78,15 @@ def open_encoded(data: bytes) -> Frame:
     Raises:
         OSError: Pillow cannot read it.
     """
-    decompressor = _decompressor()
-    if decompressor is not None:
+    if library() is not None:
         try:
-            header = decompressor.header(data)
+            header = _decompressor().header(data)
         except UnusualImage:
             pass
         else:
             # More than this many pixels make Pillow warn, or refuse.
             if Image.MAX_IMAGE_PIXELS is None or header.width * header.height <= Image.MAX_IMAGE_PIXELS:
-                return JpegFrame(data, header, decompressor)
+                return JpegFrame(data, header)
     return ArrayFrame(_decoded(data))
 
 
@@ -115,9 +114,12 @@ def decoders() -> list[str]:
 _thread = threading.local()
 
 
-def _decompressor() -> Decompressor | None:
-    if library() is None:
-        return None
+def _decompressor() -> Decompressor:
+    """Return this thread's own.
+
+    Raises:
+        OSError: There is no library for it.
+    """
     if not hasattr(_thread, "decompressor"):
         _thread.decompressor = Decompressor()
     found: Decompressor = _thread.decompressor

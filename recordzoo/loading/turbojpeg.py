@@ -58,7 +58,7 @@ _SCALES = {denominator: _Scale(1, denominator) for denominator in (1, 2, 4, 8)}
 
 
 class Decompressor:
-    """Decodes JPEGs; not for several threads at once.
+    """Decodes JPEGs, one at a time; not for several threads at once.
 
     Raises:
         OSError: There is no library that has the functions.
@@ -69,10 +69,8 @@ class Decompressor:
         if found is None:
             raise OSError("no libjpeg-turbo 3")
         self._library = found
-        self._handle = found.tj3Init(_DECOMPRESS)
-        if not self._handle:
-            raise MemoryError("libjpeg-turbo cannot make a decompressor")
-        found.tj3Set(self._handle, _STOP_ON_WARNING, 1)
+        self._data: bytes | None = None  # the file whose header was read last
+        self._begin()
 
     def __del__(self) -> None:
         if getattr(self, "_handle", None):
@@ -84,25 +82,27 @@ class Decompressor:
         Raises:
             UnusualImage: It is to be decoded by others.
         """
-        # One that was cut raises in Pillow, wherever the cut is.
-        if data.rfind(_END_OF_IMAGE, -64) < 0 or self._library.tj3DecompressHeader(self._handle, data, len(data)):
+        self._data = None
+        if data.rfind(_END_OF_IMAGE, -64) < 0:  # one that was cut raises in Pillow, wherever the cut is
             raise UnusualImage
+        self._checked(self._library.tj3DecompressHeader(self._handle, data, len(data)))
         get, handle = self._library.tj3Get, self._handle
         mcu = _MCU.get(get(handle, _SUBSAMPLING))
         if mcu is None or get(handle, _COLORSPACE) not in (_YCBCR, _GRAY) or get(handle, _PRECISION) != 8:
             raise UnusualImage
         if any(get(handle, parameter) for parameter in _UNUSUAL):
             raise UnusualImage
+        self._data = data
         return Header(get(handle, _WIDTH), get(handle, _HEIGHT), *mcu)
 
     def region(
         self, data: bytes, header: Header, box: tuple[int, int, int, int] | None = None, denominator: int = 1
     ) -> NDArray[np.uint8]:
-        """Decode the pixels of a box: left, top, width, height, inside the image. Call `header` just before.
+        """Decode the pixels of a box: left, top, width, height, inside the image.
 
         Args:
             data: The file.
-            header: What `header` returned for it.
+            header: What `header` returned for it, of this decompressor or another one.
             box: In pixels of the image as it is stored; all of it by default.
             denominator: 1, 2, 4 or 8: decode at a fraction of the size, from fewer coefficients. The box is then
                 rounded outwards.
@@ -113,10 +113,12 @@ class Decompressor:
         Raises:
             UnusualImage: The decoder warned of something.
         """
+        if self._data is not data and self.header(data) != header:
+            raise UnusualImage
         full_width, full_height = -(-header.width // denominator), -(-header.height // denominator)
-        self._library.tj3SetScalingFactor(self._handle, _SCALES[denominator])
+        self._checked(self._library.tj3SetScalingFactor(self._handle, _SCALES[denominator]))
         if box is None:
-            self._library.tj3SetCroppingRegion(self._handle, _WHOLE)
+            self._checked(self._library.tj3SetCroppingRegion(self._handle, _WHOLE))
             return self._decompress(data, full_width, full_height)
         mcu_width = header.mcu_width // denominator
         left, top = box[0] // denominator, box[1] // denominator
@@ -124,15 +126,28 @@ class Decompressor:
         x = max(0, left - 2) // mcu_width * mcu_width
         y = max(0, top - _MARGIN)
         width, height = min(full_width, right + _MARGIN) - x, min(full_height, bottom + _MARGIN) - y
-        self._library.tj3SetCroppingRegion(self._handle, _Region(x, y, width, height))
+        self._checked(self._library.tj3SetCroppingRegion(self._handle, _Region(x, y, width, height)))
         pixels = self._decompress(data, width, height)
         return pixels[top - y : bottom - y, left - x : right - x]
 
     def _decompress(self, data: bytes, width: int, height: int) -> NDArray[np.uint8]:
         pixels = np.empty((height, width, 3), np.uint8)
-        if self._library.tj3Decompress8(self._handle, data, len(data), pixels.ctypes.data, 3 * width, _RGB):
-            raise UnusualImage
+        self._checked(self._library.tj3Decompress8(self._handle, data, len(data), pixels.ctypes.data, 3 * width, _RGB))
         return pixels
+
+    def _checked(self, failed: int) -> None:
+        """Stop at what failed: with the region of another image, the library would write outside of the pixels."""
+        if failed:
+            self._library.tj3Destroy(self._handle)  # after some errors it finds all further images bogus
+            self._begin()
+            raise UnusualImage
+
+    def _begin(self) -> None:
+        self._data = None
+        self._handle = self._library.tj3Init(_DECOMPRESS)
+        if not self._handle:
+            raise MemoryError("libjpeg-turbo cannot make a decompressor")
+        self._library.tj3Set(self._handle, _STOP_ON_WARNING, 1)
 
 
 @functools.cache

@@ -1,0 +1,88 @@
+"""JPEGs of kinds that Pillow does not write: by libjpeg-turbo 3 itself, or bytes changed by hand."""
+
+import ctypes
+from contextlib import suppress
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.loading.turbojpeg import library
+
+_PARAMETERS = {  # TJPARAM_...
+    "quality": 3,
+    "subsampling": 4,
+    "precision": 7,
+    "colorspace": 8,
+    "optimize": 11,
+    "progressive": 12,
+    "arithmetic": 14,
+    "lossless": 15,
+    "restart_blocks": 18,
+    "restart_rows": 19,
+}
+SUBSAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2, "gray": 3, "4:4:0": 4, "4:1:1": 5, "4:4:1": 6}
+COLORSPACES = {"RGB": 0, "YCbCr": 1, "gray": 2, "CMYK": 3, "YCCK": 4}
+_RGB, _GRAY, _CMYK = 0, 6, 11  # TJPF_...
+
+
+def encode(pixels: NDArray[np.uint8], subsampling: str = "4:2:0", quality: int = 90, **parameters: int | str) -> bytes:
+    """Encode pixels, uint8 [H, W, 3] (of CMYK [H, W, 4]), with libjpeg-turbo's own parameters."""
+    found = library()
+    assert found is not None, "libjpeg-turbo 3 is not installed: pip install turbojpeg"
+    handle = ctypes.c_void_p(found.tj3Init(0))
+    try:
+        wanted = {"subsampling": SUBSAMPLINGS[subsampling], "quality": quality, **parameters}
+        if "colorspace" in parameters:
+            wanted["colorspace"] = COLORSPACES[str(parameters["colorspace"])]
+        for name, value in wanted.items():
+            assert not found.tj3Set(handle, _PARAMETERS[name], int(value)), f"{name}={value}"
+        kind = _CMYK if pixels.shape[2] == 4 else _RGB
+        return _compressed(found, handle, np.ascontiguousarray(pixels), kind, int(parameters.get("precision", 8)))
+    finally:
+        found.tj3Destroy(handle)
+
+
+def _compressed(
+    found: ctypes.CDLL, handle: ctypes.c_void_p, pixels: NDArray[np.uint8], kind: int, precision: int
+) -> bytes:
+    memory, size = ctypes.c_void_p(), ctypes.c_size_t()
+    given = pixels if precision <= 8 else pixels.astype(np.uint16) << (precision - 8)
+    compress = found["tj3Compress8" if precision <= 8 else "tj3Compress12"]
+    pointer, number = ctypes.c_void_p, ctypes.c_int
+    compress.argtypes = (pointer, pointer, number, number, number, number, pointer, pointer)
+    height, width = pixels.shape[:2]
+    failed = compress(handle, given.ctypes.data, width, 0, height, kind, ctypes.byref(memory), ctypes.byref(size))
+    try:
+        found.tj3GetErrorStr.restype = ctypes.c_char_p
+        assert not failed, found.tj3GetErrorStr(handle)
+        return ctypes.string_at(memory, size.value)
+    finally:
+        with suppress(AttributeError):
+            found.tj3Free.argtypes = (pointer,)
+            found.tj3Free(memory)
+
+
+def frame_header(data: bytes) -> int:
+    """Return where the marker of the frame header is (baseline, extended or progressive)."""
+    at = 2
+    while data[at + 1] not in (0xC0, 0xC1, 0xC2, 0xC9):
+        at += 2 + int.from_bytes(data[at + 2 : at + 4], "big")
+    return at
+
+
+def with_size(data: bytes, width: int, height: int) -> bytes:
+    """Let a JPEG's header claim another size."""
+    at = frame_header(data) + 5
+    return data[:at] + height.to_bytes(2, "big") + width.to_bytes(2, "big") + data[at + 4 :]
+
+
+def with_factors(data: bytes, factors: int) -> bytes:
+    """Let the first component of a JPEG have other sampling factors; of a gray one that changes nothing."""
+    at = frame_header(data) + 11
+    return data[:at] + bytes([factors]) + data[at + 1 :]
+
+
+def scan_start(data: bytes) -> int:
+    """Return where the entropy-coded data of the first scan begins."""
+    at = data.index(b"\xff\xda")
+    return at + 2 + int.from_bytes(data[at + 2 : at + 4], "big")

@@ -1,0 +1,271 @@
+"""Frames: a part of an image is Pillow's part of the whole image, to the pixel, and what Pillow refuses is refused."""
+
+import sys
+import threading
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image
+
+from recordzoo.loading import frames
+from recordzoo.loading.decode import decode_rgb
+from recordzoo.loading.frames import ArrayFrame, Box, JpegFrame, decoders, open_encoded, open_raw
+from tests.fakes.folder import bad_image, cut_image
+from tests.fakes.jpegs import SUBSAMPLINGS, encode, frame_header, scan_start, with_size
+from tests.fakes.odd_images import odd_images
+from tests.fakes.pictures import encoded, jpeg, picture
+
+RNG = np.random.default_rng(2)
+PHOTO = picture(RNG, 203, 151, 0.6, (40, 30, 100, 80))
+
+
+def result(work: Callable[[], Any]) -> NDArray[np.uint8] | tuple[type, str]:
+    """The pixels, or the error."""
+    try:
+        return np.asarray(work())
+    except Exception as err:  # noqa: BLE001 - whatever Pillow raises
+        return type(err), str(err).partition(" <_io.")[0]
+
+
+def same(found: Any, right: Any) -> bool:
+    return np.array_equal(found, right) if isinstance(right, np.ndarray) else found == right
+
+
+def boxes(width: int, height: int) -> Iterator[Box]:
+    """One in the middle, and one at each edge and corner."""
+    w, h = max(1, width // 3), max(1, height // 3)
+    for left in (0, (width - w) // 2, width - w):
+        for top in (0, (height - h) // 2, height - h):
+            yield left, top, w, h
+    yield 0, 0, width, height
+
+
+def check(data: bytes) -> None:
+    right = np.asarray(decode_rgb(data))
+    frame = open_encoded(data)
+    assert isinstance(open_encoded(JPEG), JpegFrame) == (frames.library() is not None)  # whatever came before
+    assert (frame.height, frame.width) == right.shape[:2]
+    assert np.array_equal(frame.pixels(), right)
+    for left, top, width, height in boxes(frame.width, frame.height):
+        found = frame.pixels((left, top, width, height))
+        assert np.array_equal(found, right[top : top + height, left : left + width]), (left, top, width, height)
+
+
+@given(
+    st.integers(1, 130),
+    st.integers(1, 130),
+    st.sampled_from(sorted(SUBSAMPLINGS)),
+    st.integers(1, 100),
+    st.sampled_from([{}, {"restart_blocks": 1}, {"restart_blocks": 5}, {"restart_rows": 1}, {"progressive": 1}]),
+    st.integers(0, 9),
+)
+@example(1, 1, "4:2:0", 90, {}, 0)
+@example(17, 1, "4:2:0", 90, {}, 0)
+@example(1, 300, "4:4:0", 90, {}, 0)
+@example(300, 200, "4:2:0", 100, {}, 1)
+@example(301, 199, "4:2:2", 50, {"restart_blocks": 4}, 1)
+def test_parts_of_jpegs(width: int, height: int, kind: str, quality: int, options: dict[str, int], seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    coarse = rng.integers(0, 256, (3 + seed, 4, 3), np.uint8)
+    pixels = np.asarray(Image.fromarray(coarse).resize((width, height), Image.Resampling.NEAREST))
+    check(encode(pixels, kind, quality, **options))
+
+
+@pytest.mark.parametrize("subsampling", [0, 1, 2])
+@pytest.mark.parametrize("options", [{}, {"restart_marker_blocks": 3}, {"restart_marker_rows": 1}, {"optimize": True}])
+def test_parts_of_pillows_jpegs(subsampling: int, options: dict[str, Any]) -> None:
+    data = encoded(PHOTO, "JPEG", subsampling=subsampling, quality=90, **options)
+    assert isinstance(open_encoded(data), JpegFrame)
+    check(data)
+    check(encoded(PHOTO.convert("L"), "JPEG", **options))
+
+
+OTHERS = {
+    **odd_images(),
+    "progressive.jpg": encoded(PHOTO, "JPEG", progressive=True),
+    "rgb.jpg": encoded(PHOTO, "JPEG", keep_rgb=True),
+    "ycck.jpg": encode(np.dstack([PHOTO, PHOTO.convert("L")]), "4:4:4", colorspace="YCCK"),
+    "arithmetic.jpg": encode(np.asarray(PHOTO), arithmetic=1),
+    "4:1:1.jpg": encode(np.asarray(PHOTO), "4:1:1"),
+    "photo.webp": encoded(PHOTO, "WEBP"),
+    "garbage-behind.jpg": jpeg(PHOTO) + b"garbage",
+    "much-garbage-behind.jpg": jpeg(PHOTO) + RNG.bytes(5000),
+    "another-behind.jpg": jpeg(PHOTO) + jpeg(PHOTO.rotate(90)),
+    "zeros-behind.jpg": jpeg(PHOTO) + bytes(3000),
+}
+
+
+@pytest.mark.filterwarnings("ignore:Palette images with Transparency:UserWarning")
+@pytest.mark.parametrize("name", OTHERS)
+def test_other_images(name: str) -> None:
+    check(OTHERS[name])
+
+
+def damaged(data: bytes, at: int, change: bytes) -> bytes:
+    return data[:at] + change + data[at + len(change) :]
+
+
+JPEG = encode(np.asarray(PHOTO), "4:2:0", restart_blocks=13)
+
+
+@given(st.integers(0, 1000), st.binary(min_size=1, max_size=40))
+@example(0, b"\xff\xd9")
+@example(500, b"\xff\xd9")
+@example(900, b"\xff\xd0")
+@example(990, b"\xff\xd7\xff\xd6")
+def test_damage_in_the_middle(permille: int, change: bytes) -> None:
+    broken = damaged(JPEG, scan_start(JPEG) + permille * (len(JPEG) - scan_start(JPEG)) // 1000, change)[: len(JPEG)]
+    right = result(lambda: decode_rgb(broken).crop((60, 50, 130, 110)))
+    assert same(result(lambda: open_encoded(broken).pixels((60, 50, 70, 60))), right)
+    assert isinstance(open_encoded(JPEG), JpegFrame)
+    assert same(result(lambda: open_encoded(broken).pixels()), result(lambda: decode_rgb(broken)))
+
+
+@given(st.integers(0, len(JPEG)))
+def test_cut_anywhere(length: int) -> None:
+    cut = JPEG[:length]
+    right = result(lambda: decode_rgb(cut))
+    assert same(result(lambda: open_encoded(cut).pixels()), right)
+    assert isinstance(right, np.ndarray) == (length >= len(JPEG) - 1)
+
+
+@given(st.integers(2, scan_start(JPEG) - 1), st.integers(0, 255))
+def test_damage_in_the_header(at: int, value: int) -> None:
+    broken = damaged(JPEG, at, bytes([value]))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Image.DecompressionBombWarning)
+        right = result(lambda: decode_rgb(broken))
+        assert same(result(lambda: open_encoded(broken).pixels()), right)
+    assert isinstance(open_encoded(JPEG), JpegFrame)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"",
+        b"\xff\xd8\xff\xd9",
+        bad_image(),
+        cut_image(),
+        damaged(JPEG, frame_header(JPEG) + 4, b"\x0c"),  # 12 bits
+        damaged(JPEG, frame_header(JPEG) + 9, b"\x02"),  # two components
+        with_size(JPEG, 0, 151),
+        with_size(JPEG, 203, 0),
+        with_size(JPEG, 65535, 65535),
+    ],
+)
+def test_errors_are_pillows(data: bytes) -> None:
+    right = result(lambda: decode_rgb(data))
+    assert isinstance(right, tuple)
+    assert same(result(lambda: open_encoded(data).pixels()), right)
+
+
+def test_more_pixels_than_pillow_allows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 203 * 151 - 1)
+    with pytest.raises(Image.DecompressionBombWarning, match="30653 pixels"):  # pytest makes it an error
+        open_encoded(JPEG)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 203 * 151 // 2 - 1)
+    with pytest.raises(Image.DecompressionBombError):
+        open_encoded(JPEG)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    check(JPEG)
+
+
+# Raw pixels
+
+
+@pytest.mark.parametrize("shape", [(9, 8), (9, 8, 1), (9, 8, 3), (9, 8, 4)])
+def test_raw_pixels(shape: tuple[int, ...]) -> None:
+    pixels = np.random.default_rng(3).integers(0, 256, shape, np.uint8)
+    pixels.flags.writeable = False
+    right = np.asarray(Image.fromarray(pixels[..., 0] if shape[2:] == (1,) else pixels).convert("RGB"))
+    frame = open_raw(pixels)
+    assert (frame.height, frame.width) == (9, 8)
+    assert np.array_equal(frame.pixels(), right)
+    assert np.array_equal(frame.pixels((2, 1, 5, 7)), right[1:8, 2:7])
+
+
+@pytest.mark.parametrize(
+    "values",
+    [np.zeros((9, 8), np.float32), np.zeros((9, 8, 2), np.uint8), np.zeros(5, np.uint8), np.zeros((0, 3), "u1")],
+)
+def test_raw_values_that_are_no_pixels(values: NDArray[Any]) -> None:
+    with pytest.raises(OSError, match="is no image"):
+        open_raw(values)
+
+
+# Decoders
+
+
+@pytest.fixture
+def without_library(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "library", lambda: None)
+
+
+@pytest.mark.parametrize("name", ["photo", "gray", *OTHERS])
+@pytest.mark.filterwarnings("ignore:Palette images with Transparency:UserWarning")
+@pytest.mark.parametrize("has_simplejpeg", [True, False])
+def test_without_the_library(
+    name: str, has_simplejpeg: bool, without_library: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[int] = []
+    if has_simplejpeg:
+        decode = frames.simplejpeg.decode_jpeg
+        monkeypatch.setattr(frames.simplejpeg, "decode_jpeg", lambda *a, **o: calls.append(1) or decode(*a, **o))
+    else:
+        monkeypatch.setattr(frames, "simplejpeg", None)
+    check({"photo": JPEG, "gray": jpeg(PHOTO.convert("L")), **OTHERS}[name])
+    assert isinstance(open_encoded(JPEG), ArrayFrame)
+    assert bool(calls) == has_simplejpeg
+    assert decoders() == ["simplejpeg", "Pillow"] if has_simplejpeg else ["Pillow"]
+
+
+@pytest.mark.parametrize("data", [b"", bad_image(), cut_image(), JPEG[: len(JPEG) // 2] + b"\xff\xd9"])
+def test_without_the_library_errors_are_pillows(data: bytes, without_library: None) -> None:
+    assert same(result(lambda: open_encoded(data).pixels()), result(lambda: decode_rgb(data)))
+
+
+def test_simplejpeg_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "simplejpeg", None)
+    spec = frames.__spec__
+    assert spec is not None
+    assert spec.loader is not None
+    fresh = type(sys)(frames.__name__)
+    spec.loader.exec_module(fresh)
+    assert fresh.simplejpeg is None
+
+
+def test_the_decoders_are_named() -> None:
+    first, *others = decoders()
+    assert first.startswith("libjpeg-turbo 3 (")
+    assert others == ["Pillow"]
+
+
+def test_threads_share_nothing() -> None:
+    """Frames that one thread opened are decoded by several at once."""
+    rng = np.random.default_rng(4)
+    files = [jpeg(picture(rng, 64 + 16 * number, 200 - 9 * number)) for number in range(12)]
+    opened = [open_encoded(data) for data in files]
+    right = [np.asarray(decode_rgb(data)) for data in files]
+    barrier, wrong = threading.Barrier(4), []
+
+    def work(seed: int) -> None:
+        barrier.wait()
+        for number in np.random.default_rng(seed).integers(0, len(files), 150).tolist():
+            frame = opened[number] if seed % 2 else open_encoded(files[number])
+            left, top = frame.width // 3, frame.height // 4
+            found = frame.pixels((left, top, 20, 30))
+            if not np.array_equal(found, right[number][top : top + 30, left : left + 20]):
+                wrong.append(number)
+
+    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert wrong == []
