@@ -25,7 +25,7 @@ from recordzoo import ImageFolderRecord, RecordReader, RecordSampler
 from recordzoo.datasets.sequences import Selection
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.epoch import Epoch
-from recordzoo.sampling.storage import hint, locate, storage_of
+from recordzoo.sampling.storage import forget, hint, locate, storage_of
 from tests.fakes import folder
 from tests.fakes.records import some_values, write_records
 
@@ -119,7 +119,7 @@ def test_resumed_on_other_ranks_the_rest_is_the_same(
     assert following[0][:1] == whole_order(length, epoch + 1, **options)[:1]
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.integers(1, 12), st.integers(1, 4), st.integers(1, 40), st.data())
 def test_each_block_is_read_by_one_rank_and_windows_are_bounded(
     ranks: int, times: int, per_block: int, data: st.DataObject
@@ -155,7 +155,7 @@ def check_windows(epoch: Epoch) -> tuple[NDArray[np.int64], int]:
     return np.concatenate(taken), most
 
 
-@settings(max_examples=50)
+@settings(max_examples=30)
 @given(st.integers(1, 300), ranks, options, st.integers(0, 300))
 def test_windows_of_a_resumed_epoch_on_any_number_of_ranks(
     length: int, ranks: int, options: dict[str, Any], consumed: int
@@ -167,6 +167,7 @@ def test_windows_of_a_resumed_epoch_on_any_number_of_ranks(
 def test_blocks_are_read_in_storage_order() -> None:
     epoch = RecordSampler(range(100_000), shuffle="block").begin()
     opened = epoch.opened(0, 1)
+    assert np.array_equal(opened, np.sort(opened))
     runs = np.split(opened, np.flatnonzero(np.diff(opened) != 1) + 1)
     assert len(runs) == 4
     assert {len(run) for run in runs} == {100_000 // 3136, 100_000 // 3136 + 1}
@@ -364,15 +365,23 @@ def test_blocks_lie_together_on_the_disk(stored: Stored) -> None:
     assert np.count_nonzero(steps != 1) <= 9  # 8 blocks, of which one is around the end
 
 
-def test_what_a_window_needs_is_announced(stored: Stored, monkeypatch: pytest.MonkeyPatch) -> None:
-    hinted: list[int] = []
-    monkeypatch.setattr(RecordReader, "hint", lambda self, field, positions: hinted.extend(positions))
+def test_what_a_window_needs_is_announced(stored: Stored, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    other = Stored(write_records(tmp_path / "y.records", some_values(5)))
+    told: list[tuple[str, str, int]] = []
+    for name in ("hint", "forget"):
+
+        def tell(self: RecordReader, field: str, positions: NDArray[np.int64], name: str = name) -> None:
+            told.extend((name, self.path.name, position) for position in positions.tolist())
+
+        monkeypatch.setattr(RecordReader, name, tell)
     list(RecordSampler(stored, shuffle="block"))
-    assert sorted(hinted) == list(range(200))
-    hinted.clear()
-    hint(ConcatDataset([Subset(stored, [7, 5]), stored]), np.array([0, 1, 2, 9]))
-    assert sorted(hinted) == [0, 5, 7, 7]
-    hint(range(5), np.array([1]))
+    assert sorted(told) == [("hint", "x.records", position) for position in range(200)]
+    both = ConcatDataset([Subset(stored, [7, 5]), other, stored])
+    for name, function in {"hint": hint, "forget": forget}.items():
+        told.clear()
+        function(both, np.array([0, 1, 2, 13]))
+        assert sorted(told) == [*((name, "x.records", position) for position in (5, 6, 7)), (name, "y.records", 0)]
+        function(range(5), np.array([1]))  # there is nobody to tell
 
 
 # DataLoaders.
@@ -427,8 +436,17 @@ def test_stock_loader(dataset: ImageFolderRecord, shuffle: Any, workers: int) ->
     assert [together(batch) for batch in zip(*parts, strict=True)] == [sorted(batch) for batch in first[2:]]
 
 
-@pytest.mark.parametrize("batch_size", [7, 12, None])
-@pytest.mark.parametrize("workers", [0, pytest.param(2, marks=needs_fork)])
+@pytest.mark.parametrize(
+    ("workers", "batch_size"),
+    [
+        (0, 7),
+        (0, 12),
+        (0, None),
+        pytest.param(2, 12, marks=needs_fork),
+        pytest.param(2, 7, marks=[needs_fork, pytest.mark.slow]),
+        pytest.param(2, None, marks=[needs_fork, pytest.mark.slow]),
+    ],
+)
 def test_stateful_loader(dataset: ImageFolderRecord, workers: int, batch_size: int | None) -> None:
     """Saved after any batch, also the last, before and after the loop has ended, and before the first of an epoch."""
     if batch_size is None:
@@ -459,6 +477,10 @@ def test_stateful_loader(dataset: ImageFolderRecord, workers: int, batch_size: i
         assert [np.ravel(targets).tolist() for _, targets in islice(iterator, steps)] == epochs[1][:steps]
         resumed = make()
         resumed.load_state_dict(loader.state_dict())
+        if workers == 0:  # resumed twice, without a batch in between
+            again = make()
+            again.load_state_dict(resumed.state_dict())
+            resumed = again
         assert batches(resumed) == epochs[1][steps:], steps
         assert batches(resumed) == epochs[2]
     assert next(iterator, None) is None  # the loop has ended
