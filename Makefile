@@ -23,7 +23,7 @@ install: $(VENV)/.stamp  ## Make the virtual environment, if it is not there or 
 $(VENV)/.stamp: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "recordzoo needs Python 3.11 or later; say which: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev,docs]'
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev,docs,fast]'
 	@touch $@
 
 demo: install  ## Show the whole way on generated pictures: download, resume, convert, compare, train. Offline.
