@@ -242,6 +242,14 @@ def test_set_epoch_leaves_a_resumed_epoch_where_it_is() -> None:
     assert list(sampler) == whole_order(50, 4)
 
 
+def test_what_was_taken_counts_from_where_the_iteration_was_resumed() -> None:
+    sampler = RecordSampler(range(50), num_replicas=2, rank=0)
+    sampler.load_state_dict({**sampler.state_dict(), "epoch": 3, "consumed": 20})
+    assert len(list(islice(sampler, 10))) == 10
+    assert [sampler.state_dict(taken=taken)["consumed"] for taken in (0, 4, 10)] == [20, 28, 40]
+    assert sampler.state_dict() == sampler.state_dict(taken=10)
+
+
 def test_two_iterators_at_once_do_not_disturb_each_other() -> None:
     sampler = RecordSampler(range(5000))
     pairs = list(zip(sampler, sampler, strict=True))
