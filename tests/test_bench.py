@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from benchmarks.peers import page
 from recordzoo.benching.chart import Group, draw_chart, write_chart
 from recordzoo.benching.measure import Measurement, in_fresh_process, measure, medians
 from recordzoo.benching.processes import cpu_seconds, memory_bytes
@@ -231,3 +232,17 @@ class TestChart:
 
     def test_long_labels_are_cut(self):
         assert draw_chart([Group("x" * 1000, [1.0])], "y" * 1000).size[0] < 2000
+
+
+class TestPeersPage:
+    def test_ours_is_divided_by_each_of_the_others(self):
+        row = {
+            "ours": "ours",
+            "contestants": [
+                {"label": "ours", "median": {"images_per_s": 300.0}},
+                {"label": "slower", "median": {"images_per_s": 200.0}},
+                {"label": "broken", "problem": "ImportError: No module named 'broken'"},
+            ],
+        }
+        assert page.ratios(row) == {"ours": 1.0, "slower": 1.5, "broken": None}
+        assert page.ratios({**row, "ours": "broken"}) == {"ours": None, "slower": None, "broken": None}
