@@ -2,9 +2,11 @@
 
 import contextlib
 import io
+import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -39,7 +41,24 @@ def run(*arguments: object, cwd: Path, apart: bool = False) -> Result:
         )
         return Result(done.returncode, done.stdout, done.stderr)
     out, err = io.TextIOWrapper(io.BytesIO(), "utf-8"), io.StringIO()
-    with contextlib.chdir(cwd), contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+    with (
+        contextlib.chdir(cwd),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        _logger_as_it_was(),
+    ):
         code = run_app(app, words)
     out.flush()
     return Result(code, out.buffer.getvalue().decode(), err.getvalue())  # type: ignore[attr-defined]  # a BytesIO
+
+
+@contextlib.contextmanager
+def _logger_as_it_was() -> Iterator[None]:
+    """Undo what a command does to the library's logger, of which a process has only one."""
+    logger = logging.getLogger("recordzoo")
+    level, propagate, handlers = logger.level, logger.propagate, list(logger.handlers)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+        logger.propagate, logger.handlers = propagate, handlers
