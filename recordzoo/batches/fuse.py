@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
+from PIL import Image
 from torchvision import transforms as v1
 from torchvision import tv_tensors
 from torchvision.transforms import InterpolationMode, v2
@@ -78,7 +79,7 @@ def read_plan(transform: Transform | None) -> Plan:
     plan = Plan()
     for number, each in enumerate(transforms):
         try:
-            plan = replace(_READERS.get(type(each), _unknown)(plan, each), fused=(*plan.fused, each))
+            plan = replace(_read(plan, each), fused=(*plan.fused, each))
         except _UnknownError as err:
             return replace(plan, rest=tuple(transforms[number:]), reason=str(err))
     return plan
@@ -93,8 +94,19 @@ def _flat(transform: Transform | None) -> list[Transform]:
     return [transform]
 
 
-def _unknown(plan: Plan, transform: Any) -> Plan:
-    raise _UnknownError(f"{type(transform).__module__}.{type(transform).__qualname__} is not one of those known here")
+def _read(plan: Plan, transform: Any) -> Plan:
+    reader = _READERS.get(type(transform))
+    if reader is None:
+        raise _UnknownError(
+            f"{type(transform).__module__}.{type(transform).__qualname__} is not one of those known here"
+        )
+    if plan.is_image and not _is_v2(transform):
+        raise _UnknownError("of tv_tensors.Image, v1 transforms make plain tensors or not, depending on the image")
+    return reader(plan, transform)
+
+
+def _is_v2(transform: Any) -> bool:
+    return type(transform).__module__.startswith(v2.__name__)
 
 
 def _with_step(plan: Plan, step: Step) -> Plan:
@@ -105,7 +117,7 @@ def _with_step(plan: Plan, step: Step) -> Plan:
 
 def _random_resized_crop(plan: Plan, transform: Any) -> Plan:
     scale, ratio = tuple(map(float, transform.scale)), tuple(map(float, transform.ratio))
-    if len(scale) != 2 or len(ratio) != 2 or min(ratio) <= 0:
+    if len(scale) != 2 or len(ratio) != 2 or min(ratio) <= 0 or scale[0] > scale[1] or ratio[0] > ratio[1]:
         raise _UnknownError("of its scale and ratio")
     return _with_step(plan, RandomResizedCropStep(_pair(transform.size), scale, ratio, _resampling(plan, transform)))
 
@@ -244,12 +256,21 @@ def _channels(values: Any) -> tuple[float, ...]:
 
 def _resampling(plan: Plan, transform: Any) -> Resampling:
     """Read how a transform resamples, and keep torchvision's own function for it: of either version, as it differs."""
-    functional = v2_functional if type(transform).__module__.startswith(v2.__name__) else v1_functional
+    functional = v2_functional if _is_v2(transform) else v1_functional
     interpolation, antialias = transform.interpolation, transform.antialias
 
     def resize(image: Any, size: list[int]) -> Any:
         return functional.resize(image, size, interpolation=interpolation, antialias=antialias)
 
-    known = interpolation in (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC)
-    is_smooth = known and (antialias is True or not plan.is_tensor)
-    return Resampling(resize, InterpolationMode(interpolation).value if is_smooth else "", plan.is_tensor)
+    is_antialiased = antialias is True or not plan.is_tensor
+    return Resampling(resize, _FILTERS.get(interpolation, "") if is_antialiased else "", plan.is_tensor)
+
+
+_FILTERS: dict[Any, str] = {
+    name: mode.value
+    for mode, number in (
+        (InterpolationMode.BILINEAR, Image.Resampling.BILINEAR),
+        (InterpolationMode.BICUBIC, Image.Resampling.BICUBIC),
+    )
+    for name in (mode, mode.value, number)  # v2 keeps whichever it was given
+}

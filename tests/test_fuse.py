@@ -1,0 +1,614 @@
+"""Fused transforms: torchvision's own result to the bit, for the same crop and flip; the others are left as they are."""
+
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import assume, given
+from hypothesis import strategies as st
+from PIL import Image
+from scipy import stats
+from torch import nn
+from torchvision import transforms as v1
+from torchvision import tv_tensors
+from torchvision.transforms import InterpolationMode, v2
+
+from recordzoo.batches.fuse import Plan, as_given, read_plan
+from recordzoo.batches.render import Precision, render, to_picture
+from recordzoo.batches.steps import Action, Crop, Flip, RandomCropStep, RandomFlipStep, RandomResizedCropStep, decide
+from recordzoo.batches.uniform import uniforms
+from recordzoo.loading.decode import decode_rgb
+from recordzoo.loading.frames import open_encoded, open_raw
+from tests.fakes.pictures import encoded, jpeg, picture
+
+RNG = np.random.default_rng(5)
+PHOTO = picture(RNG, 203, 151, 0.6, (40, 30, 100, 80))
+IMAGES = {
+    "wide": jpeg(PHOTO),
+    "tall": encoded(picture(RNG, 61, 140, 0.1, (5, 9, 40, 90)), "JPEG", subsampling=0),
+    "square": encoded(picture(RNG, 96, 96), "JPEG", quality=95),
+    "gray": jpeg(PHOTO.convert("L")),
+    "progressive": encoded(PHOTO, "JPEG", progressive=True),
+    "palette": encoded(PHOTO.convert("P"), "PNG"),
+    "dot": jpeg(PHOTO.crop((50, 50, 51, 51))),
+}
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+FLOAT = torch.float32
+
+# Any, here and below: transforms are callables, results tensors or PIL images.
+
+
+def drawn(plan: Plan, seed: int) -> list[float]:
+    return uniforms(seed, 0, np.array([3]), plan.num_draws)[0].tolist()
+
+
+def ours(transform: Any, data: bytes, seed: int = 0, precision: Precision = "exact") -> Any:
+    """What a loader makes of an image."""
+    plan, frame = read_plan(transform), open_encoded(data)
+    actions = decide(plan.steps, (frame.height, frame.width), drawn(plan, seed))
+    image = render(frame, actions, precision)
+    if not plan.is_tensor:
+        sample: Any = to_picture(image)
+    elif plan.pointwise.operations is None:
+        sample = as_given(plan, image)
+    else:
+        sample = as_given(plan, plan.pointwise.apply_(image.to(FLOAT)))
+    for each in plan.rest:
+        sample = each(sample)
+    return sample
+
+
+class Told:
+    """torchvision's transforms do what a loader decided, instead of what they draw."""
+
+    def __init__(self, plan: Plan, size: tuple[int, int], seed: int) -> None:
+        self.crops: list[Crop] = []
+        self.flips: list[bool] = []
+        draws = drawn(plan, seed)
+        for step in plan.steps:
+            actions, draws = step.actions(size, draws[: step.num_draws]), draws[step.num_draws :]
+            size = next(((each.height, each.width) for each in reversed(actions) if not isinstance(each, Flip)), size)
+            if isinstance(step, RandomFlipStep):
+                self.flips.append(bool(actions))
+            if isinstance(step, RandomResizedCropStep | RandomCropStep):
+                (crop,) = [each for each in actions if isinstance(each, Crop)]
+                left, top = step.padding[:2] if isinstance(step, RandomCropStep) else (0, 0)
+                self.crops.append(Crop(crop.top + top, crop.left + left, crop.height, crop.width))
+
+    def params(self, *_: object) -> tuple[int, int, int, int]:
+        crop = self.crops.pop(0)
+        return crop.top, crop.left, crop.height, crop.width
+
+    def named(self, transform: Any, _: object) -> dict[str, Any]:
+        top, left, height, width = self.params()
+        found = {"top": top, "left": left, "height": height, "width": width}
+        if isinstance(transform, v2.RandomResizedCrop):
+            return found
+        left, right, top, bottom = transform.padding or (0, 0, 0, 0)
+        return {**found, "needs_crop": True, "needs_pad": True, "padding": [left, top, right, bottom]}
+
+    def rand(self, *_: object) -> torch.Tensor:
+        return torch.tensor([0.0 if self.flips.pop(0) else 1 - 2**-24])
+
+
+def theirs(transform: Any, data: bytes, seed: int = 0) -> Any:
+    """What torchvision makes of it, for the same crop and flip."""
+    image = decode_rgb(data)
+    told = Told(read_plan(transform), (image.height, image.width), seed)
+    with pytest.MonkeyPatch.context() as patch:
+        for kind in (v1.RandomResizedCrop, v1.RandomCrop):
+            patch.setattr(kind, "get_params", staticmethod(told.params))
+        for kind in (v2.RandomResizedCrop, v2.RandomCrop):
+            patch.setattr(kind, "make_params", lambda self, inputs: told.named(self, inputs))
+        patch.setattr(torch, "rand", told.rand)
+        made = transform(image)
+    assert (told.crops, told.flips) == ([], [])
+    return made
+
+
+def assert_same(found: Any, right: Any) -> None:
+    assert type(found) is type(right)
+    if isinstance(right, Image.Image):
+        assert (found.mode, found.size) == (right.mode, right.size)
+        assert np.array_equal(np.asarray(found), np.asarray(right))
+    else:
+        assert (found.dtype, found.shape) == (right.dtype, right.shape)
+        assert torch.equal(found, right)
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _one_thread() -> Iterator[None]:
+    """The images are small."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+def check(transform: Any, images: Sequence[str] = tuple(IMAGES), seeds: Sequence[int] = range(2)) -> None:
+    plan = read_plan(transform)
+    assert plan.rest == (), plan.reason
+    for name in images:
+        for seed in seeds if plan.num_draws else [0]:
+            try:
+                right = theirs(transform, IMAGES[name], seed)
+            except Exception as err:  # noqa: BLE001 - whatever torchvision raises
+                with pytest.raises(type(err)):
+                    ours(transform, IMAGES[name], seed)
+            else:
+                assert_same(ours(transform, IMAGES[name], seed), right)
+
+
+def domains(version: Any) -> list[Callable[[Any], list[Any]]]:
+    """The ways to place a geometric transform: before a tensor is made, and after."""
+    placed: list[Callable[[Any], list[Any]]] = [
+        lambda each: [each],
+        lambda each: [each, version.PILToTensor()],
+        lambda each: [version.PILToTensor(), each],
+    ]
+    if version is v2:
+        placed += [lambda each: [v2.ToImage(), each], lambda each: [v2.ToImage(), v2.ToPureTensor(), each]]
+    return placed
+
+
+def everywhere(version: Any, transform: Any) -> None:
+    check(transform)
+    for place in domains(version)[1:]:
+        check(version.Compose(place(transform)), ("wide", "square", "dot"), range(2))
+
+
+VERSIONS = pytest.mark.parametrize("version", [v1, v2], ids=["v1", "v2"])
+BOTH = (
+    InterpolationMode.BILINEAR,
+    InterpolationMode.BICUBIC,
+    InterpolationMode.NEAREST,
+    InterpolationMode.NEAREST_EXACT,
+)
+PICTURES_ONLY = (InterpolationMode.BOX, InterpolationMode.HAMMING, InterpolationMode.LANCZOS)
+
+
+@VERSIONS
+@pytest.mark.parametrize(
+    "size", [32, (32,), (40, 56), 61, 200, (151, 203), [1, 1], pytest.param((300, 20), id="taller")]
+)
+def test_resize(version: Any, size: Any) -> None:
+    everywhere(version, version.Resize(size))
+
+
+@VERSIONS
+@pytest.mark.parametrize(("size", "max_size"), [(32, 40), (32, 33), (50, 400), (140, 141)])
+def test_resize_with_a_longest_side(version: Any, size: int, max_size: int) -> None:
+    everywhere(version, version.Resize(size, max_size=max_size))
+
+
+@VERSIONS
+@pytest.mark.parametrize("antialias", [True, False, None])
+@pytest.mark.parametrize("interpolation", BOTH)
+def test_interpolations(version: Any, interpolation: InterpolationMode, antialias: bool | None) -> None:
+    everywhere(version, version.Resize((50, 60), interpolation, antialias=antialias))
+    everywhere(version, version.RandomResizedCrop(40, interpolation=interpolation, antialias=antialias))
+
+
+@VERSIONS
+@pytest.mark.parametrize("interpolation", PICTURES_ONLY)
+def test_interpolations_of_pictures(version: Any, interpolation: InterpolationMode) -> None:
+    check(version.Resize((50, 60), interpolation))
+    check(version.RandomResizedCrop(40, interpolation=interpolation))
+
+
+@VERSIONS
+@pytest.mark.parametrize(
+    "interpolation", [Image.Resampling.BILINEAR, Image.Resampling.NEAREST, 3, "bilinear", "bicubic"]
+)
+def test_interpolations_by_other_names(version: Any, interpolation: Any) -> None:
+    everywhere(version, version.Resize(50, int(interpolation) if isinstance(interpolation, int) else interpolation))
+
+
+@VERSIONS
+@pytest.mark.parametrize("size", [24, (31, 50), (140, 61), (96, 96), 1, (400, 30), (31, 401), (152, 204), (153, 206)])
+def test_center_crop(version: Any, size: Any) -> None:
+    """Odd and even differences, and larger than the image: black borders."""
+    everywhere(version, version.CenterCrop(size))
+
+
+@VERSIONS
+@pytest.mark.parametrize(
+    ("size", "padding"),
+    [
+        (24, None),
+        ((31, 50), None),
+        ((96, 96), None),
+        (32, 4),
+        (32, 0),
+        (32, [5]),
+        ((90, 30), (7, 20)),
+        (64, [1, 2, 30, 40]),
+        (2, (0, 0, 0, 1)),
+        (100, 300),
+        (10, -5),
+        (500, None),
+    ],
+)
+def test_random_crop(version: Any, size: Any, padding: Any) -> None:
+    try:
+        transform = version.RandomCrop(size, padding=padding)
+    except (TypeError, ValueError):
+        return
+    everywhere(version, transform)
+
+
+@VERSIONS
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"size": 48},
+        {"size": (40, 56)},
+        {"size": 224},
+        {"size": 32, "scale": (0.001, 0.01)},
+        {"size": 32, "scale": (1.0, 1.0), "ratio": (1.0, 1.0)},
+        {"size": 32, "scale": (5.0, 9.0)},
+        {"size": 32, "scale": (5.0, 9.0), "ratio": (0.1, 0.2)},
+        {"size": 32, "scale": (5.0, 9.0), "ratio": (5.0, 9.0)},
+        {"size": (140, 61), "scale": (0.5, 1)},
+    ],
+)
+def test_random_resized_crop(version: Any, options: dict[str, Any]) -> None:
+    everywhere(version, version.RandomResizedCrop(**options))
+
+
+@VERSIONS
+@pytest.mark.parametrize("probability", [0, 0.0, 0.5, 1.0, 1])
+def test_flip(version: Any, probability: float) -> None:
+    everywhere(version, version.RandomHorizontalFlip(probability))
+
+
+TO_VALUES = {
+    "ToTensor": [v1.ToTensor()],
+    "PILToTensor": [v1.PILToTensor()],
+    "ConvertImageDtype": [v1.PILToTensor(), v1.ConvertImageDtype(FLOAT)],
+    "ConvertImageDtype to uint8": [v1.PILToTensor(), v1.ConvertImageDtype(torch.uint8)],
+    "ConvertImageDtype twice": [v1.PILToTensor(), v1.ConvertImageDtype(FLOAT), v1.ConvertImageDtype(FLOAT)],
+    "Normalize": [v1.ToTensor(), v1.Normalize(MEAN, STD)],
+    "Normalize in place": [v1.ToTensor(), v1.Normalize(MEAN, STD, inplace=True)],
+    "Normalize twice": [v1.ToTensor(), v1.Normalize(MEAN, STD), v1.Normalize([0.1], [3])],
+    "Normalize of tensors": [v1.ToTensor(), v1.Normalize(torch.tensor(MEAN), np.array(STD))],
+    "Normalize by one number": [v1.ToTensor(), v1.Normalize(0.5, 0.25)],
+    "flip at last": [v1.ToTensor(), v1.Normalize(MEAN, STD), v1.RandomHorizontalFlip(1)],
+    "v2 PILToTensor": [v2.PILToTensor()],
+    "v2 ToImage": [v2.ToImage()],
+    "v2 ToImage twice": [v2.ToImage(), v2.ToImage()],
+    "v2 ToPureTensor": [v2.ToImage(), v2.ToPureTensor()],
+    "v2 ToPureTensor of a picture": [v2.ToPureTensor()],
+    "v2 ToDtype": [v2.ToImage(), v2.ToDtype(FLOAT)],
+    "v2 ToDtype scaled": [v2.ToImage(), v2.ToDtype(FLOAT, scale=True)],
+    "v2 ToDtype scaled, pure": [v2.PILToTensor(), v2.ToDtype(FLOAT, scale=True)],
+    "v2 ToDtype, then scaled": [v2.ToImage(), v2.ToDtype(FLOAT), v2.ToDtype(FLOAT, scale=True)],
+    "v2 ToDtype to uint8": [v2.ToImage(), v2.ToDtype(torch.uint8, scale=True)],
+    "v2 ConvertImageDtype": [v2.ToImage(), v2.ConvertImageDtype(FLOAT)],
+    "v2 Normalize": [v2.ToImage(), v2.ToDtype(FLOAT, scale=True), v2.Normalize(MEAN, STD)],
+    "v2 Normalize, not scaled": [v2.PILToTensor(), v2.ToDtype(FLOAT), v2.Normalize([123.0], [58.0])],
+    "v2 flip at last": [v2.ToImage(), v2.ToDtype(FLOAT), v2.RandomHorizontalFlip(0.5), v2.Normalize(MEAN, STD)],
+    "v1 then v2": [v1.ToTensor(), v2.ToImage(), v2.Normalize(MEAN, STD)],
+    "v2 then v1, pure": [v2.PILToTensor(), v1.ConvertImageDtype(FLOAT), v2.Normalize(MEAN, STD)],
+}
+
+
+@pytest.mark.parametrize("name", TO_VALUES)
+def test_values(name: str) -> None:
+    check(v1.Compose(TO_VALUES[name]))
+    check(v2.Compose([v2.CenterCrop(50), *TO_VALUES[name]]))
+    check(v1.Compose([v1.RandomResizedCrop(33), v1.RandomHorizontalFlip(), v1.Compose(TO_VALUES[name])]))
+
+
+def test_nested() -> None:
+    inner = v1.Compose([v1.Resize(64), v2.Compose([v2.RandomCrop(60, padding=3), v1.Compose([])])])
+    transform = v2.Compose(
+        [inner, v1.RandomHorizontalFlip(), v2.ToImage(), v2.RandomResizedCrop(30), v2.CenterCrop(20)]
+    )
+    check(transform, seeds=range(8))
+    assert len(read_plan(transform).fused) == 6
+
+
+def test_nothing() -> None:
+    check(v1.Compose([]))
+    assert read_plan(None) == Plan()
+    assert_same(ours(None, IMAGES["wide"]), decode_rgb(IMAGES["wide"]))
+
+
+geometric = st.lists(
+    st.sampled_from(
+        [
+            v1.Resize(40),
+            v2.Resize((30, 70)),
+            v1.CenterCrop(45),
+            v2.CenterCrop((90, 20)),
+            v1.RandomCrop(20, padding=(3, 9)),
+            v2.RandomCrop(25, padding=25),
+            v1.RandomResizedCrop(50),
+            v2.RandomResizedCrop((25, 35), interpolation=InterpolationMode.BICUBIC),
+            v1.RandomHorizontalFlip(),
+            v2.RandomHorizontalFlip(0.3),
+        ]
+    ),
+    max_size=4,
+)
+makers = st.sampled_from(
+    [[], [v1.PILToTensor()], [v2.PILToTensor()], [v2.ToImage()], [v2.ToImage(), v2.ToPureTensor()]]
+)
+endings = st.sampled_from([[], *TO_VALUES.values()])
+
+
+@given(geometric, makers, geometric, endings, st.sampled_from(sorted(IMAGES)), st.integers(0, 10**6))
+def test_any_chain(
+    before: list[Any], maker: list[Any], after: list[Any], ending: list[Any], name: str, seed: int
+) -> None:
+    """Whether all of it is fused or not, the result is torchvision's."""
+    transform = v1.Compose([*before, *maker, *after, *ending])
+    assume(not any("Random" in type(each).__name__ for each in read_plan(transform).rest))
+    try:
+        right = theirs(transform, IMAGES[name], seed)
+    except (ValueError, TypeError) as err:
+        with pytest.raises(type(err)):
+            ours(transform, IMAGES[name], seed)
+    else:
+        assert_same(ours(transform, IMAGES[name], seed), right)
+
+
+# What is not known
+
+
+class OwnFlip(v1.RandomHorizontalFlip):
+    pass
+
+
+class OwnCompose(v1.Compose):
+    pass
+
+
+def negative(image: Any) -> Any:
+    return image
+
+
+TENSOR = v1.ToTensor()
+NOT_KNOWN = {
+    "ColorJitter": ([v1.Resize(9), v1.ColorJitter()], 1, "ColorJitter is not one of those known"),
+    "Lambda": ([v1.Lambda(negative)], 0, "Lambda is not one"),
+    "function": ([v1.CenterCrop(9), negative, v1.CenterCrop(3)], 1, "is not one of those known"),
+    "subclass": ([OwnFlip()], 0, "OwnFlip is not one"),
+    "subclass of Compose": ([v1.Resize(9), OwnCompose([v1.CenterCrop(3)])], 1, "OwnCompose"),
+    "Sequential": ([nn.Sequential(v1.CenterCrop(3))], 0, "Sequential"),
+    "RandomApply": ([v1.RandomApply([v1.CenterCrop(3)])], 0, "RandomApply"),
+    "pad_if_needed": ([v1.RandomCrop(300, pad_if_needed=True)], 0, "pads as needed"),
+    "v2 pad_if_needed": ([v2.RandomCrop(300, pad_if_needed=True)], 0, "pads as needed"),
+    "fill": ([v1.RandomCrop(9, padding=3, fill=7)], 0, "something else than black"),
+    "v2 fill": ([v2.RandomCrop(9, padding=3, fill={Image.Image: 7})], 0, "something else than black"),
+    "reflect": ([v1.RandomCrop(9, padding=3, padding_mode="reflect")], 0, "something else than black"),
+    "Normalize on uint8": ([v1.PILToTensor(), v1.Normalize(MEAN, STD)], 1, "not float by then"),
+    "v2 Normalize on uint8": ([v2.ToImage(), v2.Normalize(MEAN, STD)], 1, "not float by then"),
+    "Normalize on a picture": ([v2.Normalize(MEAN, STD)], 0, "not float by then"),
+    "ToTensor twice": ([TENSOR, TENSOR], 1, "a tensor already"),
+    "PILToTensor twice": ([v1.PILToTensor(), v1.PILToTensor()], 1, "a tensor already"),
+    "Resize of floats": ([TENSOR, v1.Resize(9)], 1, "float by then"),
+    "crop of floats": ([v2.ToImage(), v2.ToDtype(FLOAT), v2.RandomCrop(9)], 2, "float by then"),
+    "ToDtype of a picture": ([v2.ToDtype(FLOAT)], 0, "no tensor by then"),
+    "float64": ([v1.PILToTensor(), v1.ConvertImageDtype(torch.float64)], 1, "torch.float64"),
+    "back to uint8": ([TENSOR, v1.ConvertImageDtype(torch.uint8)], 1, "torch.uint8"),
+    "ToDtype by type": ([v2.ToImage(), v2.ToDtype({tv_tensors.Image: FLOAT, "others": None})], 1, "its dtype is"),
+    "std of zero": ([TENSOR, v1.Normalize(MEAN, (1, 0, 1))], 1, "std has a zero"),
+    "four channels": ([TENSOR, v1.Normalize([0.5] * 4, [1] * 4)], 1, "three channels"),
+    "no size but the longest side": ([v2.Resize(None, max_size=50)], 0, "no size"),
+    "max_size too small": ([v1.Compose([v2.Resize(50, max_size=40)])], 0, "contradict"),
+    "max_size of a pair": ([v2.Resize((50, 40), max_size=60)], 0, "contradict"),
+    "behind": ([TENSOR, v1.RandomErasing(1), v1.Normalize(MEAN, STD), v1.CenterCrop(9)], 1, "RandomErasing"),
+    "v1 on tv_tensors": ([v2.ToImage(), v1.CenterCrop(9), v1.Lambda(type)], 1, "tv_tensors"),
+    "v1 flip on tv_tensors": ([v2.ToImage(), v1.RandomHorizontalFlip(0), v1.Lambda(type)], 1, "tv_tensors"),
+}
+
+
+@pytest.mark.parametrize("name", NOT_KNOWN)
+def test_not_known(name: str) -> None:
+    """It and all behind it stay, each in its place, and do what they do in torchvision, errors included."""
+    transforms, first, reason = NOT_KNOWN[name]
+    transform = v1.Compose(transforms)
+    plan = read_plan(transform)
+    left = [each for part in transforms for each in (part.transforms if type(part) is v1.Compose else [part])][first:]
+    assert [id(each) for each in plan.rest] == [id(each) for each in left]
+    assert len(plan.fused) == first
+    assert reason in plan.reason
+
+    def result(work: Callable[[], Any]) -> Any:
+        torch.manual_seed(5)
+        try:
+            return work()
+        except Exception as err:  # noqa: BLE001 - whatever torchvision raises
+            return type(err), str(err)
+
+    found, right = (
+        result(lambda: ours(transform, IMAGES["wide"])),
+        result(lambda: transform(decode_rgb(IMAGES["wide"]))),
+    )
+    if isinstance(right, tuple | type):
+        assert found == right
+    else:
+        assert_same(found, right)
+
+
+def test_other_default_dtype() -> None:
+    torch.set_default_dtype(torch.float64)
+    try:
+        assert "default dtype" in read_plan(v1.ToTensor()).reason
+        assert_same(ours(v1.ToTensor(), IMAGES["wide"]), theirs(v1.ToTensor(), IMAGES["wide"]))
+    finally:
+        torch.set_default_dtype(torch.float32)
+
+
+@pytest.mark.parametrize("version", [v1, v2])
+@pytest.mark.parametrize("options", [{"scale": (1.0, 0.1)}, {"ratio": (2.0, 0.5)}, {"scale": (-1.0, -0.5)}])
+def test_ranges_that_are_none(version: Any, options: dict[str, Any]) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", UserWarning)
+        transform = version.RandomResizedCrop(9, **options)
+    with pytest.raises((RuntimeError, ValueError)) as raised:
+        transform(decode_rgb(IMAGES["wide"]))
+    with pytest.raises(raised.type):
+        ours(transform, IMAGES["wide"])
+
+
+def test_what_is_said_of_the_size() -> None:
+    for transform, size in [
+        (None, None),
+        (v1.Resize(9), None),
+        (v1.Resize((9, 8)), (9, 8)),
+        (v1.Compose([v1.RandomResizedCrop(40), v1.Resize(9)]), (9, 9)),
+        (v1.Compose([v1.Resize((40, 80)), v1.Resize(9, max_size=12)]), (6, 12)),
+        (v1.Compose([v1.CenterCrop((7, 6)), v1.RandomHorizontalFlip()]), (7, 6)),
+        (v1.Compose([v1.RandomCrop(7, padding=3), v1.ColorJitter()]), (7, 7)),
+    ]:
+        assert read_plan(transform).size == size
+    assert read_plan(v1.ToTensor()).is_whole
+    assert not read_plan(v1.Compose([v1.ToTensor(), negative])).is_whole
+    assert not read_plan(v1.CenterCrop(3)).is_whole
+
+
+# Memory
+
+
+def test_stored_pixels_are_never_written_to() -> None:
+    pixels = np.random.default_rng(6).integers(0, 256, (40, 30, 3), np.uint8)
+    pixels.flags.writeable = False
+    before = pixels.copy()
+    for transform in (v1.PILToTensor(), v1.Compose([v1.CenterCrop(20), v1.PILToTensor()]), v1.CenterCrop((40, 30))):
+        made = render(open_raw(pixels), decide(read_plan(transform).steps, (40, 30), []), "exact")
+        made.zero_()
+        assert np.array_equal(pixels, before)
+
+
+# Fast
+
+
+def psnr(found: torch.Tensor, right: torch.Tensor) -> float:
+    return 10 * float(torch.log10(255**2 / ((found.float() - right.float()) ** 2).mean().clamp_min(1e-9)))
+
+
+def smooth(width: int, height: int, seed: int) -> bytes:
+    coarse = np.random.default_rng(seed).integers(40, 216, (4, 4, 3), np.uint8)
+    return encoded(Image.fromarray(coarse).resize((width, height), Image.Resampling.BICUBIC), "JPEG", quality=95)
+
+
+FAST = [
+    v1.RandomResizedCrop(64),
+    v2.RandomResizedCrop(64, interpolation=InterpolationMode.BICUBIC),
+    v1.RandomResizedCrop((150, 170)),
+    v1.Resize(100),
+    v1.Resize((60, 40)),
+    v2.Compose([v2.ToImage(), v2.RandomResizedCrop(50), v2.RandomHorizontalFlip()]),
+    v2.Compose([v2.Resize(70), v2.CenterCrop(64)]),
+]
+
+
+@pytest.mark.parametrize("number", range(len(FAST)))
+def test_fast_is_near(number: int) -> None:
+    transform = v2.Compose([FAST[number], v2.PILToTensor()])
+    for seed in range(12):
+        data = smooth(500 - 17 * seed, 260 + 31 * seed, seed)
+        found, right = ours(transform, data, seed, "fast"), theirs(transform, data, seed)
+        assert found.dtype is torch.uint8
+        assert found.shape == right.shape
+        assert psnr(found, right) > 35
+
+
+@pytest.mark.parametrize("transform", FAST[:4])
+def test_fast_decodes_at_a_fraction_of_the_size(transform: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+    frame = open_encoded(smooth(900, 800, 1))
+    pixels = frame.pixels
+    monkeypatch.setattr(frame, "pixels", lambda box, denominator: asked.append(denominator) or pixels(box, denominator))
+    plan = read_plan(transform)
+    for seed in range(30):
+        actions = decide(plan.steps, (800, 900), drawn(plan, seed))
+        render(frame, actions, "exact")
+        assert asked.pop() == 1
+        render(frame, actions, "fast")
+        crop = actions[0] if isinstance(actions[0], Crop) else Crop(0, 0, 800, 900)
+        resize: Any = actions[-1]
+        ratio = min(crop.height / resize.height, crop.width / resize.width)
+        assert asked.pop() == max(each for each in (1, 2, 4, 8) if each == 1 or each <= ratio)
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [v1.CenterCrop(60), v1.RandomCrop(50, padding=9), v1.Compose([]), v1.Resize(50, InterpolationMode.NEAREST)],
+)
+def test_fast_is_exact_where_nothing_is_averaged(transform: Any) -> None:
+    for name, data in IMAGES.items():
+        if name != "dot":
+            assert_same(ours(transform, data, 1, "fast"), theirs(transform, data, 1))
+
+
+@pytest.mark.parametrize("interpolation", ["bilinear", InterpolationMode.BILINEAR, 2])
+def test_fast_knows_all_names_of_the_filters(interpolation: Any) -> None:
+    plan = read_plan(v2.Resize(20, interpolation))
+    (action,) = decide(plan.steps, (100, 100), [])
+    assert action.resampling.mode == "bilinear"  # type: ignore[union-attr]
+
+
+# Distributions
+
+
+SIZE = (151, 203)
+DRAWS = 4000
+
+
+def decided(transform: Any) -> Iterator[list[Action]]:
+    plan = read_plan(transform)
+    for row in uniforms(1, 2, np.arange(DRAWS), plan.num_draws).tolist():
+        yield decide(plan.steps, SIZE, row)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{}, {"scale": (0.3, 1.0), "ratio": (0.5, 2.0)}, {"scale": (0.9, 1.2)}, {"scale": (0.05, 0.4), "ratio": (1, 1)}],
+)
+def test_random_resized_crop_is_distributed_as_torchvisions(options: dict[str, Any]) -> None:
+    transform = v1.RandomResizedCrop(9, **options)
+    crops = [actions[0] for actions in decided(transform)]
+    found = np.array([(each.top, each.left, each.height, each.width) for each in crops])  # type: ignore[union-attr]
+    torch.manual_seed(11)
+    image = torch.empty(3, *SIZE)
+    right = np.array([transform.get_params(image, transform.scale, transform.ratio) for _ in range(DRAWS)])
+    for name, of in {
+        "area": lambda crops: crops[:, 2] * crops[:, 3],
+        "aspect": lambda crops: crops[:, 3] / crops[:, 2],
+        "top": lambda crops: crops[:, 0] / np.maximum(1, SIZE[0] - crops[:, 2]),
+        "left": lambda crops: crops[:, 1] / np.maximum(1, SIZE[1] - crops[:, 3]),
+        "bottom": lambda crops: crops[:, 0] + crops[:, 2],
+        "right": lambda crops: crops[:, 1] + crops[:, 3],
+    }.items():
+        assert stats.ks_2samp(of(found), of(right)).pvalue > 1e-3, name
+
+
+def test_random_crop_is_uniform() -> None:
+    crops: list[Any] = [actions[0] for actions in decided(v1.RandomCrop((148, 206), padding=(3, 2)))]
+    counts = np.zeros((8, 4), int)
+    for crop in crops:
+        counts[crop.top + 2, crop.left + 3] += 1
+    assert stats.chisquare(counts.ravel()).pvalue > 1e-3
+
+
+@pytest.mark.parametrize("probability", [0.5, 0.1])
+def test_flips_are_as_frequent_as_they_should(probability: float) -> None:
+    count = sum(map(bool, decided(v2.RandomHorizontalFlip(probability))))
+    assert stats.binomtest(count, DRAWS, probability).pvalue > 1e-3
+
+
+def test_the_numbers_of_steps_are_their_own() -> None:
+    """Two flips, or a crop and a flip, do not go together."""
+    twice = [len(actions) for actions in decided(v1.Compose([v1.RandomHorizontalFlip(), v1.RandomHorizontalFlip()]))]
+    assert stats.chisquare(np.bincount(twice, minlength=3), np.array([1, 2, 1]) * DRAWS / 4).pvalue > 1e-3
+    tops = {False: [], True: []}
+    for crop, *flip in decided(v1.Compose([v1.RandomCrop(50), v1.RandomHorizontalFlip()])):
+        tops[bool(flip)].append(crop.top)  # type: ignore[union-attr]
+    assert stats.ks_2samp(tops[False], tops[True]).pvalue > 1e-3
