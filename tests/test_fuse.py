@@ -1,4 +1,4 @@
-"""Fused transforms: torchvision's own result to the bit, for the same crop and flip; the others are left as they are."""
+"""Fused transforms: torchvision's own result to the bit, for the same crop and flip; others stay as they are."""
 
 import warnings
 from collections.abc import Callable, Iterator, Sequence

@@ -16,7 +16,7 @@ class Buffers:
         shape: Of an image.
         dtype: Of its numbers.
         memory_format: Its layout.
-        pinned: Whether its memory is page-locked, for copies to a CUDA device.
+        pinned: Whether its memory is page-locked, for copies to a CUDA device; torch gives it out then.
         limit: How many of a length are kept for later.
     """
 
@@ -36,16 +36,21 @@ class Buffers:
 
     def take(self, count: int) -> torch.Tensor:
         """Return [count, *shape] with whatever in it."""
+        if self._pinned:  # torch keeps such memory itself, until copies from it have ended that nobody waits for
+            return self._new(count)
         with self._lock:
             kept = self._free.get(count)
             memory = kept.pop() if kept else None
         if memory is None:
-            shape = (count, *self._shape)
-            memory = torch.empty(shape, dtype=self.dtype, memory_format=self._format, pin_memory=self._pinned)
+            memory = self._new(count)
         # A tensor that is made of an array keeps this array as long as any view of the tensor lives.
         array = memory.numpy()
         weakref.finalize(array, self._give_back, memory).atexit = False
         return torch.from_numpy(array)
+
+    def _new(self, count: int) -> torch.Tensor:
+        shape = (count, *self._shape)
+        return torch.empty(shape, dtype=self.dtype, memory_format=self._format, pin_memory=self._pinned)
 
     def _give_back(self, memory: torch.Tensor) -> None:
         with self._lock:

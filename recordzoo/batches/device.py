@@ -40,26 +40,35 @@ class OnDevice(Iterator[Any]):
         self._batches, self._device, self._finish = batches, device, finish
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._next: tuple[Any, Wanted] | None = None
+        self._failure: Exception | None = None  # of the batch behind the next one
 
     def __iter__(self) -> "OnDevice":
         return self
 
     # Any: as above.
     def __next__(self) -> Any:
+        if self._failure is not None:
+            failure, self._failure = self._failure, None
+            raise failure
         batch, wanted = self._next or self._move()
+        self._next = None
         if self._stream is not None:
             current = torch.cuda.current_stream(self._device)
             current.wait_stream(self._stream)
             for tensor in tensors(batch):
                 tensor.record_stream(current)  # its memory is not given away while the user's stream needs it
         # If the threads have not made it yet, the user's own work is not held up for it.
-        self._next = self._move() if self._batches.is_ready() else None
+        if self._batches.is_ready():
+            try:
+                self._next = self._move()
+            except Exception as err:  # noqa: BLE001 - raised when the user has come there
+                self._failure = err
         wanted.mark()
         return batch
 
     def close(self) -> None:
         """End the work; there are no more batches."""
-        self._next = None
+        self._next = self._failure = None
         self._batches.close()
 
     def _move(self) -> tuple[Any, Wanted]:

@@ -1,9 +1,10 @@
 """One epoch in progress: threads that work ahead of the user, and end with it."""
 
 import collections
+import threading
 import weakref
 from collections.abc import Iterator, Sized
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any
 
@@ -54,6 +55,8 @@ class Iteration(Iterator[Any]):
     def __init__(self, dataset: Sized, source: Source, maker: Maker, order: Order, pace: Pace) -> None:
         self._dataset, self._source, self._maker = dataset, source, maker
         self._order, self._pace = order, pace
+        self._batches = order.batches
+        self._failure: Exception | None = None  # raised behind the last batch
         self._drawn: collections.deque[Wanted] = collections.deque()
         self._pending: collections.deque[_Pending] = collections.deque()
         self._pool = _threads(pace.num_threads)
@@ -74,16 +77,21 @@ class Iteration(Iterator[Any]):
 
         Raises:
             StopIteration: There is none.
+            TimeoutError: It took too long.
         """
         try:
             self._work_ahead()
             if not self._pending:
-                raise StopIteration
+                raise self._failure or StopIteration
             pending = self._pending.popleft()
-            parts = [part.result(self._pace.timeout_s) for part in pending.parts]
+            self._wait(pending.parts)
+            parts = [part.result() for part in pending.parts]
             if len(pending.wanted.finished):
                 self._pool.submit(forget, self._dataset, pending.wanted.finished)
             return self._maker.batch(pending.memory, parts), pending.wanted
+        except TimeoutError:
+            self._end(wait=False)
+            raise
         except BaseException:
             self.close()
             raise
@@ -94,22 +102,43 @@ class Iteration(Iterator[Any]):
 
     def close(self) -> None:
         """End the threads, and wait for them; there are no more batches."""
+        self._end(wait=True)
+
+    def _end(self, *, wait: bool) -> None:
         self._pending.clear()
-        self._drawn.clear()
-        self._order = Order(0, 0, iter(()))
+        self._draw_no_more(None)
         if self._forgotten.detach():
-            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool.shutdown(wait=wait, cancel_futures=True)
+
+    def _wait(self, parts: list[Future[Any]]) -> None:  # Any: as above
+        timeout_s = self._pace.timeout_s
+        if timeout_s is not None and wait(parts, timeout_s).not_done:
+            raise TimeoutError(f"A batch was not made in timeout={timeout_s} seconds.")
 
     def _work_ahead(self) -> None:
         while len(self._pending) <= self._pace.ahead and (wanted := self._draw()) is not None:
-            self._pending.append(self._begin(wanted))
+            try:
+                self._pending.append(self._begin(wanted))
+            except Exception as err:  # noqa: BLE001 - raised when the user has come there
+                self._draw_no_more(err)
 
     def _draw(self) -> Wanted | None:
         """Return the next batch, and have those behind it read from the disk."""
-        while len(self._drawn) <= self._pace.hinted and (wanted := next(self._order.batches, None)) is not None:
+        while len(self._drawn) <= self._pace.hinted and (wanted := self._next_wanted()) is not None:
             self._pool.submit(hint, self._dataset, wanted.upcoming)
             self._drawn.append(wanted)
         return self._drawn.popleft() if self._drawn else None
+
+    def _next_wanted(self) -> Wanted | None:
+        try:
+            return next(self._batches, None)
+        except Exception as err:  # noqa: BLE001 - whatever a sampler raises
+            self._batches, self._failure = iter(()), err
+            return None
+
+    def _draw_no_more(self, failure: Exception | None) -> None:
+        self._drawn.clear()
+        self._batches, self._failure = iter(()), failure
 
     def _begin(self, wanted: Wanted) -> _Pending:
         size = -(-len(wanted.indices) // (_PIECES_PER_THREAD * self._pace.num_threads))
@@ -122,8 +151,14 @@ def _threads(number: int) -> ThreadPoolExecutor:
     """Make threads in which torch works alone: if each had a team of its own, there would be many more than cores."""
     for_others = torch.get_num_threads()
     pool = ThreadPoolExecutor(number, "recordzoo", _work_alone)
-    for started in [pool.submit(int) for _ in range(number)]:
-        started.result()
+    all_there = threading.Barrier(number)  # a thread that is idle would be given the work of one that is not started
+    try:
+        for started in [pool.submit(all_there.wait) for _ in range(number)]:
+            started.result()
+    except BaseException:
+        all_there.abort()
+        pool.shutdown(wait=False)
+        raise
     torch.set_num_threads(for_others)  # a thread that sets it sets it for all that are made later
     return pool
 

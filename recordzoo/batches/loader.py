@@ -8,13 +8,13 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import distributed
-from torch.utils.data import BatchSampler
+from torch.utils.data import BatchSampler, IterableDataset
 
 from recordzoo.batches.buffers import Buffers
 from recordzoo.batches.device import OnDevice
 from recordzoo.batches.explain import advice, held_by_one, sample_lines
 from recordzoo.batches.iteration import Iteration, Pace
-from recordzoo.batches.makers import EncodedMaker, Maker, RowMaker, SampleMaker
+from recordzoo.batches.makers import EncodedMaker, Maker, RowMaker, SampleMaker, restored
 from recordzoo.batches.order import IteratedOrders, Orders, SampledOrders, Wanted
 from recordzoo.batches.render import PRECISIONS, Precision
 from recordzoo.batches.source import Source
@@ -109,6 +109,12 @@ class RecordLoader:
         _check_choice("precision", precision, PRECISIONS)
         _check_choice("decode", decode, ("cpu", "cuda"))
         _check_choice("memory_format", memory_format, (torch.contiguous_format, torch.channels_last))
+        if isinstance(dataset, IterableDataset):
+            kind = type(dataset).__name__
+            raise ArgumentError(f"{kind} has no samples by number: it is for DataLoader, not for RecordLoader.")
+        for name, value in {"num_workers": num_workers, "timeout": timeout, "prefetch_factor": prefetch_factor}.items():
+            if value is not None and value < 0:
+                raise ArgumentError(f"{name}={value} must not be negative.")
         _check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
         self.dataset, self.batch_size, self.drop_last = dataset, batch_size, drop_last
         self.collate_fn, self.timeout, self.generator = collate_fn, timeout, generator
@@ -142,7 +148,8 @@ class RecordLoader:
         batches = self.batch_sampler
         if batches is None:
             batches = BatchSampler(self.sampler, self.batch_size, self.drop_last)
-        return IteratedOrders(batches, seed, self.sampler or getattr(batches, "sampler", None))
+        sampler = getattr(batches, "sampler", None) if self.sampler is None else self.sampler
+        return IteratedOrders(batches, seed, sampler)
 
     def __len__(self) -> int:
         """Return the number of batches in a whole epoch."""
@@ -190,14 +197,14 @@ class RecordLoader:
         """
         source = Source(self.dataset)
         lines = [repr(self), *sample_lines(self.dataset, source, self.precision)]
-        if (len(self.dataset) and not all(leaf.plan.is_whole for leaf in source.leaves or ())) or not source.leaves:
-            lines.append(advice(held_by_one(self._probe(source))))
+        if len(self.dataset) and not (source.leaves and all(leaf.plan.is_whole for leaf in source.leaves)):
+            lines.append(self._measured(source))
         return "\n  ".join(lines)
 
     __str__ = explain
 
     def __repr__(self) -> str:
-        sampler = self.batch_sampler or self.sampler
+        sampler = self.sampler if self.batch_sampler is None else self.batch_sampler
         return (
             f"{type(self).__name__}({type(self.dataset).__name__} of {len(self.dataset):,} samples, "
             f"batch_size={self.batch_size}, sampler={type(sampler).__name__}, num_workers={self.num_workers}, "
@@ -207,7 +214,14 @@ class RecordLoader:
     def _maker(self, source: Source) -> Maker:
         plans = [leaf.plan for leaf in source.leaves]
         kinds = {(plan.size, plan.pointwise.operations, plan.is_whole) for plan in plans}
-        if self.collate_fn is not None or len(kinds) != 1 or not plans[0].is_whole or plans[0].size is None:
+        is_random = self.deterministic and any(leaf.target_transform is not None for leaf in source.leaves)
+        if (
+            is_random
+            or self.collate_fn is not None
+            or len(kinds) != 1
+            or not plans[0].is_whole
+            or plans[0].size is None
+        ):
             return self._sample_maker(source)
         if self.decode == "cuda":
             return EncodedMaker(source, self.device)
@@ -218,6 +232,13 @@ class RecordLoader:
 
     def _sample_maker(self, source: Source) -> SampleMaker:
         return SampleMaker(self.dataset, source, self.precision, self.collate_fn, deterministic=self.deterministic)
+
+    def _measured(self, source: Source) -> str:
+        try:
+            with restored():
+                return advice(held_by_one(self._probe(source)))
+        except Exception as err:  # noqa: BLE001 - a loader can be printed, whatever its transforms do
+            return f"what is not fused fails: {type(err).__name__}: {err}"
 
     def _probe(self, source: Source) -> Callable[[], object]:
         """Return work on a few samples from all over the dataset."""

@@ -100,13 +100,13 @@ class SampleMaker(Maker):
     ) -> None:
         self._dataset, self._source, self._precision = dataset, source, precision
         self._collate = collate or default_collate
-        self._one_by_one = threading.Lock() if deterministic else None
+        self._is_deterministic = deterministic
 
     def make(self, piece: Piece, memory: torch.Tensor | None) -> Any:
         """Return a list of samples."""
         if self._source.leaves:
             return [self._sample(piece, number) for number in range(len(piece))]
-        if self._one_by_one is None and hasattr(self._dataset, "__getitems__"):
+        if not self._is_deterministic and hasattr(self._dataset, "__getitems__"):
             return list(self._dataset.__getitems__(piece.indices.tolist()))
         return [self._taken(piece, number) for number in range(len(piece))]
 
@@ -120,20 +120,22 @@ class SampleMaker(Maker):
 
     def _sample(self, piece: Piece, number: int) -> tuple[Any, Any]:
         opened = open_sample(self._source, piece, number)
-        plan, image = opened.leaf.plan, opened.render(self._precision)
+        # Contiguous, as ToTensor's are: whatever comes behind may view it in another shape.
+        plan, image = opened.leaf.plan, opened.render(self._precision).contiguous()
         sample: Any = as_given(plan, _with_values(plan, image)) if plan.is_tensor else to_picture(image)
-        with self._seeded(int(piece.seeds[number])), opened.leaf.naming(opened.index):
-            for transform in plan.rest:
-                sample = transform(sample)
-            return sample, opened.leaf.targets(piece.inner[number : number + 1])[0]
+        with self._seeded(int(piece.seeds[number])):
+            with opened.leaf.noting(opened.index):
+                for transform in plan.rest:
+                    sample = transform(sample)
+            return sample, opened.leaf.target(opened.index)
 
     @contextlib.contextmanager
     def _seeded(self, seed: int) -> Iterator[None]:
         """Seed the process's generators for a sample, and leave them as they were."""
-        if self._one_by_one is None:
+        if not self._is_deterministic:
             yield
             return
-        with self._one_by_one, _restored():
+        with _ONE_BY_ONE, restored():
             torch.default_generator.manual_seed(seed)
             random.seed(seed)
             np.random.seed(seed)
@@ -179,11 +181,16 @@ def _with_values(plan: Plan, images: torch.Tensor) -> torch.Tensor:
 def _collated_targets(parts: list[Any]) -> Any:
     if all(isinstance(part, np.ndarray) for part in parts):
         return torch.from_numpy(np.concatenate(parts))
-    return default_collate([target for part in parts for target in part])
+    targets = tuple(target for part in parts for target in part)  # a tuple, of which some batches are made as it is
+    return default_collate(targets)  # type: ignore[arg-type]  # it takes any sequence
+
+
+_ONE_BY_ONE = threading.Lock()
+"""Who holds it may use the process's generators; of several loaders at once too."""
 
 
 @contextlib.contextmanager
-def _restored() -> Iterator[None]:
+def restored() -> Iterator[None]:
     """Leave the process's generators as they were."""
     of_torch, of_python, of_numpy = torch.default_generator.get_state(), random.getstate(), np.random.get_state()
     try:

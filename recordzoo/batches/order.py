@@ -1,6 +1,6 @@
 """Which samples the batches hold: of our sampler many at once, of anybody's one by one."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -154,15 +154,18 @@ class IteratedOrders:
 
     # Any: as above.
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Go on there.
+        """Go on there; at the end of an epoch, with the next one.
 
         Raises:
             ArgumentError: It is another sampler's state.
         """
         if state.keys() != self.state_dict().keys():
             raise ArgumentError(f"A state with {', '.join(state)} is not one of a loader with a sampler of its own.")
-        self.set_epoch(state["epoch"])
-        self._seed, self._taken, self._begun = state["seed"], state["batches"], False
+        epoch, taken = state["epoch"], state["batches"]
+        if taken and isinstance(self._batches, Sized) and taken >= len(self._batches):
+            epoch, taken = epoch + 1, 0
+        self.set_epoch(epoch)
+        self._seed, self._taken, self._begun = state["seed"], taken, False
 
     def _wanted(self, epoch: int, skipped: int) -> Iterator[Wanted]:
         rank, num_replicas = getattr(self._sampler, "rank", 0), getattr(self._sampler, "num_replicas", 1)

@@ -1,6 +1,7 @@
 """What a loader takes samples from: record sets behind a dataset, a `Subset` or a `ConcatDataset` of them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -34,7 +35,7 @@ class Leaf:
         self.reader: RecordReader = self.selection.reader
         self.plan: Plan = read_plan(dataset.transform)
         self._is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
-        self._target_transform: Callable[[Any], Any] | None = dataset.target_transform
+        self.target_transform: Callable[[Any], Any] | None = dataset.target_transform
 
     def frame(self, index: int) -> Frame:
         """Open the image of a sample.
@@ -53,16 +54,31 @@ class Leaf:
         """Return the context that names the sample in what is raised inside it."""
         return naming(self.reader.path, _Name(self, index))
 
+    @contextmanager
+    def noting(self, index: int) -> Iterator[None]:
+        """Note the sample's name on what the person's own functions raise."""
+        try:
+            yield
+        except Exception as err:
+            err.add_note(f"while transforming {_Name(self, index)} in {self.reader.path}")
+            raise
+
     # Any: targets are what the dataset has.
+    def target(self, index: int) -> Any:
+        """Return the target of a sample, as the dataset gives it."""
+        found = self.selection.target(index)
+        if self.target_transform is None:
+            return found
+        with self.noting(index):
+            return self.target_transform(found)
+
+    # Any: as above.
     def targets(self, indices: Indices) -> Any:
         """Return the targets of samples: int64 [n] if they are labels that nobody transforms, otherwise a list."""
-        if self._target_transform is None and type(self.selection) is Selection:
-            return self.selection.targets()[indices] if len(indices) == len(self.selection) else self._labels(indices)
-        found = map(self.selection.target, indices.tolist())
-        return list(found if self._target_transform is None else map(self._target_transform, found))
-
-    def _labels(self, indices: Indices) -> NDArray[np.int64]:
-        return np.fromiter(map(self.selection.target, indices.tolist()), np.int64, len(indices))
+        found = map(self.target, indices.tolist())
+        if self.target_transform is None and type(self.selection) is Selection:
+            return np.fromiter(found, np.int64, len(indices))
+        return list(found)
 
 
 class _Name:

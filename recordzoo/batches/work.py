@@ -101,5 +101,4 @@ def targets_of(source: Source, piece: Piece) -> Any:
     """Return the targets of a piece: int64 [n] if they are labels as they are stored, otherwise a list."""
     if len(source.leaves) == 1:
         return source.leaves[0].targets(piece.inner)
-    numbers = range(len(piece))
-    return [source.leaves[piece.leaves[i]].targets(piece.inner[i : i + 1])[0] for i in numbers]
+    return [source.leaves[leaf].target(index) for leaf, index in zip(piece.leaves, piece.inner.tolist(), strict=True)]

@@ -1,0 +1,686 @@
+"""`RecordLoader` gives the batches of DataLoader, whatever the number of threads, and goes on where it was left."""
+
+import json
+import random
+from collections import namedtuple
+from collections.abc import Callable, Iterable, Iterator
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from PIL import Image
+from torch.utils.data import (
+    BatchSampler,
+    ConcatDataset,
+    DataLoader,
+    DistributedSampler,
+    IterableDataset,
+    SequentialSampler,
+    Subset,
+    TensorDataset,
+    random_split,
+)
+from torchvision import transforms as v1
+from torchvision.datasets import wrap_dataset_for_transforms_v2
+from torchvision.transforms import v2
+
+from recordzoo import (
+    CIFAR10Record,
+    CUB200Record,
+    ImageFolderRecord,
+    RecordLoader,
+    RecordReader,
+    RecordSampler,
+    VOCDetectionRecord,
+    convert,
+)
+from recordzoo.batches.makers import RowMaker, SampleMaker
+from recordzoo.batches.source import Source
+from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError
+from tests.fakes import cifar10, cub200, voc
+from tests.fakes.folder import bad_image, cut_image, write_tree
+from tests.fakes.pictures import encoded, picture
+from tests.fakes.records import flip
+from tests.fakes.samples import Samples
+
+MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
+NUM_IMAGES = 41
+
+# Any, here and below: of loaders, datasets and batches of all kinds.
+
+
+def image_file(number: int) -> bytes:
+    rng = np.random.default_rng(number)
+    image = picture(rng, 40 + 7 * (number % 5), 64 - 5 * (number % 4))
+    if number % 7 == 6:
+        return encoded(image.convert("P"), "PNG")
+    return encoded(image.convert("L") if number % 9 == 8 else image, "JPEG", subsampling=number % 3)
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("tree")
+    write_tree(root, {f"{number % 5}/{number:02d}.jpg": image_file(number) for number in range(NUM_IMAGES)})
+    ImageFolderRecord(root)
+    return root
+
+
+RANDOM = v2.Compose([v2.RandomResizedCrop(24), v2.RandomHorizontalFlip(), v2.PILToTensor()])
+FIXED = v1.Compose([v1.Resize(30), v1.CenterCrop(24), v1.ToTensor(), v1.Normalize(MEAN, STD)])
+UINT8 = v1.Compose([v1.Resize((24, 20)), v1.PILToTensor()])
+JITTER = v1.Compose([v1.RandomResizedCrop(24), v1.ColorJitter(0.5, 0.5), v1.ToTensor()])
+
+
+@pytest.fixture
+def dataset(tree: Path) -> ImageFolderRecord:
+    return ImageFolderRecord(tree, transform=RANDOM)
+
+
+def assert_same(found: Any, right: Any) -> None:
+    """Equal, of the same types and dtypes all the way down."""
+    assert type(found) is type(right)
+    if isinstance(right, torch.Tensor):
+        assert (found.dtype, found.shape) == (right.dtype, right.shape)
+        assert torch.equal(found, right)
+    elif isinstance(right, dict):
+        assert list(found) == list(right)
+        assert_same(list(found.values()), list(right.values()))
+    elif isinstance(right, np.ndarray):
+        assert found.dtype == right.dtype
+        assert np.array_equal(found, right)
+    elif isinstance(right, list | tuple):
+        assert len(found) == len(right)
+        for one, other in zip(found, right, strict=True):
+            assert_same(one, other)
+    elif isinstance(right, Image.Image):
+        assert (found.mode, found.size) == (right.mode, right.size)
+        assert found.tobytes() == right.tobytes()
+    else:
+        assert found == right
+
+
+def compare(dataset: Any, **options: Any) -> list[Any]:
+    """Compare with DataLoader's batches."""
+    found = list(RecordLoader(dataset, **options))
+    assert_same(found, list(DataLoader(dataset, **{**options, "num_workers": 0})))
+    return found
+
+
+def maker_of(loader: RecordLoader) -> type:
+    return type(loader._maker(Source(loader.dataset)))
+
+
+# As DataLoader
+
+
+@pytest.mark.parametrize("transform", [FIXED, UINT8, v1.Compose([UINT8, v1.ConvertImageDtype(torch.float32)])])
+@pytest.mark.parametrize("options", [{}, {"batch_size": 7}, {"batch_size": 7, "drop_last": True}, {"batch_size": 100}])
+def test_batches(tree: Path, transform: Any, options: dict[str, Any]) -> None:
+    dataset = ImageFolderRecord(tree, transform=transform)
+    for num_workers in (1, 3):
+        loader = RecordLoader(dataset, num_workers=num_workers, **options)
+        assert maker_of(loader) is RowMaker
+        assert len(loader) == len(DataLoader(dataset, **options))
+        batches = compare(dataset, num_workers=num_workers, **options)
+        assert len(batches) == len(loader)
+        assert all(type(batch) is list and batch[1].dtype is torch.int64 for batch in batches)
+
+
+NOT_ROWS = {
+    "no transform": (None, lambda samples: samples),
+    "pictures": (v1.CenterCrop(20), lambda samples: samples),
+    "of all sizes": (v1.ToTensor(), lambda samples: samples),
+    "of all sizes, one by one": (v1.ToTensor(), None),
+    "unknown": (v1.Compose([UINT8, v1.Lambda(lambda image: image.float().mean((1, 2)))]), None),
+    "flat": (v1.Compose([FIXED, v1.Lambda(lambda image: image.view(-1))]), None),
+    "unknown first": (v1.Compose([v1.Grayscale(3), FIXED]), None),
+    "tv_tensors": (v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32)]), lambda samples: samples),
+    "a dict": (v1.Compose([FIXED, lambda image: {"image": image, "size": (1, 2.5)}]), None),
+    "NumPy": (np.asarray, lambda samples: samples),
+}
+
+
+@pytest.mark.parametrize("name", NOT_ROWS)
+def test_samples(tree: Path, name: str) -> None:
+    transform, collate = NOT_ROWS[name]
+    dataset = ImageFolderRecord(tree, transform=transform)
+    for num_workers in (1, 3):
+        options = {"batch_size": 1 if collate is None and name.startswith("of all") else 6, "collate_fn": collate}
+        loader = RecordLoader(dataset, num_workers=num_workers, **options)
+        assert maker_of(loader) is SampleMaker
+        found = [list(each) for each in loader]
+        right = [list(each) for each in DataLoader(dataset, **options)]
+        assert_same(found, right)
+
+
+@pytest.mark.parametrize(
+    "target_transform",
+    [
+        float,
+        str,
+        lambda label: {"label": label, "boxes": np.full((2, 4), label), "name": "x"},
+        lambda label: (label, [label, 0.5]),
+        lambda label: torch.tensor([label, 1]),
+        lambda label: np.float32(label),
+        lambda label: label % 2 == 0,
+        namedtuple("Target", "label").__call__,
+    ],
+)
+def test_targets(tree: Path, target_transform: Callable[[int], Any]) -> None:
+    for transform in (FIXED, v1.Compose([FIXED, torch.neg])):
+        dataset = ImageFolderRecord(tree, transform=transform, target_transform=target_transform)
+        compare(dataset, batch_size=8, num_workers=2)
+        both = ConcatDataset([dataset, Subset(dataset, [3, 4])])
+        compare(both, batch_size=8, num_workers=2)
+
+
+def test_collate_gets_what_the_dataset_gives(tree: Path) -> None:
+    for transform in (FIXED, v1.Compose([FIXED, torch.neg]), None):
+        dataset = ImageFolderRecord(tree, transform=transform)
+        compare(dataset, batch_size=8, collate_fn=lambda samples: samples)
+        compare(ConcatDataset([dataset, dataset]), batch_size=8, collate_fn=tuple)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sampler": [3, 1, 40, 0, 3]},
+        {"sampler": range(0, 41, 3), "batch_size": 4, "drop_last": True},
+        {"sampler": torch.arange(5)},
+        {"sampler": [-1, -41]},
+        {"batch_sampler": [[1], [2, 3, 4], [0] * 9]},
+        {"batch_sampler": BatchSampler(SequentialSampler(range(41)), 9, drop_last=True)},
+        {"shuffle": False},
+        {"sampler": RecordSampler(range(41), seed=3), "batch_size": 5},
+    ],
+)
+def test_samplers(tree: Path, options: dict[str, Any]) -> None:
+    dataset = ImageFolderRecord(tree, transform=FIXED)
+    if isinstance(options.get("sampler"), RecordSampler):
+        options["sampler"].set_epoch(0)
+        found = list(RecordLoader(dataset, **options))
+        options["sampler"].set_epoch(0)
+        assert_same(found, list(DataLoader(dataset, **options)))
+    else:
+        compare(dataset, **options)
+        assert len(RecordLoader(dataset, **options)) == len(DataLoader(dataset, **options))
+
+
+def test_generator(dataset: ImageFolderRecord) -> None:
+    def batches(seed: int) -> list[Any]:
+        return list(RecordLoader(dataset, 8, shuffle=True, generator=torch.Generator().manual_seed(seed)))
+
+    assert_same(batches(1), batches(1))
+    assert batches(1)[0][1].tolist() != batches(2)[0][1].tolist()
+    torch.manual_seed(5)
+    first = list(RecordLoader(dataset, 8, shuffle=True))
+    torch.manual_seed(5)
+    assert_same(list(RecordLoader(dataset, 8, shuffle=True)), first)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"batch_size": 0}, "batch_size=0"),
+        ({"batch_size": -1}, "batch_size=-1"),
+        ({"batch_size": None}, "batch_size=None"),
+        ({"sampler": [1], "shuffle": True}, "sampler"),
+        ({"batch_sampler": [[1]], "batch_size": 2}, "batch_sampler"),
+        ({"batch_sampler": [[1]], "shuffle": True}, "batch_sampler"),
+        ({"batch_sampler": [[1]], "drop_last": True}, "batch_sampler"),
+        ({"precision": "best"}, "precision='best' is not one of 'exact', 'fast'"),
+        ({"decode": "gpu"}, "decode='gpu'"),
+        ({"decode": "cuda"}, 'needs device="cuda"'),
+        ({"memory_format": torch.preserve_format}, "memory_format"),
+        ({"shuffle": "blocks"}, "shuffle='blocks'"),
+        ({"num_workers": -1}, "num_workers=-1"),
+        ({"timeout": -1}, "timeout=-1"),
+        ({"prefetch_factor": -1}, "prefetch_factor=-1"),
+        ({"drop_cache": True}, "drop_cache"),
+        ({"num_replicas": 2}, "rank"),
+    ],
+)
+def test_bad_arguments(dataset: ImageFolderRecord, options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        RecordLoader(dataset, **options)
+
+
+class Stream(IterableDataset[int]):
+    def __iter__(self) -> Iterator[int]:
+        return iter(range(3))
+
+
+def test_a_stream_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="Stream has no samples by number"):
+        RecordLoader(Stream())
+
+
+def test_memory_format(tree: Path) -> None:
+    for transform in (RANDOM, FIXED):
+        dataset = ImageFolderRecord(tree, transform=transform)
+        right = list(RecordLoader(dataset, 8, seed=1))
+        found = list(RecordLoader(dataset, 8, seed=1, memory_format=torch.channels_last))
+        assert_same(found, right)
+        assert all(images.is_contiguous(memory_format=torch.channels_last) for images, _ in found)
+        assert all(images.is_contiguous() for images, _ in right)
+
+
+# Datasets
+
+
+def test_subsets_and_concatenations(tree: Path) -> None:
+    one, other = ImageFolderRecord(tree, transform=FIXED), ImageFolderRecord(tree, transform=v1.Compose([FIXED]))
+    parts = random_split(one, [20, 21], torch.Generator().manual_seed(1))
+    nested = Subset(ConcatDataset([parts[1], other, Subset(one, range(3)), parts[0]]), [60, 0, -1, 22, 64, 21, 20, 61])
+    for dataset in (*parts, ConcatDataset([one, other]), nested, Subset(one, torch.arange(4)), Subset(one, [])):
+        loader = RecordLoader(dataset, batch_size=3, num_workers=2)
+        if len(dataset):
+            assert Source(dataset).leaves
+            assert maker_of(loader) is RowMaker
+        compare(dataset, batch_size=3)
+
+
+def test_parts_with_other_transforms(tree: Path) -> None:
+    one, other = ImageFolderRecord(tree, transform=UINT8), ImageFolderRecord(tree, transform=FIXED)
+    sized = ImageFolderRecord(tree, transform=v1.Compose([v1.Resize((24, 20)), v1.ToTensor()]))
+    compare(ConcatDataset([one, other]), batch_size=5, collate_fn=list)
+    compare(ConcatDataset([sized, one]), batch_size=41)
+    compare(ConcatDataset([other, TensorDataset(torch.ones(4, 3, 24, 24), torch.arange(4))]), batch_size=5)
+
+
+def test_cifar10(tmp_path: Path) -> None:
+    fake = cifar10.build()
+    fake.write_tree(tmp_path)
+
+    class Record(CIFAR10Record):
+        train_list, test_list, meta = (fake.lists[name] for name in ("train_list", "test_list", "meta"))
+
+    transform = v1.Compose([v1.RandomCrop(32), v1.ToTensor(), v1.Normalize(MEAN, STD)])
+    for train in (True, False):
+        dataset = Record(tmp_path, train, transform=transform)
+        assert Source(dataset).leaves
+        compare(dataset, batch_size=6, num_workers=2)
+    dataset.targets[2] = 7
+    assert not Source(dataset).leaves
+    assert compare(dataset, batch_size=6)[0][1][2] == 7
+
+
+def test_cub200(tmp_path: Path) -> None:
+    cub200.build().write_tree(tmp_path)
+    for split in ("train", "test", "all"):
+        dataset = CUB200Record(tmp_path, split=split, transform=FIXED)
+        assert Source(dataset).leaves
+        compare(dataset, batch_size=4, num_workers=2)
+    both = CUB200Record(tmp_path, transform=FIXED, target_type=["category", "bbox"])
+    assert "other targets" in Source(both).problem
+    compare(both, batch_size=4, num_workers=2)
+
+
+def test_voc(tmp_path: Path) -> None:
+    voc.build("2012").write_tree(tmp_path)
+    dataset = VOCDetectionRecord(tmp_path, "2012", "val", transform=FIXED)
+    assert "makes its samples itself" in Source(dataset).problem
+    compare(dataset, batch_size=2, num_workers=2, collate_fn=list)
+    compare(wrap_dataset_for_transforms_v2(dataset), collate_fn=lambda samples: [list(target) for _, target in samples])
+
+
+@pytest.mark.parametrize(
+    "kind", ["bytes", "pil-sizes", "small", "gray", "rgba", "chw", "boxes", "text", "float-target"]
+)
+def test_own_datasets(tmp_path: Path, kind: str) -> None:
+    path = convert(Samples(kind, 20), tmp_path / "my.records", workers=1)
+    for transform in (v1.Compose([v1.CenterCrop(16), v1.ToTensor()]), None):
+        dataset = ImageFolderRecord(path, transform=None if kind == "chw" else transform)
+        compare(dataset, batch_size=4, num_workers=2, collate_fn=lambda samples: samples)
+
+
+@pytest.mark.parametrize("kind", ["half", "numbers", "three", "named", "dict"])
+def test_anybodys_datasets(kind: str) -> None:
+    compare(Samples(kind, 20), batch_size=6, collate_fn=list if kind in ("three", "named", "dict") else None)
+    compare(TensorDataset(torch.arange(9), torch.ones(9, 2)), batch_size=4, num_workers=2)
+
+
+def test_changed_samples_and_own_loaders(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=FIXED)
+    dataset.samples.pop(3)
+    assert "were changed" in Source(dataset).problem
+    compare(dataset, batch_size=4)
+    own = ImageFolderRecord(tree, transform=FIXED, loader=lambda path: Image.new("RGB", (30, 40), path[-6:-4]))
+    own.loader = lambda path: Image.new("RGB", (30, 40), (int(path[-6:-4]), 0, 0))
+    assert "a loader of its own" in Source(own).problem
+    compare(own, batch_size=4)
+
+
+def test_a_wrapped_dataset(dataset: ImageFolderRecord) -> None:
+    wrapped = wrap_dataset_for_transforms_v2(ImageFolderRecord(dataset.root, transform=v2.ToImage()))
+    assert "makes its samples itself" in Source(wrapped).problem
+    compare(wrapped, collate_fn=list)
+
+
+def test_a_transform_may_be_replaced(dataset: ImageFolderRecord) -> None:
+    loader = RecordLoader(dataset, 41)
+    assert next(iter(loader))[0].shape == (41, 3, 24, 24)
+    dataset.transform = UINT8
+    assert next(iter(loader))[0].shape == (41, 3, 24, 20)
+
+
+def test_no_samples(tmp_path: Path) -> None:
+    assert list(RecordLoader(Subset(Samples("small"), []))) == []
+    assert "of 0 samples" in str(RecordLoader(Subset(Samples("small"), [])))
+
+
+# The same whoever makes them
+
+
+def epochs(loader: Iterable[Any], count: int) -> list[Any]:
+    return [list(loader) for _ in range(count)]
+
+
+@pytest.mark.parametrize("shuffle", [False, True, "block"])
+def test_any_number_of_threads(dataset: ImageFolderRecord, shuffle: Any) -> None:
+    right = epochs(RecordLoader(dataset, 8, shuffle, seed=3, num_workers=1), 3)
+    for num_workers, prefetch_factor in ((2, 1), (5, 4), (3, 0)):
+        loader = RecordLoader(dataset, 8, shuffle, seed=3, num_workers=num_workers, prefetch_factor=prefetch_factor)
+        assert_same(epochs(loader, 3), right)
+    images = [torch.cat([images[labels.argsort(stable=True)] for images, labels in epoch]) for epoch in right]
+    assert not torch.equal(images[0], images[1])
+
+
+def test_other_crops_in_another_epoch_and_of_another_seed(dataset: ImageFolderRecord) -> None:
+    def images(seed: int, epoch: int) -> torch.Tensor:
+        loader = RecordLoader(dataset, 41, seed=seed)
+        loader.set_epoch(epoch)
+        return next(iter(loader))[0]
+
+    assert torch.equal(images(1, 2), images(1, 2))
+    different = [images(1, 2) != other for other in (images(1, 3), images(2, 2))]
+    assert all(bool(each.flatten(1).any(1).sum() > 38) for each in different)
+
+
+def test_the_batch_size_changes_no_sample(dataset: ImageFolderRecord) -> None:
+    found = [list(RecordLoader(dataset, size, shuffle=True, seed=4)) for size in (1, 6, 41)]
+    together = [[torch.cat(part) for part in zip(*batches, strict=True)] for batches in found]
+    assert_same(together[0], together[1])
+    assert_same(together[0], together[2])
+
+
+@given(
+    st.sampled_from([False, True, "block"]),
+    st.integers(0, 3),
+    st.sampled_from([(1, 1), (1, 2), (2, 1), (4, 2), (3, 1), (2, 4), (6, 4)]),
+    st.integers(0, 11),
+    st.integers(0, 2),
+)
+@settings(max_examples=15)
+def test_resumed_on_other_ranks(
+    resumable: Subset[Any], shuffle: Any, steps: int, ranks: tuple[int, int], seed: int, epoch: int
+) -> None:
+    """The same samples, with the same crops, in each global batch; and then the next epoch."""
+
+    def loaders(ranks: int, seed: int) -> list[RecordLoader]:
+        return [
+            RecordLoader(resumable, 12 // ranks, shuffle, seed=seed, num_replicas=ranks, rank=rank, num_workers=1)
+            for rank in range(ranks)
+        ]
+
+    def batches(loaders: list[RecordLoader], iterators: list[Iterator[Any]]) -> list[dict[tuple[int, bytes], int]]:
+        found = []
+        for parts in zip(*iterators, strict=True):
+            samples = [
+                (int(y), x.numpy().tobytes()) for images, labels in parts for x, y in zip(images, labels, strict=True)
+            ]
+            found.append({sample: samples.count(sample) for sample in samples})
+        return found
+
+    whole = loaders(ranks[0], seed)
+    for loader in whole:
+        loader.set_epoch(epoch)
+    right = batches(whole, [iter(loader) for loader in whole])
+    before = loaders(ranks[0], seed)
+    states = []
+    for loader in before:
+        loader.set_epoch(epoch)
+        assert len(list(islice(iter(loader), steps))) == steps
+        states.append(json.loads(json.dumps(loader.state_dict())))
+    assert all(state == states[0] for state in states)
+    after = loaders(ranks[1], seed + 1)
+    for loader in after:
+        loader.load_state_dict(states[0])
+    found = batches(after, [iter(loader) for loader in after])
+    if steps == len(right):
+        assert after[0].state_dict()["epoch"] == epoch + 1
+    else:
+        assert found == right[steps:]
+
+
+@pytest.fixture(scope="module")
+def resumable(tree: Path) -> ImageFolderRecord:
+    return ImageFolderRecord(
+        tree, transform=v1.Compose([v1.RandomCrop(9), v1.RandomHorizontalFlip(), v1.PILToTensor()])
+    )
+
+
+@pytest.mark.parametrize("kind", ["own", "shuffled", "sampler", "batch_sampler"])
+@pytest.mark.parametrize("steps", [0, 1, 3, 6])
+def test_resumed(dataset: ImageFolderRecord, kind: str, steps: int) -> None:
+    """In the middle of an epoch the rest is the same; at its end, or before its beginning, a whole one."""
+
+    def make(seed: int) -> RecordLoader:
+        options: dict[str, Any] = {
+            "own": {"batch_size": 7},
+            "shuffled": {"batch_size": 7, "shuffle": True},
+            "sampler": {"batch_size": 7, "sampler": DistributedSampler(dataset, 1, 0, seed=5)},
+            "batch_sampler": {"batch_sampler": [list(range(first, min(41, first + 7))) for first in range(0, 41, 7)]},
+        }[kind]
+        return RecordLoader(dataset, seed=seed, **options)
+
+    loader = make(1)
+    list(loader)
+    loader.set_epoch(1)
+    iterator = iter(loader)
+    list(islice(iterator, steps))
+    state = json.loads(json.dumps(loader.state_dict()))
+    rest = list(iterator)
+    loader.set_epoch(2)
+    following = list(loader)
+    resumed = make(2)
+    resumed.load_state_dict(state)
+    if steps < 6:
+        assert_same(list(resumed), rest)
+        resumed.set_epoch(2)
+    assert_same(list(resumed), following)
+
+
+def test_states_of_others_are_refused(dataset: ImageFolderRecord) -> None:
+    own, others = RecordLoader(dataset, 4), RecordLoader(dataset, 4, sampler=range(41))
+    for one, other in ((own, others), (others, own), (own, RecordLoader(dataset, 4, shuffle=True))):
+        with pytest.raises(ArgumentError):
+            one.load_state_dict(other.state_dict())
+
+
+def test_a_state_is_where_the_user_is(dataset: ImageFolderRecord) -> None:
+    loader = RecordLoader(dataset, 4, prefetch_factor=5)
+    for number, _ in enumerate(loader, 1):
+        assert loader.state_dict()["consumed"] == min(41, 4 * number)
+    assert len(json.dumps(loader.state_dict())) < 200
+
+
+def test_resuming_draws_nothing_again(dataset: ImageFolderRecord) -> None:
+    """A state deep in an epoch of a billion samples is loaded at once."""
+
+    class Many(Samples):
+        def __getitem__(self, index: int) -> Any:
+            return index
+
+    loader = RecordLoader(Many("small", 10**9), 1000, shuffle=True, seed=1)
+    loader.load_state_dict({**loader.state_dict(), "consumed": 10**9 - 1500})
+    assert [len(batch) for batch in loader] == [1000, 500]
+
+
+def noisy(label: int) -> tuple[int, float, float, float]:
+    return label, random.random(), float(np.random.random()), float(torch.rand(()))
+
+
+@pytest.mark.parametrize("transform", [JITTER, RANDOM], ids=["not fused", "fused"])
+def test_deterministic(tree: Path, transform: Any) -> None:
+    dataset = ImageFolderRecord(tree, transform=transform, target_transform=noisy)
+
+    def make(num_workers: int) -> RecordLoader:
+        return RecordLoader(dataset, 8, True, seed=6, num_workers=num_workers, deterministic=True)
+
+    def state() -> tuple[Any, ...]:
+        return torch.get_rng_state().tolist(), random.getstate(), np.random.get_state()[1].tolist()
+
+    before = state()
+    right = epochs(make(1), 2)
+    assert state() == before
+    torch.manual_seed(999)
+    for num_workers in (2, 5):
+        assert_same(epochs(make(num_workers), 2), right)
+    loader, resumed = make(3), make(2)
+    list(islice(iter(loader), 2))
+    resumed.load_state_dict(loader.state_dict())
+    assert_same([list(resumed), list(resumed)], [right[0][2:], right[1]])
+    numbers = torch.cat([torch.stack(list(labels[1:]), 1) for _, labels in chain(*right)])
+    assert len(numbers.unique(dim=0)) == 82
+    assert len(numbers.unique()) == 3 * 82
+
+
+def test_deterministic_for_any_dataset() -> None:
+    class Noise(Samples):
+        def __getitem__(self, index: int) -> Any:
+            return torch.rand(4) + random.random()
+
+    batches = [epochs(RecordLoader(Noise("small"), 8, seed=1, num_workers=n, deterministic=True), 2) for n in (1, 4)]
+    assert_same(batches[0], batches[1])
+    assert len(torch.cat(batches[0][0] + batches[0][1]).unique()) > 900
+
+
+def test_two_deterministic_loaders_at_once(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=JITTER)
+    options: dict[str, Any] = {"batch_size": 4, "num_workers": 3, "deterministic": True}
+    right = [list(RecordLoader(dataset, seed=seed, **options)) for seed in (1, 2)]
+    for _ in range(3):
+        pairs = list(zip(*(RecordLoader(dataset, seed=seed, **options) for seed in (1, 2)), strict=True))
+        assert_same([list(each) for each in zip(*pairs, strict=True)], right)
+
+
+# Errors
+
+
+@pytest.fixture
+def broken(tmp_path: Path) -> Path:
+    files = {f"{number % 2}/{number:02d}.jpg": image_file(number) for number in range(30)}
+    write_tree(tmp_path, {**files, "0/20.jpg": cut_image(), "1/27.jpg": bad_image()})
+    ImageFolderRecord(tmp_path)
+    return tmp_path
+
+
+@pytest.mark.parametrize("transform", [RANDOM, JITTER, v1.Compose([]), None])
+@pytest.mark.parametrize("num_workers", [1, 4])
+def test_a_bad_record_is_named(broken: Path, transform: Any, num_workers: int) -> None:
+    dataset = ImageFolderRecord(broken, transform=transform)
+    names = [Path(path).name for path, _ in dataset.samples]
+    loader = RecordLoader(
+        dataset, 4, num_workers=num_workers, collate_fn=None if transform in (RANDOM, JITTER) else list
+    )
+    for _ in range(2):
+        iterator = iter(loader)
+        good = list(islice(iterator, names.index("20.jpg") // 4))
+        assert len(good) == names.index("20.jpg") // 4
+        with pytest.raises(ImageError, match=rf"sample {names.index('20.jpg')} \(0/20\.jpg\).*truncated") as raised:
+            next(iterator)
+        assert raised.value.details["path"].endswith(".records")
+        assert list(iterator) == []
+    order = [index for index in range(30) if names[index] not in ("20.jpg", "27.jpg")]
+    assert len(list(RecordLoader(Subset(dataset, order), 4, collate_fn=list))) == 7
+
+
+def test_a_flipped_bit_is_named(broken: Path) -> None:
+    dataset = ImageFolderRecord(broken, transform=RANDOM)
+    reader = RecordReader(dataset._selection.reader.path)
+    row = reader.array("image.index")[4]
+    flip(reader.path / reader.manifest.shards[int(row["shard"])].name, 8 * (int(row["offset"]) + 100))
+    with pytest.raises(CorruptRecordError, match=reader.names[4]):
+        list(RecordLoader(dataset, 4))
+
+
+@pytest.mark.parametrize("where", ["transform", "target_transform"])
+@pytest.mark.parametrize("rest", [v1.Compose([]), v1.Grayscale(3)])
+def test_what_the_users_functions_raise(tree: Path, where: str, rest: Any) -> None:
+    def fail(value: Any) -> Any:
+        raise LookupError("no such thing")
+
+    options = {"transform": v1.Compose([UINT8, rest]), where: fail}
+    loader = RecordLoader(ImageFolderRecord(tree, **options), 4)
+    with pytest.raises(LookupError, match="no such thing") as raised:
+        list(loader)
+    assert any("sample 0 (0/00.jpg)" in note for note in raised.value.__notes__)
+
+
+def test_a_crop_larger_than_an_image(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=v1.Compose([v1.RandomCrop(60), v1.ToTensor()]))
+    with pytest.raises(ValueError, match=r"Required crop size .* is larger than input image size") as raised:
+        list(RecordLoader(dataset, 4))
+    assert any("sample" in note for note in raised.value.__notes__)
+
+
+@pytest.mark.parametrize("options", [{"sampler": [*range(20), 41]}, {"batch_sampler": [[0], [1], [2], [3], [-42]]}])
+def test_indices_that_do_not_exist(dataset: ImageFolderRecord, options: dict[str, Any]) -> None:
+    loader = RecordLoader(dataset, **options)
+    iterator = iter(loader)
+    assert len(list(islice(iterator, len(loader) - 1))) == len(loader) - 1
+    with pytest.raises(IndexError):
+        next(iterator)
+
+
+@pytest.mark.parametrize("target", [0, 1, 3])
+def test_a_sampler_that_raises(dataset: ImageFolderRecord, target: int) -> None:
+    def batches() -> Iterator[list[int]]:
+        yield from ([number] for number in range(target))
+        raise LookupError("no more")
+
+    iterator = iter(RecordLoader(dataset, batch_sampler=batches()))  # type: ignore[arg-type]
+    assert len(list(islice(iterator, target))) == target
+    with pytest.raises(LookupError, match="no more"):
+        next(iterator)
+
+
+def test_a_collate_function_that_raises(dataset: ImageFolderRecord) -> None:
+    def fail(samples: list[Any]) -> Any:
+        raise LookupError("cannot")
+
+    loader = RecordLoader(dataset, 4, collate_fn=fail)
+    for _ in range(2):
+        with pytest.raises(LookupError, match="cannot"):
+            next(iter(loader))
+
+
+# What has a length in other ways
+
+
+def test_a_distributed_sampler(dataset: ImageFolderRecord) -> None:
+    loaders = [
+        RecordLoader(dataset, 5, sampler=DistributedSampler(dataset, 2, rank, seed=1), seed=2) for rank in range(2)
+    ]
+    for loader in loaders:
+        loader.set_epoch(3)
+    found = [torch.cat([labels for _, labels in loader]) for loader in loaders]
+    right = []
+    for rank in range(2):
+        sampler = DistributedSampler(dataset, 2, rank, seed=1)
+        sampler.set_epoch(3)
+        right.append(torch.tensor([dataset.targets[index] for index in sampler]))
+    assert_same(found, right)
+
+
+def test_ranks_agree_without_a_seed(dataset: ImageFolderRecord) -> None:
+    parts = [RecordLoader(dataset, 5, True, num_replicas=3, rank=rank) for rank in range(3)]
+    assert {part.state_dict()["seed"] for part in parts} == {0}
+    images = [image.numpy().tobytes() for part in parts for images, _ in part for image in images]
+    assert len(set(images)) in (41, 42)  # the last place repeats a sample, with another crop
