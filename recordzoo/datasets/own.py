@@ -37,11 +37,12 @@ class ValueSelection(Selection):
             return tuple(stored_value(self.reader, self._form, part, position) for part in self._form.parts)
         return stored_value(self.reader, self._form, "target", position)
 
-    def targets(self) -> NDArray[Any]:
-        """Return all targets, a new object array [n]."""
-        found = np.empty(len(self), object)
-        for index in range(len(self)):
-            found[index] = self.target(index)
+    def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Return all targets, or those of some (non-negative) indices: a new object array [n]."""
+        wanted = range(len(self)) if indices is None else indices.tolist()
+        found = np.empty(len(wanted), object)
+        for number, index in enumerate(wanted):
+            found[number] = self.target(index)
         return found
 
 

@@ -77,12 +77,17 @@ class Selection:
         return int(self.reader.array("target")[self.position(index)])
 
     # Any: as above.
-    def targets(self) -> NDArray[Any]:
-        """Return all labels, a new int64 [n]."""
+    def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Return all labels, or those of some (non-negative) indices: a new int64 [n]."""
         if self._given_targets is not None:
-            return self._given_targets.astype(np.int64, copy=True)
-        stored = self.reader.array("target")
-        return (stored if self._positions is None else stored[self._positions]).astype(np.int64, copy=True)
+            found = self._given_targets
+        else:
+            found = self.reader.array("target")
+            if self._positions is not None:
+                indices = self._positions if indices is None else self._positions[indices]
+        if indices is not None:
+            found = found[indices]
+        return found.astype(np.int64, copy=True)
 
 
 class LazyList(MutableSequence[T], Generic[T]):

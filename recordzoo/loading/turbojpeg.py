@@ -53,6 +53,8 @@ class _Region(ctypes.Structure):
     _fields_ = (("x", ctypes.c_int), ("y", ctypes.c_int), ("width", ctypes.c_int), ("height", ctypes.c_int))
 
 
+_LONG = "tj3Decompress8"
+
 _WHOLE = _Region(0, 0, 0, 0)
 _SCALES = {denominator: _Scale(1, denominator) for denominator in (1, 2, 4, 8)}
 
@@ -174,8 +176,9 @@ def _candidates() -> Iterator[str]:
 
 
 def _declare(found: ctypes.CDLL) -> None:
+    # What takes less time than another thread needs to wake up keeps the GIL.
+    short = ctypes.PyDLL(found._name)
     handle, number, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
-    found.tj3Init.restype = handle
     for name, arguments in {
         "tj3Init": (number,),
         "tj3Destroy": (handle,),
@@ -184,6 +187,9 @@ def _declare(found: ctypes.CDLL) -> None:
         "tj3DecompressHeader": (handle, ctypes.c_char_p, size),
         "tj3SetScalingFactor": (handle, _Scale),
         "tj3SetCroppingRegion": (handle, _Region),
-        "tj3Decompress8": (handle, ctypes.c_char_p, size, handle, number, number),
+        _LONG: (handle, ctypes.c_char_p, size, handle, number, number),
     }.items():
-        getattr(found, name).argtypes = arguments
+        function = getattr(found if name == _LONG else short, name)
+        function.argtypes = arguments
+        setattr(found, name, function)
+    found.tj3Init.restype = handle
