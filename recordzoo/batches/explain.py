@@ -18,6 +18,8 @@ def sample_lines(dataset: object, source: Source, precision: str) -> list[str]:
     if not source.leaves:
         return [f"not fused: {source.problem}; each sample is taken from {type(dataset).__name__}, as it gives it"]
     lines = [f"decoded by {', then '.join(decoders())}"]
+    if source.is_small:
+        lines.append("small images: one thread makes them, as several would wait for each other's turn with the GIL")
     for number, leaf in enumerate(source.leaves):
         if len(source.leaves) > 1:
             lines.append(f"dataset {number}: {type(leaf.dataset).__name__} at {leaf.reader.path}")

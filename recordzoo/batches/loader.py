@@ -165,7 +165,7 @@ class RecordLoader:
         """
         source = Source(self.dataset)
         maker = self._maker(source)
-        pace = Pace(self.num_workers, self.prefetch_factor, _HINTED, self.timeout or None)
+        pace = Pace(1 if source.is_small else self.num_workers, self.prefetch_factor, _HINTED, self.timeout or None)
         iteration = Iteration(self.dataset, source, maker, self._orders.begin(), pace)
         return iteration if self.device.type == "cpu" else OnDevice(iteration, self.device, maker.arrived)
 

@@ -115,7 +115,7 @@ class SampleMaker(Maker):
         return self._collate([sample for part in parts for sample in part])
 
     def _taken(self, piece: Piece, number: int) -> Any:
-        with self._seeded(int(piece.seeds[number])):
+        with self._turn(piece, number):
             return self._dataset[int(piece.indices[number])]
 
     def _sample(self, piece: Piece, number: int) -> tuple[Any, Any]:
@@ -123,23 +123,11 @@ class SampleMaker(Maker):
         # Contiguous, as ToTensor's are: whatever comes behind may view it in another shape.
         plan, image = opened.leaf.plan, opened.render(self._precision).contiguous()
         sample: Any = as_given(plan, _with_values(plan, image)) if plan.is_tensor else to_picture(image)
-        with self._seeded(int(piece.seeds[number])):
-            with opened.leaf.noting(opened.index):
-                for transform in plan.rest:
-                    sample = transform(sample)
-            return sample, opened.leaf.target(opened.index)
+        with self._turn(piece, number):
+            return _transformed(opened, sample)
 
-    @contextlib.contextmanager
-    def _seeded(self, seed: int) -> Iterator[None]:
-        """Seed the process's generators for a sample, and leave them as they were."""
-        if not self._is_deterministic:
-            yield
-            return
-        with _ONE_BY_ONE, restored():
-            torch.default_generator.manual_seed(seed)
-            random.seed(seed)
-            np.random.seed(seed)
-            yield
+    def _turn(self, piece: Piece, number: int) -> contextlib.AbstractContextManager[None]:
+        return _seeded(int(piece.seeds[number])) if self._is_deterministic else contextlib.nullcontext()
 
 
 class EncodedMaker(Maker):
@@ -171,6 +159,15 @@ class EncodedMaker(Maker):
         return [_with_values(self._source.leaves[0].plan, images), targets]
 
 
+def _transformed(opened: Opened, sample: Any) -> tuple[Any, Any]:
+    """Return a sample after the transforms that are not fused, and its target."""
+    if opened.leaf.plan.rest:
+        with opened.leaf.noting(opened.index):
+            for transform in opened.leaf.plan.rest:
+                sample = transform(sample)
+    return sample, opened.leaf.target(opened.index)
+
+
 def _with_values(plan: Plan, images: torch.Tensor) -> torch.Tensor:
     """Return uint8 images with what happens to their values, in memory of their own if that is anything."""
     if plan.pointwise.operations is None:
@@ -187,6 +184,16 @@ def _collated_targets(parts: list[Any]) -> Any:
 
 _ONE_BY_ONE = threading.Lock()
 """Who holds it may use the process's generators; of several loaders at once too."""
+
+
+@contextlib.contextmanager
+def _seeded(seed: int) -> Iterator[None]:
+    """Seed the process's generators for one sample, and leave them as they were."""
+    with _ONE_BY_ONE, restored():
+        torch.default_generator.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)
+        yield
 
 
 @contextlib.contextmanager

@@ -20,6 +20,9 @@ from recordzoo.records.reader import RecordReader
 
 Indices = NDArray[np.int64]
 
+_SMALL_BYTES = 2048
+_LOOKED_AT = 1000
+
 
 class Leaf:
     """A dataset of this package, of which a loader takes images and targets from the record set itself.
@@ -49,6 +52,12 @@ class Leaf:
             return open_raw(self.reader.value("image", position))
         return open_encoded(self.reader.read("image", position))
 
+    @property
+    def is_small(self) -> bool:
+        """Whether its images are so small that Python's own work on each, under the GIL, is most of it."""
+        lengths = self.reader.lengths("image")[:_LOOKED_AT]
+        return not self.plan.rest and float(lengths.mean() if len(lengths) else 0) < _SMALL_BYTES
+
     # Any: what the person's function raises, or a decoder.
     def naming(self, index: int) -> Any:
         """Return the context that names the sample in what is raised inside it."""
@@ -75,10 +84,9 @@ class Leaf:
     # Any: as above.
     def targets(self, indices: Indices) -> Any:
         """Return the targets of samples: int64 [n] if they are labels that nobody transforms, otherwise a list."""
-        found = map(self.target, indices.tolist())
         if self.target_transform is None and type(self.selection) is Selection:
-            return np.fromiter(found, np.int64, len(indices))
-        return list(found)
+            return self.selection.targets(indices)
+        return list(map(self.target, indices.tolist()))
 
 
 class _Name:
@@ -110,6 +118,11 @@ class Source:
         self._route = self._read(dataset)
         if self.problem:
             self.leaves = []
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one thread makes samples faster than several, which would wait for the GIL."""
+        return bool(self.leaves) and all(leaf.is_small for leaf in self.leaves)
 
     def locate(self, indices: Indices) -> tuple[NDArray[np.int64], Indices]:
         """Return for each index the number of its leaf and its index there.
