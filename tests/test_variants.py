@@ -1,4 +1,4 @@
-"""Variants: names, sizes, pixels, restart markers; made from raw data or from the original set, and what refuses."""
+"""Variants: names, sizes, pixels; made from raw data or from the original set, and what refuses."""
 
 import io
 import json
@@ -202,38 +202,13 @@ def test_metadata_is_dropped(image_format: str) -> None:
         assert not stored.getexif()
 
 
-def restart_interval(data: bytes) -> tuple[int, list[int]]:
-    """The interval that a JPEG's DRI segment gives, in coding units, and the numbers of its restart markers."""
-    (interval,) = re.findall(rb"\xff\xdd\x00\x04(..)", data, re.DOTALL)
-    scan = data[data.index(b"\xff\xda") :]
-    return int.from_bytes(interval, "big"), [marker[0] - 0xD0 for marker in re.findall(rb"\xff([\xd0-\xd7])", scan)]
-
-
-@pytest.mark.parametrize(
-    ("width", "interval"),
-    [
-        (512, 4),  # 32 units a row
-        (320, 4),  # 20
-        (400, 5),  # 25
-        (240, 5),  # 15
-        (288, 6),  # 18
-        (144, 3),  # 9
-        (341, 22),  # none of 3 to 6 divides it: a row
-        (40, 3),  # the last unit is not full
-        (30, 2),
-        (1, 1),
-    ],
-)
-def test_restart_markers_stand_where_tiles_end(width: int, interval: int) -> None:
-    image = picture(RNG, width, 90)
-    data, _ = converted(encoded(image, "PNG"), Variant())
-    units = -(-width // 16) * 6  # 90 pixels are 6 rows of them
-    found, markers = restart_interval(data)
-    assert found == interval
-    assert markers == [number % 8 for number in range(units // interval - 1)]
-    assert stock(data).size == image.size
-    plain = np.asarray(stock(encoded(image, "JPEG", quality=90)))
-    assert np.array_equal(pixels_of(data), plain)
+@pytest.mark.parametrize("quality", [50, 90])
+def test_a_jpeg_is_pillows_of_the_resized_pixels(quality: int) -> None:
+    data = encoded(PHOTO, "PNG")
+    resized = transforms.Resize(64)(stock(data))
+    stored, size = converted(data, Variant(64, quality=quality))
+    assert size == resized.size
+    assert stored == encoded(resized, "JPEG", quality=quality, subsampling="4:2:0")
 
 
 # A tree, and its record sets

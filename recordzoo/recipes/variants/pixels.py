@@ -15,9 +15,6 @@ variant "256" are the same pixels."""
 
 ENCODER = f"Pillow {PIL.__version__}"
 
-_MCU = 16  # pixels a side of JPEG's coding unit at 4:2:0
-_TILES = (4, 5, 6, 3)  # coding units between two restart markers: the first that divides a row of them
-
 
 def converted(data: bytes, variant: Variant) -> tuple[bytes, tuple[int, int]]:
     """Return what is stored of an encoded image, and its width and height.
@@ -40,21 +37,14 @@ def converted(data: bytes, variant: Variant) -> tuple[bytes, tuple[int, int]]:
             return pixels.tobytes(), size
         buffer = io.BytesIO()
         pixels.info.clear()  # EXIF, ICC profiles, comments
-        pixels.save(buffer, variant.format, **_encoding(variant, size[0]))
+        pixels.save(buffer, variant.format, **_encoding(variant))
         return buffer.getvalue(), size
 
 
 # Any: the options of Pillow's encoders.
-def _encoding(variant: Variant, width: int) -> dict[str, Any]:
+def _encoding(variant: Variant) -> dict[str, Any]:
     if variant.format == "png":
         return {"compress_level": PNG_LEVEL}
     if variant.format == "webp":
         return {"quality": variant.quality}
-    return {"quality": variant.quality, "subsampling": "4:2:0", **_restarts(width)}
-
-
-def _restarts(width: int) -> dict[str, int]:
-    """Choose where restart markers stand, so that the tiles of a crop can be decoded alone: no padding is needed."""
-    units = -(-width // _MCU)
-    tile = next((tile for tile in _TILES if units % tile == 0), None)
-    return {"restart_marker_rows": 1} if tile is None else {"restart_marker_blocks": tile}
+    return {"quality": variant.quality, "subsampling": "4:2:0"}
