@@ -42,66 +42,23 @@ from recordzoo import (
 from recordzoo.batches.makers import RowMaker, SampleMaker
 from recordzoo.batches.source import Source
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError
+from tests.batching import FIXED, JITTER, MEAN, RANDOM, STD, UINT8, assert_same, image_file, make_tree
 from tests.fakes import cifar10, cub200, voc
 from tests.fakes.folder import bad_image, cut_image, write_tree
-from tests.fakes.pictures import encoded, picture
 from tests.fakes.records import flip
 from tests.fakes.samples import Samples
-
-MEAN, STD = (0.485, 0.456, 0.406), (0.229, 0.224, 0.225)
-NUM_IMAGES = 41
 
 # Any, here and below: of loaders, datasets and batches of all kinds.
 
 
-def image_file(number: int) -> bytes:
-    rng = np.random.default_rng(number)
-    image = picture(rng, 90 + 7 * (number % 5), 104 - 5 * (number % 4))
-    if number % 7 == 6:
-        return encoded(image.convert("P"), "PNG")
-    return encoded(image.convert("L") if number % 9 == 8 else image, "JPEG", subsampling=number % 3, quality=90)
-
-
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    root = tmp_path_factory.mktemp("tree")
-    write_tree(root, {f"{number % 5}/{number:02d}.jpg": image_file(number) for number in range(NUM_IMAGES)})
-    ImageFolderRecord(root)
-    return root
-
-
-RANDOM = v2.Compose([v2.RandomResizedCrop(24), v2.RandomHorizontalFlip(), v2.PILToTensor()])
-FIXED = v1.Compose([v1.Resize(30), v1.CenterCrop(24), v1.ToTensor(), v1.Normalize(MEAN, STD)])
-UINT8 = v1.Compose([v1.Resize((24, 20)), v1.PILToTensor()])
-JITTER = v1.Compose([v1.RandomResizedCrop(24), v1.ColorJitter(0.5, 0.5), v1.ToTensor()])
+    return make_tree(tmp_path_factory.mktemp("tree"))
 
 
 @pytest.fixture
 def dataset(tree: Path) -> ImageFolderRecord:
     return ImageFolderRecord(tree, transform=RANDOM)
-
-
-def assert_same(found: Any, right: Any) -> None:
-    """Equal, of the same types and dtypes all the way down."""
-    assert type(found) is type(right)
-    if isinstance(right, torch.Tensor):
-        assert (found.dtype, found.shape) == (right.dtype, right.shape)
-        assert torch.equal(found, right)
-    elif isinstance(right, dict):
-        assert list(found) == list(right)
-        assert_same(list(found.values()), list(right.values()))
-    elif isinstance(right, np.ndarray):
-        assert found.dtype == right.dtype
-        assert np.array_equal(found, right)
-    elif isinstance(right, list | tuple):
-        assert len(found) == len(right)
-        for one, other in zip(found, right, strict=True):
-            assert_same(one, other)
-    elif isinstance(right, Image.Image):
-        assert (found.mode, found.size) == (right.mode, right.size)
-        assert found.tobytes() == right.tobytes()
-    else:
-        assert found == right
 
 
 def compare(dataset: Any, **options: Any) -> list[Any]:

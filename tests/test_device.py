@@ -1,0 +1,209 @@
+"""Batches on a device: one ahead, in order, errors too; on a real one where there is one."""
+
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pytest
+import torch
+from torchvision import transforms as v1
+from torchvision.transforms import v2
+
+from recordzoo import ImageFolderRecord, RecordLoader
+from recordzoo.batches.decoding import decode_batch
+from recordzoo.batches.device import OnDevice, tensors, to_device
+from recordzoo.batches.fuse import read_plan
+from recordzoo.batches.order import Wanted
+from recordzoo.batches.render import render
+from recordzoo.batches.steps import decide
+from recordzoo.batches.uniform import uniforms
+from recordzoo.errors import ImageError
+from recordzoo.loading.frames import open_encoded
+from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file, make_tree
+from tests.fakes.folder import bad_image, write_tree
+
+CPU = torch.device("cpu")
+NONE = np.empty(0, np.int64)
+warns = pytest.mark.filterwarnings("ignore:The image decoding and encoding:DeprecationWarning")  # torchvision 0.29
+needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
+
+# Any, here and below: batches of all kinds.
+
+
+class Host:
+    """Batches 0, 1, 2, ...; some of them are errors, and as many are ready as is said."""
+
+    def __init__(self, batches: list[Any], ready: int) -> None:
+        self.batches, self.ready, self.taken, self.is_closed = batches, ready, 0, False
+        self.marked: list[int] = []
+
+    def take(self) -> tuple[Any, Wanted]:
+        if self.taken == len(self.batches):
+            raise StopIteration
+        number, self.taken = self.taken, self.taken + 1
+        if isinstance(self.batches[number], Exception):
+            raise self.batches[number]
+        return self.batches[number], Wanted(NONE, NONE, lambda: self.marked.append(number), NONE, NONE)
+
+    def is_ready(self) -> bool:
+        return self.taken < min(self.ready, len(self.batches))
+
+    def close(self) -> None:
+        self.is_closed = True
+
+
+@pytest.mark.parametrize("ready", [0, 1, 3, 9])
+def test_in_order_and_one_ahead(ready: int) -> None:
+    host = Host([torch.tensor(number) for number in range(5)], ready)
+    moved = OnDevice(host, CPU, lambda batch: batch + 10)
+    for number in range(5):
+        assert int(next(moved)) == 10 + number
+        assert host.marked == list(range(number + 1))  # what the user has got, not what was moved
+        assert host.taken == min(5, number + 2 if number + 2 <= ready else number + 1)
+    assert list(moved) == []
+
+
+@pytest.mark.parametrize("ready", [0, 9])
+def test_an_error_comes_in_its_turn(ready: int) -> None:
+    host = Host([torch.tensor(0), LookupError("one"), torch.tensor(2)], ready)
+    moved = OnDevice(host, CPU, lambda batch: batch)
+    assert int(next(moved)) == 0
+    with pytest.raises(LookupError, match="one"):
+        next(moved)
+    assert host.marked == [0]
+    assert [int(batch) for batch in moved] == [2]
+    moved.close()
+    assert host.is_closed
+
+
+class Pair(NamedTuple):
+    left: Any
+    right: Any
+
+
+def test_batches_of_all_kinds_are_moved() -> None:
+    batch = {
+        "a": [torch.ones(2), "text", 3],
+        "b": (torch.zeros(1), None),
+        "c": Pair(torch.ones(1), {"d": torch.ones(3)}),
+    }
+    moved = to_device(batch, torch.device("meta"))
+    assert [tensor.device.type for tensor in tensors(moved)] == ["meta"] * 4
+    assert moved["a"][1:] == ["text", 3]
+    assert type(moved["b"]) is tuple
+    assert type(moved["c"]) is Pair
+    assert len(list(tensors(batch))) == 4
+
+
+# The loader
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tree(tmp_path_factory.mktemp("tree"))
+
+
+NORMALISED = v2.Compose([RANDOM, v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.25] * 3)])
+
+
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("transform", [RANDOM, NORMALISED, FIXED, JITTER], ids=["uint8", "float", "fixed", "unknown"])
+def test_to_a_device_that_only_has_shapes(tree: Path, transform: Any, memory_format: torch.memory_format) -> None:
+    """The way of a batch to a device, wherever the tests run: torch's "meta" device has all but the values."""
+    dataset = ImageFolderRecord(tree, transform=transform)
+    right = list(RecordLoader(dataset, 8, memory_format=memory_format))
+    loader = RecordLoader(dataset, 8, memory_format=memory_format, device="meta")
+    found = list(loader)
+    assert len(found) == len(right)
+    for (images, labels), (right_images, right_labels) in zip(found, right, strict=True):
+        assert {images.device.type, labels.device.type} == {"meta"}
+        assert (images.shape, images.dtype) == (right_images.shape, right_images.dtype)
+        assert images.stride() == right_images.stride()
+        assert (labels.shape, labels.dtype) == (right_labels.shape, right_labels.dtype)
+    assert "device='meta'" in repr(loader)
+
+
+def test_a_state_is_where_the_user_is(tree: Path) -> None:
+    loader = RecordLoader(ImageFolderRecord(tree, transform=RANDOM), 4, device="meta", num_workers=1)
+    for number, _ in enumerate(loader, 1):
+        assert loader.state_dict()["consumed"] == min(41, 4 * number)
+
+
+def test_a_bad_record_comes_in_its_turn(tmp_path: Path) -> None:
+    write_tree(tmp_path, {f"a/{number}.jpg": image_file(number) for number in range(6)} | {"a/7.jpg": bad_image()})
+    loader = RecordLoader(ImageFolderRecord(tmp_path, transform=UINT8), 2, device="meta")
+    iterator: Iterator[Any] = iter(loader)
+    assert [len(next(iterator)[1]) for _ in range(3)] == [2, 2, 2]
+    with pytest.raises(ImageError, match=r"a/7\.jpg"):
+        next(iterator)
+    assert list(iterator) == []
+
+
+# Decoding there
+
+
+@warns
+def test_a_batch_is_decoded_and_cropped_as_fast_precision_does() -> None:
+    plan = read_plan(v1.Compose([v1.RandomResizedCrop((40, 30), scale=(0.6, 1)), v1.RandomHorizontalFlip()]))
+    frames = [open_encoded(image_file(number)) for number in range(10)]  # a palette and a gray one among them
+    draws = uniforms(1, 0, np.arange(10), plan.num_draws).tolist()
+    images = [
+        (frame, decide(plan.steps, (frame.height, frame.width), row)) for frame, row in zip(frames, draws, strict=True)
+    ]
+    found = decode_batch(images, CPU)
+    assert (found.shape, found.dtype) == ((10, 3, 40, 30), torch.uint8)
+    for image, (frame, actions) in zip(found, images, strict=True):
+        assert (image.float() - render(frame, actions, "exact").float()).abs().mean() < 2
+
+
+# A real one
+
+
+@needs_cuda
+@pytest.mark.parametrize("transform", [RANDOM, NORMALISED, FIXED, JITTER], ids=["uint8", "float", "fixed", "unknown"])
+@pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
+def test_cuda(tree: Path, transform: Any, memory_format: torch.memory_format) -> None:
+    dataset = ImageFolderRecord(tree, transform=transform)
+    options: dict[str, Any] = {"seed": 1, "memory_format": memory_format, "deterministic": True, "num_workers": 3}
+    right = list(RecordLoader(dataset, 8, **options))
+    kept = list(RecordLoader(dataset, 8, device="cuda", **options))
+    assert {tensor.device.type for tensor in tensors(kept)} == {"cuda"}
+    found = to_device(kept, CPU)
+    for (images, labels), (right_images, right_labels) in zip(found, right, strict=True):
+        assert_same(labels, right_labels)
+        assert images.dtype is right_images.dtype
+        assert (images.float() - right_images.float()).abs().max() < 1e-5
+
+
+@needs_cuda
+def test_pinned_memory_is_not_overwritten_while_it_is_copied(tree: Path) -> None:
+    """The user copies without waiting, lets go of the batch, and takes the next one."""
+    dataset = ImageFolderRecord(tree, transform=RANDOM)
+    options: dict[str, Any] = {"seed": 1, "num_workers": 4, "prefetch_factor": 4}
+    unpinned = RecordLoader(dataset, 4, **options)
+    right = list(chain(unpinned, unpinned, unpinned))
+    loader = RecordLoader(dataset, 4, pin_memory=True, **options)
+    stream = torch.cuda.Stream()
+    found = []
+    with torch.cuda.stream(stream):
+        for images, _ in chain(loader, loader, loader):
+            torch.cuda._sleep(2_000_000)  # the copy waits behind this
+            found.append(images.to("cuda", non_blocking=True))
+    stream.synchronize()
+    assert all(torch.equal(one.cpu(), other) for one, (other, _) in zip(found, right, strict=True))
+
+
+@warns
+@needs_cuda
+@pytest.mark.parametrize("transform", [RANDOM, NORMALISED], ids=["uint8", "float"])
+def test_decoded_by_cuda(tree: Path, transform: Any) -> None:
+    dataset = ImageFolderRecord(tree, transform=transform)
+    right = list(RecordLoader(dataset, 8, seed=1))
+    found = list(RecordLoader(dataset, 8, seed=1, device="cuda", decode="cuda", precision="fast"))
+    for (images, labels), (right_images, right_labels) in zip(found, right, strict=True):
+        assert_same(labels.cpu(), right_labels)
+        assert (images.dtype, images.shape, images.device.type) == (right_images.dtype, right_images.shape, "cuda")
+        scale = 1 if images.dtype is torch.uint8 else 4 / 255
+        assert (images.cpu().float() - right_images.float()).abs().mean() < 4 * scale

@@ -1,0 +1,287 @@
+"""An epoch in progress: how far the threads work ahead, and that they end, however the epoch is left."""
+
+import functools
+import gc
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DataLoader
+
+from recordzoo import RecordLoader
+from tests.preparing import REPOSITORY, wait_for
+
+# Any: of loaders and samples of all kinds.
+
+
+class Numbers:
+    """0, 1, 2, ..., each as a tensor; something may be done for each of them."""
+
+    def __init__(self, count: int = 100, work: Callable[[int], object] = int) -> None:
+        self.count, self.work = count, work
+
+    def __len__(self) -> int:
+        return self.count
+
+    def __getitem__(self, index: int) -> torch.Tensor:
+        self.work(index)
+        return torch.full((2, 3), index)
+
+
+def threads() -> list[threading.Thread]:
+    return [thread for thread in threading.enumerate() if thread.name.startswith("recordzoo")]
+
+
+@pytest.fixture(autouse=True)
+def _no_thread_is_left() -> Iterator[None]:
+    assert threads() == []
+    yield
+    gc.collect()
+    wait_for(lambda: not threads(), "the end of all threads")
+
+
+# Threads
+
+
+def test_all_threads_are_there_and_torch_is_alone_in_each() -> None:
+    before = torch.get_num_threads()
+    torch.set_num_threads(3)
+    try:
+        for _ in range(20):
+            seen: dict[int, int] = {}
+            barrier = threading.Barrier(4)
+
+            def look(index: int, barrier: threading.Barrier = barrier, seen: dict[int, int] = seen) -> None:
+                if index < 4:
+                    barrier.wait(30)
+                seen[threading.get_ident()] = torch.get_num_threads()
+
+            iterator = iter(RecordLoader(Numbers(16, look), 4, num_workers=4))
+            assert len(threads()) == 4
+            assert len(list(iterator)) == 4
+            assert list(seen.values()) == [1] * 4
+            found: list[int] = []
+            thread = threading.Thread(target=lambda found=found: found.append(torch.get_num_threads()))
+            thread.start()
+            thread.join()
+            assert [torch.get_num_threads(), *found] == [3, 3]
+    finally:
+        torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize(("prefetch_factor", "num_workers"), [(0, 1), (2, 2), (5, 3), (None, 2)])
+def test_work_ahead_is_bounded(prefetch_factor: int | None, num_workers: int) -> None:
+    made: list[int] = []
+    loader = RecordLoader(Numbers(100, made.append), 5, num_workers=num_workers, prefetch_factor=prefetch_factor)
+    ahead = 2 if prefetch_factor is None else prefetch_factor
+    iterator: Any = iter(loader)
+    assert made == []
+    for number in range(1, 4):
+        next(iterator)
+        wait_for(lambda number=number: len(made) == 5 * (number + ahead), "work ahead")
+    iterator.close()
+    assert sorted(made) == list(range(5 * (3 + ahead)))
+
+
+def test_the_default_is_the_cores_shared_with_neighbours(monkeypatch: pytest.MonkeyPatch) -> None:
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    assert RecordLoader(range(3)).num_workers == cores
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "2")
+    assert RecordLoader(range(3)).num_workers == max(1, cores // 2)
+    monkeypatch.setenv("LOCAL_WORLD_SIZE", "999")
+    assert RecordLoader(range(3)).num_workers == 1
+    assert RecordLoader(range(3), num_workers=0).num_workers == 1
+
+
+# How it is left
+
+
+def test_at_its_end() -> None:
+    iterator = iter(RecordLoader(Numbers(), 8, num_workers=3))
+    assert len(list(iterator)) == 13
+    assert threads() == []
+    assert list(iterator) == []
+
+
+def test_by_break() -> None:
+    loader = RecordLoader(Numbers(), 8, num_workers=3)
+    for _ in range(3):
+        for _ in loader:
+            break
+        wait_for(lambda: not threads(), "the end of the threads")
+    assert len(list(loader)) == 13
+
+
+def test_by_an_exception_in_the_loop() -> None:
+    loader = RecordLoader(Numbers(), 8, num_workers=3)
+
+    def train() -> None:
+        for _ in loader:
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        train()
+    wait_for(lambda: not threads(), "the end of the threads")
+    assert len(list(loader)) == 13
+
+
+def test_forgotten_in_a_cycle() -> None:
+    cycle: list[Any] = [iter(RecordLoader(Numbers(), 8, num_workers=3))]
+    next(cycle[0])
+    cycle.append(cycle)
+    assert len(threads()) == 3
+    del cycle
+    gc.collect()
+    wait_for(lambda: not threads(), "the end of the threads")
+
+
+def test_closed() -> None:
+    iterator: Any = iter(RecordLoader(Numbers(), 8, num_workers=3))
+    next(iterator)
+    iterator.close()
+    assert threads() == []
+    assert list(iterator) == []
+    iterator.close()
+
+
+def test_by_an_error_of_the_dataset() -> None:
+    def fail(index: int) -> None:
+        if index == 20:
+            raise LookupError(index)
+
+    loader = RecordLoader(Numbers(100, fail), 8, num_workers=3)
+    for _ in range(2):
+        iterator = iter(loader)
+        assert [len(next(iterator)), len(next(iterator))] == [8, 8]
+        with pytest.raises(LookupError, match="20"):
+            next(iterator)
+        assert threads() == []
+        assert list(iterator) == []
+
+
+def test_two_at_once() -> None:
+    loader = RecordLoader(Numbers(40), 8, num_workers=2)
+    pairs = list(zip(loader, loader, strict=True))
+    assert all(torch.equal(one, other) for one, other in pairs)
+    assert len(pairs) == 5
+
+
+def test_timeout() -> None:
+    go_on = threading.Event()
+    loader = RecordLoader(Numbers(100, lambda index: index == 9 and go_on.wait(60)), 8, num_workers=2, timeout=0.2)
+    iterator = iter(loader)
+    try:
+        next(iterator)
+        with pytest.raises(TimeoutError, match=r"timeout=0\.2 seconds"):
+            next(iterator)
+        assert list(iterator) == []
+    finally:
+        go_on.set()
+    assert len(list(loader)) == 13
+
+
+# Processes
+
+
+def start(code: str) -> "subprocess.Popen[str]":
+    """Run code after `import`s of what it needs; `Numbers` and `threads` are those above."""
+    head = (
+        "import gc, os, signal, sys, threading, time\n"
+        "import torch\n"
+        "from recordzoo import RecordLoader\n"
+        "from tests.test_iteration import Numbers, threads\n"
+        "from tests.preparing import wait_for\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-W", "error", "-c", head + code],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def end(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+    try:
+        out, err = process.communicate(timeout=60)
+    finally:
+        process.kill()
+    return process.returncode, out, err
+
+
+@functools.cache
+def slow() -> str:
+    """A loader of which each sample takes 10 ms."""
+    return "loader = RecordLoader(Numbers(10**6, lambda index: time.sleep(0.01)), 8, num_workers=3)\n"
+
+
+@pytest.mark.slow
+def test_ctrl_c() -> None:
+    """The loop ends at once, no thread is left, and another epoch can begin."""
+    process = start(
+        slow()
+        + "try:\n"
+        + "    for number, _ in enumerate(loader):\n"
+        + "        number == 1 and print('ready', flush=True)\n"
+        + "except KeyboardInterrupt:\n"
+        + "    wait_for(lambda: not threads(), 'the end of the threads')\n"
+        + "    print('interrupted', len(next(iter(loader))), flush=True)\n"
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == "ready\n"
+    process.send_signal(signal.SIGINT)
+    assert end(process) == (0, "interrupted 8\n", "")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("leave", "code"), [("pass", 0), ("sys.exit(3)", 3), ("1 / 0", 1)])
+def test_the_process_ends_in_the_middle(leave: str, code: int) -> None:
+    process = start(
+        slow() + f"iterator = iter(loader)\nnext(iterator)\nnext(iterator)\nprint('here', flush=True)\n{leave}"
+    )
+    returncode, out, err = end(process)
+    assert (returncode, out) == (code, "here\n")
+    assert ("ZeroDivisionError" in err) if code == 1 else (err == "")
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_fork_in_the_middle() -> None:
+    """The child has no threads: what it inherits it can forget, and it can begin an epoch of its own."""
+    process = start(
+        "import warnings\n"
+        "warnings.simplefilter('ignore', DeprecationWarning)\n"
+        "loader = RecordLoader(Numbers(), 8, num_workers=3)\n"
+        "iterator = iter(loader)\n"
+        "next(iterator)\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    del iterator\n"
+        "    gc.collect()\n"
+        "    assert len(list(loader)) == 13\n"
+        "    print('child', flush=True)\n"
+        "    sys.exit(7)\n"
+        "_, status = os.waitpid(child, 0)\n"
+        "print(os.waitstatus_to_exitcode(status), len(list(iterator)), flush=True)\n"
+    )
+    assert end(process) == (0, "child\n7 12\n", "")
+
+
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+@pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
+@pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])
+def test_workers_of_dataloader_beside_it(context: str) -> None:
+    dataset = Numbers(40)
+    loader = RecordLoader(dataset, 8, num_workers=2)
+    right = list(loader)
+    iterator = iter(loader)
+    next(iterator)
+    found = list(DataLoader(dataset, 8, num_workers=2, multiprocessing_context=context))
+    assert all(torch.equal(one, other) for one, other in zip(found, right, strict=True))
+    assert len(list(iterator)) == 4
