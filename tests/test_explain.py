@@ -1,0 +1,145 @@
+"""What a loader says of itself: what is fused, what is not and why, which decoders, and who holds the GIL."""
+
+import random
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import ConcatDataset
+from torchvision import transforms as v1
+from torchvision.transforms import v2
+
+from recordzoo import ImageFolderRecord, RecordLoader
+from recordzoo.batches.explain import advice, held_by_one
+from recordzoo.loading import frames
+from tests.batching import FIXED, JITTER, RANDOM, UINT8, make_tree
+from tests.fakes.folder import cut_image, write_tree
+from tests.fakes.samples import Samples
+
+# Any: of transforms of all kinds.
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tree(tmp_path_factory.mktemp("tree"))
+
+
+def lines(dataset: Any, **options: Any) -> list[str]:
+    first, *others = RecordLoader(dataset, 8, **options).explain().split("\n  ")
+    assert first.startswith(f"RecordLoader({type(dataset).__name__} of {len(dataset)} samples, batch_size=8, ")
+    return others
+
+
+def test_all_is_fused(tree: Path) -> None:
+    decoded, *fused = lines(ImageFolderRecord(tree, transform=FIXED))
+    assert decoded == f"decoded by {', then '.join(frames.decoders())}"
+    assert fused == [
+        "fused: Resize(size=30, interpolation=bilinear, max_size=None, antialias=True)",
+        "fused: CenterCrop(size=(24, 24))",
+        "fused: ToTensor()",
+        "fused: Normalize(mean=(0.485, 0.456, 0.406), std=(0.229, 0.224, 0.225))",
+    ]
+
+
+def test_what_is_not_fused_and_why(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=v1.Compose([v1.Resize(30), v1.Grayscale(3), v1.CenterCrop(24)]))
+    _, *said, advised = lines(dataset)
+    assert said == [
+        "fused: Resize(size=30, interpolation=bilinear, max_size=None, antialias=True)",
+        "not fused: Grayscale(num_output_channels=3): torchvision.transforms.transforms.Grayscale is not one of those "
+        "known here; runs for each sample, as written",
+        "not fused: CenterCrop(size=(24, 24)): it comes behind one that is not fused; runs for each sample, as written",
+    ]
+    assert "the GIL" in advised
+
+
+def test_fast(tree: Path) -> None:
+    said = lines(ImageFolderRecord(tree, transform=RANDOM), precision="fast")
+    assert any(line.startswith("fast: decoded at half the size") for line in said)
+    assert not any(line.startswith("fast") for line in lines(ImageFolderRecord(tree, transform=RANDOM)))
+    assert "precision='fast'" in repr(RecordLoader(ImageFolderRecord(tree), precision="fast"))
+
+
+def test_samples_that_are_no_rows(tree: Path) -> None:
+    assert "no transform makes a tensor of the image: samples are PIL images" in lines(ImageFolderRecord(tree))
+    said = lines(ImageFolderRecord(tree, transform=v1.ToTensor()))
+    assert any(line.startswith("images may differ in size") for line in said)
+
+
+def test_several_datasets(tree: Path) -> None:
+    one, other = ImageFolderRecord(tree, transform=FIXED), ImageFolderRecord(tree, transform=UINT8)
+    said = lines(ConcatDataset([one, other]))
+    assert said[1] == f"dataset 0: ImageFolderRecord at {one._selection.reader.path}"
+    assert said.index(f"dataset 1: ImageFolderRecord at {other._selection.reader.path}") == 6
+
+
+def test_anybodys_dataset() -> None:
+    said = lines(Samples("small"))
+    assert said[0] == "not fused: Samples makes its samples itself; each sample is taken from Samples, as it gives it"
+    assert len(said) == 2
+
+
+@pytest.mark.parametrize("has_simplejpeg", [True, False])
+def test_decoders(tree: Path, has_simplejpeg: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(frames, "library", lambda: None)
+    if not has_simplejpeg:
+        monkeypatch.setattr(frames, "simplejpeg", None)
+    said = lines(ImageFolderRecord(tree, transform=FIXED))
+    assert said[0] == ("decoded by simplejpeg, then Pillow" if has_simplejpeg else "decoded by Pillow")
+
+
+def test_printing_is_explaining(tree: Path) -> None:
+    loader = RecordLoader(ImageFolderRecord(tree, transform=FIXED), 8)
+    assert str(loader) == loader.explain()
+    assert "\n" not in repr(loader)
+
+
+def test_printing_changes_nothing(tree: Path) -> None:
+    """Neither the process's random numbers nor the epoch."""
+    loader = RecordLoader(ImageFolderRecord(tree, transform=JITTER), 8, seed=1)
+    before = torch.get_rng_state(), random.getstate(), loader.state_dict()
+    str(loader)
+    assert torch.equal(torch.get_rng_state(), before[0])
+    assert (random.getstate(), loader.state_dict()) == before[1:]
+    assert loader.state_dict()["epoch"] == 0
+
+
+def test_what_fails_is_said(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a/0.jpg": cut_image()})
+    said = lines(ImageFolderRecord(tmp_path, transform=v2.Grayscale()))
+    assert said[-1].startswith("what is not fused fails: ImageError: sample 0 (a/0.jpg)")
+
+
+# The GIL
+
+
+def in_python() -> int:
+    return sum(number * number for number in range(200_000))
+
+
+def asleep() -> None:
+    time.sleep(0.03)
+
+
+def test_who_holds_the_gil() -> None:
+    assert held_by_one(in_python) > 0.5
+    assert held_by_one(asleep) < 0.5
+    assert "is the better choice" in advice(held_by_one(in_python))
+    assert "leaves the GIL to others" in advice(held_by_one(asleep))
+
+
+def test_the_advice_names_the_sampler() -> None:
+    assert advice(1.0).startswith(
+        "what is not fused holds the GIL: two threads are 1.0 times as fast as one; DataLoader("
+    )
+    assert "sampler=loader.sampler" in advice(1.0)
+    assert advice(0.0) == "what is not fused leaves the GIL to others: two threads are 2.0 times as fast as one"
+
+
+@pytest.mark.parametrize(("work", "holds"), [(in_python, True), (asleep, False)])
+def test_of_transforms(tree: Path, work: Any, holds: bool) -> None:
+    dataset = ImageFolderRecord(tree, transform=v1.Compose([UINT8, v1.Lambda(lambda image: work() and image)]))
+    *_, advised = lines(dataset)
+    assert advised.startswith("what is not fused holds the GIL") == holds
