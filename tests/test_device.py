@@ -106,6 +106,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 NORMALISED = v2.Compose([RANDOM, v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.25] * 3)])
+BOX = v1.Compose([v1.Resize((24, 20), v1.InterpolationMode.BOX), v1.PILToTensor()])
 
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
@@ -197,7 +198,7 @@ def test_pinned_memory_is_not_overwritten_while_it_is_copied(tree: Path) -> None
 
 @warns
 @needs_cuda
-@pytest.mark.parametrize("transform", [RANDOM, NORMALISED], ids=["uint8", "float"])
+@pytest.mark.parametrize("transform", [RANDOM, NORMALISED, BOX], ids=["uint8", "float", "of Pillow"])
 def test_decoded_by_cuda(tree: Path, transform: Any) -> None:
     dataset = ImageFolderRecord(tree, transform=transform)
     right = list(RecordLoader(dataset, 8, seed=1))

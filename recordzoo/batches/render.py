@@ -92,9 +92,10 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
         resized: torch.Tensor = resampling.resize(image, [action.height, action.width])
         return resized
     picture = to_picture(image)
-    return torch.from_numpy(np.array(resampling.resize(picture, [action.height, action.width]))).permute(2, 0, 1)
+    pixels = torch.from_numpy(np.array(resampling.resize(picture, [action.height, action.width]))).permute(2, 0, 1)
+    return pixels.to(image.device)
 
 
 def to_picture(image: torch.Tensor) -> Image.Image:
     """Return a PIL image, RGB, of uint8 [3, H, W]."""
-    return Image.fromarray(image.permute(1, 2, 0).numpy())
+    return Image.fromarray(image.permute(1, 2, 0).cpu().numpy())
