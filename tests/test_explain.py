@@ -21,6 +21,12 @@ from tests.fakes.samples import Samples
 # Any: of transforms of all kinds.
 
 
+DRAWS = (
+    "what is not fused draws random numbers from the process's generators: reproducible with num_workers=1, or "
+    "deterministic=True"
+)
+
+
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tree(tmp_path_factory.mktemp("tree"))
@@ -45,14 +51,35 @@ def test_all_is_fused(tree: Path) -> None:
 
 def test_what_is_not_fused_and_why(tree: Path) -> None:
     dataset = ImageFolderRecord(tree, transform=v1.Compose([v1.Resize(30), v1.Grayscale(3), v1.CenterCrop(24)]))
-    _, *said, advised = lines(dataset)
+    _, *said, draws, advised = lines(dataset)
     assert said == [
         "fused: Resize(size=30, interpolation=bilinear, max_size=None, antialias=True)",
         "not fused: Grayscale(num_output_channels=3): torchvision.transforms.transforms.Grayscale is not one of those "
         "known here; runs for each sample, as written",
         "not fused: CenterCrop(size=(24, 24)): it comes behind one that is not fused; runs for each sample, as written",
     ]
+    assert draws == DRAWS
     assert "the GIL" in advised
+
+
+def test_targets_and_batches_of_ones_own(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=FIXED, target_transform=float)
+    assert lines(dataset, collate_fn=list)[-3:] == [
+        "not fused: target_transform <class 'float'>; runs for each sample, as written",
+        "collate_fn: samples are made on their own, for it to put together",
+        DRAWS,
+    ]
+    assert lines(dataset, deterministic=True)[-1].startswith(
+        "deterministic: what is not fused runs one sample at a time"
+    )
+
+
+def test_decoded_on_a_device(tree: Path) -> None:
+    options: dict[str, Any] = {"device": "cuda", "decode": "cuda", "precision": "fast"}
+    said = lines(ImageFolderRecord(tree, transform=RANDOM), **options)
+    assert said[-1] == "JPEGs are decoded on the device"
+    said = lines(ImageFolderRecord(tree, transform=v1.ToTensor()), **options)
+    assert said[-1] == "decode='cuda' is not used: samples are made on their own"
 
 
 def test_fast(tree: Path) -> None:
@@ -78,7 +105,8 @@ def test_several_datasets(tree: Path) -> None:
 def test_anybodys_dataset() -> None:
     said = lines(Samples("small"))
     assert said[0] == "not fused: Samples makes its samples itself; each sample is taken from Samples, as it gives it"
-    assert len(said) == 2
+    assert said[1] == DRAWS
+    assert len(said) == 3
 
 
 @pytest.mark.parametrize("has_simplejpeg", [True, False])

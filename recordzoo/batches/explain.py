@@ -24,6 +24,10 @@ def sample_lines(dataset: object, source: Source, precision: str) -> list[str]:
         if len(source.leaves) > 1:
             lines.append(f"dataset {number}: {type(leaf.dataset).__name__} at {leaf.reader.path}")
         lines += _plan_lines(leaf.plan, precision)
+        if leaf.target_transform is not None:
+            lines.append(
+                f"not fused: target_transform {_line(leaf.target_transform)}; runs for each sample, as written"
+            )
     return lines
 
 

@@ -196,7 +196,7 @@ class RecordLoader:
         If something is not fused, a few samples are made to measure whether threads help.
         """
         source = Source(self.dataset)
-        lines = [repr(self), *sample_lines(self.dataset, source, self.precision)]
+        lines = [repr(self), *sample_lines(self.dataset, source, self.precision), *self._remarks(source)]
         if len(self.dataset) and not (source.leaves and all(leaf.plan.is_whole for leaf in source.leaves)):
             lines.append(self._measured(source))
         return "\n  ".join(lines)
@@ -232,6 +232,24 @@ class RecordLoader:
 
     def _sample_maker(self, source: Source) -> SampleMaker:
         return SampleMaker(self.dataset, source, self.precision, self.collate_fn, deterministic=self.deterministic)
+
+    def _remarks(self, source: Source) -> Iterator[str]:
+        if self.collate_fn is not None:
+            yield "collate_fn: samples are made on their own, for it to put together"
+        if self.decode == "cuda":
+            is_used = isinstance(self._maker(source), EncodedMaker)
+            yield (
+                "JPEGs are decoded on the device"
+                if is_used
+                else "decode='cuda' is not used: samples are made on their own"
+            )
+        if not source.leaves or any(leaf.plan.rest or leaf.target_transform is not None for leaf in source.leaves):
+            yield (
+                "deterministic: what is not fused runs one sample at a time, with generators seeded for each"
+                if self.deterministic
+                else "what is not fused draws random numbers from the process's generators: reproducible with "
+                "num_workers=1, or deterministic=True"
+            )
 
     def _measured(self, source: Source) -> str:
         try:
