@@ -141,6 +141,24 @@ def test_forgotten_in_a_cycle() -> None:
     wait_for(lambda: not threads(), "the end of the threads")
 
 
+def test_what_was_not_begun_is_not_made_for_nobody() -> None:
+    go_on, begun = threading.Event(), []
+
+    def work(index: int) -> None:
+        begun.append(index)
+        if index == 1:
+            go_on.wait(30)
+
+    iterator = iter(RecordLoader(Numbers(100, work), 1, num_workers=1, prefetch_factor=20))
+    next(iterator)
+    wait_for(lambda: 1 in begun, "the second sample")
+    del iterator
+    gc.collect()
+    go_on.set()
+    wait_for(lambda: not threads(), "the end of the threads")
+    assert begun == [0, 1]
+
+
 def test_closed() -> None:
     iterator: Any = iter(RecordLoader(Numbers(), 8, num_workers=3))
     next(iterator)
