@@ -50,7 +50,7 @@ class Row:
 
 UINT8 = Work("uint8")
 FLOAT32 = Work("float32")
-TINY = Work("uint8", size=16)
+TINY = Work("uint8", size=None)
 
 FILES = Contestant("ImageFolder + DataLoader", "imagefolder")
 STOCK = Contestant("records + DataLoader", "records")
@@ -101,8 +101,9 @@ ROWS = {
     "birds": Row(
         "a set like CUB-200-2011, uint8",
         UINT8,
-        _ours("", "birds"),
+        _ours(", full-raw", "birds", variant="full-raw"),  # pixels are what TorchRecord stores
         (
+            (_ours(", originals", "birds"), None),
             (Contestant("ImageFolder + DataLoader", "imagefolder", "birds"), 2.5),
             (_stored("raw pixels in LMDB", "raw_lmdb", "birds"), None),
         ),

@@ -18,16 +18,18 @@ class Work:
     Attributes:
         dtype: "uint8", or "float32": normalised with ImageNet's mean and standard deviation.
         workers: Processes or threads, whatever the loader has.
-        size: Side of the crop.
+        size: Side of the crop; None for whole images, as they are.
     """
 
     dtype: str = "uint8"
     batch_size: int = 64
     workers: int = 2
-    size: int = 224
+    size: int | None = 224
 
     def transform(self) -> T.Compose:
         """Make torchvision's transforms for it."""
+        if self.size is None:
+            return T.Compose([T.PILToTensor()])
         crop = [T.RandomResizedCrop(self.size), T.RandomHorizontalFlip(), T.PILToTensor()]
         if self.dtype == "uint8":
             return T.Compose(crop)
