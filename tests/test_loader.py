@@ -636,6 +636,20 @@ def test_a_distributed_sampler(dataset: ImageFolderRecord) -> None:
     assert_same(found, right)
 
 
+def test_no_two_places_have_the_same_crop(dataset: ImageFolderRecord) -> None:
+    """Whoever says the order, and on whichever rank."""
+    same = Subset(dataset, [3] * 40)
+    of_samplers = [
+        [RecordLoader(dataset, 4, sampler=[3] * 40, seed=1)],
+        [RecordLoader(same, 4, sampler=DistributedSampler(same, 2, rank), seed=1) for rank in range(2)],
+        [RecordLoader(same, 4, seed=1)],
+        [RecordLoader(same, 4, True, seed=1, num_replicas=2, rank=rank) for rank in range(2)],
+    ]
+    for loaders in of_samplers:
+        images = [image.numpy().tobytes() for loader in loaders for images, _ in loader for image in images]
+        assert len(set(images)) == len(images) == 40
+
+
 def test_ranks_agree_without_a_seed(dataset: ImageFolderRecord) -> None:
     parts = [RecordLoader(dataset, 5, True, num_replicas=3, rank=rank) for rank in range(3)]
     assert {part.state_dict()["seed"] for part in parts} == {0}
