@@ -29,7 +29,8 @@ Every line was measured side by side with what it is compared to, in one run, th
 """
 
 _STORING = """The scripts are in `benchmarks/`, one for each block of lines; each runs on its own, too
-(`python -m benchmarks.cold_reads --help`). Cold means: caches dropped (`/proc/sys/vm/drop_caches`) and a fresh process."""
+(`python -m benchmarks.cold_reads --help`). Cold means: caches dropped (`/proc/sys/vm/drop_caches`) and a fresh
+process."""
 
 _LOADING = """What the loaders of others do on the same photographs stands in [its own page](benchmarks-peers.md)."""
 
