@@ -249,8 +249,9 @@ def resample(image: torch.Tensor, height: int, width: int, mode: str) -> torch.T
 
     At 1.3 times the target size torch's takes 0.2 ms, OpenCV's area average 0.45 ms, Pillow's own 0.63 ms.
     """
-    # In this layout torch has vectorised code for uint8, and only on the CPU.
-    whole = image.permute(1, 2, 0)[None].permute(0, 3, 1, 2)
+    _, rows, columns = image.shape
+    # A batch of one, whose strides say "channels last": that layout has vectorised code for uint8, on the CPU.
+    whole = image.as_strided((1, 3, rows, columns), (rows * image.stride(1), *image.stride()))
     if image.device.type != "cpu":
         whole = whole.float()
     resized = torch.nn.functional.interpolate(whole, (height, width), mode=mode, antialias=True)[0]

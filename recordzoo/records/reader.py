@@ -270,7 +270,7 @@ class RecordReader:
         size = self.manifest.shards[shard].size_bytes
         try:
             for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-                if end <= size:
+                if begin <= end <= size:  # a forged offset may have wrapped the end around
                     os.posix_fadvise(lease.fd, begin, end - begin, advice)
         finally:
             shard_files.release(lease)
