@@ -17,7 +17,7 @@ from recordzoo.batches.work import cut
 from recordzoo.sampling.storage import forget, hint
 
 _PIECES_PER_THREAD = 4
-"""A batch is cut so finely that the threads end it at about the same time."""
+"""A batch is cut so finely that the threads end it at about the same time, and soon when they are to stop."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +59,8 @@ class Iteration(Iterator[Any]):
         self._failure: Exception | None = None  # raised behind the last batch
         self._drawn: collections.deque[Wanted] = collections.deque()
         self._pending: collections.deque[_Pending] = collections.deque()
+        # Of small images one thread makes a batch in no time: pieces of it would only have to be waited for.
+        self._num_pieces = 1 if source.is_small else _PIECES_PER_THREAD * pace.num_threads
         self._pool = _threads(pace.num_threads)
         self._forgotten = weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
 
@@ -141,7 +143,7 @@ class Iteration(Iterator[Any]):
         self._batches, self._failure = iter(()), failure
 
     def _begin(self, wanted: Wanted) -> _Pending:
-        size = -(-len(wanted.indices) // (_PIECES_PER_THREAD * self._pace.num_threads))
+        size = -(-len(wanted.indices) // self._num_pieces)
         pieces = cut(wanted, self._source, self._order.seed, self._order.epoch, size)
         memory = self._maker.memory(len(wanted.indices))
         return _Pending(wanted, memory, [self._pool.submit(self._maker.make, piece, memory) for piece in pieces])

@@ -58,10 +58,13 @@ class Leaf:
         lengths = self.reader.lengths("image")[:_LOOKED_AT]
         return not self.plan.rest and float(lengths.mean() if len(lengths) else 0) < _SMALL_BYTES
 
-    # Any: what the person's function raises, or a decoder.
-    def naming(self, index: int) -> Any:
-        """Return the context that names the sample in what is raised inside it."""
-        return naming(self.reader.path, _Name(self, index))
+    def name_in(self, err: Exception, index: int) -> None:
+        """Name the sample in what opening or decoding it raised, which the caller raises again.
+
+        Raises:
+            ImageError: Instead of it, if it says that the image cannot be decoded.
+        """
+        naming(self.reader.path, _Name(self, index)).__exit__(type(err), err, None)
 
     @contextmanager
     def noting(self, index: int) -> Iterator[None]:

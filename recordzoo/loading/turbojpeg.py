@@ -9,8 +9,8 @@ import functools
 import importlib.util
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,8 +19,7 @@ _DECOMPRESS = 1  # TJINIT_DECOMPRESS
 _RGB = 0  # TJPF_RGB
 _SUBSAMPLING, _WIDTH, _HEIGHT, _PRECISION, _COLORSPACE = 4, 5, 6, 7, 8  # TJPARAM_...
 _STOP_ON_WARNING, _PROGRESSIVE, _ARITHMETIC, _LOSSLESS = 0, 12, 14, 15
-_UNUSUAL = (_PROGRESSIVE, _ARITHMETIC, _LOSSLESS)
-_YCBCR, _GRAY = 1, 2  # TJCS_...
+_COLORS = (1, 2)  # TJCS_YCbCr, TJCS_GRAY
 _MCU = {0: (8, 8), 1: (16, 8), 2: (16, 16), 3: (8, 8), 4: (8, 16)}
 """Pixels of a minimum coded unit, for 4:4:4, 4:2:2, 4:2:0, grayscale and 4:4:0."""
 
@@ -35,8 +34,7 @@ class UnusualImage(Exception):
     """Not a JPEG that is decoded here as Pillow decodes it: another format, progressive, CMYK, 12 bits, damaged."""
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(NamedTuple):
     """What a JPEG says of itself: its size and that of its minimum coded units, in pixels."""
 
     width: int
@@ -55,8 +53,7 @@ class _Region(ctypes.Structure):
 
 _LONG = "tj3Decompress8"
 
-_WHOLE = _Region(0, 0, 0, 0)
-_SCALES = {denominator: _Scale(1, denominator) for denominator in (1, 2, 4, 8)}
+_WHOLE = (0, 0, 0, 0)
 
 
 class Decompressor:
@@ -90,9 +87,9 @@ class Decompressor:
         self._checked(self._library.tj3DecompressHeader(self._handle, data, len(data)))
         get, handle = self._library.tj3Get, self._handle
         mcu = _MCU.get(get(handle, _SUBSAMPLING))
-        if mcu is None or get(handle, _COLORSPACE) not in (_YCBCR, _GRAY) or get(handle, _PRECISION) != 8:
+        if mcu is None or get(handle, _COLORSPACE) not in _COLORS or get(handle, _PRECISION) != 8:
             raise UnusualImage
-        if any(get(handle, parameter) for parameter in _UNUSUAL):
+        if get(handle, _PROGRESSIVE) or get(handle, _ARITHMETIC) or get(handle, _LOSSLESS):
             raise UnusualImage
         self._data = data
         return Header(get(handle, _WIDTH), get(handle, _HEIGHT), *mcu)
@@ -118,9 +115,9 @@ class Decompressor:
         if self._data is not data and self.header(data) != header:
             raise UnusualImage
         full_width, full_height = -(-header.width // denominator), -(-header.height // denominator)
-        self._checked(self._library.tj3SetScalingFactor(self._handle, _SCALES[denominator]))
+        self._scale(denominator)
         if box is None:
-            self._checked(self._library.tj3SetCroppingRegion(self._handle, _WHOLE))
+            self._crop(_WHOLE)
             return self._decompress(data, full_width, full_height)
         mcu_width = header.mcu_width // denominator
         left, top = box[0] // denominator, box[1] // denominator
@@ -128,13 +125,24 @@ class Decompressor:
         x = max(0, left - _MARGIN) // mcu_width * mcu_width
         y = max(0, top - _MARGIN)
         width, height = min(full_width, right + _MARGIN) - x, min(full_height, bottom + _MARGIN) - y
-        self._checked(self._library.tj3SetCroppingRegion(self._handle, _Region(x, y, width, height)))
+        self._crop((x, y, width, height))
         pixels = self._decompress(data, width, height)
         return pixels[top - y : bottom - y, left - x : right - x]
 
+    def _scale(self, denominator: int) -> None:
+        if denominator != self._denominator:
+            self._checked(self._library.tj3SetScalingFactor(self._handle, _Scale(1, denominator)))
+            self._denominator = denominator
+
+    def _crop(self, region: tuple[int, int, int, int]) -> None:
+        if region != self._region:
+            self._checked(self._library.tj3SetCroppingRegion(self._handle, _Region(*region)))
+            self._region = region
+
     def _decompress(self, data: bytes, width: int, height: int) -> NDArray[np.uint8]:
         pixels = np.empty((height, width, 3), np.uint8)
-        self._checked(self._library.tj3Decompress8(self._handle, data, len(data), pixels.ctypes.data, 3 * width, _RGB))
+        memory = ctypes.byref(ctypes.c_char.from_buffer(pixels))  # less work than pixels.ctypes
+        self._checked(self._library.tj3Decompress8(self._handle, data, len(data), memory, 3 * width, _RGB))
         return pixels
 
     def _checked(self, failed: int) -> None:
@@ -145,7 +153,7 @@ class Decompressor:
             raise UnusualImage
 
     def _begin(self) -> None:
-        self._data = None
+        self._data, self._denominator, self._region = None, 1, _WHOLE
         self._handle = self._library.tj3Init(_DECOMPRESS)
         if not self._handle:
             raise MemoryError("libjpeg-turbo cannot make a decompressor")
