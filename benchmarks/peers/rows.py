@@ -56,12 +56,17 @@ FILES = Contestant("ImageFolder + DataLoader", "imagefolder")
 STOCK = Contestant("records + DataLoader", "records")
 EXACT = Contestant("RecordLoader, exact", "record_loader")
 FAST = Contestant("RecordLoader, fast", "record_loader", loader={"precision": "fast"})
+FAST_NHWC = Contestant(
+    "RecordLoader, fast, channels last", "record_loader", loader={"precision": "fast", "layout": "NHWC"}
+)
+"""Against those that have no other layout."""
 FFCV = Contestant("FFCV", "ffcv")
 DALI = Contestant("DALI, CPU", "dali")
 
 
-def _ours(label: str, tree: str = "photos", **write: Any) -> Contestant:
-    return Contestant(f"RecordLoader, fast{label}", "record_loader", tree, write, {"precision": "fast"})
+def _ours(label: str, tree: str = "photos", layout: str = "NCHW", **write: Any) -> Contestant:
+    loader = {"precision": "fast", "layout": layout}
+    return Contestant(f"RecordLoader, fast{label}", "record_loader", tree, write, loader)
 
 
 def _stored(label: str, store: str, tree: str = "photos") -> Contestant:
@@ -71,14 +76,14 @@ def _stored(label: str, store: str, tree: str = "photos") -> Contestant:
 ROWS = {
     "exact": Row("originals, uint8, exact precision", UINT8, EXACT, ((FILES, 1.5),)),
     "stock": Row("originals, uint8, torch's DataLoader", UINT8, STOCK, ((FILES, 0.97),)),
-    "fast": Row("originals, uint8, fast precision", UINT8, FAST, ((FILES, 2.3), (FFCV, 1.7), (DALI, 1.4))),
+    "fast": Row("originals, uint8, fast precision", UINT8, FAST_NHWC, ((FILES, 2.3), (FFCV, 1.7), (DALI, 1.4))),
     "float": Row(
-        "originals, float32 normalised, fast precision", FLOAT32, FAST, ((FILES, 1.9), (FFCV, 1.4), (DALI, 1.05))
+        "originals, float32 normalised, fast precision", FLOAT32, FAST_NHWC, ((FILES, 1.9), (FFCV, 1.4), (DALI, 1.05))
     ),
     "256": Row(
         "256 pixels on the shorter side, JPEG 90, uint8",
         UINT8,
-        _ours(", 256", variant="256"),
+        _ours(", channels last, 256", layout="NHWC", variant="256"),
         (
             (Contestant("FFCV, the same pixels", "ffcv", "short256"), 2.0),
             (Contestant("FFCV, 256 on the longer side", "ffcv", write={"max_resolution": 256}), None),
@@ -88,7 +93,7 @@ ROWS = {
     "raw256": Row(
         "256 pixels on the shorter side, raw pixels, uint8",
         UINT8,
-        _ours(", 256-raw", variant="256-raw"),
+        _ours(", channels last, 256-raw", layout="NHWC", variant="256-raw"),
         ((Contestant("FFCV raw, the same pixels", "ffcv", "short256", {"write_mode": "raw"}), 1.1),),
     ),
     "tiny": Row(

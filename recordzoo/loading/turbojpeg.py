@@ -69,6 +69,8 @@ class Decompressor:
             raise OSError("no libjpeg-turbo 3")
         self._library = found
         self._data: bytes | None = None  # the file whose header was read last
+        self._denominator, self._region = 1, _WHOLE  # what was set last
+        self._handle: int | None = None
         self._begin()
 
     def __del__(self) -> None:
@@ -141,7 +143,7 @@ class Decompressor:
 
     def _decompress(self, data: bytes, width: int, height: int) -> NDArray[np.uint8]:
         pixels = np.empty((height, width, 3), np.uint8)
-        memory = ctypes.byref(ctypes.c_char.from_buffer(pixels))  # less work than pixels.ctypes
+        memory = ctypes.byref(ctypes.c_char.from_buffer(pixels.data))  # less work than pixels.ctypes
         self._checked(self._library.tj3Decompress8(self._handle, data, len(data), memory, 3 * width, _RGB))
         return pixels
 
