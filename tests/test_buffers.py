@@ -114,10 +114,28 @@ def test_a_loader_takes_its_memory_again(dataset: Any) -> None:
     assert len(addresses) <= 5 < len(loader)  # one at the user, one that is dropped, three in the making
 
 
+@pytest.mark.parametrize("persistent", [False, True])
+def test_memory_is_kept_between_epochs_if_that_is_asked_for(
+    dataset: Any, persistent: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made: list[int] = []
+    new = Buffers._new
+    monkeypatch.setattr(Buffers, "_new", lambda self, count: made.append(count) or new(self, count))
+    loader = RecordLoader(dataset, 2, seed=1, persistent_workers=persistent)
+    for epoch in range(3):
+        made.clear()
+        assert [images.dtype for images, _ in loader] == [torch.uint8] * len(loader)
+        assert bool(made) == (epoch == 0 or not persistent)
+    dataset.transform = FIXED  # batches of other numbers: the memory is of no use
+    assert {images.dtype for images, _ in loader} == {torch.float32}
+    assert len(loader._kept) == persistent
+
+
+@pytest.mark.parametrize("persistent", [False, True])
 @pytest.mark.parametrize("transform", [RANDOM, FIXED])
-def test_a_loader_does_not_overwrite_what_is_kept(dataset: Any, transform: Any) -> None:
+def test_a_loader_does_not_overwrite_what_is_kept(dataset: Any, transform: Any, persistent: bool) -> None:
     dataset.transform = transform
-    loader = RecordLoader(dataset, 4, num_workers=3, seed=1, prefetch_factor=4)
+    loader = RecordLoader(dataset, 4, num_workers=3, seed=1, prefetch_factor=4, persistent_workers=persistent)
     kept = [batch for _ in range(3) for batch in loader]
     copies = [
         [each.clone() for each in batch] for epoch in range(3) for _ in [loader.set_epoch(epoch)] for batch in loader

@@ -18,5 +18,6 @@ def loader(tree: Path, folder: Path, work: Work, precision: str = "exact", layou
         shuffle=True,
         num_workers=work.workers,
         precision=precision,
+        persistent_workers=True,
         memory_format=torch.channels_last if layout == "NHWC" else torch.contiguous_format,
     )

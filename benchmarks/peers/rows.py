@@ -78,7 +78,7 @@ ROWS = {
     "stock": Row("originals, uint8, torch's DataLoader", UINT8, STOCK, ((FILES, 0.97),)),
     "fast": Row("originals, uint8, fast precision", UINT8, FAST_NHWC, ((FILES, 2.3), (FFCV, 1.7), (DALI, 1.4))),
     "float": Row(
-        "originals, float32 normalised, fast precision", FLOAT32, FAST_NHWC, ((FILES, 1.9), (FFCV, 1.4), (DALI, 1.05))
+        "originals, float32 normalised, fast precision", FLOAT32, FAST, ((FILES, 1.9), (FFCV, 1.4), (DALI, 1.05))
     ),
     "256": Row(
         "256 pixels on the shorter side, JPEG 90, uint8",

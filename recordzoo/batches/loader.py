@@ -64,8 +64,9 @@ class RecordLoader:
         drop_cache: With shuffle="block", let the kernel forget each block after its last use, so that data larger than
             memory drives nothing else out of it.
         deterministic: Run what is not fused one sample at a time, with generators seeded for each.
-        persistent_workers, multiprocessing_context, pin_memory_device, in_order: Taken for `DataLoader`'s sake; they
-            mean nothing to threads.
+        persistent_workers: Keep the memory of batches from one epoch to the next. Threads need not be kept.
+        multiprocessing_context, pin_memory_device, in_order: Taken for `DataLoader`'s sake; they mean nothing to
+            threads.
 
     Raises:
         ArgumentError: A value is not one of the valid ones, or contradicts another.
@@ -140,6 +141,7 @@ class RecordLoader:
             )
         if drop_cache and getattr(self.sampler, "shuffle", None) != "block":
             raise ArgumentError('drop_cache=True needs shuffle="block": else any sample may soon be read again.')
+        self.persistent_workers, self._kept = persistent_workers, dict[tuple[Any, ...], Buffers]()
         self._orders = self._make_orders(seed, drop_cache)
 
     def _make_orders(self, seed: int, drop_cache: bool) -> Orders:
@@ -226,9 +228,15 @@ class RecordLoader:
         if self.decode == "cuda":
             return EncodedMaker(source, self.device)
         dtype = plans[0].pointwise.dtype if self.device.type == "cpu" else torch.uint8
-        limit = self.prefetch_factor + 2
-        buffers = Buffers((3, *plans[0].size), dtype, self.memory_format, pinned=self.pin_memory, limit=limit)
-        return RowMaker(source, self.precision, buffers)
+        return RowMaker(source, self.precision, self._buffers((3, *plans[0].size), dtype))
+
+    def _buffers(self, shape: tuple[int, ...], dtype: torch.dtype) -> Buffers:
+        kept = self._kept.get((shape, dtype))
+        if kept is None:
+            limit = self.prefetch_factor + 2
+            kept = Buffers(shape, dtype, self.memory_format, pinned=self.pin_memory, limit=limit)
+            self._kept = {(shape, dtype): kept} if self.persistent_workers else {}
+        return kept
 
     def _sample_maker(self, source: Source) -> SampleMaker:
         return SampleMaker(self.dataset, source, self.precision, self.collate_fn, deterministic=self.deterministic)

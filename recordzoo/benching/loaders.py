@@ -63,11 +63,13 @@ def _stock(dataset: Subset[Any], task: Task) -> Iterable[Any]:
 
 
 def _exact(dataset: Subset[Any], task: Task) -> Iterable[Any]:
-    return RecordLoader(dataset, task.batch_size, shuffle=True, num_workers=task.workers)
+    return RecordLoader(dataset, task.batch_size, shuffle=True, num_workers=task.workers, persistent_workers=True)
 
 
 def _fast(dataset: Subset[Any], task: Task) -> Iterable[Any]:
-    return RecordLoader(dataset, task.batch_size, shuffle=True, num_workers=task.workers, precision="fast")
+    return RecordLoader(
+        dataset, task.batch_size, shuffle=True, num_workers=task.workers, precision="fast", persistent_workers=True
+    )
 
 
 _LOADERS = {
