@@ -2,7 +2,6 @@
 
 import contextlib
 import secrets
-import zlib
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -12,6 +11,7 @@ from recordzoo import durable
 from recordzoo.errors import PrepareError
 from recordzoo.prepare.rows import ShardDone, ShardRows, save_rows
 from recordzoo.recipes.base import Blob
+from recordzoo.records.crc import crc32
 from recordzoo.records.shard import ShardWriter, capacity_for, seal, stored_bytes
 from recordzoo.steps import step
 
@@ -77,7 +77,7 @@ class Shards:
         if self._open is None:
             self._open = self._new_shard(cost)
         self._open.writer.put(blob.data)
-        self._open.rows.append(blob.field, blob.key, len(blob.data), zlib.crc32(blob.data))
+        self._open.rows.append(blob.field, blob.key, len(blob.data), crc32(blob.data))
         self._open.size_bytes += cost
 
     def _new_shard(self, first: int) -> _OpenShard:

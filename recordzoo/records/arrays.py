@@ -7,7 +7,6 @@ import itertools
 import math
 import mmap
 import os
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from recordzoo import durable
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
+from recordzoo.records.crc import crc32
 from recordzoo.records.files import Directory, pread
 from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, array_dtype
 
@@ -45,7 +45,7 @@ def write_array(folder: Path, name: str, values: NDArray[Any]) -> ArraySpec:
         dtype="" if dtype == INDEX_DTYPE else values.dtype.str,
         shape=values.shape,
         size_bytes=len(data),
-        crc32=zlib.crc32(data),
+        crc32=crc32(data),
         blake2b=hashlib.blake2b(data, digest_size=32).hexdigest(),
     )
 
@@ -73,7 +73,7 @@ def map_array(directory: Directory, name: str, spec: ArraySpec) -> NDArray[Any]:
         start = data_start(fd, name, spec, where)
         small = spec.size_bytes <= MAPPED_BYTES
         data = pread(fd, spec.size_bytes, 0) if small else b""
-        if (zlib.crc32(data) if small else checksum(fd, spec.size_bytes)) != spec.crc32:
+        if (crc32(data) if small else checksum(fd, spec.size_bytes)) != spec.crc32:
             raise CorruptRecordError(
                 f"{where} is damaged: its CRC-32 is not the one in the manifest. Prepare the dataset again.",
                 path=str(where),
@@ -145,7 +145,7 @@ def checksum(fd: int, num_bytes: int) -> int:
     """Return the CRC-32 of a file without keeping it in memory."""
     crc = 0
     for offset in range(0, num_bytes, _CHUNK):
-        crc = zlib.crc32(pread(fd, min(_CHUNK, num_bytes - offset), offset), crc)
+        crc = crc32(pread(fd, min(_CHUNK, num_bytes - offset), offset), crc)
     return crc
 
 

@@ -12,7 +12,6 @@ import signal
 import subprocess
 import sys
 import threading
-import zlib
 from pathlib import Path
 from types import TracebackType
 
@@ -21,6 +20,7 @@ import numpy as np
 
 import recordzoo
 from recordzoo.errors import RecordError
+from recordzoo.records.crc import crc32
 from recordzoo.records.files import Directory
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import lmdb_options
@@ -193,7 +193,7 @@ def _walk(reader: RecordReader, directory: Directory, shard: int) -> list[str]:
                 if bytes(key) != slot.to_bytes(4, "big"):  # also the end of a circle
                     return [*problems, f"LMDB finds key {bytes(key).hex()} where {slot:08x} must be"]
                 for field, length, crc in expected.get(slot, ()):
-                    if len(value) != length or zlib.crc32(value) != crc:
+                    if len(value) != length or crc32(value) != crc:
                         problems.append(f"LMDB finds another {field} in slot {slot} than the index says")
                 if len(problems) >= _MAX_PROBLEMS:
                     return [*problems, "LMDB was not asked for more"]

@@ -5,7 +5,6 @@ import operator
 import os
 import struct
 import weakref
-import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, SupportsIndex
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError, RecordError
 from recordzoo.records.arrays import Names, file_name, map_array
+from recordzoo.records.crc import crc32
 from recordzoo.records.files import Directory, pread, shard_files
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
@@ -161,7 +161,7 @@ class RecordReader:
             raise self._corrupt(field, position, f"{spec.name} cannot be read ({err.strerror})") from err
         finally:
             shard_files.release(lease)
-        if zlib.crc32(data) != crc or len(data) != length:
+        if crc32(data) != crc or len(data) != length:
             raise self._corrupt(field, position, f"its bytes in {spec.name}, slot {slot}, have another CRC-32")
         return data
 

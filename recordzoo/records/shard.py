@@ -4,7 +4,6 @@ import errno
 import hashlib
 import mmap
 import os
-import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +16,7 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError, PrepareError
 from recordzoo.records import layout
+from recordzoo.records.crc import crc32
 from recordzoo.steps import step
 
 MAX_VALUE_BYTES = (1 << 31) - (1 << 20)
@@ -211,7 +211,7 @@ def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
     offsets = values.offsets.tolist()
     kept_from = 0
     for slot, (offset, length, crc) in enumerate(zip(offsets, lengths, crcs, strict=True)):
-        if zlib.crc32(view[offset : offset + length]) != crc:
+        if crc32(view[offset : offset + length]) != crc:
             raise CorruptRecordError(f"{where}: value {slot} reads back otherwise than it was put.", path=where)
         if offset - kept_from > _CHUNK_BYTES:
             kept_from = _unmap(data, offset)

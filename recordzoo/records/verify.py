@@ -3,7 +3,6 @@
 import hashlib
 import itertools
 import os
-import zlib
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError, RecordError
 from recordzoo.progress import LogProgress, Progress
 from recordzoo.records.arrays import Names, data_start, file_name, leads_out, load_array
+from recordzoo.records.crc import crc32
 from recordzoo.records.files import Directory, pread
 from recordzoo.records.layout import read_meta
 from recordzoo.records.lmdb_walk import LmdbWalk
@@ -185,7 +185,7 @@ class _Check:
         for offset in range(0, num_bytes, _CHUNK_BYTES):
             data = pread(fd, min(_CHUNK_BYTES, num_bytes - offset), offset)
             state.update(data)
-            crc = zlib.crc32(data, crc)
+            crc = crc32(data, crc)
             self.progress.advance(len(data))
         return state.hexdigest(), crc
 
@@ -300,7 +300,7 @@ class _Check:
                     data = pread(fd, length, offset)
                 except (OSError, MemoryError):
                     data = b""
-                if len(data) != length or zlib.crc32(data) != crc:
+                if len(data) != length or crc32(data) != crc:
                     bad.append(position)
             yield name, len(positions), sorted(bad)
 
