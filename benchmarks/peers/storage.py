@@ -23,14 +23,22 @@ def compare_stores(photos: Sequence[bytes], repeats: int) -> dict[str, Any]:
     """Measure all stores in turn; speeds are values a second, medians."""
     tree = find_tree("few", photos)
     runs: dict[str, list[dict[str, float]]] = {name: [] for name in STORES}
+    problems: dict[str, str] = {}
     for _ in range(repeats):
         for name, found in runs.items():
-            found.append(in_fresh_process(_measure, name, tree))
-            print(f"  {name}: {found[-1]['cold']:,.0f} values/s cold", file=sys.stderr, flush=True)
-    return {
-        name: {"size_bytes": found[0]["size_bytes"], **{key: median([run[key] for run in found]) for key in NUMBERS}}
-        for name, found in runs.items()
-    }
+            if name in problems:
+                continue
+            try:
+                found.append(in_fresh_process(_measure, name, tree))
+            except Exception as err:  # noqa: BLE001 - one that cannot be installed or fails is a line of the page
+                problems[name] = f"{type(err).__name__}: {err}".splitlines()[0]
+            print(f"  {name}: {problems.get(name) or found[-1]}", file=sys.stderr, flush=True)
+    documents = {n: {"problem": problems[n]} if n in problems else _medians(found) for n, found in runs.items()}
+    return {"repeats": repeats, **documents}
+
+
+def _medians(runs: list[dict[str, float]]) -> dict[str, float]:
+    return {"size_bytes": runs[0]["size_bytes"], **{key: median([run[key] for run in runs]) for key in NUMBERS}}
 
 
 def _measure(name: str, tree: Path) -> dict[str, float]:

@@ -169,6 +169,50 @@ class OneFile(Store):
         return self._file.read(length), label
 
 
+class TfRecord(Store):
+    """TFRecord with the index that its tools write: where each record begins."""
+
+    @property
+    def _paths(self) -> tuple[str, str]:
+        return str(self.folder / "photos.tfrecord"), str(self.folder / "photos.index")
+
+    def write(self, photos: Iterable[tuple[str, int]]) -> None:
+        from tfrecord.tools.tfrecord2idx import create_index
+        from tfrecord.writer import TFRecordWriter
+
+        data, index = self._paths
+        writer = TFRecordWriter(data)
+        for path, label in photos:
+            writer.write({"image": (Path(path).read_bytes(), "byte"), "label": (label, "int")})
+        writer.close()
+        create_index(data, index)
+
+    @functools.cached_property
+    def _index(self) -> Any:
+        return np.loadtxt(self._paths[1], np.int64, ndmin=2)
+
+    @functools.cached_property
+    def _file(self) -> Any:
+        return Path(self._paths[0]).open("rb", buffering=0)
+
+    def __len__(self) -> int:
+        return len(self._index)
+
+    def __getitem__(self, position: int) -> Value:
+        from tfrecord.example_pb2 import Example
+
+        offset, length = self._index[position].tolist()
+        self._file.seek(offset)
+        features = Example.FromString(self._file.read(length)[12:-4]).features.feature  # between two lengths and CRCs
+        return features["image"].bytes_list.value[0], features["label"].int64_list.value[0]
+
+    def in_order(self) -> Iterator[Value]:
+        from tfrecord.reader import tfrecord_loader
+
+        records = tfrecord_loader(*self._paths, {"image": "byte", "label": "int"})
+        return ((bytes(record["image"]), int(record["label"][0])) for record in records)
+
+
 class Records(Store):
     """Our record set, through its reader: every value's checksum compared."""
 
@@ -213,4 +257,5 @@ STORES: dict[str, type[Store]] = {
     "raw_lmdb": RawLmdb,
     "sqlite": Sqlite,
     "one_file": OneFile,
+    "tfrecord": TfRecord,
 }

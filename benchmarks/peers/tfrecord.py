@@ -5,23 +5,18 @@ from pathlib import Path
 from typing import Any
 
 from PIL import Image
-from tfrecord.tools.tfrecord2idx import create_index
 from tfrecord.torch.dataset import TFRecordDataset
-from tfrecord.writer import TFRecordWriter
 from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder
 
+from benchmarks.peers.stores import TfRecord
 from benchmarks.peers.work import Work, stock_loader
 
 COLUMNS = {"image": "byte", "label": "int"}
 
 
 def write(tree: Path, folder: Path) -> None:
-    writer = TFRecordWriter(str(folder / "photos.tfrecord"))
-    for path, label in ImageFolder(tree).samples:
-        writer.write({"image": (Path(path).read_bytes(), "byte"), "label": (label, "int")})
-    writer.close()
-    create_index(str(folder / "photos.tfrecord"), str(folder / "photos.index"))
+    TfRecord(folder).write(ImageFolder(tree).samples)
 
 
 class _Decoded:
