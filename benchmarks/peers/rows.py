@@ -77,6 +77,12 @@ ROWS = {
     "exact": Row("originals, uint8, exact precision", UINT8, EXACT, ((FILES, 1.5),)),
     "stock": Row("originals, uint8, torch's DataLoader", UINT8, STOCK, ((FILES, 0.97),)),
     "fast": Row("originals, uint8, fast precision", UINT8, FAST_NHWC, ((FILES, 2.3), (FFCV, 1.7), (DALI, 1.4))),
+    "full": Row(
+        "all re-encoded at their full size, JPEG 90, as FFCV does, uint8",
+        UINT8,
+        _ours(", channels last, full", layout="NHWC", variant="full"),
+        ((FFCV, None), (FILES, None)),
+    ),
     "float": Row(
         "originals, float32 normalised, fast precision", FLOAT32, FAST, ((FILES, 1.9), (FFCV, 1.4), (DALI, 1.05))
     ),
