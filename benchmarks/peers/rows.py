@@ -92,6 +92,7 @@ ROWS = {
         _ours(", channels last, 256", layout="NHWC", variant="256"),
         (
             (Contestant("FFCV, the same pixels", "ffcv", "short256"), 2.0),
+            (_ours(", channels last, max256", layout="NHWC", variant="max256"), None),
             (Contestant("FFCV, 256 on the longer side", "ffcv", write={"max_resolution": 256}), None),
             (FILES, 9),
         ),

@@ -131,13 +131,16 @@ class Decompressor:
         pixels = self._decompress(data, width, height)
         return pixels[top - y : bottom - y, left - x : right - x]
 
+    # What is set stays set. Only the defaults are relied on, though: a library that went back to them with the next
+    # image would otherwise write outside of the pixels.
+
     def _scale(self, denominator: int) -> None:
-        if denominator != self._denominator:
+        if denominator != 1 or self._denominator != 1:
             self._checked(self._library.tj3SetScalingFactor(self._handle, _Scale(1, denominator)))
             self._denominator = denominator
 
     def _crop(self, region: tuple[int, int, int, int]) -> None:
-        if region != self._region:
+        if region != _WHOLE or self._region != _WHOLE:
             self._checked(self._library.tj3SetCroppingRegion(self._handle, _Region(*region)))
             self._region = region
 
