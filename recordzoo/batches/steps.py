@@ -7,6 +7,7 @@ resize to that size, a flip. They are what torchvision's own `get_params` would 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Protocol
 
 import torch
@@ -18,7 +19,7 @@ Size = tuple[int, int]
 """Height and width, as torchvision has them."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)  # of which there are many: a frozen one takes twice as long to make
 class Crop:
     """Take a box of the image; what of it lies outside is black."""
 
@@ -96,7 +97,15 @@ class RandomResizedCropStep:
 
     def actions(self, size: Size, draws: Draws) -> list[Action]:
         """Crop a random part, resize it."""
-        return [self._crop(size, draws), Resize(*self.size, self.resampling)]
+        return [self._crop(size, draws), self._resize]
+
+    @cached_property
+    def _resize(self) -> Resize:
+        return Resize(*self.size, self.resampling)
+
+    @cached_property
+    def _log_ratio(self) -> tuple[float, float]:
+        return math.log(self.ratio[0]), math.log(self.ratio[1])
 
     def output(self, size: Size | None) -> Size | None:
         """Always the same."""
@@ -105,10 +114,9 @@ class RandomResizedCropStep:
     def _crop(self, size: Size, draws: Draws) -> Crop:
         height, width = size
         area = height * width
-        lowest, highest = math.log(self.ratio[0]), math.log(self.ratio[1])
         for number in range(0, 2 * self._ATTEMPTS, 2):
             wanted = area * _between(*self.scale, draws[number])
-            aspect = math.exp(_between(lowest, highest, draws[number + 1]))
+            aspect = math.exp(_between(*self._log_ratio, draws[number + 1]))
             w, h = round(math.sqrt(wanted * aspect)), round(math.sqrt(wanted / aspect))
             if 0 < w <= width and 0 < h <= height:
                 return Crop(int(draws[-2] * (height - h + 1)), int(draws[-1] * (width - w + 1)), h, w)
