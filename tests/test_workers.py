@@ -236,7 +236,7 @@ def test_threads_that_want_more_shards_than_may_be_open(
     many_shards: Path, many_values: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Descriptors are closed while other threads read; a number that is used again must not be another's shard."""
-    forget_others()
+    close_shards()
     before = num_descriptors()
     monkeypatch.setattr(files.shard_files, "limit", 2)
     records: RecordReader | None = RecordReader(many_shards)
@@ -259,14 +259,16 @@ def test_threads_that_want_more_shards_than_may_be_open(
     assert not wrong
     assert len(files.shard_files._open) <= 2
     records = None
-    forget_others()
+    gc.collect()
+    files.shard_files.drop(-1)
     assert num_descriptors() == before
 
 
-def forget_others() -> None:
-    """Close what earlier tests left to the garbage collector."""
+def close_shards() -> None:
+    """Close those that readers of other tests have open: some would be closed, and reopened, while this one runs."""
     gc.collect()
-    files.shard_files.drop(-1)
+    for token, _ in list(files.shard_files._open):
+        files.shard_files.drop(token)
 
 
 def num_descriptors() -> int:
