@@ -285,20 +285,20 @@ def test_workers_without_their_builder_end_and_do_no_harm(wanted: Wanted, tmp_pa
     "C1",
     "a conversion is killed outright: by the system, a power cut, `kill -9`",
     "the same command goes on from the last finished shard and ends with the same bytes; the tests kill it at each of "
-    "its steps and, in the slow ones, at 100 random moments",
+    "its steps and, in the slow ones, at 200 random moments",
 )
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(("form", "workers", "latest_s"), [("stream", 1, 0.5), ("tree", 2, 1.5)])
 def test_killed_at_random_moments(form: str, workers: int, latest_s: float, tmp_path: Path) -> None:
-    """Killed at 50 moments, each time with all its processes or the builder alone, until nothing is left to do."""
+    """Killed at 100 moments, each time with all its processes or the builder alone, until nothing is left to do."""
     rng = random.Random(f"moments of a {form}")
     files = simple.values(num_classes=6, per_class=60, mean_bytes=22_000, seed=3)
     root = tmp_path / "root"
     simple.write(root, form, files)
     whole = contents(again(root, form, records_dir=tmp_path / "whole.records"))
     kills = 0
-    while kills < 50:
+    while kills < 100:
         with Process(root, form, workers=workers) as process:
             # The imports take most of half a second in which nothing could go wrong.
             if process.saw("Preparing simple"):
