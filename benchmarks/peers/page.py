@@ -31,10 +31,10 @@ and needs `libturbojpeg0-dev libopencv-dev pkg-config`. One row alone: `ROW=fast
 `benchmarks/peers/`, a short file each.
 """
 
-_SHORT = """Where less was measured than was asked for:
+_SHORT = """Where less than the target was reached (what is said of parts was measured by hand, on the machine below):
 
 - Decoding a crop of an original is nine tenths Huffman decoding of all bits up to the crop's last row (0.81 of 0.87 ms
-  for 107 KB on the machine below), at the same speed in every decoder that is built on libjpeg-turbo. FFCV reads files
+  for 107 KB), at the same speed in every decoder that is built on libjpeg-turbo. FFCV reads files
   that it has encoded anew, of 61 KB; `full` is the comparison with the same encoding on both sides.
 - Exact precision takes Pillow's resampling, 0.6 ms of 1.8, whose results no other code gives to the last bit.
 - With stored images of 256 pixels the threads wait for Python's lock: two processes of one thread each would make 1.2
@@ -88,7 +88,7 @@ def _summary(rows: Mapping[str, Any]) -> str:
                 lines.append((row["title"], each["label"], f"{each['wanted']:g}x", _times(found[each["label"]])))
         if row["wanted_per_s"]:
             lines.append((row["title"], "", f"{row['wanted_per_s']:,.0f}/s", f"{_speed(row['contestants'][0])}/s"))
-    return "## What was asked for\n\n" + _table(("work", "against", "asked for", "measured"), lines) + f"\n\n{_SHORT}"
+    return "## Targets\n\n" + _table(("work", "against", "target", "measured"), lines) + f"\n\n{_SHORT}"
 
 
 def _row_section(name: str, row: Mapping[str, Any]) -> str:
@@ -135,7 +135,7 @@ def _cold_section(cold: Mapping[str, Any]) -> str:
     return (
         "## A cold epoch in random order\n\n"
         f"{cold['num_images']:,} photographs, {cold['num_bytes'] / 1e9:.2f} GB; caches dropped before each cold epoch. "
-        f"Asked for: 0.8 of the slower of the other two; measured: {median(cold['cold']) / slower:.2f}.\n\n"
+        f"Target: 0.8 of the slower of the other two; measured: {median(cold['cold']) / slower:.2f}.\n\n"
         + _table(("", "images/s"), lines)
     )
 

@@ -29,7 +29,7 @@ class Buffers:
         pinned: bool,
         limit: int,
     ) -> None:
-        self._shape, self.dtype, self._format = shape, dtype, memory_format
+        self.shape, self.dtype, self._format = shape, dtype, memory_format
         self._pinned, self._limit = pinned, limit
         self._free: dict[int, list[torch.Tensor]] = {}
         self._lock = threading.RLock()  # memory may come back while some is taken: the garbage collector says when
@@ -49,7 +49,7 @@ class Buffers:
         return torch.from_numpy(array)
 
     def _new(self, count: int) -> torch.Tensor:
-        shape = (count, *self._shape)
+        shape = (count, *self.shape)
         return torch.empty(shape, dtype=self.dtype, memory_format=self._format, pin_memory=self._pinned)
 
     def _give_back(self, memory: torch.Tensor) -> None:

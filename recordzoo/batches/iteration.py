@@ -25,7 +25,7 @@ class Pace:
     """How far the threads work ahead.
 
     Attributes:
-        num_threads: How many there are.
+        num_threads: How many there may be; small images are made by one.
         ahead: How many batches are made before the user asks for them.
         hinted: How many more the kernel reads from the disk.
         timeout_s: How long the user waits for a batch; None for ever.
@@ -59,9 +59,10 @@ class Iteration(Iterator[Any]):
         self._failure: Exception | None = None  # raised behind the last batch
         self._drawn: collections.deque[Wanted] = collections.deque()
         self._pending: collections.deque[_Pending] = collections.deque()
-        # Of small images one thread makes a batch in no time: pieces of it would only have to be waited for.
-        self._num_pieces = 1 if source.is_small else _PIECES_PER_THREAD * pace.num_threads
-        self._pool = _threads(pace.num_threads)
+        num_threads, self._num_pieces = pace.num_threads, _PIECES_PER_THREAD * pace.num_threads
+        if source.is_small:  # several threads, or the end of each piece, would only be waited for
+            num_threads = self._num_pieces = 1
+        self._pool = _threads(num_threads)
         self._forgotten = weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
 
     def __iter__(self) -> "Iteration":

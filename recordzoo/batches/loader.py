@@ -141,7 +141,8 @@ class RecordLoader:
             )
         if drop_cache and getattr(self.sampler, "shuffle", None) != "block":
             raise ArgumentError('drop_cache=True needs shuffle="block": else any sample may soon be read again.')
-        self.persistent_workers, self._kept = persistent_workers, dict[tuple[Any, ...], Buffers]()
+        self.persistent_workers = persistent_workers
+        self._kept: Buffers | None = None
         self._orders = self._make_orders(seed, drop_cache)
 
     def _make_orders(self, seed: int, drop_cache: bool) -> Orders:
@@ -167,7 +168,7 @@ class RecordLoader:
         """
         source = Source(self.dataset)
         maker = self._maker(source)
-        pace = Pace(1 if source.is_small else self.num_workers, self.prefetch_factor, _HINTED, self.timeout or None)
+        pace = Pace(self.num_workers, self.prefetch_factor, _HINTED, self.timeout or None)
         iteration = Iteration(self.dataset, source, maker, self._orders.begin(), pace)
         return iteration if self.device.type == "cpu" else OnDevice(iteration, self.device, maker.arrived)
 
@@ -231,12 +232,12 @@ class RecordLoader:
         return RowMaker(source, self.precision, self._buffers((3, *plans[0].size), dtype))
 
     def _buffers(self, shape: tuple[int, ...], dtype: torch.dtype) -> Buffers:
-        kept = self._kept.get((shape, dtype))
-        if kept is None:
-            limit = self.prefetch_factor + 2
-            kept = Buffers(shape, dtype, self.memory_format, pinned=self.pin_memory, limit=limit)
-            self._kept = {(shape, dtype): kept} if self.persistent_workers else {}
-        return kept
+        if self._kept is not None and (self._kept.shape, self._kept.dtype) == (shape, dtype):
+            return self._kept
+        limit = self.prefetch_factor + 2
+        buffers = Buffers(shape, dtype, self.memory_format, pinned=self.pin_memory, limit=limit)
+        self._kept = buffers if self.persistent_workers else None
+        return buffers
 
     def _sample_maker(self, source: Source) -> SampleMaker:
         return SampleMaker(self.dataset, source, self.precision, self.collate_fn, deterministic=self.deterministic)

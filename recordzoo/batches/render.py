@@ -92,8 +92,7 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
         resized: torch.Tensor = resampling.resize(image, [action.height, action.width])
         return resized
     picture = to_picture(image)
-    pixels = torch.from_numpy(np.array(resampling.resize(picture, [action.height, action.width]))).permute(2, 0, 1)
-    return pixels.to(image.device)
+    return _tensor(np.array(resampling.resize(picture, [action.height, action.width]))).to(image.device)
 
 
 def to_picture(image: torch.Tensor) -> Image.Image:

@@ -13,7 +13,7 @@ from recordzoo.datasets.cifar10 import CIFAR10Record
 from recordzoo.datasets.class_folder import ClassFolderDataset
 from recordzoo.datasets.cub200 import CUB200Record
 from recordzoo.datasets.sequences import LazyTargets, Selection
-from recordzoo.loading.decode import naming
+from recordzoo.loading.decode import name_in
 from recordzoo.loading.frames import Frame, open_encoded, open_raw
 from recordzoo.loading.pictures import is_pixels
 from recordzoo.records.reader import RecordReader
@@ -64,7 +64,7 @@ class Leaf:
         Raises:
             ImageError: Instead of it, if it says that the image cannot be decoded.
         """
-        naming(self.reader.path, _Name(self, index)).__exit__(type(err), err, None)
+        name_in(err, self.reader.path, _Name(self, index))
 
     @contextmanager
     def noting(self, index: int) -> Iterator[None]:

@@ -34,16 +34,22 @@ class naming:  # a context manager, like `contextlib.suppress`; a generator woul
         pass
 
     def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, traceback: object) -> None:
-        if not isinstance(err, Exception) or isinstance(err, RecordError):
-            return
-        if isinstance(err, UnidentifiedImageError | OSError):
-            raise ImageError(
-                f"{self._name} in {os.fspath(self._record_set)} cannot be decoded: {reason(err)}. It is stored as the "
-                "raw data has it.",
-                path=os.fspath(self._record_set),
-                name=str(self._name),
-            ) from err
-        err.add_note(f"while decoding {self._name} in {os.fspath(self._record_set)}")
+        if isinstance(err, Exception):
+            name_in(err, self._record_set, self._name)
+
+
+def name_in(err: Exception, record_set: str | os.PathLike[str], name: object) -> None:
+    """Name the record set and the file in what decoding raised; the caller raises it again. As `naming`."""
+    if isinstance(err, RecordError):
+        return
+    where = os.fspath(record_set)
+    if isinstance(err, UnidentifiedImageError | OSError):
+        raise ImageError(
+            f"{name} in {where} cannot be decoded: {reason(err)}. It is stored as the raw data has it.",
+            path=where,
+            name=str(name),
+        ) from err
+    err.add_note(f"while decoding {name} in {where}")
 
 
 def reason(err: Exception) -> str:

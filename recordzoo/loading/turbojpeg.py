@@ -63,14 +63,16 @@ class Decompressor:
         OSError: There is no library that has the functions.
     """
 
+    _handle: int | None
+    _data: bytes | None  # the file whose header was read last
+    _denominator: int  # what was set last
+    _region: tuple[int, int, int, int]  # as above
+
     def __init__(self) -> None:
         found = library()
         if found is None:
             raise OSError("no libjpeg-turbo 3")
         self._library = found
-        self._data: bytes | None = None  # the file whose header was read last
-        self._denominator, self._region = 1, _WHOLE  # what was set last
-        self._handle: int | None = None
         self._begin()
 
     def __del__(self) -> None:
