@@ -21,7 +21,7 @@ Every line was measured side by side with what it is compared to, in one run, th
 
 {source}
 
-| what | against | asked for | measured |
+| what | against | target | measured |
 | --- | --- | --- | --- |
 {rows}
 

@@ -19,7 +19,7 @@ REPEATS = 7
 
 @dataclass(frozen=True)
 class Line:
-    """One measured line of the page: what, against what, what was asked for, what came out."""
+    """One measured line of the page: what, against what, the target, what came out."""
 
     what: str
     against: str
