@@ -8,13 +8,20 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import DataLoader
+from torchvision.transforms import v2
 
-from recordzoo import RecordLoader
+from recordzoo import ImageFolderRecord, RecordLoader
+from recordzoo.batches import iteration
+from tests.fakes.folder import write_tree
+from tests.fakes.pictures import encoded
 from tests.preparing import REPOSITORY, wait_for
 
 # Any: of loaders and samples of all kinds.
@@ -47,6 +54,21 @@ def _no_thread_is_left() -> Iterator[None]:
 
 
 # Threads
+
+
+@pytest.mark.parametrize(("side", "num_threads", "pieces"), [(8, 1, [8]), (120, 3, [1])])
+def test_small_images_are_made_by_one_thread_a_batch_at_once(
+    side: int, num_threads: int, pieces: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(0)
+    noise = rng.integers(256, size=(16, side, side, 3), dtype=np.uint8)
+    write_tree(tmp_path, {f"0/{i:02d}.jpg": encoded(Image.fromarray(each), "JPEG") for i, each in enumerate(noise)})
+    cut, sizes = iteration.cut, set()
+    monkeypatch.setattr(iteration, "cut", lambda *given: sizes.add(given[-1]) or cut(*given))
+    iterator = iter(RecordLoader(ImageFolderRecord(tmp_path, v2.PILToTensor()), 8, num_workers=3))
+    assert len(threads()) == num_threads
+    assert [len(images) for images, _ in iterator] == [8, 8]
+    assert list(sizes) == pieces
 
 
 def test_all_threads_are_there_and_torch_is_alone_in_each() -> None:

@@ -558,6 +558,14 @@ def test_a_bad_record_is_named(broken: Path, transform: Any, num_workers: int) -
     assert len(list(RecordLoader(Subset(dataset, order), 4, collate_fn=list))) == 7
 
 
+def test_an_image_that_fails_while_it_is_decoded_is_named(tmp_path: Path) -> None:
+    """Its header is right; behind that another image begins."""
+    good = image_file(0)
+    write_tree(tmp_path, {"0/0.jpg": good, "0/1.jpg": good[: len(good) // 2] + b"\xff\xd8\xff\xd9"})
+    with pytest.raises(ImageError, match=r"sample 1 \(0/1\.jpg\).*broken data stream"):
+        list(RecordLoader(ImageFolderRecord(tmp_path, FIXED), 2))
+
+
 def test_a_flipped_bit_is_named(broken: Path) -> None:
     dataset = ImageFolderRecord(broken, transform=RANDOM)
     reader = RecordReader(dataset._selection.reader.path)
