@@ -262,8 +262,10 @@ def _resampling(plan: Plan, transform: Any) -> Resampling:
     def resize(image: Any, size: list[int]) -> Any:
         return functional.resize(image, size, interpolation=interpolation, antialias=antialias)
 
-    is_antialiased = antialias is True or not plan.is_tensor
-    return Resampling(resize, _FILTERS.get(interpolation, "") if is_antialiased else "", plan.is_tensor)
+    # Of PIL images, it warns of no antialiasing and v1 raises at names: it is to be asked then.
+    is_antialiased = antialias is True if plan.is_tensor else antialias is not False
+    is_known = is_antialiased and (plan.is_tensor or _is_v2(transform) or type(interpolation) is not str)
+    return Resampling(resize, _FILTERS.get(interpolation, "") if is_known else "", plan.is_tensor)
 
 
 _FILTERS: dict[Any, str] = {

@@ -4,7 +4,7 @@ import contextlib
 import random
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -12,11 +12,14 @@ import torch
 from torch.utils.data import default_collate
 
 from recordzoo.batches.buffers import Buffers
+from recordzoo.batches.compiled import kernel
 from recordzoo.batches.decoding import decode_batch
 from recordzoo.batches.fuse import Plan, as_given
 from recordzoo.batches.render import Precision, to_picture
+from recordzoo.batches.rows import RowRenderer
 from recordzoo.batches.source import Source
 from recordzoo.batches.work import Opened, Piece, open_sample, targets_of
+from recordzoo.loading.frames import OPENED_AT_ONCE
 
 # Any, here and below: targets and samples are what the dataset has, a batch is what the collate function makes.
 
@@ -54,6 +57,11 @@ class RowMaker(Maker):
         self._source, self._precision, self._buffers = source, precision, buffers
         self._pointwise = source.leaves[0].plan.pointwise
         self._is_finished = buffers.dtype is self._pointwise.dtype  # otherwise the values are left to the device
+        self._renderer = None
+        if (found := kernel()) is not None:
+            height, width = buffers.shape[1:]
+            pointwise = self._pointwise if self._is_finished else None
+            self._renderer = RowRenderer(height, width, pointwise, precision, found)
 
     def memory(self, count: int) -> torch.Tensor:
         """Return a tensor [count, 3, H, W]."""
@@ -62,11 +70,20 @@ class RowMaker(Maker):
     def make(self, piece: Piece, memory: torch.Tensor | None) -> Any:
         """Fill rows; return targets."""
         assert memory is not None
-        for number, row in enumerate(memory[piece.start : piece.start + len(piece)].unbind()):
-            row.copy_(open_sample(self._source, piece, number).render(self._precision))
-            if self._is_finished:
-                self._pointwise.apply_(row)
+        rows = memory[piece.start : piece.start + len(piece)]
+        for start in range(0, len(piece), OPENED_AT_ONCE):
+            numbers = range(start, min(start + OPENED_AT_ONCE, len(piece)))
+            self._fill(rows[start : numbers.stop], [open_sample(self._source, piece, number) for number in numbers])
         return targets_of(self._source, piece)
+
+    def _fill(self, rows: torch.Tensor, images: list[Opened]) -> None:
+        left: Iterable[int] = range(len(images))
+        if self._renderer is not None:
+            left = self._renderer.make([(image.frame, image.actions) for image in images], rows)
+        for number in left:
+            rows[number].copy_(images[number].render(self._precision))
+            if self._is_finished:
+                self._pointwise.apply_(rows[number])
 
     def batch(self, memory: torch.Tensor | None, parts: list[Any]) -> Any:
         """Return [images, targets]."""

@@ -8,7 +8,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from recordzoo.batches.steps import Action, Crop, Flip, Resize, resample
+from recordzoo.batches.compiled import kernel
+from recordzoo.batches.steps import Action, Crop, Flip, Resize, Size, resample
 from recordzoo.loading.frames import Frame
 
 Precision = Literal["exact", "fast"]
@@ -47,22 +48,23 @@ def _decoded(frame: Frame, actions: Sequence[Action], precision: Precision) -> t
     """Decode what the first crop needs, if it is inside; return it, and how many actions that did."""
     first = actions[0] if actions else None
     box, done, size = None, 0, (frame.height, frame.width)
-    if isinstance(first, Crop) and _is_inside(first, size):
+    if isinstance(first, Crop) and is_inside(first, size):
         box, done, size = (first.left, first.top, first.width, first.height), 1, (first.height, first.width)
     following = actions[done] if len(actions) > done else None
-    denominator = _denominator(size, following) if precision == "fast" else 1
+    denominator = denominator_of(size, following) if precision == "fast" else 1
     return _tensor(frame.pixels(box, denominator)), done
 
 
-def _denominator(size: tuple[int, int], action: Action | None) -> int:
-    """Return the fraction of the size at which to decode what is then resized."""
+def denominator_of(size: Size, action: Action | None) -> int:
+    """Fast precision: return the fraction of the size at which to decode what is then resized."""
     if not isinstance(action, Resize) or not action.resampling.mode:
         return 1
     ratio = min(size[0] / action.height, size[1] / action.width)
     return next((denominator for denominator in (8, 4, 2) if ratio >= denominator), 1)
 
 
-def _is_inside(crop: Crop, size: tuple[int, int]) -> bool:
+def is_inside(crop: Crop, size: Size) -> bool:
+    """Whether a crop takes nothing from outside of an image."""
     return min(crop.top, crop.left) >= 0 and crop.top + crop.height <= size[0] and crop.left + crop.width <= size[1]
 
 
@@ -86,6 +88,10 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
     resampling = action.resampling
     if image.shape[1:] == (action.height, action.width):
         return image
+    found = kernel() if resampling.mode and image.device.type == "cpu" else None
+    if found and (precision == "fast" or (found.is_exact and not resampling.of_tensors)):
+        pixels = image.permute(1, 2, 0).numpy()
+        return _tensor(found.resize(pixels, action.height, action.width, resampling.mode))
     if precision == "fast" and resampling.mode:
         return resample(image, action.height, action.width, resampling.mode)
     if resampling.of_tensors:

@@ -12,10 +12,7 @@ from PIL import Image
 
 from recordzoo.loading.decode import decode_rgb
 from recordzoo.loading.pictures import from_pixels
-from recordzoo.loading.turbojpeg import Decompressor, Header, UnusualImage, library
-
-Box = tuple[int, int, int, int]
-"""Left, top, width and height, in pixels."""
+from recordzoo.loading.turbojpeg import Box, Decompressor, UnusualImage, library
 
 try:
     import simplejpeg
@@ -58,16 +55,26 @@ class ArrayFrame:
 
 
 class JpegFrame:
-    """A JPEG file, of which no more is decoded than is asked for; in any thread."""
+    """A JPEG file, of which no more is decoded than is asked for; in any thread.
 
-    def __init__(self, data: bytes, header: Header) -> None:
-        self.data, self.header = data, header
-        self.width, self.height = header.width, header.height
+    Args:
+        data: The file.
+        decompressor: This thread's, which then is ready for this file until it reads the header of another one.
+
+    Raises:
+        UnusualImage: It is to be decoded by others.
+    """
+
+    def __init__(self, data: bytes, decompressor: Decompressor) -> None:
+        self.data, self.decompressor = data, decompressor
+        self.header = decompressor.header(data)
+        self.width, self.height = self.header.width, self.header.height
 
     def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
         """Return pixels, at a fraction of the size if that is asked for."""
         try:
-            return _decompressor().region(self.data, self.header, box, denominator)
+            ready = self.decompressor if self.decompressor.is_ready_for(self.data) else _decompressors.next()
+            return ready.region(self.data, self.header, box, denominator)
         except UnusualImage:  # a warning, in the middle of it: Pillow says whether that is an error
             return ArrayFrame(_decoded(self.data)).pixels(box)
 
@@ -80,13 +87,13 @@ def open_encoded(data: bytes) -> Frame:
     """
     if library() is not None:
         try:
-            header = _decompressor().header(data)
+            frame = JpegFrame(data, _decompressors.next())
         except UnusualImage:
             pass
         else:
             # More than this many pixels make Pillow warn, or refuse.
-            if Image.MAX_IMAGE_PIXELS is None or header.width * header.height <= Image.MAX_IMAGE_PIXELS:
-                return JpegFrame(data, header)
+            if Image.MAX_IMAGE_PIXELS is None or frame.width * frame.height <= Image.MAX_IMAGE_PIXELS:
+                return frame
     return ArrayFrame(_decoded(data))
 
 
@@ -111,19 +118,30 @@ def decoders() -> list[str]:
     ]
 
 
-_thread = threading.local()
+OPENED_AT_ONCE = 16
+"""So many images can be open in a thread and ready to be decoded: each needs a decompressor of its own."""
 
 
-def _decompressor() -> Decompressor:
-    """Return this thread's own.
+class _Decompressors(threading.local):
+    """This thread's own, which take turns."""
 
-    Raises:
-        OSError: There is no library for it.
-    """
-    if not hasattr(_thread, "decompressor"):
-        _thread.decompressor = Decompressor()
-    found: Decompressor = _thread.decompressor
-    return found
+    def __init__(self) -> None:
+        self._made: list[Decompressor] = []
+        self._turn = 0
+
+    def next(self) -> Decompressor:
+        """Return the one whose turn it is.
+
+        Raises:
+            OSError: There is no library for it.
+        """
+        if len(self._made) < OPENED_AT_ONCE:
+            self._made.append(Decompressor())
+        self._turn = (self._turn + 1) % len(self._made)
+        return self._made[self._turn]
+
+
+_decompressors = _Decompressors()
 
 
 def _decoded(data: bytes) -> NDArray[np.uint8]:

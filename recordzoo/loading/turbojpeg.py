@@ -8,6 +8,7 @@ import ctypes.util
 import functools
 import importlib.util
 import os
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
@@ -43,6 +44,17 @@ class Header(NamedTuple):
     mcu_height: int
 
 
+class Region(NamedTuple):
+    """What a decompressor writes, and where in it is the box that was asked for; in pixels."""
+
+    decoded_width: int
+    decoded_height: int
+    left: int
+    top: int
+    width: int
+    height: int
+
+
 class _Scale(ctypes.Structure):
     _fields_ = (("numerator", ctypes.c_int), ("denominator", ctypes.c_int))
 
@@ -55,15 +67,21 @@ _LONG = "tj3Decompress8"
 
 _WHOLE = (0, 0, 0, 0)
 
+Box = tuple[int, int, int, int]
+"""Left, top, width and height, in pixels."""
+
 
 class Decompressor:
     """Decodes JPEGs, one at a time; not for several threads at once.
+
+    Attributes:
+        handle: What the library's functions know it by.
 
     Raises:
         OSError: There is no library that has the functions.
     """
 
-    _handle: int | None
+    handle: int | None
     _data: bytes | None  # the file whose header was read last
     _denominator: int  # what was set last
     _region: tuple[int, int, int, int]  # as above
@@ -72,12 +90,12 @@ class Decompressor:
         found = library()
         if found is None:
             raise OSError("no libjpeg-turbo 3")
-        self._library = found
+        self._library, self._thread = found, threading.get_ident()
         self._begin()
 
     def __del__(self) -> None:
-        if getattr(self, "_handle", None):
-            self._library.tj3Destroy(self._handle)
+        if getattr(self, "handle", None):
+            self._library.tj3Destroy(self.handle)
 
     def header(self, data: bytes) -> Header:
         """Read the header.
@@ -88,8 +106,8 @@ class Decompressor:
         self._data = None
         if data.rfind(_END_OF_IMAGE, -64) < 0:  # one that was cut raises in Pillow, wherever the cut is
             raise UnusualImage
-        self._checked(self._library.tj3DecompressHeader(self._handle, data, len(data)))
-        get, handle = self._library.tj3Get, self._handle
+        self._checked(self._library.tj3DecompressHeader(self.handle, data, len(data)))
+        get, handle = self._library.tj3Get, self.handle
         mcu = _MCU.get(get(handle, _SUBSAMPLING))
         if mcu is None or get(handle, _COLORSPACE) not in _COLORS or get(handle, _PRECISION) != 8:
             raise UnusualImage
@@ -98,20 +116,15 @@ class Decompressor:
         self._data = data
         return Header(get(handle, _WIDTH), get(handle, _HEIGHT), *mcu)
 
-    def region(
-        self, data: bytes, header: Header, box: tuple[int, int, int, int] | None = None, denominator: int = 1
-    ) -> NDArray[np.uint8]:
-        """Decode the pixels of a box: left, top, width, height, inside the image.
+    def prepare(self, data: bytes, header: Header, box: Box | None = None, denominator: int = 1) -> Region:
+        """Get ready to decode the pixels of a box: the next call of `tj3Decompress8` decodes the region returned.
 
         Args:
             data: The file.
             header: What `header` returned for it, of this decompressor or another one.
-            box: In pixels of the image as it is stored; all of it by default.
+            box: In pixels of the image as it is stored, inside it; all of it by default.
             denominator: 1, 2, 4 or 8: decode at a fraction of the size, from fewer coefficients. The box is then
                 rounded outwards.
-
-        Returns:
-            uint8 [height, width, 3], RGB; maybe a view.
 
         Raises:
             UnusualImage: The decoder warned of something.
@@ -122,7 +135,7 @@ class Decompressor:
         self._scale(denominator)
         if box is None:
             self._crop(_WHOLE)
-            return self._decompress(data, full_width, full_height)
+            return Region(full_width, full_height, 0, 0, full_width, full_height)
         mcu_width = header.mcu_width // denominator
         left, top = box[0] // denominator, box[1] // denominator
         right, bottom = -(-(box[0] + box[2]) // denominator), -(-(box[1] + box[3]) // denominator)
@@ -130,41 +143,67 @@ class Decompressor:
         y = max(0, top - _MARGIN)
         width, height = min(full_width, right + _MARGIN) - x, min(full_height, bottom + _MARGIN) - y
         self._crop((x, y, width, height))
-        pixels = self._decompress(data, width, height)
-        return pixels[top - y : bottom - y, left - x : right - x]
+        return Region(width, height, left - x, top - y, right - left, bottom - top)
+
+    def region(self, data: bytes, header: Header, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
+        """Decode the pixels of a box, described as to `prepare`.
+
+        Returns:
+            uint8 [height, width, 3], RGB; maybe a view.
+
+        Raises:
+            UnusualImage: The decoder warned of something.
+        """
+        decoded_width, decoded_height, left, top, width, height = self.prepare(data, header, box, denominator)
+        pixels = self._decompress(data, decoded_width, decoded_height)
+        return pixels[top : top + height, left : left + width]
+
+    def is_ready_for(self, data: bytes) -> bool:
+        """Whether this file's header was the last that it read, and this is the thread that made it."""
+        return self._data is data and self._thread == threading.get_ident()
+
+    def begin_again(self) -> None:
+        """Forget an image that could not be decoded: after some errors libjpeg-turbo finds all further ones bogus."""
+        self._library.tj3Destroy(self.handle)
+        self._begin()
 
     # What is set stays set. Only the defaults are relied on, though: a library that went back to them with the next
     # image would otherwise write outside of the pixels.
 
     def _scale(self, denominator: int) -> None:
         if denominator != 1 or self._denominator != 1:
-            self._checked(self._library.tj3SetScalingFactor(self._handle, _Scale(1, denominator)))
+            self._checked(self._library.tj3SetScalingFactor(self.handle, _Scale(1, denominator)))
             self._denominator = denominator
 
     def _crop(self, region: tuple[int, int, int, int]) -> None:
         if region != _WHOLE or self._region != _WHOLE:
-            self._checked(self._library.tj3SetCroppingRegion(self._handle, _Region(*region)))
+            self._checked(self._library.tj3SetCroppingRegion(self.handle, _Region(*region)))
             self._region = region
 
     def _decompress(self, data: bytes, width: int, height: int) -> NDArray[np.uint8]:
         pixels = np.empty((height, width, 3), np.uint8)
         memory = ctypes.byref(ctypes.c_char.from_buffer(pixels.data))  # less work than pixels.ctypes
-        self._checked(self._library.tj3Decompress8(self._handle, data, len(data), memory, 3 * width, _RGB))
+        self._checked(self._library.tj3Decompress8(self.handle, data, len(data), memory, 3 * width, _RGB))
         return pixels
 
     def _checked(self, failed: int) -> None:
         """Stop at what failed: with the region of another image, the library would write outside of the pixels."""
         if failed:
-            self._library.tj3Destroy(self._handle)  # after some errors it finds all further images bogus
-            self._begin()
+            self.begin_again()
             raise UnusualImage
 
     def _begin(self) -> None:
         self._data, self._denominator, self._region = None, 1, _WHOLE
-        self._handle = self._library.tj3Init(_DECOMPRESS)
-        if not self._handle:
+        self.handle = self._library.tj3Init(_DECOMPRESS)
+        if not self.handle:
             raise MemoryError("libjpeg-turbo cannot make a decompressor")
-        self._library.tj3Set(self._handle, _STOP_ON_WARNING, 1)
+        self._library.tj3Set(self.handle, _STOP_ON_WARNING, 1)
+
+
+def decompress_address() -> int:
+    """Return where in memory `tj3Decompress8` is, for code that is compiled; 0 if it is nowhere."""
+    found = library()
+    return ctypes.cast(getattr(found, _LONG), ctypes.c_void_p).value or 0 if found else 0
 
 
 @functools.cache

@@ -1,0 +1,118 @@
+"""The way to the compiled code of `kernel`: whether it is there, and in which order this Pillow resamples."""
+
+import functools
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+
+BYTES = np.arange(256, dtype=np.uint8)[None].repeat(3, 0)
+"""What is written for each byte of each channel if they are to stay as they are, [3, 256]."""
+
+_PROBES = ((40, 30, 12, 20), (40, 30, 20, 20), (40, 30, 19, 20), (30, 40, 20, 60), (30, 40, 60, 20), (20, 20, 40, 50))
+"""Height and width before and after: each order of the passes gives other pixels."""
+
+
+class Kernel:
+    """Compiled code that makes images.
+
+    Args:
+        code: The module `kernel`.
+
+    Attributes:
+        is_exact: Whether it does what this Pillow does.
+    """
+
+    def __init__(self, code: ModuleType) -> None:
+        self._code = code
+        # Pillow 13 resamples vertically first what loses much of its height, earlier ones never do.
+        self.is_exact = True
+        for self._is_tall_first in (True, False):
+            if all(self._is_like_pillow(*probe) for probe in _PROBES):
+                return
+        self.is_exact = False
+
+    # Any: tuples of numbers, arrays of either dtype.
+    def render(
+        self,
+        jobs: list[tuple[int, ...]],
+        decompress: int,
+        size: tuple[int, int],
+        values: NDArray[Any],
+        out: NDArray[Any],
+        *,
+        is_last: bool,
+    ) -> list[int]:
+        """Make images.
+
+        Args:
+            jobs: In the order of the fields of `kernel.JOB`.
+            decompress: Address of `tj3Decompress8`.
+            size: Height and width of each image.
+            values: What to write for each byte of each channel, [3, 256]: `BYTES`, or float32.
+            out: Rows of its dtype, [n, 3 * height * width].
+            is_last: Whether an image is [height, width, 3]; otherwise [3, height, width].
+
+        Returns:
+            Which rows were not written: their images could not be decoded.
+        """
+        work = np.array(jobs, self._code.JOB)
+        self._code.render(work, decompress, *size, values, out, is_last, self._is_tall_first)
+        failed: list[int] = work["place"][work["failed"] != 0].tolist()
+        return failed
+
+    def resize(self, pixels: NDArray[np.uint8], height: int, width: int, mode: str) -> NDArray[np.uint8]:
+        """Resample an image, as Pillow does to the last bit if `is_exact`.
+
+        Args:
+            pixels: uint8 [h, w, 3]; rows may have gaps between them.
+            height: Of what comes out.
+            width: As well.
+            mode: "bilinear" or "bicubic".
+
+        Returns:
+            uint8 [height, width, 3].
+        """
+        if pixels.strides[1:] != (3, 1):
+            pixels = np.ascontiguousarray(pixels)
+        rows, columns, _ = pixels.shape
+        where = 0, 0, rows, columns, rows, height, 0, 0, columns, width, 0, 0
+        job = 0, address_of(pixels), 0, 0, 0, pixels.strides[0], *where, self.filter_number(mode), 0, 0, 0
+        made = np.empty((1, 3 * height * width), np.uint8)
+        self.render([job], 0, (height, width), BYTES, made, is_last=True)
+        return made.reshape(height, width, 3)
+
+    def filter_number(self, mode: str) -> int:
+        """Return what "bilinear" or "bicubic" is called in a job: its support is one pixel more than that."""
+        found: int = self._code.FILTERS[mode]
+        return found
+
+    def _is_like_pillow(self, height: int, width: int, new_height: int, new_width: int) -> bool:
+        pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
+        for mode, resampling in (("bilinear", Image.Resampling.BILINEAR), ("bicubic", Image.Resampling.BICUBIC)):
+            right = np.asarray(Image.fromarray(pixels).resize((new_width, new_height), resampling))
+            if not np.array_equal(self.resize(pixels, new_height, new_width, mode), right):
+                return False
+        return True
+
+
+@functools.cache
+def kernel() -> Kernel | None:
+    """Return the compiled code; None without numba."""
+    try:
+        from numba import config
+    except ImportError:  # the extra recordzoo[fast] is not installed
+        return None
+    if config.DISABLE_JIT:  # type: ignore[attr-defined]  # it is set when numba reads its environment
+        return None
+    from recordzoo.batches import kernel as code
+
+    return Kernel(code)
+
+
+def address_of(array: NDArray[np.uint8]) -> int:
+    """Return where in memory an array begins: faster than `array.ctypes`."""
+    found: int = array.__array_interface__["data"][0]
+    return found
