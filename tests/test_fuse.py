@@ -16,12 +16,15 @@ from torchvision import transforms as v1
 from torchvision import tv_tensors
 from torchvision.transforms import InterpolationMode, v2
 
+from recordzoo.batches import render as rendering
+from recordzoo.batches.compiled import kernel
 from recordzoo.batches.fuse import Plan, as_given, read_plan
 from recordzoo.batches.render import Precision, render, to_picture
+from recordzoo.batches.rows import RowRenderer
 from recordzoo.batches.steps import Action, Crop, Flip, RandomCropStep, RandomFlipStep, RandomResizedCropStep, decide
 from recordzoo.batches.uniform import uniforms
 from recordzoo.loading.decode import decode_rgb
-from recordzoo.loading.frames import open_encoded, open_raw
+from recordzoo.loading.frames import Frame, JpegFrame, open_encoded, open_raw
 from tests.fakes.pictures import encoded, jpeg, picture
 
 RNG = np.random.default_rng(5)
@@ -45,11 +48,34 @@ def drawn(plan: Plan, seed: int) -> list[float]:
     return uniforms(seed, 0, np.array([3]), plan.num_draws)[0].tolist()
 
 
+def in_rows(
+    images: list[tuple[Frame, list[Action]]], size: tuple[int, int], precision: Precision
+) -> Iterator[torch.Tensor]:
+    """Make images as rows of a batch, in both layouts, as far as that is done without `render`."""
+    found = kernel()
+    assert found is not None
+    renderer = RowRenderer(*size, None, precision, found)
+    for layout in (torch.contiguous_format, torch.channels_last):
+        rows = torch.empty((len(images), 3, *size), dtype=torch.uint8, memory_format=layout)
+        if not renderer.make([(reopened(frame), actions) for frame, actions in images], rows):
+            yield rows
+
+
+def reopened(frame: Frame) -> Frame:
+    return open_encoded(frame.data) if isinstance(frame, JpegFrame) else frame
+
+
 def ours(transform: Any, data: bytes, seed: int = 0, precision: Precision = "exact") -> Any:
     """What a loader makes of an image."""
     plan, frame = read_plan(transform), open_encoded(data)
     actions = decide(plan.steps, (frame.height, frame.width), drawn(plan, seed))
     image = render(frame, actions, precision)
+    if precision == "exact":
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(rendering, "kernel", lambda: None)
+            assert torch.equal(render(open_encoded(data), actions, precision), image)  # and without compiled code
+    for row in in_rows([(open_encoded(data), actions)], tuple(image.shape[1:]), precision):
+        assert torch.equal(row[0], image)
     if not plan.is_tensor:
         sample: Any = to_picture(image)
     elif plan.pointwise.operations is None:

@@ -5,6 +5,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import PIL
+
+from recordzoo.batches.compiled import kernel
 from recordzoo.batches.fuse import Plan
 from recordzoo.batches.source import Source
 from recordzoo.loading.frames import decoders
@@ -17,7 +20,7 @@ def sample_lines(dataset: object, source: Source, precision: str) -> list[str]:
     """Return what happens to a sample, a line each."""
     if not source.leaves:
         return [f"not fused: {source.problem}; each sample is taken from {type(dataset).__name__}, as it gives it"]
-    lines = [f"decoded by {', then '.join(decoders())}"]
+    lines = [f"decoded by {', then '.join(decoders())}", f"resampled by {_resampler(precision)}"]
     if source.is_small:
         lines.append("small images: one thread makes them, as several would wait for each other's turn with the GIL")
     for number, leaf in enumerate(source.leaves):
@@ -34,7 +37,7 @@ def sample_lines(dataset: object, source: Source, precision: str) -> list[str]:
 def _plan_lines(plan: Plan, precision: str) -> list[str]:
     lines = [f"fused: {_line(transform)}" for transform in plan.fused]
     if plan.steps and precision == "fast":
-        lines.append("fast: decoded at half the size where that is enough, resampled by torch and not by Pillow")
+        lines.append("fast: decoded at half the size where that is enough")
     for number, transform in enumerate(plan.rest):
         why = "it comes behind one that is not fused" if number else plan.reason
         lines.append(f"not fused: {_line(transform)}: {why}; runs for each sample, as written")
@@ -43,6 +46,16 @@ def _plan_lines(plan: Plan, precision: str) -> list[str]:
     elif plan.is_whole and plan.size is None:
         lines.append("images may differ in size: each is made on its own, then they are stacked")
     return lines
+
+
+def _resampler(precision: str) -> str:
+    found = kernel()
+    if found is None:
+        slow = "Pillow" if precision == "exact" else "torch"
+        return f"{slow}; compiled code would be faster, for which recordzoo[fast] has numba"
+    if precision == "exact" and not found.is_exact:
+        return f"Pillow {PIL.__version__}: the compiled code, which is faster, gives other pixels than this version"
+    return "compiled code (numba), as Pillow does" if found.is_exact else "compiled code (numba)"
 
 
 def held_by_one(work: Callable[[], object]) -> float:

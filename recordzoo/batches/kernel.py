@@ -232,22 +232,57 @@ def _copied(pixels, pitch, height, width, flip, out):
             )
 
 
+def _choosing(chosen):
+    """Make a function that copies some of `_LANES` bytes from one address to another."""
+
+    @intrinsic
+    def choose(typing_context, source, target):
+        byte = ir.IntType(8)
+        kind, part = ir.VectorType(byte, _LANES), ir.VectorType(byte, len(chosen))
+
+        def generate(context, builder, signature, arguments):
+            loaded = builder.load(builder.inttoptr(arguments[0], kind.as_pointer()))
+            loaded.align = 1
+            mask = ir.Constant(ir.VectorType(ir.IntType(32), len(chosen)), chosen)
+            picked = builder.shuffle_vector(loaded, loaded, mask)
+            builder.store(picked, builder.inttoptr(arguments[1], part.as_pointer())).align = 1
+            return context.get_dummy_value()
+
+        return types.void(types.int64, types.int64), generate
+
+    return choose
+
+
+_pixels = _choosing([at for at in range(_LANES) if at % 4 < 3])
+_reds, _greens, _blues = (_choosing(list(range(channel, _LANES, 4))) for channel in range(3))
+
+
 @_compiled
-def _write(row, y, values, out, is_last):
+def _write(row, width, y, values, out, is_last):
     """Write a row of pixels, four bytes each, into an image: values of bytes, [3, H, W] or [H, W, 3]."""
-    columns = len(row) // 4
-    pixels = row.reshape((columns, 4))
+    size = len(out) // 3
+    if out.itemsize == 1 and width >= _LANES // 4:  # bytes as they are
+        source, target = np.int64(row.ctypes.data), np.int64(out.ctypes.data)
+        step = _LANES // 4
+        for number in range(-(-width // step)):
+            x = min(number * step, width - step)
+            if is_last:
+                _pixels(source + 4 * x, target + 3 * (y * width + x))
+            else:
+                _reds(source + 4 * x, target + y * width + x)
+                _greens(source + 4 * x, target + size + y * width + x)
+                _blues(source + 4 * x, target + 2 * size + y * width + x)
+        return
+    pixels = row[: 4 * width].reshape((width, 4))
     if is_last:
-        size = 3 * columns
-        line = out[size * y : size * (y + 1)].reshape((columns, 3))
-        for x in range(columns):
+        line = out[3 * width * y : 3 * width * (y + 1)].reshape((width, 3))
+        for x in range(width):
             for c in range(3):
                 line[x, c] = values[c, pixels[x, c]]
     else:
-        size = len(out) // 3
         for c in range(3):
-            plane = out[c * size + columns * y : c * size + columns * (y + 1)]
-            for x in range(columns):
+            plane = out[c * size + width * y : c * size + width * (y + 1)]
+            for x in range(width):
                 plane[x] = values[c, pixels[x, c]]
 
 
@@ -291,7 +326,7 @@ def _make(job, pixels, height, width, values, out, is_last, is_tall_first):
         _narrow(np.int64(short.ctypes.data), 3 * job.width, height, job.width, across_firsts, across, job.flip, wide)
         rows = wide.view(np.uint8)
         for y in range(height):
-            _write(rows[y, : 4 * width], y, values, out, is_last)
+            _write(rows[y], width, y, values, out, is_last)
         return
     wide = np.empty((job.height, padded), np.uint32)
     if job.columns_in == job.columns_out:
@@ -304,7 +339,7 @@ def _make(job, pixels, height, width, values, out, is_last, is_tall_first):
         factors = np.int64(down.ctypes.data) + y * 4 * down.shape[1]
         for start in range(0, 4 * padded, _LANES):
             _blend(source + start, 4 * padded, factors, down_firsts[y, 1], np.int64(row.ctypes.data) + start)
-        _write(row[: 4 * width], y, values, out, is_last)
+        _write(row, width, y, values, out, is_last)
 
 
 @_compiled

@@ -53,8 +53,7 @@ class RecordLoader:
         generator: What the seed is drawn from, if none is given.
         prefetch_factor: Batches that are made ahead; 2 by default.
         precision: "exact": the pixels that the transforms give in the stock `DataLoader` for the same crop and flip.
-            "fast": what is to become half as large or smaller is decoded at half the size, and torch's resampling takes
-            the place of Pillow's.
+            "fast": what is to become half as large or smaller is decoded at half the size.
         memory_format: Layout of the images in memory; their shape is [N, 3, H, W] in any case.
         device: Where batches go: images are moved as uint8 and become float there, beside the work on the last batch.
         decode: "cuda" decodes JPEGs on the device, which must be a CUDA one; "fast" precision only.

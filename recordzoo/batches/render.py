@@ -8,8 +8,8 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
-from recordzoo.batches.compiled import kernel
-from recordzoo.batches.steps import Action, Crop, Flip, Resize, Size, resample
+from recordzoo.batches.compiled import Kernel, kernel
+from recordzoo.batches.steps import Action, Crop, Flip, Resampling, Resize, Size, resample
 from recordzoo.loading.frames import Frame
 
 Precision = Literal["exact", "fast"]
@@ -23,7 +23,7 @@ def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> tor
         frame: The image; of one that is cropped first only that part is decoded.
         actions: What happens, in this order.
         precision: "exact": torchvision's own results. "fast": an image that is at least twice as large as it becomes is
-            decoded at half its size (a quarter, an eighth), and torch resamples instead of Pillow.
+            decoded at half its size (a quarter, an eighth), and without numba torch resamples instead of Pillow.
 
     Returns:
         uint8 [3, H, W], of any memory layout; the frame's own memory is not in it.
@@ -88,8 +88,8 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
     resampling = action.resampling
     if image.shape[1:] == (action.height, action.width):
         return image
-    found = kernel() if resampling.mode and image.device.type == "cpu" else None
-    if found and (precision == "fast" or (found.is_exact and not resampling.of_tensors)):
+    found = kernel()
+    if found is not None and image.device.type == "cpu" and resamples(found, resampling, precision):
         pixels = image.permute(1, 2, 0).numpy()
         return _tensor(found.resize(pixels, action.height, action.width, resampling.mode))
     if precision == "fast" and resampling.mode:
@@ -99,6 +99,11 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
         return resized
     picture = to_picture(image)
     return _tensor(np.array(resampling.resize(picture, [action.height, action.width]))).to(image.device)
+
+
+def resamples(found: Kernel, resampling: Resampling, precision: Precision) -> bool:
+    """Whether compiled code resamples: fast precision always does, exact if the results are Pillow's."""
+    return bool(resampling.mode) and (precision == "fast" or (found.is_exact and not resampling.of_tensors))
 
 
 def to_picture(image: torch.Tensor) -> Image.Image:

@@ -4,15 +4,16 @@ It can do what nearly all transforms come to, a crop, a resize, a crop, a flip; 
 """
 
 import ctypes
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import torch
 
 from recordzoo.batches.compiled import BYTES, Kernel, address_of
 from recordzoo.batches.pointwise import Pointwise
-from recordzoo.batches.render import Precision, denominator_of, is_inside
-from recordzoo.batches.steps import Action, Crop, Flip, Resize, Size
+from recordzoo.batches.render import Precision, denominator_of, is_inside, resamples
+from recordzoo.batches.steps import Action, Crop, Flip, Resampling, Resize, Size
 from recordzoo.loading.frames import ArrayFrame, Frame, JpegFrame
 from recordzoo.loading.turbojpeg import Box, UnusualImage, decompress_address
 
@@ -26,8 +27,14 @@ class Shape(NamedTuple):
     flip: bool
 
 
-def shape_of(actions: Sequence[Action], size: Size, precision: Precision) -> Shape | None:
-    """Read what happens to an image of a size; None if that is something else than a `Shape`."""
+def shape_of(actions: Sequence[Action], size: Size, resamples: Callable[[Resampling], bool]) -> Shape | None:
+    """Read what happens to an image of a size; None if that is something else than a `Shape`.
+
+    Args:
+        actions: What was decided.
+        size: Height and width of the image.
+        resamples: Whether it may be resampled here.
+    """
     crop = resize = window = None
     flip = False
     for action in actions:
@@ -40,7 +47,7 @@ def shape_of(actions: Sequence[Action], size: Size, precision: Precision) -> Sha
             if not is_inside(action, size):
                 return None
             crop, window = (crop, action) if resize else (action, None)
-        elif resize or not action.resampling.mode or (precision == "exact" and action.resampling.of_tensors):
+        elif resize or not resamples(action.resampling):
             return None
         else:
             resize = action
@@ -81,6 +88,7 @@ class RowRenderer:
         self, height: int, width: int, pointwise: Pointwise | None, precision: Precision, found: Kernel
     ) -> None:
         self._height, self._width, self._precision, self._kernel = height, width, precision, found
+        self._resamples = functools.partial(resamples, found, precision=precision)
         self._values: Any = BYTES  # of either dtype
         if pointwise is not None and pointwise.operations is not None:
             self._values = pointwise.apply_(torch.from_numpy(BYTES).to(torch.float32)[:, None])[:, 0].numpy()
@@ -113,7 +121,7 @@ class RowRenderer:
         return left
 
     def _job(self, frame: Frame, actions: list[Action], place: int) -> tuple[int, ...] | None:
-        shape = shape_of(actions, (frame.height, frame.width), self._precision)
+        shape = shape_of(actions, (frame.height, frame.width), self._resamples)
         if shape is None or not isinstance(frame, JpegFrame | ArrayFrame):
             return None
         final = shape.window or shape.resize or shape.crop or frame

@@ -1,0 +1,295 @@
+"""Compiled code makes Pillow's pixels, in the memory it was given and from the memory it was given, and no other."""
+
+import subprocess
+import sys
+import threading
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from PIL import Image
+from torchvision import transforms as v1
+from torchvision.transforms import InterpolationMode
+
+from recordzoo.batches import compiled, kernel
+from recordzoo.batches import render as rendering
+from recordzoo.batches.compiled import Kernel
+from recordzoo.batches.fuse import read_plan
+from recordzoo.batches.pointwise import Pointwise
+from recordzoo.batches.render import render
+from recordzoo.batches.rows import RowRenderer
+from recordzoo.batches.steps import Action, Crop, Flip, Resize, decide
+from recordzoo.loading import frames
+from recordzoo.loading.decode import decode_rgb
+from recordzoo.loading.frames import ArrayFrame, Frame, JpegFrame, open_encoded
+from recordzoo.loading.turbojpeg import Decompressor
+from tests.fakes.pictures import encoded, picture
+
+FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
+(BILINEAR,) = decide(read_plan(v1.Resize((30, 40))).steps, (9, 9), [])
+assert isinstance(BILINEAR, Resize)
+RESAMPLING = BILINEAR.resampling
+PHOTO = picture(np.random.default_rng(5), 203, 151, 0.6, (40, 30, 100, 80))
+JPEG = encoded(PHOTO, "JPEG", quality=90)
+
+sides = st.integers(1, 90) | st.integers(90, 700)
+
+
+@pytest.fixture(scope="module")
+def found() -> Kernel:
+    existing = compiled.kernel()
+    assert existing is not None
+    return existing
+
+
+def noise(height: int, width: int, seed: int = 0) -> NDArray[np.uint8]:
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def renderer(found: Kernel, height: int, width: int, pointwise: Pointwise | None = None) -> RowRenderer:
+    return RowRenderer(height, width, pointwise, "exact", found)
+
+
+# As Pillow
+
+
+@settings(max_examples=400)
+@given(sides, sides, sides, sides, st.sampled_from(sorted(FILTERS)), st.integers(0, 3))
+def test_any_size(found: Kernel, height: int, width: int, rows: int, columns: int, mode: str, gap: int) -> None:
+    pixels = noise(height, width + gap)[:, :width]
+    right = np.asarray(Image.fromarray(np.ascontiguousarray(pixels)).resize((columns, rows), FILTERS[mode]))
+    assert np.array_equal(found.resize(pixels, rows, columns, mode), right)
+
+
+@pytest.mark.parametrize("value", [0, 255])
+def test_what_a_filter_overshoots_is_cut_off(found: Kernel, value: int) -> None:
+    pixels = np.full((20, 20, 3), value, np.uint8)
+    pixels[8:12, 8:12] = 255 - value
+    right = np.asarray(Image.fromarray(pixels).resize((90, 70), FILTERS["bicubic"]))
+    assert right.min() == 0
+    assert right.max() == 255
+    assert np.array_equal(found.resize(pixels, 70, 90, "bicubic"), right)
+
+
+def test_other_layouts_of_memory(found: Kernel) -> None:
+    pixels = noise(40, 50)
+    right = found.resize(pixels, 30, 20, "bilinear")
+    for same in (np.asfortranarray(pixels), pixels[:, ::-1].copy()[:, ::-1], pixels[::-1].copy()[::-1]):
+        assert same.strides != pixels.strides
+        assert np.array_equal(found.resize(same, 30, 20, "bilinear"), right)
+
+
+def horizontally_first(image: Image.Image, size: tuple[int, int], resample: Any) -> Image.Image:
+    return RESIZE(RESIZE(image, (size[0], image.height), resample), size, resample)
+
+
+RESIZE = Image.Image.resize
+
+
+def test_a_pillow_that_never_resamples_vertically_first(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image.Image, "resize", horizontally_first)
+    older = Kernel(kernel)
+    assert older.is_exact
+    for shape in ((90, 80, 20, 70), (200, 30, 31, 40), (30, 200, 40, 31)):
+        pixels = noise(*shape[:2])
+        right = np.asarray(Image.fromarray(pixels).resize((shape[3], shape[2]), FILTERS["bilinear"]))
+        assert np.array_equal(older.resize(pixels, *shape[2:], "bilinear"), right)
+
+
+def test_a_pillow_that_does_something_else(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nothing is resampled by what makes other pixels."""
+
+    def smoother(image: Image.Image, size: tuple[int, int], resample: Any) -> Image.Image:
+        return RESIZE(image, size, Image.Resampling.HAMMING)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Image.Image, "resize", smoother)
+        other = Kernel(kernel)
+    assert not other.is_exact
+    rows = torch.empty((1, 3, 30, 40), dtype=torch.uint8)
+    assert renderer(other, 30, 40).make([(ArrayFrame(noise(50, 60)), [BILINEAR])], rows) == [0]
+    assert RowRenderer(30, 40, None, "fast", other).make([(ArrayFrame(noise(50, 60)), [BILINEAR])], rows) == []
+    monkeypatch.setattr(rendering, "kernel", lambda: other)
+    monkeypatch.setattr(other, "resize", lambda *_: pytest.fail("asked"))
+    right = np.asarray(Image.fromarray(noise(50, 60)).resize((40, 30), FILTERS["bilinear"]))
+    assert np.array_equal(render(ArrayFrame(noise(50, 60)), [BILINEAR], "exact").permute(1, 2, 0), right)
+
+
+# What is left to others
+
+
+def at(height: int, width: int) -> Resize:
+    return Resize(height, width, RESAMPLING)
+
+
+DONE: dict[str, list[Action]] = {
+    "nothing": [],
+    "crop": [Crop(3, 4, 30, 40)],
+    "crop, flip": [Crop(3, 4, 30, 40), Flip()],
+    "crop, resize, flip": [Crop(3, 4, 100, 70), at(30, 40), Flip()],
+    "resize, crop": [at(77, 99), Crop(20, 30, 30, 40)],
+    "crop, resize, crop, two flips": [Crop(9, 0, 80, 90), at(60, 50), Crop(30, 10, 30, 40), Flip(), Flip()],
+}
+LEFT: dict[str, list[Action]] = {
+    "black borders": [Crop(-1, 4, 30, 40)],
+    "black borders behind": [at(29, 40), Crop(0, 0, 30, 40)],
+    "two crops": [Crop(3, 4, 100, 100), Crop(1, 1, 30, 40)],
+    "two resizes": [at(70, 70), at(30, 40)],
+    "a flip before": [Flip(), at(30, 40)],
+    "a window that is resized": [at(90, 90), Crop(1, 1, 80, 80), at(30, 40)],
+    "two windows": [at(90, 90), Crop(1, 1, 80, 80), Crop(1, 1, 30, 40)],
+    "another filter": [decide(read_plan(v1.Resize((30, 40), InterpolationMode.BOX)).steps, (9, 9), [])[0]],
+}
+
+
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
+@pytest.mark.parametrize("is_float", [False, True])
+def test_rows_of_a_batch(found: Kernel, is_float: bool, layout: torch.memory_format) -> None:
+    """What is not done is not written to, nor is what lies around the rows."""
+    wanted = [(name, actions) for name, actions in (DONE | LEFT).items() if name != "nothing"]
+    images: list[tuple[Frame, list[Action]]] = []
+    for number, (_, actions) in enumerate(wanted):
+        images.append((open_encoded(JPEG) if number % 2 else ArrayFrame(np.asarray(PHOTO)), actions))
+    pointwise = Pointwise().then(("div", 255.0), ("sub", (0.4, 0.5, 0.6)), ("div", (0.2, 0.3, 0.4)))
+    dtype = torch.float32 if is_float else torch.uint8
+    memory = torch.full((len(images) + 2, 3, 30, 40), 77, dtype=dtype).contiguous(memory_format=layout)
+    left = renderer(found, 30, 40, pointwise if is_float else None).make(images, memory[1:-1])
+    assert left == [number for number, (name, _) in enumerate(wanted) if name in LEFT]
+    assert bool((memory[[0, -1, *(number + 1 for number in left)]] == 77).all())
+    for number, (frame, actions) in enumerate(images):
+        if number not in left:
+            right = render(reopened(frame), actions, "exact")
+            right = pointwise.apply_(right.float().contiguous()) if is_float else right
+            assert torch.equal(memory[number + 1], right)
+
+
+def reopened(frame: Frame) -> Frame:
+    return open_encoded(JPEG) if isinstance(frame, JpegFrame) else frame
+
+
+def test_whole_images(found: Kernel) -> None:
+    rows = torch.empty((3, 3, 151, 203), dtype=torch.uint8)
+    images: list[tuple[Frame, list[Action]]] = [(open_encoded(JPEG), []), (ArrayFrame(np.asarray(PHOTO)), [Flip()])]
+    assert renderer(found, 151, 203).make(images, rows[:2]) == []
+    assert torch.equal(rows[0], render(open_encoded(JPEG), [], "exact"))
+    assert np.array_equal(rows[1].permute(1, 2, 0), np.asarray(PHOTO)[:, ::-1])
+    assert renderer(found, 151, 202).make(images[:1], rows[2:, :, :, :-1].contiguous()) == [0]  # not of that size
+
+
+def test_only_what_a_window_needs_is_decoded(found: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[Any] = []
+    prepare = Decompressor.prepare
+    monkeypatch.setattr(Decompressor, "prepare", lambda *args: asked.append(args[3]) or prepare(*args))
+    rows = torch.empty((1, 3, 10, 12), dtype=torch.uint8)
+    assert renderer(found, 10, 12).make([(open_encoded(JPEG), [at(75, 101), Crop(60, 3, 10, 12)])], rows) == []
+    ((left, top, width, height),) = asked
+    assert (left, top + height) == (5, 142)
+    assert width < 35
+    assert height < 30
+    assert renderer(found, 10, 12).make([(open_encoded(JPEG), [at(10, 12)])], rows) == []
+    assert asked[1:] == [None]
+
+
+def test_an_image_that_others_opened(found: Kernel) -> None:
+    """Of another thread, or so long ago that its decompressor has another image."""
+    opened: list[Frame] = []
+    thread = threading.Thread(target=lambda: opened.append(open_encoded(JPEG)))
+    thread.start()
+    thread.join()
+    opened += [open_encoded(JPEG[:-2] + b"\xff\xd9") for _ in range(frames.OPENED_AT_ONCE + 1)]
+    rows = torch.empty((len(opened), 3, 30, 40), dtype=torch.uint8)
+    assert renderer(found, 30, 40).make([(frame, [at(30, 40)]) for frame in opened], rows) == [0, 1]
+    for number in (0, 1):
+        assert torch.equal(render(opened[number], [at(30, 40)], "exact"), rows[2])
+
+
+def test_one_that_cannot_be_decoded(found: Kernel) -> None:
+    """The others are made, and the next one by the same decompressor."""
+    start = JPEG.index(b"\xff\xda")
+    broken = JPEG[: start + 40] + b"\xff\xd9"
+    opened = [open_encoded(data) for data in (JPEG, broken, JPEG)]
+    actions: list[Action] = [Crop(100, 3, 30, 40)]
+    rows = torch.full((3, 3, 30, 40), 77, dtype=torch.uint8)
+    assert renderer(found, 30, 40).make([(frame, actions) for frame in opened], rows) == [1]
+    right = render(open_encoded(JPEG), actions, "exact")
+    assert torch.equal(rows[0], right)
+    assert torch.equal(rows[2], right)
+    made = render(opened[1], actions, "exact").permute(1, 2, 0)  # as Pillow shows it, with what there is
+    assert np.array_equal(made, np.asarray(decode_rgb(broken))[100:130, 3:43])
+    decompressor = opened[1].decompressor  # type: ignore[attr-defined]
+    again = JpegFrame(JPEG, decompressor)
+    assert renderer(found, 30, 40).make([(again, actions)], rows[1:2]) == []
+    assert torch.equal(rows[1], right)
+
+
+EDGE = """
+import ctypes, mmap
+import numpy as np
+import torch
+from recordzoo.batches.compiled import kernel
+from recordzoo.batches.rows import RowRenderer
+from recordzoo.batches.steps import Crop, Flip
+from recordzoo.loading.decode import decode_rgb
+from recordzoo.loading.frames import ArrayFrame
+
+found = kernel()
+page = mmap.PAGESIZE
+memory = mmap.mmap(-1, 22 * page)
+start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+protect = ctypes.CDLL(None).mprotect
+assert protect(ctypes.c_void_p(start), page, 0) == protect(ctypes.c_void_p(start + 21 * page), page, 0) == 0
+for height, width in ((90, 300), (300, 90), (40, 7), (7, 5), (1, 1), (150, 8), (3, 11)):
+    size = 3 * height * width
+    for first in (page, 21 * page - size):
+        pixels = np.frombuffer(memory, np.uint8, size, first).reshape(height, width, 3)
+        for rows, columns in ((30, 40), (5, 90), (200, 3), (height, width), (height, 9), (9, width)):
+            for mode in ("bilinear", "bicubic"):
+                found.resize(pixels, rows, columns, mode)
+        made = torch.empty((1, 3, height, width), dtype=torch.uint8)
+        for actions in ([], [Flip()], [Crop(0, 0, height, width)]):
+            assert RowRenderer(height, width, None, "exact", found).make([(ArrayFrame(pixels), actions)], made) == []
+print("read nothing else")
+"""
+
+
+def test_nothing_beyond_an_image_is_read() -> None:
+    """Whoever reads a byte before or behind the pages of the image dies."""
+    ended = subprocess.run([sys.executable, "-c", EDGE], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout.strip(), ended.stderr[-500:]) == (0, "read nothing else", "")
+
+
+# Without it
+
+
+def test_numba_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    compiled.kernel.cache_clear()
+    try:
+        assert compiled.kernel() is None
+    finally:
+        compiled.kernel.cache_clear()
+
+
+def test_numba_may_be_told_to_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    from numba import config
+
+    monkeypatch.setattr(config, "DISABLE_JIT", 1)
+    compiled.kernel.cache_clear()
+    try:
+        assert compiled.kernel() is None
+    finally:
+        compiled.kernel.cache_clear()
+
+
+def test_no_folder_for_compiled_code_can_be_written() -> None:
+    """Then it is compiled by every process."""
+    code = (
+        "import numba.core.caching as caching; caching.CacheImpl._locator_classes = []\n"
+        "from recordzoo.batches.compiled import kernel; print(kernel().is_exact)"
+    )
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert (ended.returncode, ended.stdout.strip()) == (0, "True"), ended.stderr
