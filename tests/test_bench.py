@@ -191,10 +191,11 @@ class TestNumbers:
     @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
     def test_processes_below_count_too(self):
         before = cpu_seconds(), memory_bytes()
-        code = "data = bytearray(b'x' * 50_000_000); sum(range(5_000_000)); print(flush=True); input()"
+        code = "data = bytearray(b'x' * 400_000_000); sum(range(5_000_000)); print(flush=True); input()"
         with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as child:
             child.stdout.readline()
-            assert memory_bytes() - before[1] > 50_000_000
+            # Pages of libraries count less as soon as another process, of the tests beside this one, has them too.
+            assert memory_bytes() - before[1] > 200_000_000
             assert cpu_seconds() - before[0] >= 0.05
             child.communicate(b"\n")
 

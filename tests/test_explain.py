@@ -5,6 +5,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import PIL
 import pytest
 import torch
 from torch.utils.data import ConcatDataset
@@ -12,6 +13,8 @@ from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader
+from recordzoo.batches import explain, kernel
+from recordzoo.batches.compiled import Kernel
 from recordzoo.batches.explain import advice, held_by_one
 from recordzoo.loading import frames
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, make_tree
@@ -40,8 +43,9 @@ def lines(dataset: Any, **options: Any) -> list[str]:
 
 
 def test_all_is_fused(tree: Path) -> None:
-    decoded, *fused = lines(ImageFolderRecord(tree, transform=FIXED))
+    decoded, resampled, *fused = lines(ImageFolderRecord(tree, transform=FIXED))
     assert decoded == f"decoded by {', then '.join(frames.decoders())}"
+    assert resampled == "resampled by compiled code (numba), as Pillow does"
     assert fused == [
         "fused: Resize(size=30, interpolation=bilinear, max_size=None, antialias=True)",
         "fused: CenterCrop(size=(24, 24))",
@@ -50,9 +54,23 @@ def test_all_is_fused(tree: Path) -> None:
     ]
 
 
+def test_what_is_missing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = ImageFolderRecord(tree, transform=FIXED)
+    monkeypatch.setattr(explain, "kernel", lambda: None)
+    missing = "; compiled code would be faster, for which recordzoo[fast] has numba"
+    assert lines(dataset)[1] == "resampled by Pillow" + missing
+    assert lines(dataset, precision="fast")[1] == "resampled by torch" + missing
+    other = Kernel(kernel)
+    other.is_exact = False
+    monkeypatch.setattr(explain, "kernel", lambda: other)
+    said = "the compiled code, which is faster, gives other pixels than this version"
+    assert lines(dataset)[1] == f"resampled by Pillow {PIL.__version__}: {said}"
+    assert lines(dataset, precision="fast")[1] == "resampled by compiled code (numba)"
+
+
 def test_what_is_not_fused_and_why(tree: Path) -> None:
     dataset = ImageFolderRecord(tree, transform=v1.Compose([v1.Resize(30), v1.Grayscale(3), v1.CenterCrop(24)]))
-    _, *said, draws, advised = lines(dataset)
+    _, _, *said, draws, advised = lines(dataset)
     assert said == [
         "fused: Resize(size=30, interpolation=bilinear, max_size=None, antialias=True)",
         "not fused: Grayscale(num_output_channels=3): torchvision.transforms.transforms.Grayscale is not one of those "
@@ -99,8 +117,8 @@ def test_samples_that_are_no_rows(tree: Path) -> None:
 def test_several_datasets(tree: Path) -> None:
     one, other = ImageFolderRecord(tree, transform=FIXED), ImageFolderRecord(tree, transform=UINT8)
     said = lines(ConcatDataset([one, other]))
-    assert said[1] == f"dataset 0: ImageFolderRecord at {one._selection.reader.path}"
-    assert said.index(f"dataset 1: ImageFolderRecord at {other._selection.reader.path}") == 6
+    assert said[2] == f"dataset 0: ImageFolderRecord at {one._selection.reader.path}"
+    assert said.index(f"dataset 1: ImageFolderRecord at {other._selection.reader.path}") == 7
 
 
 def test_anybodys_dataset() -> None:

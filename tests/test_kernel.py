@@ -167,6 +167,15 @@ def test_rows_of_a_batch(found: Kernel, is_float: bool, layout: torch.memory_for
             assert torch.equal(memory[number + 1], right)
 
 
+def test_pixels_that_lie_in_another_order(found: Kernel) -> None:
+    pixels = noise(40, 50)
+    rows = torch.empty((3, 3, 30, 40), dtype=torch.uint8)
+    same = [pixels, np.asfortranarray(pixels), pixels[::-1].copy()[::-1]]
+    images: list[tuple[Frame, list[Action]]] = [(ArrayFrame(each), [at(30, 40)]) for each in same]
+    assert renderer(found, 30, 40).make(images, rows) == [1]
+    assert torch.equal(rows[0], rows[2])
+
+
 def reopened(frame: Frame) -> Frame:
     return open_encoded(JPEG) if isinstance(frame, JpegFrame) else frame
 
@@ -218,9 +227,11 @@ def test_one_that_cannot_be_decoded(found: Kernel) -> None:
     right = render(open_encoded(JPEG), actions, "exact")
     assert torch.equal(rows[0], right)
     assert torch.equal(rows[2], right)
+    assert bool((rows[1] == 77).all())
+    decompressor = opened[1].decompressor  # type: ignore[attr-defined]
+    assert not decompressor.is_ready_for(broken)  # it begins again, as after some errors it must
     made = render(opened[1], actions, "exact").permute(1, 2, 0)  # as Pillow shows it, with what there is
     assert np.array_equal(made, np.asarray(decode_rgb(broken))[100:130, 3:43])
-    decompressor = opened[1].decompressor  # type: ignore[attr-defined]
     again = JpegFrame(JPEG, decompressor)
     assert renderer(found, 30, 40).make([(again, actions)], rows[1:2]) == []
     assert torch.equal(rows[1], right)

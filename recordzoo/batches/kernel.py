@@ -123,7 +123,7 @@ def _weights(kind, size_in, size_out, first, source, firsts, weights):
         first: The first of those that are wanted: as many as `firsts` has.
         source: The number of the source pixel from which on there are some.
         firsts: Written: each pixel's first source pixel, counted from there, and how many; int64 [n, 2].
-        weights: Written: int32 [n, taps], zeros behind the last.
+        weights: Written: int32 [n, taps], as many as there are for each.
     """
     scale = size_in / size_out
     stretch = max(scale, 1.0)
@@ -138,7 +138,6 @@ def _weights(kind, size_in, size_out, first, source, firsts, weights):
         for tap in range(count):
             values[tap] = _value(kind, (tap + start - center + 0.5) * inverse)
             total += values[tap]
-        weights[number] = 0
         for tap in range(count):
             value = values[tap] / total if total != 0.0 else values[tap]
             weights[number, tap] = int((-0.5 if value < 0 else 0.5) + value * (1 << _BITS))

@@ -111,7 +111,7 @@ class RowRenderer:
         if not jobs:
             return left
         is_last = rows.stride(1) == 1
-        out = (rows.permute(0, 2, 3, 1) if is_last else rows).flatten(1).numpy()
+        out = (rows.permute(0, 2, 3, 1) if is_last else rows).view(len(rows), -1).numpy()
         size = self._height, self._width
         for number in self._kernel.render(jobs, self._decompress, size, self._values, out, is_last=is_last):
             frame = images[number][0]
