@@ -1,8 +1,10 @@
 """Compiled code makes Pillow's pixels, in the memory it was given and from the memory it was given, and no other."""
 
+import os
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,6 +29,7 @@ from recordzoo.loading import frames
 from recordzoo.loading.decode import decode_rgb
 from recordzoo.loading.frames import ArrayFrame, Frame, JpegFrame, open_encoded
 from recordzoo.loading.turbojpeg import Decompressor
+from tests.disks import mounted
 from tests.fakes.pictures import encoded, picture
 
 FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
@@ -294,6 +297,45 @@ def test_numba_may_be_told_to_compile_nothing(monkeypatch: pytest.MonkeyPatch) -
         assert compiled.kernel() is None
     finally:
         compiled.kernel.cache_clear()
+
+
+MAKES_BATCHES = """
+import numpy as np
+import torch
+from recordzoo.batches.compiled import kernel
+from recordzoo.batches.pointwise import Pointwise
+from recordzoo.batches.rows import RowRenderer
+from recordzoo.loading.frames import ArrayFrame
+
+assert kernel().is_exact
+renderer = RowRenderer(9, 9, Pointwise().then(("div", 255.0)), "exact", kernel())  # other code, compiled only now
+rows = torch.empty((1, 3, 9, 9))
+assert renderer.make([(ArrayFrame(np.full((9, 9, 3), 51, np.uint8)), [])], rows) == []
+print(float(rows.mean()))
+"""
+
+
+@pytest.mark.parametrize("room", ["8k", "200k"])
+def test_the_disk_for_compiled_code_is_full(tmp_path: Path, room: str) -> None:
+    """From the first function on, or from some other one."""
+    with mounted(tmp_path / "disk", f"size={room}") as volume:
+        environment = {**os.environ, "NUMBA_CACHE_DIR": os.fspath(volume.mounted_at)}
+        command = [*volume.enter, sys.executable, "-c", MAKES_BATCHES]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+    assert (ended.returncode, ended.stdout[:3]) == (0, "0.2"), ended.stderr
+
+
+def test_compiled_code_is_damaged(tmp_path: Path) -> None:
+    """As a machine may leave it that went off."""
+    environment = {**os.environ, "NUMBA_CACHE_DIR": os.fspath(tmp_path)}
+    for _ in range(2):
+        command = [sys.executable, "-c", MAKES_BATCHES]
+        ended = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False, env=environment)
+        assert (ended.returncode, ended.stdout[:3]) == (0, "0.2"), ended.stderr
+        kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+        assert len(kept) > 10
+        for number, path in enumerate(sorted(kept)):
+            path.write_bytes(b"" if number % 2 else path.read_bytes()[:100])
 
 
 def test_no_folder_for_compiled_code_can_be_written() -> None:

@@ -36,9 +36,8 @@ _SHORT = """Where less than the target was reached (what is said of parts was me
 - Decoding a crop of an original is nine tenths Huffman decoding of all bits up to the crop's last row (0.81 of 0.87 ms
   for 107 KB), at the same speed in every decoder that is built on libjpeg-turbo. FFCV reads files
   that it has encoded anew, of 61 KB; `full` is the comparison with the same encoding on both sides.
-- Exact precision takes Pillow's resampling, 0.6 ms of 1.8, whose results no other code gives to the last bit.
-- With stored images of 256 pixels the threads wait for Python's lock: two processes of one thread each would make 1.2
-  times as many images from JPEGs, 1.6 times as many from raw pixels, as one process of two threads.
+- Of stored images of 256 pixels, decoding takes 0.27 ms of a crop's 0.38, so two cores that did nothing else would make
+  7,500 images a second.
 """
 
 

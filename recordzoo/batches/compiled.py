@@ -59,7 +59,12 @@ class Kernel:
             Which rows were not written: their images could not be decoded.
         """
         work = np.array(jobs, self._code.JOB)
-        self._code.render(work, decompress, *size, values, out, is_last, self._is_tall_first)
+        arguments = work, decompress, *size, values, out, is_last, self._is_tall_first
+        try:
+            self._code.render(*arguments)
+        except Exception:  # noqa: BLE001 - numba raises whatever comes when a disk is full, or what it kept is damaged
+            self._code.keep_nothing()
+            self._code.render(*arguments)
         failed: list[int] = work["place"][work["failed"] != 0].tolist()
         return failed
 

@@ -5,7 +5,7 @@
 The resampling is Pillow's, to the last bit: the same weights, of 22 bits after the point, and the same rounding after
 the horizontal and after the vertical pass (`Resample.c` of https://github.com/python-pillow/Pillow). It takes a quarter
 of the time: both passes are one loop over neighbouring bytes, which a compiler makes vector instructions of. The
-horizontal one gets blocks of rows for it, turned, so that pixels of a column lie side by side.
+horizontal one gets blocks of rows for it, turned, so that pixels of a column lie side by side, of four bytes each.
 
 numba compiles it when it is first used, which takes some seconds, and keeps the result for the next process.
 """
@@ -49,18 +49,29 @@ JOB = np.dtype(
 )
 """An image to make: a row of numbers for `render`."""
 
-_BLOCK = 32  # rows
-_LANES = 32
+_BLOCK = 32  # rows that are turned at once
+_LANES = 32  # bytes that are added up at once
 _BITS = 22  # of a weight, after the point
 _HALF = 1 << (_BITS - 1)
 _RGB = 0  # TJPF_RGB
 
 
+_KEPT = []
+
+
 def _compiled(function):
     try:
-        return numba.njit(nogil=True, cache=True)(function)
+        made = numba.njit(nogil=True, cache=True)(function)
     except RuntimeError:  # there is no folder for the results that can be written
         return numba.njit(nogil=True)(function)
+    _KEPT.append(made)
+    return made
+
+
+def keep_nothing():
+    """From now on, compile for this process alone: what is kept cannot be written, or not read."""
+    for made in _KEPT:
+        made._cache.disable()
 
 
 @intrinsic
@@ -199,8 +210,20 @@ def _turn(pixels, pitch, height, width, block):
 
 
 @_compiled
-def _narrow(pixels, pitch, height, width, firsts, weights, flip, out):
-    """Resample rows: the horizontal pass. `out` is uint32 [height and more, columns]."""
+def _narrow(pixels, owner, pitch, height, width, firsts, weights, flip, out):
+    """Resample rows: the horizontal pass.
+
+    Args:
+        pixels: Address of the first.
+        owner: An array that is not to be freed meanwhile: numba does not know that an address is still needed.
+        pitch: Bytes from one row to the next.
+        height: How many rows.
+        width: Pixels in each.
+        firsts: What `_weights` wrote.
+        weights: Likewise.
+        flip: Whether the last pixel is written first.
+        out: uint32 [height or more, columns or more]: pixels of four bytes.
+    """
     columns = len(firsts)
     block = np.empty((width, _BLOCK), np.uint32)
     turned = np.empty((columns, _BLOCK), np.uint32)
@@ -322,7 +345,8 @@ def _make(job, pixels, height, width, values, out, is_last, is_tall_first):
     if is_tall_first and less > 0 and less > 2 * (job.columns_in - job.columns_out):
         short = _shortened(pixels, job.pitch, job.width, down_firsts, down)
         wide = np.empty((height, padded), np.uint32)
-        _narrow(np.int64(short.ctypes.data), 3 * job.width, height, job.width, across_firsts, across, job.flip, wide)
+        address = np.int64(short.ctypes.data)
+        _narrow(address, short, 3 * job.width, height, job.width, across_firsts, across, job.flip, wide)
         rows = wide.view(np.uint8)
         for y in range(height):
             _write(rows[y], width, y, values, out, is_last)
@@ -331,7 +355,7 @@ def _make(job, pixels, height, width, values, out, is_last, is_tall_first):
     if job.columns_in == job.columns_out:
         _copied(pixels, job.pitch, job.height, width, job.flip, wide)
     else:
-        _narrow(pixels, job.pitch, job.height, job.width, across_firsts, across, job.flip, wide)
+        _narrow(pixels, wide, job.pitch, job.height, job.width, across_firsts, across, job.flip, wide)
     row = np.empty(4 * padded, np.uint8)
     for y in range(height):
         source = np.int64(wide.ctypes.data) + down_firsts[y, 0] * 4 * padded
