@@ -56,7 +56,7 @@ def _no_thread_is_left() -> Iterator[None]:
 # Threads
 
 
-@pytest.mark.parametrize(("side", "num_threads", "pieces"), [(8, 1, [8]), (120, 3, [1])])
+@pytest.mark.parametrize(("side", "num_threads", "pieces"), [(8, 1, [8]), (120, 3, [2])])
 def test_small_images_are_made_by_one_thread_a_batch_at_once(
     side: int, num_threads: int, pieces: list[int], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -16,8 +16,9 @@ from recordzoo.batches.source import Source
 from recordzoo.batches.work import cut
 from recordzoo.sampling.storage import forget, hint
 
-_PIECES_PER_THREAD = 4
-"""A batch is cut so finely that the threads end it at about the same time, and soon when they are to stop."""
+_PIECES_PER_THREAD = 2
+"""A batch is cut so finely that the threads end it at about the same time, and soon when they are to stop; more finely,
+they would wait for the GIL more often."""
 
 
 @dataclass(frozen=True)
