@@ -57,6 +57,10 @@ def test_all_is_fused(tree: Path) -> None:
 def test_what_is_missing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = ImageFolderRecord(tree, transform=FIXED)
     monkeypatch.setattr(explain, "kernel", lambda: None)
+    monkeypatch.setattr(explain, "library", lambda: None)
+    monkeypatch.setattr(frames, "library", lambda: None)
+    missing = "; libjpeg-turbo 3 would decode only what is kept, and recordzoo[fast] has it for x86-64"
+    assert lines(dataset)[0] == "decoded by simplejpeg, then Pillow" + missing
     missing = "; compiled code would be faster, for which recordzoo[fast] has numba"
     assert lines(dataset)[1] == "resampled by Pillow" + missing
     assert lines(dataset, precision="fast")[1] == "resampled by torch" + missing

@@ -11,6 +11,7 @@ from recordzoo.batches.compiled import kernel
 from recordzoo.batches.fuse import Plan
 from recordzoo.batches.source import Source
 from recordzoo.loading.frames import decoders
+from recordzoo.loading.turbojpeg import library
 
 _HELD = 0.5
 """Two threads of which each takes this much longer than alone hold the GIL for most of their work."""
@@ -20,7 +21,7 @@ def sample_lines(dataset: object, source: Source, precision: str) -> list[str]:
     """Return what happens to a sample, a line each."""
     if not source.leaves:
         return [f"not fused: {source.problem}; each sample is taken from {type(dataset).__name__}, as it gives it"]
-    lines = [f"decoded by {', then '.join(decoders())}", f"resampled by {_resampler(precision)}"]
+    lines = [f"decoded by {_decoder()}", f"resampled by {_resampler(precision)}"]
     if source.is_small:
         lines.append("small images: one thread makes them, as several would wait for each other's turn with the GIL")
     for number, leaf in enumerate(source.leaves):
@@ -46,6 +47,12 @@ def _plan_lines(plan: Plan, precision: str) -> list[str]:
     elif plan.is_whole and plan.size is None:
         lines.append("images may differ in size: each is made on its own, then they are stacked")
     return lines
+
+
+def _decoder() -> str:
+    found = ", then ".join(decoders())
+    missing = "; libjpeg-turbo 3 would decode only what is kept, and recordzoo[fast] has it for x86-64"
+    return found if library() is not None else found + missing
 
 
 def _resampler(precision: str) -> str:
