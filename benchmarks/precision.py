@@ -78,8 +78,8 @@ def measure(photos: list[bytes]) -> list[Line]:
                 f"fast precision, RandomResizedCrop {crop} of {len(photos)} photographs",
                 "exact precision",
                 "(documented)",
-                f"the same pixels in {found.count(_SAME)}; PSNR of the others: median {statistics.median(others):.1f} dB, "
-                f"5% below {others[len(others) // 20]:.1f} dB",
+                f"the same pixels in {found.count(_SAME)}; PSNR of the others: "
+                f"median {statistics.median(others):.1f} dB, 5% below {others[len(others) // 20]:.1f} dB",
             )
         )
     folder = fresh_folder("precision") / "tree"
