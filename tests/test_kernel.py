@@ -183,6 +183,28 @@ def reopened(frame: Frame) -> Frame:
     return open_encoded(JPEG) if isinstance(frame, JpegFrame) else frame
 
 
+@settings(max_examples=150)
+@given(st.data())
+def test_any_crop_resize_window_and_flip(found: Kernel, data: st.DataObject) -> None:
+    """Also where one side or both stay as long as they are."""
+    height, width = data.draw(st.tuples(st.integers(1, 151), st.integers(1, 203)))
+    crop = Crop(data.draw(st.integers(0, 151 - height)), data.draw(st.integers(0, 203 - width)), height, width)
+    rows = data.draw(st.just(height) | st.integers(1, 260))
+    columns = data.draw(st.just(width) | st.integers(1, 260))
+    mode = data.draw(st.sampled_from([InterpolationMode.BILINEAR, InterpolationMode.BICUBIC]))
+    (resize,) = decide(read_plan(v1.Resize((rows, columns), mode)).steps, (9, 9), [])
+    size = data.draw(st.tuples(st.integers(1, rows), st.integers(1, columns)))
+    window = Crop(data.draw(st.integers(0, rows - size[0])), data.draw(st.integers(0, columns - size[1])), *size)
+    actions: list[Action] = [crop, resize, window, *[Flip()] * data.draw(st.integers(0, 1))]
+    for frame in (open_encoded(JPEG), ArrayFrame(np.asarray(PHOTO))):
+        made = torch.empty((1, 3, *size), dtype=torch.uint8)
+        assert renderer(found, *size).make([(frame, actions)], made) == []
+        picture = Image.fromarray(frame.pixels()[crop.top :, crop.left :][:height, :width])
+        right = resize.resampling.resize(picture, [rows, columns])
+        right = right.crop((window.left, window.top, window.left + size[1], window.top + size[0]))
+        assert np.array_equal(made[0].permute(1, 2, 0), np.asarray(right)[:, :: -1 if len(actions) > 3 else 1])
+
+
 def test_whole_images(found: Kernel) -> None:
     rows = torch.empty((3, 3, 151, 203), dtype=torch.uint8)
     images: list[tuple[Frame, list[Action]]] = [(open_encoded(JPEG), []), (ArrayFrame(np.asarray(PHOTO)), [Flip()])]

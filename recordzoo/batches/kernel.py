@@ -353,7 +353,8 @@ def _make(job, pixels, height, width, values, out, is_last, is_tall_first):
         return
     wide = np.empty((job.height, padded), np.uint32)
     if job.columns_in == job.columns_out:
-        _copied(pixels, job.pitch, job.height, width, job.flip, wide)
+        start = pixels + 3 * (job.column_first - job.column_source)
+        _copied(start, job.pitch, job.height, width, job.flip, wide)
     else:
         _narrow(pixels, wide, job.pitch, job.height, job.width, across_firsts, across, job.flip, wide)
     row = np.empty(4 * padded, np.uint8)
