@@ -45,7 +45,7 @@ def lines(dataset: Any, **options: Any) -> list[str]:
 def test_all_is_fused(tree: Path) -> None:
     decoded, resampled, *fused = lines(ImageFolderRecord(tree, transform=FIXED))
     assert decoded == f"decoded by {', then '.join(frames.decoders())}"
-    assert resampled == "resampled by compiled code (numba), as Pillow does"
+    assert resampled == "PIL images are resampled by compiled code (numba), as Pillow does"
     assert fused == [
         "fused: Resize(size=30, interpolation=bilinear, max_size=None, antialias=True)",
         "fused: CenterCrop(size=(24, 24))",
@@ -62,14 +62,14 @@ def test_what_is_missing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     missing = "; libjpeg-turbo 3 would decode only what is kept, and recordzoo[fast] has it for x86-64"
     assert lines(dataset)[0] == "decoded by simplejpeg, then Pillow" + missing
     missing = "; compiled code would be faster, for which recordzoo[fast] has numba"
-    assert lines(dataset)[1] == "resampled by Pillow" + missing
-    assert lines(dataset, precision="fast")[1] == "resampled by torch" + missing
+    assert lines(dataset)[1] == "PIL images are resampled by Pillow" + missing
+    assert lines(dataset, precision="fast")[1] == "PIL images are resampled by torch" + missing
     other = Kernel(kernel)
     other.is_exact = False
     monkeypatch.setattr(explain, "kernel", lambda: other)
     said = "the compiled code, which is faster, gives other pixels than this version"
-    assert lines(dataset)[1] == f"resampled by Pillow {PIL.__version__}: {said}"
-    assert lines(dataset, precision="fast")[1] == "resampled by compiled code (numba)"
+    assert lines(dataset)[1] == f"PIL images are resampled by Pillow {PIL.__version__}: {said}"
+    assert lines(dataset, precision="fast")[1] == "PIL images are resampled by compiled code (numba)"
 
 
 def test_what_is_not_fused_and_why(tree: Path) -> None:

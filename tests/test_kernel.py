@@ -138,6 +138,8 @@ DONE: dict[str, list[Action]] = {
     "crop, resize, crop, two flips": [Crop(9, 0, 80, 90), at(60, 50), Crop(30, 10, 30, 40), Flip(), Flip()],
 }
 LEFT: dict[str, list[Action]] = {
+    "no column": [Crop(3, 4, 30, 0), at(30, 40)],
+    "no row": [Crop(3, 4, 0, 40), at(30, 40)],
     "black borders": [Crop(-1, 4, 30, 40)],
     "black borders behind": [at(29, 40), Crop(0, 0, 30, 40)],
     "two crops": [Crop(3, 4, 100, 100), Crop(1, 1, 30, 40)],
@@ -168,6 +170,40 @@ def test_rows_of_a_batch(found: Kernel, is_float: bool, layout: torch.memory_for
             right = render(reopened(frame), actions, "exact")
             right = pointwise.apply_(right.float().contiguous()) if is_float else right
             assert torch.equal(memory[number + 1], right)
+
+
+@pytest.mark.parametrize("actions", [LEFT["no column"], LEFT["no row"], [at(0, 40)]])
+def test_what_has_no_pixels_is_not_for_compiled_code(
+    actions: list[Action], found: Kernel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(found, "resize", lambda *_: pytest.fail("asked"))
+    with pytest.raises((RuntimeError, ValueError)):  # torch's or Pillow's own
+        render(open_encoded(JPEG), actions, "exact")
+
+
+def test_too_little_memory(found: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each is left to be made by itself, which may be possible and otherwise names it; nothing is compiled again."""
+
+    def fails(*arguments: Any) -> None:
+        asked.append(arguments)
+        raise MemoryError
+
+    asked: list[Any] = []
+    one = renderer(found, 30, 40)
+    monkeypatch.setattr(kernel, "render", fails)
+    rows = torch.empty((2, 3, 30, 40), dtype=torch.uint8)
+    assert one.make([(open_encoded(JPEG), [at(30, 40)])] * 2, rows) == [0, 1]
+    assert len(asked) == 1
+
+
+def test_all_is_compiled_before_the_first_batch() -> None:
+    """In the user's thread: a batch may have a time limit. A process of its own, in which nothing is compiled yet."""
+    code = MAKES_BATCHES.replace(
+        "rows = ", "from recordzoo.batches import kernel as code; known = code.render.signatures; rows = "
+    )
+    code += "assert len(known) == 2 and code.render.signatures == known"
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=120, check=False)
+    assert ended.returncode == 0, ended.stderr
 
 
 def test_pixels_that_lie_in_another_order(found: Kernel) -> None:

@@ -62,6 +62,8 @@ class Kernel:
         arguments = work, decompress, *size, values, out, is_last, self._is_tall_first
         try:
             self._code.render(*arguments)
+        except (MemoryError, ArithmeticError):
+            raise
         except Exception:  # noqa: BLE001 - numba raises whatever comes when a disk is full, or what it kept is damaged
             self._code.keep_nothing()
             self._code.render(*arguments)
@@ -108,7 +110,7 @@ def kernel() -> Kernel | None:
     """Return the compiled code; None without numba."""
     try:
         from numba import config
-    except ImportError:  # the extra recordzoo[fast] is not installed
+    except (ImportError, OSError):  # the extra recordzoo[fast] is not installed, or LLVM cannot be loaded here
         return None
     if config.DISABLE_JIT:  # type: ignore[attr-defined]  # it is set when numba reads its environment
         return None

@@ -21,7 +21,7 @@ def sample_lines(dataset: object, source: Source, precision: str) -> list[str]:
     """Return what happens to a sample, a line each."""
     if not source.leaves:
         return [f"not fused: {source.problem}; each sample is taken from {type(dataset).__name__}, as it gives it"]
-    lines = [f"decoded by {_decoder()}", f"resampled by {_resampler(precision)}"]
+    lines = [f"decoded by {_decoder()}", f"PIL images are resampled by {_resampler(precision)}"]
     if source.is_small:
         lines.append("small images: one thread makes them, as several would wait for each other's turn with the GIL")
     for number, leaf in enumerate(source.leaves):

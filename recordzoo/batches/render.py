@@ -88,7 +88,7 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
     resampling = action.resampling
     if image.shape[1:] == (action.height, action.width):
         return image
-    found = kernel()
+    found = kernel() if min(action.height, action.width, *image.shape[1:]) > 0 else None
     if found is not None and image.device.type == "cpu" and resamples(found, resampling, precision):
         pixels = image.permute(1, 2, 0).numpy()
         return _tensor(found.resize(pixels, action.height, action.width, resampling.mode))

@@ -8,7 +8,9 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from recordzoo.batches.compiled import BYTES, Kernel, address_of
 from recordzoo.batches.pointwise import Pointwise
@@ -93,6 +95,8 @@ class RowRenderer:
         if pointwise is not None and pointwise.operations is not None:
             self._values = pointwise.apply_(torch.from_numpy(BYTES).to(torch.float32)[:, None])[:, 0].numpy()
         self._decompress = decompress_address()
+        # Compiled now, and not while somebody waits for a batch.
+        self._render([], np.empty((0, 3 * height * width), self._values.dtype), is_last=False)
 
     def make(self, images: Sequence[tuple[Frame, list[Action]]], rows: torch.Tensor) -> list[int]:
         """Make images into rows, the numbers of which it returns are left to do.
@@ -112,13 +116,21 @@ class RowRenderer:
             return left
         is_last = rows.stride(1) == 1
         out = (rows.permute(0, 2, 3, 1) if is_last else rows).view(len(rows), -1).numpy()
-        size = self._height, self._width
-        for number in self._kernel.render(jobs, self._decompress, size, self._values, out, is_last=is_last):
+        try:
+            failed = self._render(jobs, out, is_last=is_last)
+        except MemoryError:  # one by one they may have enough, and the one that has not is named
+            return list(range(len(images)))
+        for number in failed:
             frame = images[number][0]
             assert isinstance(frame, JpegFrame)
             frame.decompressor.begin_again()
             left.append(number)
         return left
+
+    # Any: an array of either dtype.
+    def _render(self, jobs: list[tuple[int, ...]], out: NDArray[Any], *, is_last: bool) -> list[int]:
+        size = self._height, self._width
+        return self._kernel.render(jobs, self._decompress, size, self._values, out, is_last=is_last)
 
     def _job(self, frame: Frame, actions: list[Action], place: int) -> tuple[int, ...] | None:
         shape = shape_of(actions, (frame.height, frame.width), self._resamples)
@@ -130,6 +142,8 @@ class RowRenderer:
         x, y, width, height = 0, 0, frame.width, frame.height
         if shape.crop:
             x, y, width, height = shape.crop.left, shape.crop.top, shape.crop.width, shape.crop.height
+        if min(width, height, self._width, self._height) < 1:
+            return None
         scale = 1
         if self._precision == "fast" and isinstance(frame, JpegFrame):
             scale = denominator_of((height, width), shape.resize)
