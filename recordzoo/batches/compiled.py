@@ -2,7 +2,7 @@
 
 import functools
 from types import ModuleType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,46 @@ from PIL import Image
 BYTES = np.arange(256, dtype=np.uint8)[None].repeat(3, 0)
 """What is written for each byte of each channel if they are to stay as they are, [3, 256]."""
 
-_PROBES = ((40, 30, 12, 20), (40, 30, 20, 20), (40, 30, 19, 20), (30, 40, 20, 60), (30, 40, 60, 20), (20, 20, 40, 50))
-"""Height and width before and after: each order of the passes gives other pixels."""
+_PROBES = (
+    (40, 30, 12, 20),
+    (40, 30, 20, 20),
+    (40, 30, 19, 20),
+    (30, 40, 20, 60),
+    (30, 40, 60, 20),
+    (20, 20, 40, 50),
+    (300, 3, 50, 5),
+    (301, 3, 50, 5),
+)
+"""Height and width before and after: on both sides of each limit at which a Pillow changes the order of its passes."""
+
+
+class Source(NamedTuple):
+    """The pixels that an image is made of; the first fields of `kernel.JOB`."""
+
+    decoder: int
+    data: int
+    size: int
+    decoded_height: int
+    pitch: int
+    top: int
+    left: int
+    height: int
+    width: int
+
+
+class Span(NamedTuple):
+    """One dimension of an image: so many pixels become so many, of which some are wanted; further fields of it."""
+
+    size_in: int
+    size_out: int
+    first: int = 0  # of those that are wanted
+    source: int = 0  # the first pixel that these are made of
+
+
+# Any: a row of `kernel.JOB`.
+def job_of(source: Source, down: Span, across: Span, filter_number: int, *, flip: bool, place: int) -> tuple[Any, ...]:
+    """Describe an image to make: all fields of `kernel.JOB`."""
+    return *source, *down, *across, filter_number, flip, place, 0
 
 
 class Kernel:
@@ -27,9 +65,8 @@ class Kernel:
 
     def __init__(self, code: ModuleType) -> None:
         self._code = code
-        # Pillow 13 resamples vertically first what loses much of its height, earlier ones never do.
         self.is_exact = True
-        for self._is_tall_first in (True, False):
+        for self._order in (code.SHRINKING, code.TALL, code.NEVER):
             if all(self._is_like_pillow(*probe) for probe in _PROBES):
                 return
         self.is_exact = False
@@ -37,7 +74,7 @@ class Kernel:
     # Any: tuples of numbers, arrays of either dtype.
     def render(
         self,
-        jobs: list[tuple[int, ...]],
+        jobs: list[tuple[Any, ...]],
         decompress: int,
         size: tuple[int, int],
         values: NDArray[Any],
@@ -48,7 +85,7 @@ class Kernel:
         """Make images.
 
         Args:
-            jobs: In the order of the fields of `kernel.JOB`.
+            jobs: What `job_of` returned.
             decompress: Address of `tj3Decompress8`.
             size: Height and width of each image.
             values: What to write for each byte of each channel, [3, 256]: `BYTES`, or float32.
@@ -59,7 +96,7 @@ class Kernel:
             Which rows were not written: their images could not be decoded.
         """
         work = np.array(jobs, self._code.JOB)
-        arguments = work, decompress, *size, values, out, is_last, self._is_tall_first
+        arguments = work, decompress, *size, values, out, is_last, self._order
         try:
             self._code.render(*arguments)
         except (MemoryError, ArithmeticError):
@@ -85,8 +122,9 @@ class Kernel:
         if pixels.strides[1:] != (3, 1):
             pixels = np.ascontiguousarray(pixels)
         rows, columns, _ = pixels.shape
-        where = 0, 0, rows, columns, rows, height, 0, 0, columns, width, 0, 0
-        job = 0, address_of(pixels), 0, 0, 0, pixels.strides[0], *where, self.filter_number(mode), 0, 0, 0
+        source = Source(0, address_of(pixels), 0, 0, pixels.strides[0], 0, 0, rows, columns)
+        down, across = Span(rows, height), Span(columns, width)
+        job = job_of(source, down, across, self.filter_number(mode), flip=False, place=0)
         made = np.empty((1, 3 * height * width), np.uint8)
         self.render([job], 0, (height, width), BYTES, made, is_last=True)
         return made.reshape(height, width, 3)

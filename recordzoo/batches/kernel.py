@@ -20,13 +20,15 @@ from numba.extending import intrinsic
 FILTERS = {"bilinear": 0, "bicubic": 1}
 """torchvision's names."""
 
+NEVER, TALL, SHRINKING = range(3)
+"""When the vertical pass comes first: until Pillow 12.1, in 12.2 and 12.3, since 13."""
+
 JOB = np.dtype(
     [
         ("decoder", np.uint64),  # a decompressor of libjpeg-turbo that is ready for the image; 0 if it needs none
         ("data", np.uint64),  # address of the JPEG file, or of the first pixel if it needs no decoding
         ("size", np.uint64),  # bytes of the file
-        ("decoded_height", np.int64),  # what the decompressor writes
-        ("decoded_width", np.int64),
+        ("decoded_height", np.int64),  # rows that the decompressor writes
         ("pitch", np.int64),  # bytes from one row of pixels to the next
         ("top", np.int64),  # where in these pixels those begin that are resampled
         ("left", np.int64),
@@ -331,7 +333,18 @@ def _shortened(pixels, pitch, width, firsts, weights):
 
 
 @_compiled
-def _make(job, pixels, height, width, values, out, is_last, is_tall_first):
+def _is_vertical_first(order, job):
+    """Whether the vertical pass comes first in the whole image that a job is about."""
+    less = job.rows_in - job.rows_out
+    if less <= 0 or order == NEVER:
+        return False
+    if order == TALL:
+        return job.rows_in > 100 * job.columns_in
+    return less > 2 * (job.columns_in - job.columns_out)
+
+
+@_compiled
+def _make(job, pixels, height, width, values, out, is_last, order):
     """Make an image of decoded pixels."""
     kind = job.filter
     across = np.empty((width, _taps(kind, job.columns_in, job.columns_out)), np.int32)
@@ -341,8 +354,7 @@ def _make(job, pixels, height, width, values, out, is_last, is_tall_first):
     down_firsts = np.empty((height, 2), np.int64)
     _weights(kind, job.rows_in, job.rows_out, job.row_first, job.row_source, down_firsts, down)
     padded = -(-width // (_LANES // 4)) * (_LANES // 4)
-    less = job.rows_in - job.rows_out
-    if is_tall_first and less > 0 and less > 2 * (job.columns_in - job.columns_out):
+    if _is_vertical_first(order, job):
         short = _shortened(pixels, job.pitch, job.width, down_firsts, down)
         wide = np.empty((height, padded), np.uint32)
         address = np.int64(short.ctypes.data)
@@ -367,7 +379,7 @@ def _make(job, pixels, height, width, values, out, is_last, is_tall_first):
 
 
 @_compiled
-def render(jobs, function, height, width, values, out, is_last, is_tall_first):
+def render(jobs, function, height, width, values, out, is_last, order):
     """Make images.
 
     Args:
@@ -378,7 +390,8 @@ def render(jobs, function, height, width, values, out, is_last, is_tall_first):
         values: What to write for each byte of each channel, [3, 256]: uint8 for pixels as they are, or float32.
         out: Of the dtype of `values`, [N, 3 * height * width]: rows `place` of it are written.
         is_last: Whether an image is [height, width, 3]; otherwise [3, height, width].
-        is_tall_first: Whether the vertical pass comes first if the height loses more than twice what the width does.
+        order: When the vertical pass comes first: `NEVER`; `TALL`, for images more than 100 times as high as wide whose
+            height shrinks; `SHRINKING`, where the height loses more than twice as many pixels as the width.
     """
     largest = 0
     for job in jobs:
@@ -396,4 +409,4 @@ def render(jobs, function, height, width, values, out, is_last, is_tall_first):
             if jobs[number].failed:
                 continue
         pixels += job.top * job.pitch + 3 * job.left
-        _make(job, pixels, height, width, values, out[job.place], is_last, is_tall_first)
+        _make(job, pixels, height, width, values, out[job.place], is_last, order)

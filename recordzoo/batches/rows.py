@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recordzoo.batches.compiled import BYTES, Kernel, address_of
+from recordzoo.batches.compiled import BYTES, Kernel, Source, Span, address_of, job_of
 from recordzoo.batches.pointwise import Pointwise
 from recordzoo.batches.render import Precision, denominator_of, is_inside, resamples
 from recordzoo.batches.steps import Action, Crop, Flip, Resampling, Resize, Size
@@ -57,22 +57,13 @@ def shape_of(actions: Sequence[Action], size: Size, resamples: Callable[[Resampl
     return Shape(crop, resize, window, flip)
 
 
-class _Span(NamedTuple):
-    """One dimension: so many pixels become so many, of which some are wanted."""
-
-    size_in: int
-    size_out: int
-    first: int  # of those that are wanted
-    start: int  # the pixels that these are made of
-    stop: int
-
-
-def _span(size_in: int, size_out: int, first: int, count: int, support: int) -> _Span:
+def _span(size_in: int, size_out: int, first: int, count: int, support: int) -> tuple[Span, int]:
+    """Return which pixels `count` of the resampled ones are made of, and how many these are."""
     scale = size_in / size_out
     reach = support * max(scale, 1.0)
     start = max(int((first + 0.5) * scale - reach + 0.5), 0)
     stop = min(int((first + count - 0.5) * scale + reach + 0.5), size_in)
-    return _Span(size_in, size_out, first, start, stop)
+    return Span(size_in, size_out, first, start), stop - start
 
 
 class RowRenderer:
@@ -127,12 +118,13 @@ class RowRenderer:
             left.append(number)
         return left
 
-    # Any: an array of either dtype.
-    def _render(self, jobs: list[tuple[int, ...]], out: NDArray[Any], *, is_last: bool) -> list[int]:
+    # Any: jobs, an array of either dtype.
+    def _render(self, jobs: list[tuple[Any, ...]], out: NDArray[Any], *, is_last: bool) -> list[int]:
         size = self._height, self._width
         return self._kernel.render(jobs, self._decompress, size, self._values, out, is_last=is_last)
 
-    def _job(self, frame: Frame, actions: list[Action], place: int) -> tuple[int, ...] | None:
+    # Any: as above.
+    def _job(self, frame: Frame, actions: list[Action], place: int) -> tuple[Any, ...] | None:
         shape = shape_of(actions, (frame.height, frame.width), self._resamples)
         if shape is None or not isinstance(frame, JpegFrame | ArrayFrame):
             return None
@@ -153,28 +145,24 @@ class RowRenderer:
         filter_number = self._kernel.filter_number(shape.resize.resampling.mode) if shape.resize else 0
         columns_out, rows_out = (shape.resize.width, shape.resize.height) if shape.resize else (width, height)
         first_x, first_y = (shape.window.left, shape.window.top) if shape.window else (0, 0)
-        across = _span(width, columns_out, first_x, self._width, filter_number + 1)
-        down = _span(height, rows_out, first_y, self._height, filter_number + 1)
-        box = (
-            (origin_x + across.start) * scale,
-            (origin_y + down.start) * scale,
-            min((across.stop - across.start) * scale, frame.width - (origin_x + across.start) * scale),
-            min((down.stop - down.start) * scale, frame.height - (origin_y + down.start) * scale),
-        )
+        across, columns = _span(width, columns_out, first_x, self._width, filter_number + 1)
+        down, rows = _span(height, rows_out, first_y, self._height, filter_number + 1)
+        left, top = (origin_x + across.source) * scale, (origin_y + down.source) * scale
+        box = left, top, min(columns * scale, frame.width - left), min(rows * scale, frame.height - top)
         source = _array_source(frame, box) if isinstance(frame, ArrayFrame) else _jpeg_source(frame, box, scale)
         if source is None:
             return None
-        return *source, *down[:4], *across[:4], filter_number, shape.flip, place, 0
+        return job_of(source, down, across, filter_number, flip=shape.flip, place=place)
 
 
-def _array_source(frame: ArrayFrame, box: Box) -> tuple[int, ...] | None:
+def _array_source(frame: ArrayFrame, box: Box) -> Source | None:
     array, (left, top, width, height) = frame.array, box
     if array.strides[1:] != (3, 1):
         return None
-    return 0, address_of(array), 0, 0, 0, array.strides[0], top, left, height, width
+    return Source(0, address_of(array), 0, 0, array.strides[0], top, left, height, width)
 
 
-def _jpeg_source(frame: JpegFrame, box: Box, denominator: int) -> tuple[int, ...] | None:
+def _jpeg_source(frame: JpegFrame, box: Box, denominator: int) -> Source | None:
     data, decompressor = frame.data, frame.decompressor
     if not decompressor.is_ready_for(data):
         return None
@@ -185,7 +173,5 @@ def _jpeg_source(frame: JpegFrame, box: Box, denominator: int) -> tuple[int, ...
         return None
     address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
     decoded_width, decoded_height, left, top, width, height = region
-    return (
-        *(decompressor.handle or 0, address, len(data), decoded_height, decoded_width, 3 * decoded_width),
-        *(top, left, height, width),
-    )
+    handle, pitch = decompressor.handle or 0, 3 * decoded_width
+    return Source(handle, address, len(data), decoded_height, pitch, top, left, height, width)
