@@ -512,6 +512,24 @@ def test_stored_pixels_are_never_written_to() -> None:
         assert np.array_equal(pixels, before)
 
 
+@pytest.mark.parametrize("name", ["wide", "tall", "square", "gray"])
+@pytest.mark.parametrize(
+    "transform",
+    [
+        v2.Compose([v2.RandomResizedCrop(30), v2.RandomHorizontalFlip()]),
+        v1.Compose([v1.Resize(40), v1.CenterCrop(30)]),
+        v1.Resize((30, 40), InterpolationMode.BICUBIC),
+        v1.RandomCrop(30),
+    ],
+)
+def test_usual_transforms_are_compiled(transform: Any, name: str) -> None:
+    """So the tests above make them in both ways."""
+    frame, plan = open_encoded(IMAGES[name]), read_plan(transform)
+    actions = decide(plan.steps, (frame.height, frame.width), drawn(plan, 0))
+    assert plan.size is not None
+    assert len(list(in_rows([(frame, actions)], plan.size, "exact"))) == 2
+
+
 # Fast
 
 

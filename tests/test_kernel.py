@@ -313,34 +313,54 @@ import numpy as np
 import torch
 from recordzoo.batches.compiled import kernel
 from recordzoo.batches.rows import RowRenderer
-from recordzoo.batches.steps import Crop, Flip
-from recordzoo.loading.decode import decode_rgb
+from recordzoo.batches.fuse import read_plan
+from recordzoo.batches.steps import Crop, Flip, Resize, decide
 from recordzoo.loading.frames import ArrayFrame
+from torchvision import transforms
 
 found = kernel()
 page = mmap.PAGESIZE
-memory = mmap.mmap(-1, 22 * page)
-start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
 protect = ctypes.CDLL(None).mprotect
-assert protect(ctypes.c_void_p(start), page, 0) == protect(ctypes.c_void_p(start + 21 * page), page, 0) == 0
+
+def guarded():
+    memory = mmap.mmap(-1, 22 * page)
+    start = ctypes.addressof(ctypes.c_char.from_buffer(memory))
+    assert protect(ctypes.c_void_p(start), page, 0) == protect(ctypes.c_void_p(start + 21 * page), page, 0) == 0
+    return memory
+
+def at(memory, size, is_last):
+    return np.frombuffer(memory, np.uint8, size, 21 * page - size if is_last else page)
+
+(resize,) = decide(read_plan(transforms.Resize((50, 70))).steps, (9, 9), [])
+to = lambda height, width: Resize(height, width, resize.resampling)
+memory, output = guarded(), guarded()
 for height, width in ((90, 300), (300, 90), (40, 7), (7, 5), (1, 1), (150, 8), (3, 11)):
     size = 3 * height * width
-    for first in (page, 21 * page - size):
-        pixels = np.frombuffer(memory, np.uint8, size, first).reshape(height, width, 3)
+    for is_last in (False, True):
+        pixels = at(memory, size, is_last).reshape(height, width, 3)
         for rows, columns in ((30, 40), (5, 90), (200, 3), (height, width), (height, 9), (9, width)):
             for mode in ("bilinear", "bicubic"):
                 found.resize(pixels, rows, columns, mode)
-        made = torch.empty((1, 3, height, width), dtype=torch.uint8)
-        for actions in ([], [Flip()], [Crop(0, 0, height, width)]):
-            assert RowRenderer(height, width, None, "exact", found).make([(ArrayFrame(pixels), actions)], made) == []
-print("read nothing else")
+        top, left = height // 2, width // 2
+        end = Crop(top, left, height - top, width - left)
+        for actions in (
+            [], [Flip()], [end], [Crop(0, 0, top + 1, left + 1)],
+            [end, to(50, 70), Flip()], [end, to(1, 70)], [to(50, 70), Crop(40, 60, 10, 10)],
+            [to(height, width + 9), Crop(0, 0, height, 5)], [to(height + 9, width), Crop(5, 0, height, width)],
+        ):
+            last = ([each for each in actions if not isinstance(each, Flip)] or [Crop(0, 0, height, width)])[-1]
+            row = at(output, 3 * last.height * last.width, is_last).reshape(1, 3, last.height, last.width)
+            for made in (row, row.reshape(1, last.height, last.width, 3).transpose(0, 3, 1, 2)):
+                renderer = RowRenderer(last.height, last.width, None, "exact", found)
+                assert renderer.make([(ArrayFrame(pixels), actions)], torch.from_numpy(made)) == []
+print("touched nothing else")
 """
 
 
-def test_nothing_beyond_an_image_is_read() -> None:
-    """Whoever reads a byte before or behind the pages of the image dies."""
+def test_nothing_beyond_an_image_is_touched() -> None:
+    """Whoever reads a byte before or behind the pages of the image dies, or writes one beside those of the row."""
     ended = subprocess.run([sys.executable, "-c", EDGE], capture_output=True, text=True, timeout=120, check=False)
-    assert (ended.returncode, ended.stdout.strip(), ended.stderr[-500:]) == (0, "read nothing else", "")
+    assert (ended.returncode, ended.stdout.strip(), ended.stderr[-500:]) == (0, "touched nothing else", "")
 
 
 # Without it
