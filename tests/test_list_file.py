@@ -87,7 +87,14 @@ class TestPlain:
     def test_what_is_not_utf_8(self, tmp_path: Path) -> None:
         message = refused(tmp_path, "list.txt", b"a.jpg 1\ncaf\xe9.jpg 2\nb.jpg 3\n\xff 1\n")
         assert message == " cannot be used: line 2: byte 4 is not UTF-8 (0xe9); line 4: byte 1 is not UTF-8 (0xff)."
-        assert "UTF-16" in refused(tmp_path, "list.txt", "a.jpg 1\n".encode("utf-16"))
+
+    @pytest.mark.parametrize("order", ["le", "be"])
+    @pytest.mark.parametrize("bits", [16, 32])
+    def test_another_unicode_is_named(self, tmp_path: Path, bits: int, order: str) -> None:
+        text = "\ufeffa.jpg 1\n".encode(f"utf-{bits}-{order}")
+        assert refused(tmp_path, "list.txt", text) == (
+            f" cannot be used: line 1: the file is UTF-{bits}; save it as UTF-8."
+        )
 
     @pytest.mark.parametrize("name", ["list.txt", "list.csv", "list.tsv"])
     def test_a_list_of_nothing(self, name: str, tmp_path: Path) -> None:
@@ -144,9 +151,19 @@ class TestTables:
 
 class TestLabels:
     def test_whole_numbers_stay_what_they_are(self, tmp_path: Path) -> None:
-        listed = read(tmp_path, "list.txt", "a 007\nb -3\nc +7\nd 9223372036854775807\n")
-        assert (listed.targets.tolist(), listed.classes) == ([7, -3, 7, (1 << 63) - 1], None)
+        listed = read(tmp_path, "list.txt", "a 007\nb -3\nc +8\nd 9223372036854775807\n")
+        assert (listed.targets.tolist(), listed.classes) == ([7, -3, 8, (1 << 63) - 1], None)
         assert listed.targets.dtype == np.int64
+
+    @pytest.mark.parametrize(("first", "second"), [("007", "7"), ("7", "+7"), ("0", "-0")])
+    def test_two_spellings_of_one_number_are_refused(self, tmp_path: Path, first: str, second: str) -> None:
+        assert refused(tmp_path, "list.txt", f"a {first}\nb {second}\nc {first}\nd {second}\n") == (
+            f" cannot be used: line 2: the labels {second!r} here and {first!r} above are the same number: "
+            "use one spelling."
+        )
+
+    def test_two_spellings_are_two_names_where_labels_are_names(self, tmp_path: Path) -> None:
+        assert read(tmp_path, "list.txt", "a 007\nb 7\nc x\n").classes == ["007", "7", "x"]
 
     def test_one_that_is_no_number_makes_names_of_all(self, tmp_path: Path) -> None:
         listed = read(tmp_path, "list.txt", "a 10\nb x\nc 9\n")

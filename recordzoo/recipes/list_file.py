@@ -186,11 +186,23 @@ def _labels(
     for line, number in zip(lines, numbers, strict=True):
         if number not in _INT64:
             faults.add(line, f"the label {number} has more than 64 bits")
+    _check_spellings(labels, numbers, lines, faults)
     faults.raise_if_any()
     distinct = sorted(set(numbers))
     if _CLASS_COLUMN not in others or distinct != list(range(len(distinct))):
         return np.array(numbers, np.int64), None
     return np.array(numbers, np.int64), _class_names(numbers, lines, others.pop(_CLASS_COLUMN), faults)
+
+
+def _check_spellings(labels: Sequence[str], numbers: Sequence[int], lines: Sequence[int], faults: Faults) -> None:
+    """Refuse texts that differ and stand for the same number: they may be two classes or one."""
+    first: dict[int, str] = {}
+    reported: set[str] = set()
+    for label, number, line in zip(labels, numbers, lines, strict=True):
+        known = first.setdefault(number, label)
+        if label != known and label not in reported:
+            reported.add(label)
+            faults.add(line, f"the labels {label!r} here and {known!r} above are the same number: use one spelling")
 
 
 def _class_names(numbers: Sequence[int], lines: Sequence[int], cells: Sequence[str], faults: Faults) -> list[str]:

@@ -1,5 +1,6 @@
 """The text of a list file → rows of cells; every fault of it is kept, to be named with the others."""
 
+import codecs
 import csv
 import io
 import re
@@ -16,6 +17,13 @@ NUM_SHOWN = 20
 """How many faults of a list a message names."""
 
 _SEPARATORS = {".csv": ",", ".tsv": "\t"}
+# UTF-32 comes first: one of its marks begins with one of UTF-16's.
+_OTHER_MARKS = (
+    (codecs.BOM_UTF32_LE, "UTF-32"),
+    (codecs.BOM_UTF32_BE, "UTF-32"),
+    (codecs.BOM_UTF16_LE, "UTF-16"),
+    (codecs.BOM_UTF16_BE, "UTF-16"),
+)
 _LINE = re.compile(r"(?P<path>.*[^ ]) +(?P<label>[^ ]+)", re.DOTALL)
 
 
@@ -93,8 +101,9 @@ def _decoded(data: bytes, faults: Faults) -> str:
     Raises:
         SourceError: It is not UTF-8.
     """
-    if data.startswith((b"\xff\xfe", b"\xfe\xff")):
-        faults.add(1, "the file is UTF-16; save it as UTF-8")
+    encoding = next((name for mark, name in _OTHER_MARKS if data.startswith(mark)), None)
+    if encoding is not None:
+        faults.add(1, f"the file is {encoding}; save it as UTF-8")
         faults.raise_if_any()
     try:
         return data.decode("utf-8-sig")

@@ -19,7 +19,9 @@ ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
 
 # RuntimeError: zipfile's word for a password; NotImplementedError is one. ValueError: names that are no UTF-8.
 _ZIP_ERRORS = (zipfile.BadZipFile, zlib.error, EOFError, OSError, RuntimeError, ValueError, OverflowError)
-_END_RECORD_BYTES = 22
+_END_RECORD = struct.Struct("<4s4xHH8xH")  # signature, ..., members on this disk and in all, ..., comment bytes
+_MAX_COMMENT_BYTES = 0xFFFF
+_ELSEWHERE = 0xFFFF  # number of members: it stands in the end record of 64 bits
 _LOCAL_HEADER = struct.Struct("<4x5H3I2H")  # ..., flags, method, ..., CRC, packed size, size, ...
 _LATER = 1 << 3  # flag: CRC and sizes stand behind the content
 _LARGE = 0xFFFFFFFF  # size: it stands elsewhere, with 64 bits
@@ -63,13 +65,39 @@ def _read(path: Path, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.Zi
 
 
 def _check_frame(path: Path, file: BinaryIO, archive: zipfile.ZipFile, archive_bytes: int) -> None:
-    """Refuse bytes around the zip: zipfile takes the last directory it finds, in a cut file perhaps a member's."""
+    """Refuse a file that is more than one zip: zipfile takes the last end record it finds, perhaps a member's.
+
+    Raises:
+        ArchiveError: Bytes lie around the zip, its comment holds another end record, or that has too few members.
+    """
     infos = archive.infolist()
     if infos and min(info.header_offset for info in infos) != 0:
         raise _broken(path, "its directory is not that of the whole file (it was cut, or put after something else)")
-    file.seek(max(0, archive_bytes - _END_RECORD_BYTES - len(archive.comment)))
-    if file.read(4) != ZIP_STARTS[1]:
+    ends = _end_records(file, archive_bytes)
+    if len(ends) > 1:
+        raise _broken(path, "it has two end records, one of them in the comment of the other")
+    taken = archive_bytes - _END_RECORD.size - len(archive.comment)
+    if taken not in ends:
         raise _broken(path, "something follows its end")
+    if not infos and taken != 0:
+        raise _broken(path, "its end record lists no members, but does not stand at the start")
+    if ends[taken] not in (len(infos) & 0xFFFF, _ELSEWHERE):  # some writers count on beyond 16 bits
+        raise _broken(path, f"its directory lists {len(infos):,} members, and its end record {ends[taken]:,}")
+
+
+def _end_records(file: BinaryIO, archive_bytes: int) -> dict[int, int]:
+    """Find each end record whose comment reaches the end of the file: its position and its number of members."""
+    start = max(0, archive_bytes - _END_RECORD.size - _MAX_COMMENT_BYTES)
+    file.seek(start)
+    tail = file.read()
+    found = {}
+    at = tail.find(ZIP_STARTS[1])
+    while 0 <= at <= len(tail) - _END_RECORD.size:
+        _, _, num_members, comment_bytes = _END_RECORD.unpack_from(tail, at)
+        if at + _END_RECORD.size + comment_bytes == len(tail):
+            found[start + at] = num_members
+        at = tail.find(ZIP_STARTS[1], at + 1)
+    return found
 
 
 def _check_apart(path: Path, infos: list[zipfile.ZipInfo]) -> None:
