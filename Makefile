@@ -9,9 +9,11 @@ PEERS := benchmarks/.venv-peers
 PYTEST := $(BIN)/python -m pytest
 # Their advertisement for a successor; says nothing of our pages.
 export NO_MKDOCS_2_WARNING := 1
-FAST := -n 2 -m "not slow"
+# Tests with other frameworks are not even collected without being asked for: to import those takes seconds.
+WITHOUT_FRAMEWORKS := --ignore=tests/frameworks
+FAST := -n 2 -m "not slow" $(WITHOUT_FRAMEWORKS)
 
-.PHONY: help install demo test slow lint types docs generate bench bench-peers clean
+.PHONY: help install demo test slow frameworks lint types docs generate bench bench-peers clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -33,7 +35,17 @@ test: install  ## Run the fast tests.
 	$(PYTEST) $(FAST)
 
 slow: install  ## Run the slow tests.
-	$(PYTEST) -n 2 -m slow
+	$(PYTEST) -n 2 -m slow $(WITHOUT_FRAMEWORKS)
+
+# Constrained to what is installed: nothing may bring another torch, or change what the other tests run with.
+$(VENV)/.frameworks: $(VENV)/.stamp
+	$(BIN)/python -m pip list --disable-pip-version-check --format=freeze --exclude-editable > $(VENV)/installed.txt
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint $(VENV)/installed.txt \
+		--editable '.[frameworks]'
+	@touch $@
+
+frameworks: $(VENV)/.frameworks  ## Run the tests with Lightning, accelerate and others (the extra `frameworks`).
+	$(PYTEST) -n 2 tests/frameworks
 
 lint: install  ## Check style and formatting.
 	$(BIN)/ruff check .
