@@ -182,7 +182,8 @@ def _dataset_section(entry: Entry) -> str:
         _table(("raw file", "bytes", "hash"), map(_file_row, entry.files)),
     ]
     if entry.instructions:
-        lines.append("By hand:\n\n```text\n" + entry.instructions.replace("{folder}", "DIR") + "\n```")
+        by_hand = entry.instructions.replace("{folder}", "DIR").replace("{recordzoo}", "recordzoo")
+        lines.append(f"By hand:\n\n```text\n{by_hand}\n```")
     return "\n\n".join(lines)
 
 

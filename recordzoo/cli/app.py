@@ -18,7 +18,6 @@ app = typer.Typer(
     name="recordzoo",
     help="Datasets for PyTorch: downloaded, converted once into a few large checked files, read at the disk's speed.",
     epilog=_exit_code_help(),
-    no_args_is_help=True,
     rich_markup_mode=None,  # plain text: rich would double the time to the first line
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -45,13 +44,18 @@ def _show_version(value: bool) -> None:
         raise typer.Exit
 
 
-@app.callback()
+@app.callback(invoke_without_command=True)
 def recordzoo(
+    context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", help="Print the version and exit.", callback=_show_version, is_eager=True)
     ] = False,
 ) -> None:
     """Datasets for PyTorch: downloaded, converted once into a few large checked files, read at the disk's speed."""
+    if context.invoked_subcommand is None:
+        from recordzoo.cli.output import put
+
+        put(context.get_help())
 
 
 @app.command("list")

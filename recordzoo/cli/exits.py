@@ -28,8 +28,8 @@ MEANINGS: dict[Exit, str] = {
     Exit.NETWORK: "the network or a server failed; the same command goes on from there",
     Exit.CORRUPT: "a checksum is wrong, or an archive or a record set is damaged",
     Exit.DISK_FULL: "too little room on the disk",
-    Exit.INTERRUPTED: "interrupted (SIGINT); what is finished is kept",
-    Exit.TERMINATED: "terminated (SIGTERM); what is finished is kept",
+    Exit.INTERRUPTED: "interrupted (SIGINT); `prepare` and `import` keep what is finished",
+    Exit.TERMINATED: "terminated (SIGTERM); `prepare` and `import` keep what is finished",
 }
 
 # The first that fits counts, so the narrower ones come first.

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import math
-import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -28,6 +27,7 @@ from recordzoo.looking.stats import (
     spread,
     tree_root,
 )
+from recordzoo.program import command
 from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
 
@@ -56,7 +56,7 @@ def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
         return Exit.OK
     output.say(
         f"error: {len(headers.damaged):,} of {headers.num_looked_at:,} images that were looked at are damaged. "
-        f"Run: recordzoo verify --full {shlex.quote(str(reader.path))}"
+        f"Run: {command('verify', '--full', reader.path)}"
     )
     return Exit.CORRUPT
 

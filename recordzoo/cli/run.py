@@ -12,9 +12,15 @@ import typer
 from recordzoo.cli import output
 from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.errors import RecordZooError, TermsError
+from recordzoo.program import command
 
 # Any: found through the one class that every typer exports: newer ones carry click inside, older ones import it.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
+
+
+_RESUMABLE = ("prepare", "import")
+_KEPT = "what is finished is kept, and the same command goes on from there."
+_NOT_KEPT = "nothing of this run is kept, and the same command begins again."
 
 
 def run(app: Callable[..., Any], args: Sequence[str]) -> int:
@@ -39,7 +45,7 @@ def run(app: Callable[..., Any], args: Sequence[str]) -> int:
             code = _report(err, as_json)
     if signals.caught or code == Exit.INTERRUPTED:
         code = 128 + (signals.caught or signal.SIGINT)
-        _report_interrupted(code, as_json)
+        _report_interrupted(code, args, as_json)
     return int(code)
 
 
@@ -64,9 +70,10 @@ def _report(err: Any, as_json: bool) -> int:
     return int(code)
 
 
-def _report_interrupted(code: int, as_json: bool) -> None:
+def _report_interrupted(code: int, args: Sequence[str], as_json: bool) -> None:
     name = Exit(code).name.lower()
-    text = f"{name}; what is finished is kept, and the same command goes on from there."
+    resumes = next((word for word in args if not word.startswith("-")), "") in _RESUMABLE
+    text = f"{name}; {_KEPT if resumes else _NOT_KEPT}"
     if as_json:
         output.say_json({"error": {"code": code, "name": name, "type": "KeyboardInterrupt", "message": text}})
     else:
@@ -75,7 +82,8 @@ def _report_interrupted(code: int, as_json: bool) -> None:
 
 def _command_path(err: Any) -> str:  # Any: click's error, whose module depends on typer's version
     context = getattr(err, "ctx", None)
-    return context.command_path if context else "recordzoo"
+    path: str = context.command_path if context else "recordzoo"
+    return command(*path.split()[1:])
 
 
 class _Signals:

@@ -1,7 +1,6 @@
 """`show`: a record set's images as a contact sheet or a page."""
 
 import io
-import shlex
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -25,6 +24,7 @@ from recordzoo.looking.page import BOX as PAGE_BOX
 from recordzoo.looking.page import GENERATOR, Card, write_page
 from recordzoo.looking.sheet import BOX, Cell, draw_sheet
 from recordzoo.looking.thumbnail import Thumbnail, make_thumbnail, quiet
+from recordzoo.program import command
 from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
 
@@ -247,7 +247,7 @@ def _report(
     output.say(f"wrote {target}: {', '.join([_images(len(thumbnails)), *parts])}; {format_bytes(num_bytes)}")
     if not problems["damaged"]:
         return Exit.OK
-    output.say(f"error: {path} is damaged. Run: recordzoo verify --full {shlex.quote(str(path))}")
+    output.say(f"error: {path} is damaged. Run: {command('verify', '--full', path)}")
     return Exit.CORRUPT
 
 

@@ -5,7 +5,6 @@ is (`find`), what each member of it becomes (`extract`), and, when everything is
 targets (`arrange`).
 """
 
-import shlex
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.program import command
 from recordzoo.records.manifest import ORIGINAL, Manifest, RawFile
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
@@ -158,7 +158,7 @@ class Recipe(ABC):
     def command(self, root: Path) -> str:
         """Return the command line that prepares it."""
         label = f"{self.dataset}.{self.part}" if self.part else self.dataset  # as in `recordzoo.cli.targets`
-        return f"recordzoo prepare {label} --root {shlex.quote(str(root))}"
+        return command("prepare", label, "--root", root)
 
     @abstractmethod
     def find(self, root: Path) -> Source | None:

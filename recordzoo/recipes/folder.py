@@ -7,7 +7,6 @@ error texts (a differential test compares them).
 import hashlib
 import json
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from recordzoo.errors import FolderError
+from recordzoo.program import command
 from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Stored
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order
 from recordzoo.records.manifest import Manifest
@@ -95,7 +95,7 @@ class FolderRecipe(Recipe):
 
     def command(self, root: Path) -> str:
         """See `Recipe`."""
-        return f"recordzoo prepare {shlex.quote(os.fspath(root))}"
+        return command("prepare", root)
 
     def find(self, root: Path) -> Source | None:
         """Scan the tree.

@@ -3,13 +3,13 @@
 import hashlib
 import json
 import os
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from recordzoo.program import command
 from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Stored
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS
 from recordzoo.recipes.list_file import ListFile, read_list
@@ -69,7 +69,7 @@ class ListRecipe(Recipe):
 
     def command(self, root: Path) -> str:
         """See `Recipe`."""
-        return f"recordzoo prepare {shlex.quote(os.fspath(root))}"
+        return command("prepare", root)
 
     def find(self, root: Path) -> Source | None:
         """Read the list.

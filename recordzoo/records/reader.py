@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError, RecordError
+from recordzoo.program import command
 from recordzoo.records.arrays import Names, file_name, map_array
 from recordzoo.records.crc import crc32
 from recordzoo.records.files import Directory, pread, shard_files
@@ -185,7 +186,7 @@ class RecordReader:
         except (RecordError, IndexError):
             name = "?"
         return CorruptRecordError(
-            f"{self.path}: {field} {position} ({name}) is damaged: {problem}. Run: recordzoo verify {self.path}",
+            f"{self.path}: {field} {position} ({name}) is damaged: {problem}. Run: {command('verify', self.path)}",
             path=str(self.path),
             field=field,
             position=position,

@@ -13,6 +13,7 @@ import requests
 
 from recordzoo import settings, steps
 from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, PrepareError, TermsError
+from recordzoo.program import command
 from recordzoo.progress import LogProgress, Progress, format_bytes
 from recordzoo.sources._part import Part
 from recordzoo.sources._transfer import NO_ROOM, Transfer
@@ -29,8 +30,8 @@ class RemoteFile:
         md5: Its MD5 in hexadecimal, if known.
         sha256: Its SHA-256 in hexadecimal, if known; compared instead of the MD5.
         needs_terms: Whether its `urls` (not a mirror) may be used only by who accepted the host's terms.
-        instructions: A numbered recipe for people who must fetch it by hand; ``{folder}`` in it stands for the folder
-            that the file goes to, quoted for a shell.
+        instructions: A numbered recipe for people who must fetch it by hand. ``{folder}`` in it stands for the folder
+            that the file goes to, quoted for a shell; ``{recordzoo}`` for the command line's name.
 
     Raises:
         ArgumentError: `name` is not a plain file name.
@@ -157,4 +158,5 @@ def addresses(
 
 
 def _with_folder(remote: RemoteFile, folder: Path) -> RemoteFile:
-    return replace(remote, instructions=remote.instructions.replace("{folder}", shlex.quote(str(folder))))
+    placed = remote.instructions.replace("{folder}", shlex.quote(str(folder))).replace("{recordzoo}", command())
+    return replace(remote, instructions=placed)

@@ -14,6 +14,7 @@ from recordzoo.cli import output
 from recordzoo.cli.demo import birds
 from recordzoo.cli.demo.server import DemoServer
 from recordzoo.errors import ArgumentError, RecordZooError
+from recordzoo.program import command
 from recordzoo.progress import format_bytes
 from recordzoo.sources.download import RemoteFile
 
@@ -42,8 +43,8 @@ def run_demo(folder: Path) -> int:
         _finish(folder, remote)
     _line(f"All done in {time.perf_counter() - began:.0f} s. Look around:")
     _line(f"  {folder / 'contact-sheet.png'}")
-    _line(f"  recordzoo info {folder / 'data' / 'cub200.records'}")
-    _line(f"  recordzoo show {folder / 'data' / 'cub200.records'} --html")
+    _line(f"  {command('info', folder / 'data' / 'cub200.records')}")
+    _line(f"  {command('show', folder / 'data' / 'cub200.records', '--html')}")
     return 0
 
 

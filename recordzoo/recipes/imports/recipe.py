@@ -1,7 +1,6 @@
 """How the records of an earlier tool's databases become a record set: images as they are, labels, in the old order."""
 
 import json
-import shlex
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from recordzoo.errors import SourceError
+from recordzoo.program import command
 from recordzoo.recipes.base import Arrangement, Blob, Recipe, Side, Stored
 from recordzoo.recipes.images import sniffed_ending
 from recordzoo.recipes.imports.sample import ForeignValueError
@@ -57,7 +57,7 @@ class ImportRecipe(Recipe):
 
     def command(self, root: Path) -> str:
         """See `Recipe`."""
-        return f"recordzoo import {shlex.quote(str(self.path))} --output {shlex.quote(str(self.output))}"
+        return command("import", self.path, "--output", self.output)
 
     def find(self, root: Path) -> Source | None:
         """See `Recipe`: the first time what was found when it was made, later by looking again.

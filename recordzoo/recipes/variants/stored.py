@@ -1,7 +1,6 @@
 """How a record set becomes another one with the same records: names, order, targets, splits and classes stay."""
 
 import dataclasses
-import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -9,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.program import command
 from recordzoo.recipes.base import ABSENT, Arrangement, Blob, BlobField, Recipe, Stored
 from recordzoo.recipes.folder import TREE_FILE
 from recordzoo.recipes.listing import LIST_FILE
@@ -43,7 +43,7 @@ class StoredRecipe(Recipe):
 
     def command(self, root: Path) -> str:
         """See `Recipe`."""
-        return f"recordzoo prepare {shlex.quote(str(self.reader.path))}"
+        return command("prepare", self.reader.path)
 
     def find(self, root: Path) -> Source | None:
         """See `Recipe`: the record set as it is now."""
