@@ -66,8 +66,9 @@ def test_small_images_are_made_by_one_thread_a_batch_at_once(
     cut, sizes = iteration.cut, set()
     monkeypatch.setattr(iteration, "cut", lambda *given: sizes.add(given[-1]) or cut(*given))
     iterator = iter(RecordLoader(ImageFolderRecord(tmp_path, v2.PILToTensor()), 8, num_workers=3))
+    first = next(iterator)
     assert len(threads()) == num_threads
-    assert [len(images) for images, _ in iterator] == [8, 8]
+    assert [len(images) for images, _ in (first, *iterator)] == [8, 8]
     assert list(sizes) == pieces
 
 
@@ -85,8 +86,9 @@ def test_all_threads_are_there_and_torch_is_alone_in_each() -> None:
                 seen[threading.get_ident()] = torch.get_num_threads()
 
             iterator = iter(RecordLoader(Numbers(16, look), 4, num_workers=4))
+            next(iterator)
             assert len(threads()) == 4
-            assert len(list(iterator)) == 4
+            assert len(list(iterator)) == 3
             assert list(seen.values()) == [1] * 4
             found: list[int] = []
             thread = threading.Thread(target=lambda found=found: found.append(torch.get_num_threads()))
@@ -119,6 +121,29 @@ def test_the_default_is_the_cores_shared_with_neighbours(monkeypatch: pytest.Mon
     monkeypatch.setenv("LOCAL_WORLD_SIZE", "999")
     assert RecordLoader(range(3)).num_workers == 1
     assert RecordLoader(range(3), num_workers=0).num_workers == 1
+
+
+def test_nothing_is_done_before_the_first_batch_is_asked_for() -> None:
+    made: list[int] = []
+    loader = RecordLoader(Numbers(16, made.append), 4, num_workers=2, seed=1, shuffle=True)
+    before = loader.state_dict()
+    iterator: Any = iter(loader)
+    closed: Any = iter(loader)
+    closed.close()
+    assert (threads(), made, loader.state_dict()) == ([], [], before)
+    assert list(closed) == []
+    loader.set_epoch(5)  # as Lightning, which has called iter() by then
+    found = torch.cat(list(iterator))
+    assert loader.state_dict()["epoch"] == 5
+    right = RecordLoader(Numbers(16), 4, num_workers=2, seed=1, shuffle=True)
+    right.set_epoch(5)
+    assert torch.equal(found, torch.cat(list(right)))
+
+
+def test_epochs_are_in_the_order_in_which_they_begin() -> None:
+    loader, right = (RecordLoader(range(50), 50, shuffle=True, seed=1) for _ in range(2))
+    later, sooner = iter(loader), iter(loader)
+    assert [next(sooner).tolist(), next(later).tolist()] == [batch.tolist() for _ in range(2) for batch in right]
 
 
 # How it is left

@@ -3,10 +3,10 @@
 import collections
 import threading
 import weakref
-from collections.abc import Iterator, Sized
+from collections.abc import Callable, Iterator, Sized
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
@@ -45,6 +45,47 @@ class _Pending:
     wanted: Wanted
     memory: torch.Tensor | None
     parts: list[Future[Any]]  # Any: what the maker makes
+
+
+class Batches(Protocol):
+    """The batches of an epoch that has begun."""
+
+    def __next__(self) -> Any:  # Any: a batch is what the collate function makes
+        """Return the next batch."""
+
+    def close(self) -> None:
+        """End the work; there are no more batches."""
+
+
+class Unbegun(Iterator[Any]):
+    """The batches of an epoch that begins when the first of them is asked for.
+
+    Lightning calls `iter` to see whether it may, and says only then which epoch it wants. Nothing is read before.
+
+    Args:
+        begin: Begins the epoch.
+    """
+
+    def __init__(self, begin: Callable[[], Batches]) -> None:
+        self._begin: Callable[[], Batches] | None = begin
+        self._batches: Batches | None = None
+
+    def __iter__(self) -> "Unbegun":
+        return self
+
+    # Any: as above.
+    def __next__(self) -> Any:
+        if self._batches is None:
+            if self._begin is None:
+                raise StopIteration
+            self._batches = self._begin()
+        return next(self._batches)
+
+    def close(self) -> None:
+        """End the work; there are no more batches."""
+        self._begin = None
+        if self._batches is not None:
+            self._batches.close()
 
 
 class Iteration(Iterator[Any]):

@@ -7,13 +7,12 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-from torch import distributed
 from torch.utils.data import BatchSampler, IterableDataset
 
 from recordzoo.batches.buffers import Buffers
 from recordzoo.batches.device import OnDevice
 from recordzoo.batches.explain import advice, held_by_one, sample_lines
-from recordzoo.batches.iteration import Iteration, Pace
+from recordzoo.batches.iteration import Iteration, Pace, Unbegun
 from recordzoo.batches.makers import EncodedMaker, Maker, RowMaker, SampleMaker, restored
 from recordzoo.batches.order import IteratedOrders, Orders, SampledOrders, Wanted
 from recordzoo.batches.render import PRECISIONS, Precision
@@ -21,6 +20,7 @@ from recordzoo.batches.source import Source
 from recordzoo.batches.work import cut
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.samplers import RecordSampler
+from recordzoo.sampling.seed import Seed
 
 _PROBES = 16
 
@@ -57,8 +57,8 @@ class RecordLoader:
         memory_format: Layout of the images in memory; their shape is [N, 3, H, W] in any case.
         device: Where batches go: images are moved as uint8 and become float there, beside the work on the last batch.
         decode: "cuda" decodes JPEGs on the device, which must be a CUDA one; "fast" precision only.
-        seed: Of order and random numbers. By default drawn from `generator` or torch's own; 0 if there are several
-            ranks, which must agree.
+        seed: Of order and random numbers. By default drawn from `generator` or torch's own; 0 if an epoch begins with
+            several ranks, which must agree.
         num_replicas, rank: As `RecordSampler` has them.
         drop_cache: With shuffle="block", let the kernel forget each block after its last use, so that data larger than
             memory drives nothing else out of it.
@@ -127,24 +127,23 @@ class RecordLoader:
         self.pin_memory = (pin_memory or self.device.type == "cuda") and torch.cuda.is_available()
         self.batch_sampler = batch_sampler
         self.sampler: Any = sampler
-        if seed is None:
-            seed = 0 if _has_others(num_replicas) else _drawn_seed(generator)
+        chosen = Seed.drawn(generator) if seed is None else Seed(seed)
         if sampler is None and batch_sampler is None:
             self.sampler = RecordSampler(
                 dataset,
                 shuffle=shuffle or False,
-                seed=seed,
                 num_replicas=num_replicas,
                 rank=rank,
                 drop_last=drop_last,
             )
+            self.sampler.share_seed(chosen)
         if drop_cache and getattr(self.sampler, "shuffle", None) != "block":
             raise ArgumentError('drop_cache=True needs shuffle="block": else any sample may soon be read again.')
         self.persistent_workers = persistent_workers
         self._kept: Buffers | None = None
-        self._orders = self._make_orders(seed, drop_cache)
+        self._orders = self._make_orders(chosen, drop_cache)
 
-    def _make_orders(self, seed: int, drop_cache: bool) -> Orders:
+    def _make_orders(self, seed: Seed, drop_cache: bool) -> Orders:
         if isinstance(self.sampler, RecordSampler):
             return SampledOrders(self.sampler, self.batch_size, self.drop_last, drop_cache=drop_cache)
         batches = self.batch_sampler
@@ -159,12 +158,15 @@ class RecordLoader:
 
     # Any: a batch is what the collate function makes; as DataLoader's, a list of images and targets.
     def __iter__(self) -> Iterator[Any]:
-        """Begin an epoch; its threads end with it, or when it is left.
+        """Iterate over an epoch: it begins with the first batch; its threads end with it, or when it is left.
 
         Raises:
             RecordError: What is stored is damaged, or an image cannot be decoded; with record set and name.
             TimeoutError: A batch took longer than `timeout`.
         """
+        return Unbegun(self._begin)
+
+    def _begin(self) -> Iteration | OnDevice:
         source = Source(self.dataset)
         maker = self._maker(source)
         pace = Pace(self.num_workers, self.prefetch_factor, _HINTED, self.timeout or None)
@@ -278,16 +280,6 @@ def default_threads() -> int:
     """Return how many threads make batches: the cores that this process may use, shared with its neighbours."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     return max(1, cores // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
-
-
-def _has_others(num_replicas: int | None) -> bool:
-    if num_replicas is None and distributed.is_available() and distributed.is_initialized():
-        num_replicas = distributed.get_world_size()
-    return (num_replicas or 1) > 1
-
-
-def _drawn_seed(generator: torch.Generator | None) -> int:
-    return int(torch.empty((), dtype=torch.int64).random_(generator=generator))
 
 
 def _check_choice(name: str, value: object, valid: tuple[object, ...]) -> None:

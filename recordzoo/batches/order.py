@@ -9,7 +9,9 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.epoch import CHUNK, Epoch
+from recordzoo.sampling.ranks import Ranks
 from recordzoo.sampling.samplers import RecordSampler
+from recordzoo.sampling.seed import Seed
 
 _NONE = np.empty(0, np.int64)
 
@@ -113,6 +115,8 @@ class SampledOrders:
         return epoch.opened(start, end), epoch.closed(start, end) if self._drop_cache else _NONE
 
     def _mark(self, epoch: Epoch, end: int) -> Callable[[], None]:
+        if self._drop_last and epoch.end - end < self._batch_size:
+            end = epoch.end  # what is left out counts as taken: the epoch is over
         return lambda: self._sampler.mark(epoch, end)
 
 
@@ -126,9 +130,10 @@ class IteratedOrders:
     """
 
     # Any: anybody's sampler.
-    def __init__(self, batches: Iterable[list[int]], seed: int, sampler: Any) -> None:
+    def __init__(self, batches: Iterable[list[int]], seed: Seed, sampler: Any) -> None:
         self._batches, self._seed, self._sampler = batches, seed, sampler
-        self._epoch, self._taken, self._begun = 0, 0, False
+        self._ranks = Ranks()
+        self._epoch, self._taken, self._begun, self._is_over = 0, 0, False, False
 
     def __len__(self) -> int:
         return len(self._batches)  # type: ignore[arg-type]  # a TypeError if it has no length, as in DataLoader
@@ -136,21 +141,23 @@ class IteratedOrders:
     def begin(self) -> Order:
         """Iterate over the sampler."""
         if self._begun:
-            self._epoch, self._taken = self._epoch + 1, 0
+            self._set(self._epoch + 1)
         self._begun = True
-        return Order(self._seed, self._epoch, self._wanted(self._epoch, self._taken))
+        seed = self._seed.settle(self._num_replicas())
+        return Order(seed, self._epoch, self._wanted(self._epoch, self._taken))
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next epoch this one, for the sampler too if it has epochs."""
         if hasattr(self._sampler, "set_epoch"):
             self._sampler.set_epoch(epoch)
         if self._begun or epoch != self._epoch:
-            self._epoch, self._taken, self._begun = epoch, 0, False
+            self._set(epoch)
 
     # Any: JSON values.
     def state_dict(self) -> dict[str, Any]:
-        """Return seed, epoch and the number of batches that were taken."""
-        return {"seed": self._seed, "epoch": self._epoch, "batches": self._taken}
+        """Return seed, epoch and the number of batches that were taken; of an epoch that is over, the next one's."""
+        epoch, taken = (self._epoch + 1, 0) if self._is_over else (self._epoch, self._taken)
+        return {"seed": self._seed.among(self._num_replicas()), "epoch": epoch, "batches": taken}
 
     # Any: as above.
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -165,24 +172,46 @@ class IteratedOrders:
         if taken and isinstance(self._batches, Sized) and taken >= len(self._batches):
             epoch, taken = epoch + 1, 0
         self.set_epoch(epoch)
-        self._seed, self._taken, self._begun = state["seed"], taken, False
+        self._seed.set(state["seed"])
+        self._set(epoch, taken)
+
+    def _set(self, epoch: int, taken: int = 0) -> None:
+        self._epoch, self._taken, self._begun, self._is_over = epoch, taken, False, False
+
+    def _num_replicas(self) -> int:
+        """Return how many ranks must agree on a seed, also those that the sampler knows nothing of."""
+        return max(self._ranks.now()[0], getattr(self._sampler, "num_replicas", 1))
 
     def _wanted(self, epoch: int, skipped: int) -> Iterator[Wanted]:
         rank, num_replicas = getattr(self._sampler, "rank", 0), getattr(self._sampler, "num_replicas", 1)
         count = 0
-        for number, chosen in enumerate(self._batches, 1):
+        for number, (chosen, is_last) in enumerate(_with_last(self._batches), 1):
             places = rank + num_replicas * np.arange(count, count + len(chosen), dtype=np.int64)
             count += len(chosen)
             if number > skipped:
                 indices = np.asarray(chosen, np.int64)
-                yield Wanted(indices, places, self._mark(epoch, number), indices, _NONE)
+                yield Wanted(indices, places, self._mark(epoch, number, is_last=is_last), indices, _NONE)
 
-    def _mark(self, epoch: int, number: int) -> Callable[[], None]:
+    def _mark(self, epoch: int, number: int, *, is_last: bool) -> Callable[[], None]:
         def mark() -> None:
             if epoch == self._epoch:
-                self._taken = number
+                self._taken, self._is_over = number, is_last
 
         return mark
+
+
+def _with_last(batches: Iterable[list[int]]) -> Iterator[tuple[list[int], bool]]:
+    """Iterate over batches, each with whether it is the last one: not every sampler has a length, or the right one."""
+    upcoming = iter(batches)
+    batch = next(upcoming, None)
+    while batch is not None:
+        try:
+            following = next(upcoming, None)
+        except BaseException:
+            yield batch, False  # the sampler fails behind this batch, not before it
+            raise
+        yield batch, following is None
+        batch = following
 
 
 def _num_batches(num_samples: int, batch_size: int, drop_last: bool) -> int:

@@ -52,7 +52,12 @@ class Epoch:
         return self.first + (left if self.drop_last else left + self.num_replicas - 1) // self.num_replicas
 
     def consumed_at(self, end: int) -> int:
-        """Return how many places all ranks consumed together, once each has come to the place of this number."""
+        """Return how many places all ranks consumed together, once each has come to the place of this number.
+
+        With `drop_last`, at the end, that is all of them: nobody will take what is left over, on other ranks neither.
+        """
+        if self.drop_last and end >= self.end:
+            return max(self.length, self.consumed)
         return self.consumed + (end - self.first) * self.num_replicas
 
     def places(self, start: int, end: int) -> Int64s:

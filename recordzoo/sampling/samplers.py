@@ -7,26 +7,29 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from torch import distributed
-from torch.utils.data import Sampler
+from torch.utils.data import DistributedSampler
 
 from recordzoo.errors import ArgumentError
+from recordzoo.sampling.dealt import check_dealt_once
 from recordzoo.sampling.epoch import Epoch
 from recordzoo.sampling.orders import BlockLayout, BlockOrder, SampleOrder
 from recordzoo.sampling.permutation import Permutation, hash_key
+from recordzoo.sampling.ranks import Ranks
+from recordzoo.sampling.seed import Seed
 from recordzoo.sampling.storage import hint, storage_of
 
 _MIN_WINDOWS = 4
 """A virtual rank has at least so many windows: where samples are few, blocks are small."""
 
 
-class RecordSampler(Sampler[int]):
+class RecordSampler(DistributedSampler[int]):
     """Samples indices of a dataset: shuffled or not, distributed or not, resumed in O(1) at any place of an epoch.
 
-    It stands in for `DistributedSampler` and for `DataLoader`'s ``shuffle=True``, in any DataLoader. An epoch is one
-    sequence of places, a function of seed and epoch alone; of W ranks each takes every W-th, so that global batches of
-    one size hold the same samples whatever W is. All ranks take equally many: the last ones repeat the epoch's first
-    samples, or with `drop_last` the samples left over are not taken.
+    It stands in for ``shuffle=True`` and for `DistributedSampler`, of which it is a subclass so that Lightning does not
+    wrap it in another one. An epoch is one sequence of places, a function of seed and epoch alone; of W ranks each
+    takes every W-th, so that global batches of one size hold the same samples whatever W is. All ranks take equally
+    many: the last ones repeat the epoch's first samples, or with `drop_last` the samples left over are not taken. The
+    process group may be initialised after the sampler is made: an epoch asks for the ranks when it begins.
 
     Each iteration is another epoch: the one after the last that was begun, finished or not, unless `set_epoch` or
     `load_state_dict` names one. Ranks that do not iterate equally often must call `set_epoch`.
@@ -37,8 +40,8 @@ class RecordSampler(Sampler[int]):
         shuffle: True permutes all samples, without a list of them. "block" permutes blocks of samples that are stored
             together and mixes those of a window: for data larger than memory, on disks that seek. False: as they come.
         seed: Together with the epoch, chooses the order; the same on all ranks.
-        num_replicas: Number of ranks; that of `torch.distributed` if it is initialised, otherwise 1.
-        rank: This rank, from 0.
+        num_replicas: Number of ranks. Default: that of `torch.distributed` when an epoch begins; 1 without it.
+        rank: This rank, from 0. Default: likewise.
         drop_last: Leave samples out, rather than repeat some, where they do not divide by the number of ranks.
         block_bytes: "block": the size of a block; smaller if there would be too few.
         window: "block": how many blocks each virtual rank mixes at a time.
@@ -46,8 +49,7 @@ class RecordSampler(Sampler[int]):
             takes the same samples, but reads a block on several ranks.
 
     Attributes:
-        seed, num_replicas, rank, shuffle, drop_last: As above. `load_state_dict` sets the seed.
-        window_bytes: How much this rank mixes at a time, and the page cache should hold, on average; 0 unless "block".
+        dataset, shuffle, drop_last: As above.
 
     Raises:
         ArgumentError: A value is not one of the valid ones.
@@ -71,99 +73,158 @@ class RecordSampler(Sampler[int]):
         window: int = 4,
         virtual_ranks: int = 64,
     ) -> None:
-        self.num_replicas, self.rank = _replicas(num_replicas, rank)
+        # Not super().__init__(): it wants a process group, and fixes number of ranks and rank.
+        self._ranks = Ranks(num_replicas, rank)
         if shuffle not in (True, False, "block"):
             raise ArgumentError(f"shuffle={shuffle!r} is not one of True, False and 'block'.")
         for name, value in {"block_bytes": block_bytes, "window": window, "virtual_ranks": virtual_ranks}.items():
             if value < 1:
                 raise ArgumentError(f"{name}={value} must be at least 1.")
-        self.dataset = dataset
-        self.shuffle = shuffle
-        self.seed = operator.index(seed)
+        # Any: DistributedSampler declares a Dataset, for which anything with a length does.
+        self.dataset: Any = dataset
+        self.shuffle: Any = shuffle  # there a bool
         self.drop_last = drop_last
-        self.window_bytes = 0
+        self._seed = Seed(operator.index(seed))
         self._length = len(dataset)
+        self._mean_bytes = 0.0
         self._blocks: BlockLayout | None = None
         if shuffle == "block":
             storage = storage_of(dataset)
             wanted = math.ceil(self._length * storage.mean_bytes / block_bytes / virtual_ranks)
             per_rank = max(wanted, _MIN_WINDOWS * window)
             self._blocks = BlockLayout(self._length, virtual_ranks, per_rank, window, storage.order)
-            virtual = virtual_ranks // math.gcd(virtual_ranks, self.num_replicas)  # of which this rank reads
-            mixed = min(self._length, virtual * window * self._blocks.max_block)
-            self.window_bytes = int(mixed * storage.mean_bytes)
-        self._epoch = self.make_epoch(0)
-        self._taken = 0  # the number of this rank's next place
-        self._begun = False
+            self._mean_bytes = storage.mean_bytes
+        self._next = (0, 0)  # number of the epoch that comes next, and how much of it was consumed; if none has begun
+        self._begun: Epoch | None = None
+        self._begun_seed = seed
+        self._taken = 0  # of the epoch that has begun: the number of this rank's next place
 
     def __len__(self) -> int:
-        """Return how many samples this rank takes in a whole epoch; equal on all ranks."""
-        return (self._length if self.drop_last else self._length + self.num_replicas - 1) // self.num_replicas
+        """Return how many samples this rank takes in a whole epoch; equal on all ranks that there are now."""
+        num_replicas = self.num_replicas
+        return (self._length if self.drop_last else self._length + num_replicas - 1) // num_replicas
 
     def __iter__(self) -> "EpochIterator":
         """Iterate over this rank's indices; the epoch begins with the first of them that is drawn."""
         return EpochIterator(self)
 
+    # Number of ranks and rank are not attributes that can be set, as in DistributedSampler: they may change.
     @property
-    def epoch(self) -> int:
+    def num_replicas(self) -> int:  # type: ignore[override]
+        """Number of ranks: as given, otherwise those of `torch.distributed` now."""
+        return self._ranks.now()[0]
+
+    @property
+    def rank(self) -> int:  # type: ignore[override]
+        """This rank: as given, otherwise that of `torch.distributed` now."""
+        return self._ranks.now()[1]
+
+    @property
+    def num_samples(self) -> int:  # type: ignore[override]
+        """As `len`, for `DistributedSampler`'s sake."""
+        return len(self)
+
+    @property
+    def total_size(self) -> int:  # type: ignore[override]
+        """Samples of all ranks together, for `DistributedSampler`'s sake."""
+        return len(self) * self.num_replicas
+
+    @property
+    def seed(self) -> int:  # type: ignore[override]
+        """What chooses the order, with the epoch."""
+        return self._seed.among(self.num_replicas)
+
+    @property
+    def window_bytes(self) -> int:
+        """How much this rank mixes at a time, and the page cache should hold, on average; 0 unless "block"."""
+        if self._blocks is None:
+            return 0
+        virtual_ranks = self._blocks.virtual_ranks // math.gcd(self._blocks.virtual_ranks, self.num_replicas)
+        mixed = min(self._length, virtual_ranks * self._blocks.window * self._blocks.max_block)
+        return int(mixed * self._mean_bytes)
+
+    @property
+    def epoch(self) -> int:  # type: ignore[override]
         """The epoch that was begun last, or set or loaded since then."""
-        return self._epoch.number
+        return self._current().number
 
     @property
     def consumed(self) -> int:
         """How many samples of the epoch all ranks consumed together, if they are as far as this one."""
-        return self._epoch.consumed_at(self._taken)
+        return self._begun.consumed_at(self._taken) if self._begun else self.upcoming().consumed
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration that of an epoch; one that is resumed in its middle stays so."""
         if self._begun or epoch != self.epoch:
-            self._set(self.make_epoch(operator.index(epoch)))
+            self._set_next(operator.index(epoch))
+
+    def share_seed(self, seed: Seed) -> None:
+        """Take the seed from what others have it from too: for loaders."""
+        self._seed = seed
 
     def upcoming(self) -> Epoch:
         """Return the epoch that the next `begin` begins."""
-        return self.make_epoch(self.epoch + 1) if self._begun else self._epoch
+        if self._begun:
+            return self.make_epoch(self._begun.number + 1)
+        number, consumed = self._next
+        epoch = self.make_epoch(number, consumed)
+        return self.make_epoch(number + 1) if consumed and epoch.first >= epoch.end else epoch
 
     def make_epoch(self, number: int, consumed: int = 0) -> Epoch:
-        """Return any epoch, from a place on; this sampler stays where it is."""
-        key = hash_key(self.seed, number)
+        """Return any epoch, from a place on, for the ranks that there are now; this sampler stays where it is."""
+        num_replicas, rank = self._ranks.now()
+        key = hash_key(self._seed.among(num_replicas), number)
         order = BlockOrder(self._blocks, key) if self._blocks else SampleOrder(self._permutation(key))
-        return Epoch(number, order, self._length, self.rank, self.num_replicas, consumed, self.drop_last)
+        return Epoch(number, order, self._length, rank, num_replicas, consumed, self.drop_last)
 
     def begin(self, epoch: Epoch | None = None) -> Epoch:
         """Begin the epoch that was set or loaded, otherwise the one after the last, and return it: for loaders.
 
         `indices` and `places` are its; a loader that works ahead of its user says with `mark` how far the user is.
+        Number of ranks and rank are those of this moment, for the whole epoch.
 
         Args:
             epoch: Begin this one.
+
+        Raises:
+            ArgumentError: What this rank takes would be dealt to the ranks again, by `accelerate`.
         """
-        self._set(epoch or self.upcoming())
-        self._begun = True
-        return self._epoch
+        epoch = epoch or self.upcoming()
+        check_dealt_once(self, epoch.num_replicas)
+        self._begun_seed = self._seed.settle(epoch.num_replicas)
+        self._begun, self._taken = epoch, epoch.first
+        return epoch
 
     def mark(self, epoch: Epoch, end: int) -> None:
         """Set how far this rank consumed an epoch: up to the place of this number. Older epochs do not count."""
-        if epoch is self._epoch:
+        if epoch is self._begun:
             self._taken = end
 
     def places(self, start: int, end: int) -> NDArray[np.int64]:
         """Return `Epoch.places` of the epoch: what randomness may be a function of, with seed and epoch."""
-        return self._epoch.places(start, end)
+        return self._current().places(start, end)
 
     def indices(self, start: int, end: int) -> NDArray[np.int64]:
         """Return `Epoch.indices` of the epoch: many at once, without Python code a sample."""
-        return self._epoch.indices(start, end)
+        return self._current().indices(start, end)
 
     # Any: JSON values.
-    def state_dict(self, taken: int | None = None) -> dict[str, Any]:
+    def state_dict(self, taken: int | None = None, batch_size: int = 1) -> dict[str, Any]:
         """Return where the sampler is, and what identifies its order: a few numbers, the same on all ranks.
 
         Args:
             taken: How many samples of this iteration this rank has really used. A DataLoader with workers draws ahead;
                 without this, what was drawn counts. (`StatefulDataLoader` and `RecordLoader` count themselves.)
+            batch_size: With `taken`, of a DataLoader with ``drop_last=True``: the batch size. Samples left at the end
+                that do not fill a batch count as used.
         """
-        consumed = self.consumed if taken is None else self._epoch.consumed_at(self._epoch.first + taken)
-        return {**self._identity(), "seed": self.seed, "epoch": self.epoch, "consumed": consumed}
+        consumed = self.consumed
+        if taken is not None:
+            epoch = self._current()
+            end = epoch.first + taken
+            consumed = epoch.consumed_at(end if epoch.end - end >= batch_size else epoch.end)
+        seed = self._begun_seed if self._begun else self.seed
+        return {**self._identity(), "seed": seed, "epoch": self.epoch, "consumed": consumed}
 
     # Any: as above.
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -173,17 +234,19 @@ class RecordSampler(Sampler[int]):
             ArgumentError: The state is that of another order: of another length, another way of shuffling.
         """
         _check_state(state, self._identity())
-        self.seed = state["seed"]
-        epoch = self.make_epoch(state["epoch"], state["consumed"])
-        self._set(epoch if epoch.first < epoch.end else self.make_epoch(epoch.number + 1))
+        self._seed.set(state["seed"])
+        self._set_next(state["epoch"], state["consumed"])
 
     # Any: as above.
     def _identity(self) -> dict[str, Any]:
         blocks = self._blocks and [self._blocks.virtual_ranks, self._blocks.blocks_per_rank, self._blocks.window]
         return {"length": self._length, "shuffle": self.shuffle, "blocks": blocks}
 
-    def _set(self, epoch: Epoch) -> None:
-        self._epoch, self._taken, self._begun = epoch, epoch.first, False
+    def _current(self) -> Epoch:
+        return self._begun or self.upcoming()
+
+    def _set_next(self, number: int, consumed: int = 0) -> None:
+        self._next, self._begun = (number, consumed), None
 
     def _permutation(self, key: int) -> Permutation | None:
         return Permutation(self._length, key) if self.shuffle else None
@@ -198,19 +261,23 @@ class EpochIterator(Iterator[int]):
 
     def __init__(self, sampler: RecordSampler) -> None:
         self._sampler = sampler
+        self._loaded: tuple[int, int] | None = None  # number of an epoch, and how much of it was consumed
         self._epoch: Epoch | None = None
-        self._drawn: Iterator[int] | None = None
+        self._drawn: Iterator[int] = iter(())
         self._taken = 0
 
     def __next__(self) -> int:
-        if self._epoch is None or self._drawn is None:
-            self._epoch = self._sampler.begin(self._epoch)
+        if self._epoch is None:
+            self._epoch = self._sampler.begin(self._from_state())
             self._taken = self._epoch.first
             self._drawn = self._draw(self._epoch)
         index = next(self._drawn)
         self._taken += 1
         self._sampler.mark(self._epoch, self._taken)
         return index
+
+    def _from_state(self) -> Epoch | None:
+        return None if self._loaded is None else self._sampler.make_epoch(*self._loaded)
 
     def _draw(self, epoch: Epoch) -> Iterator[int]:
         for start, end in epoch.chunks():
@@ -220,31 +287,14 @@ class EpochIterator(Iterator[int]):
 
     def state_dict(self) -> dict[str, int]:
         """Return the number of the epoch, and how much of it was consumed."""
-        epoch = self._epoch or self._sampler.upcoming()
-        return {"epoch": epoch.number, "consumed": epoch.consumed_at(max(self._taken, epoch.first))}
+        if self._epoch is not None:
+            return {"epoch": self._epoch.number, "consumed": self._epoch.consumed_at(self._taken)}
+        epoch = self._from_state() or self._sampler.upcoming()
+        return {"epoch": epoch.number, "consumed": epoch.consumed}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Go on where `state_dict` was called."""
-        self._epoch = self._sampler.make_epoch(state["epoch"], state["consumed"])
-
-
-def _replicas(num_replicas: int | None, rank: int | None) -> tuple[int, int]:
-    """Return number of ranks and rank, those of `torch.distributed` where they are not given.
-
-    Raises:
-        ArgumentError: Only one is known, or the rank is none of the ranks.
-    """
-    if distributed.is_available() and distributed.is_initialized():
-        num_replicas = distributed.get_world_size() if num_replicas is None else num_replicas
-        rank = distributed.get_rank() if rank is None else rank
-    if num_replicas is None and rank is None:
-        return 1, 0
-    if num_replicas is None or rank is None or not 0 <= rank < num_replicas:
-        raise ArgumentError(
-            f"rank={rank} and num_replicas={num_replicas}: rank must be one of 0 to num_replicas - 1, and both must be "
-            "given where torch.distributed is not initialised."
-        )
-    return num_replicas, rank
+        self._loaded, self._epoch = (state["epoch"], state["consumed"]), None
 
 
 # Any: JSON values.

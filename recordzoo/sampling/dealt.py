@@ -1,0 +1,40 @@
+"""Whether somebody else deals to the ranks what a sampler has dealt to them already."""
+
+import sys
+from typing import Any
+
+from recordzoo.errors import ArgumentError
+
+
+# Any, here and below: loaders and samplers of accelerate and of torch.
+def check_dealt_once(sampler: Any, num_replicas: int) -> None:
+    """Refuse to give a rank its share only where `accelerate` takes a share of that share.
+
+    `Accelerator.prepare` wraps the batch sampler of every `DataLoader`, also above a `DistributedSampler`: each process
+    takes every W-th batch of what it draws. Nothing asks the sampler. But a prepared loader registers itself before it
+    draws, so that the loader that is drawing can be found.
+
+    Raises:
+        ArgumentError: The sampler's share would be dealt again.
+    """
+    accelerate = sys.modules.get("accelerate.state")  # who has not imported it has not prepared a loader
+    if num_replicas == 1 or accelerate is None:
+        return
+    if any(_deals(loader, sampler) for loader in accelerate.GradientState().dataloader_references):
+        raise ArgumentError(
+            "accelerate deals the batches of this DataLoader to its processes, and RecordSampler has already dealt the "
+            f"samples to {num_replicas} ranks: most of them would never be taken. Give RecordSampler num_replicas=1, "
+            "rank=0, or do not pass the DataLoader to accelerator.prepare()."
+        )
+
+
+def _deals(loader: Any, sampler: Any) -> bool:
+    """Whether a loader draws from this sampler, and gives each process a part of what it draws."""
+    for above in (getattr(loader, "batch_sampler", None), getattr(loader, "sampler", None)):
+        is_shared = type(loader).__name__ == "DataLoaderDispatcher"  # one process draws for all
+        while above is not None and above is not sampler:
+            is_shared |= getattr(above, "num_processes", 1) > 1
+            above = getattr(above, "batch_sampler", None) or getattr(above, "sampler", None)
+        if above is sampler and is_shared:
+            return True
+    return False

@@ -1,0 +1,36 @@
+"""The seed of an order: given, or drawn, as long as no other rank must agree on it."""
+
+import torch
+
+
+class Seed:
+    """A seed that may change once: several ranks without a given seed all take 0.
+
+    Ranks would otherwise draw different seeds, and take samples from different orders: some twice, some never.
+
+    Args:
+        value: The seed.
+        is_drawn: Whether it was drawn, so that other ranks do not know it.
+    """
+
+    def __init__(self, value: int, *, is_drawn: bool = False) -> None:
+        self._value, self._is_drawn = value, is_drawn
+
+    @classmethod
+    def drawn(cls, generator: torch.Generator | None) -> "Seed":
+        """Draw a seed from a generator, by default torch's own."""
+        return cls(int(torch.empty((), dtype=torch.int64).random_(generator=generator)), is_drawn=True)
+
+    def among(self, num_replicas: int) -> int:
+        """Return the seed that an epoch of this many ranks would have."""
+        return 0 if self._is_drawn and num_replicas > 1 else self._value
+
+    def settle(self, num_replicas: int) -> int:
+        """Return the seed of an epoch of this many ranks that begins now; if it is 0 for their sake, it stays 0."""
+        if num_replicas > 1:
+            self.set(self.among(num_replicas))
+        return self._value
+
+    def set(self, value: int) -> None:
+        """Make this the seed, as if it had been given."""
+        self._value, self._is_drawn = value, False
