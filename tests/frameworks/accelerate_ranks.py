@@ -1,0 +1,127 @@
+"""What each rank gets under accelerate: run by `test_accelerate` on two ranks.
+
+Loaders are made before the `Accelerator`, with another random seed on each rank, and then passed to `prepare` or not.
+"""
+
+import json
+import os
+import sys
+from collections.abc import Callable
+from itertools import islice
+from typing import Any
+
+import torch
+from accelerate import Accelerator, DataLoaderConfiguration
+from accelerate.state import AcceleratorState, GradientState, PartialState
+from torch.utils.data import DataLoader
+
+from recordzoo import RecordLoader, RecordSampler
+from recordzoo.errors import ArgumentError
+from tests.frameworks.numbers import Numbers
+from tests.frameworks.ranks import answer_file
+
+EPOCHS = 3
+LENGTH = 44
+"""Not of whole batches on both ranks: the rest is taken by one of them, or repeated."""
+
+# Any, here and below: loaders of several kinds.
+Make = Callable[[], Any]
+
+
+def stock(**options: Any) -> DataLoader[torch.Tensor]:
+    data = Numbers(LENGTH)
+    return DataLoader(data, 4, sampler=RecordSampler(data, seed=3, **options))
+
+
+def record() -> RecordLoader:
+    return RecordLoader(Numbers(LENGTH), 4, shuffle=True, num_workers=1)
+
+
+def prepared(loader: Any, **options: Any) -> Any:
+    """Pass a loader to accelerate, which has not been started before."""
+    for state in (AcceleratorState, GradientState, PartialState):
+        state._reset_state()
+    if torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
+    accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(**options))
+    return accelerator.prepare(loader)
+
+
+def batches(loader: Any, count: int | None = None) -> list[list[int]]:
+    return [batch.tolist() for batch in islice(loader, count)]
+
+
+def epochs(loader: Any) -> dict[str, Any]:
+    return {"len": len(loader), "epochs": [batches(loader) for _ in range(EPOCHS)]}
+
+
+def refused(**options: Any) -> str:
+    loader = prepared(stock(), **options)
+    try:
+        batches(loader)
+    except ArgumentError as err:
+        return str(err)
+    return ""
+
+
+def resumed_by_skipping() -> list[list[int]]:
+    """In the second epoch, behind three batches, as accelerate's own examples do."""
+    accelerator = Accelerator(cpu=True)
+    loader = prepared(stock(num_replicas=1, rank=0))
+    loader.set_epoch(1)
+    return batches(accelerator.skip_first_batches(loader, 3)) + after(loader, 2)
+
+
+def after(loader: Any, epoch: int) -> list[list[int]]:
+    loader.set_epoch(epoch)
+    return batches(loader)
+
+
+def resumed_by_state() -> list[list[int]]:
+    """Likewise, without drawing anything again: the sampler counts what all processes together have drawn."""
+    loader = stock(num_replicas=1, rank=0)
+    saved = prepared(loader)
+    batches(saved)
+    for _ in islice(saved, 3):
+        pass
+    state = loader.sampler.state_dict(taken=3 * 4 * 2)  # type: ignore[attr-defined]
+    again = stock(num_replicas=1, rank=0)
+    again.sampler.load_state_dict(state)  # type: ignore[attr-defined]
+    ready = prepared(again)
+    return after(ready, 1) + after(ready, 2)
+
+
+def resumed_record() -> dict[str, Any]:
+    loader = prepared(record())
+    whole = [batches(loader) for _ in range(EPOCHS)]
+    loader = prepared(record())
+    batches(loader)
+    batches(loader, 3)
+    again = record()
+    again.load_state_dict(loader.state_dict())
+    ready = prepared(again)
+    return {"whole": whole, "resumed": batches(ready) + batches(ready)}
+
+
+def main() -> None:
+    torch.manual_seed(int(os.environ["RANK"]))
+    alone: dict[str, Any] = {"num_replicas": 1, "rank": 0}
+    found = {
+        "dealt by accelerate": epochs(prepared(stock(**alone))),
+        "with a seedable sampler": epochs(prepared(stock(**alone), use_seedable_sampler=True)),
+        "uneven": epochs(prepared(stock(**alone), even_batches=False)),
+        "batches split": epochs(prepared(stock(**alone), split_batches=True)),
+        "dispatched": epochs(prepared(stock(**alone), dispatch_batches=True)),
+        "RecordLoader": epochs(prepared(record())),
+        "refused": [refused(), refused(use_seedable_sampler=True), refused(split_batches=True)],
+        "resumed": [resumed_by_skipping(), resumed_by_state()],
+        "resumed RecordLoader": resumed_record(),
+    }
+    loader = stock()
+    prepared(torch.nn.Linear(1, 1))  # starts the process group
+    found["not prepared"] = epochs(loader)
+    answer_file().write_text(json.dumps(found))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
