@@ -278,12 +278,17 @@ ROWS = (
 
 
 def plain(value: Any, root: Path) -> Any:
-    """Make a value comparable: images and arrays to tuples, our sequences to lists, the root to a word."""
+    """Make a value comparable, its types too: images and arrays to tuples, the root to a word."""
     if isinstance(value, Image.Image):
         return ("image", value.mode, value.size, value.tobytes())
     if isinstance(value, torch.Tensor | np.ndarray):
         array = np.asarray(value)
-        return ("array", str(array.dtype), array.shape, array.tobytes())
+        return (
+            "tensor" if isinstance(value, torch.Tensor) else "array",
+            str(array.dtype),
+            array.shape,
+            array.tobytes(),
+        )
     if isinstance(value, os.PathLike):
         return ("path", plain(os.fspath(value), root))
     if isinstance(value, str):
@@ -292,9 +297,10 @@ def plain(value: Any, root: Path) -> Any:
         return {plain(key, root): plain(item, root) for key, item in value.items()}
     if isinstance(value, tuple):
         return tuple(plain(item, root) for item in value)
-    if isinstance(value, list) or type(value).__module__.startswith("recordzoo.datasets.sequences"):
+    if type(value) is list:
         return [plain(item, root) for item in value]
-    return value
+    # True is not 1, nor is NumPy's 1.
+    return value if type(value) in (int, str, type(None)) else (type(value), value)
 
 
 def outcome(root: Path, action: Callable[[], Any]) -> Any:

@@ -674,6 +674,8 @@ class TestOpened:
         images = [opened[i][0].tobytes() for i in range(3)]
         assert images == [Image.open(io.BytesIO(jpeg(i))).convert("RGB").tobytes() for i in range(3)]
         opened.samples.append(opened.samples[2])
+        assert [opened[i][0].tobytes() for i in range(4)] == [*images, images[2]]
+        opened.samples = [(path, label) for path, label in opened.samples]  # others, of the same names
         assert opened[3][0].tobytes() == images[2]
         for index in (0, 1):
             with pytest.raises(RecordError, match=r"Several records of .* are called 'same\.jpg'"):

@@ -12,7 +12,7 @@ from recordzoo.batches.fuse import Plan, read_plan
 from recordzoo.datasets.cifar10 import CIFAR10Record
 from recordzoo.datasets.class_folder import ClassFolderDataset
 from recordzoo.datasets.cub200 import CUB200Record
-from recordzoo.datasets.sequences import LazyTargets, Selection
+from recordzoo.datasets.selection import Selection
 from recordzoo.loading.decode import name_in
 from recordzoo.loading.frames import Frame, open_encoded, open_raw
 from recordzoo.loading.pictures import is_pixels
@@ -174,7 +174,7 @@ def problem_of(dataset: Any) -> str:
     own = next((base for base in (CUB200Record, ClassFolderDataset, CIFAR10Record) if isinstance(dataset, base)), None)
     if own is None or kind.__getitem__ is not own.__getitem__ or kind.__getitems__ is not own.__getitems__:
         return f"{kind.__name__} makes its samples itself"
-    if not dataset._hintable() or (own is CIFAR10Record and not _is_stored(dataset.targets)):
+    if not dataset._is_as_opened(*(("data", "targets") if own is CIFAR10Record else ("samples",))):
         return f"the samples of {kind.__name__} were changed"
     if own is CUB200Record and dataset.target_type != "category":
         return f"{kind.__name__} has other targets than labels"
@@ -184,10 +184,6 @@ def problem_of(dataset: Any) -> str:
     if blob.encoding == "raw":
         return "" if _are_pixels(dataset._selection.reader) else "its images are stored as numbers that are no pixels"
     return "" if blob.encoding == "image" else f"its images are stored as {blob.encoding}"
-
-
-def _is_stored(targets: object) -> bool:
-    return isinstance(targets, LazyTargets) and not targets.changed
 
 
 def _are_pixels(reader: RecordReader) -> bool:

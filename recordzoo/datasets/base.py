@@ -16,10 +16,10 @@ called, because the record set knows what it would have scanned for; its other m
 Rules:
 
 * The signature is torchvision's, name by name, with our options behind it, keyword-only.
-* An attribute that torchvision's ``__getitem__`` or ``__len__`` reads is an ordinary attribute holding a sequence of
-  `recordzoo.datasets.sequences`; so assigning it, or an item of it, does what it does in torchvision. One that is
-  large or comes from the record set's manifest is a `derived` attribute: made when first asked for, then ordinary, and
-  not pickled while it is what it would be made to again.
+* Attributes of torchvision's that hold a list, a dict or an array are `derived` (`recordzoo.datasets.derived`): made
+  when they are first asked for, of torchvision's type, and pickled only if they were changed. ``__getitem__`` and
+  ``__len__`` do not ask for one: `_as_opened` and `_length` say whether the record set still has the answer, or what
+  the user made of the attribute counts.
 * ``transform``, ``target_transform`` and ``transforms`` are read when a sample is taken (the v2 wrapper sets them to
   None afterwards).
 * Class-per-folder datasets (ImageFolder, ImageNet, CUB-200) start from `recordzoo.datasets.class_folder` instead, which
@@ -27,51 +27,21 @@ Rules:
 """
 
 import os
-import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar, cast
+from typing import Any, ClassVar, Self, cast
 
-import numpy as np
-from numpy.typing import NDArray
 from torchvision.datasets.utils import verify_str_arg
 from torchvision.datasets.vision import VisionDataset
 
-from recordzoo.datasets.sequences import Selection
+from recordzoo.datasets.derived import Made, derived
+from recordzoo.datasets.selection import Selection, list_index
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.prepare import PrepareOptions, ensure, is_record_set
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.variants import StoredRecipe
 from recordzoo.records.reader import RecordReader
 from recordzoo.sources.download import RemoteFile
-
-T = TypeVar("T")
-
-_DIGESTS = "_digests"
-"""Where a dataset keeps, for each derived array, what it was when it was made."""
-
-
-class derived(Generic[T]):
-    """An attribute that is made when first asked for and from then on is an ordinary one. Decorator."""
-
-    # Any: the dataset class that declares it.
-    def __init__(self, make: Callable[[Any], T]) -> None:
-        self.make = make
-        self.name = make.__name__
-        self.__doc__ = make.__doc__
-
-    def __get__(self, dataset: Any, owner: type) -> T:
-        if dataset is None:
-            return cast(T, self)  # as property does; nobody means the value then
-        if "_selection" not in dataset.__dict__:
-            # torchvision's v2 wrapper is made a subclass of our class but holds nothing: an AttributeError sends it to
-            # the dataset that it wraps.
-            raise AttributeError(self.name)
-        value: T = self.make(dataset)
-        dataset.__dict__[self.name] = value
-        if isinstance(value, np.ndarray):
-            dataset.__dict__.setdefault(_DIGESTS, {})[self.name] = _digest(value)
-        return value
 
 
 class RecordDataset:
@@ -83,9 +53,12 @@ class RecordDataset:
     """
 
     raw_files: ClassVar[tuple[RemoteFile, ...] | None] = None
+    _ITEMS: ClassVar[str] = "samples"  # the derived attribute that says which samples there are
 
     root: str | os.PathLike[str]
     _selection: Selection
+    # Any: derived values of all kinds, by name. Copies made by copy.copy share them, as copies of torchvision's do.
+    _made: dict[str, Made[Any]]
 
     # Any: transforms take and return what their user wants.
     def _start(
@@ -101,6 +74,7 @@ class RecordDataset:
         Raises:
             ArgumentError: transforms together with one of the others.
         """
+        self._made = {}
         try:
             VisionDataset.__init__(self, root, transforms, transform, target_transform)
         except ValueError as err:
@@ -152,12 +126,53 @@ class RecordDataset:
         """The record set's directory."""
         return self._selection.reader.path
 
+    def _as_opened(self, name: str, index: object) -> int | None:
+        """Return which sample, from 0, an index means, if a derived list still has there what the record set has.
+
+        Args:
+            name: The attribute. While nobody has asked for the list, it is not made.
+            index: As a list takes it.
+
+        Returns:
+            None if the item was changed or moved, or if the index is a slice: then the attribute itself answers.
+
+        Raises:
+            IndexError, TypeError: As a list does, in the same words.
+        """
+        attribute = getattr(type(self), name)
+        if not isinstance(attribute, derived):
+            return None  # a subclass's own property
+        made = self._made.get(attribute.name)
+        if made is None and name not in self.__dict__:
+            return list_index(index, len(self._selection))
+        values = getattr(self, name)
+        if made is None or not isinstance(values, list):
+            return None
+        number = list_index(index, len(values))
+        return number if number is not None and made.has_still(values, number) else None
+
+    def _length(self, name: str) -> int:
+        """Return the length of a derived attribute, without making it."""
+        attribute = getattr(type(self), name)
+        if name in self.__dict__ or not isinstance(attribute, derived) or attribute.name in self._made:
+            return len(getattr(self, name))
+        return len(self._selection)
+
+    def _is_as_opened(self, *names: str) -> bool:
+        """Whether derived attributes are what the record set has: nobody assigned or changed any of them."""
+        for name in names:
+            attribute = getattr(type(self), name)
+            if name in self.__dict__ or not isinstance(attribute, derived):
+                return False
+            made = self._made.get(attribute.name)
+            if made is not None and not made.is_unchanged():
+                return False
+        return True
+
     def _position(self, index: int) -> int | None:
         """Return the position behind an index; None if the sample was assigned and is not in the record set."""
-        length = len(self._selection)
-        if not -length <= index < length:
-            raise IndexError("list index out of range")
-        return self._selection.position(index % length)
+        number = list_index(index, len(self._selection))
+        return None if number is None else self._selection.position(number)
 
     def read(self, index: int, field: str = "image") -> bytes:
         """Return what is stored for a sample: the original file's bytes, untouched, or what the variant has instead.
@@ -192,55 +207,31 @@ class RecordDataset:
         return samples
 
     def _hint(self, indices: Sequence[int]) -> None:
-        if not self._hintable():
-            return
         try:
-            positions = self._selection.positions(indices)
-        except TypeError:
-            return  # a subclass's __getitem__ may take other indices than ints
+            found = [self._as_opened(self._ITEMS, index) for index in indices]
+        except (IndexError, TypeError):
+            return  # __getitem__ will say so; a subclass's may take other indices than ints
+        positions = [self._selection.position(number) for number in found if number is not None]
         if len(positions) > 1:
-            for field in self._hint_fields():
-                self._selection.reader.hint(field, positions)
+            self._hint_positions(positions)
 
-    def _hintable(self) -> bool:
-        """Whether an index still means the sample that it meant at the start."""
-        return True
-
-    def _hint_fields(self) -> Iterable[str]:
-        """Which blob fields a sample reads."""
-        return ("image",)
+    def _hint_positions(self, positions: Sequence[int]) -> None:
+        """Tell the kernel which positions will be read soon."""
+        self._selection.reader.hint("image", positions)
 
     # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:
-        """Return everything but the derived attributes that still are what they would be made to again."""
-        state = dict(self.__dict__)
-        digests = dict(state.pop(_DIGESTS, {}))
-        for kind in type(self).__mro__:
-            for name, attribute in vars(kind).items():
-                if isinstance(attribute, derived) and name in state and _is_as_made(self, attribute, digests):
-                    del state[name]
-                    digests.pop(name, None)
-        return {**state, _DIGESTS: digests} if digests else state
+        """Return everything but the derived values that would be made to the same again."""
+        changed = {name: made for name, made in self.__dict__.get("_made", {}).items() if not made.is_unchanged()}
+        return {**self.__dict__, "_made": changed}
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
 
     def __setstate__(self, state: Mapping[str, Any]) -> None:
         self.__dict__.update(state)
-
-
-def _is_as_made(dataset: RecordDataset, attribute: "derived[Any]", digests: Mapping[str, object]) -> bool:
-    """Whether what a dataset holds is what would be made again; an array is not, because that may read all records."""
-    held = dataset.__dict__[attribute.name]
-    if isinstance(held, list | dict) and attribute.name not in digests:
-        made = attribute.make(dataset)
-        return isinstance(made, list | dict) and bool(made == held)
-    return attribute.name in digests and isinstance(held, np.ndarray) and digests[attribute.name] == _digest(held)
-
-
-# Any: of whatever dtype.
-def _digest(array: NDArray[Any]) -> tuple[str, tuple[int, ...], int]:
-    """Return what tells a changed array: a CRC-32 of 150 MB takes 0.1 s, and so does not hold up a pickle."""
-    if array.dtype.hasobject:
-        return array.dtype.str, array.shape, id(array)
-    return array.dtype.str, array.shape, zlib.crc32(np.ascontiguousarray(array).data)
 
 
 def check_choice(value: str, argument: str, valid: Sequence[str]) -> str:

@@ -2,7 +2,7 @@
 
 import operator
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, SupportsIndex, Unpack
 
 import numpy as np
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from PIL import Image
 from torchvision.datasets import CIFAR10
 
-from recordzoo.datasets.base import RecordDataset, derived
-from recordzoo.datasets.sequences import LazyTargets, Selection
+from recordzoo.datasets.base import RecordDataset
+from recordzoo.datasets.derived import derived
+from recordzoo.datasets.selection import Selection, list_targets
 from recordzoo.prepare import PrepareOptions
 from recordzoo.recipes.cifar10 import md5s_of, recipe
 
@@ -29,9 +30,7 @@ class CIFAR10Record(RecordDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
         download: Download the archive if it is not there.
         **options: See `PrepareOptions`.
 
-    Attributes:
-        data: uint8 [n, 32, 32, 3]; read into memory when it is first asked for, and used from then on.
-        targets: The labels.
+    ``data``, uint8 [n, 32, 32, 3], is read into memory when it is first asked for, and used from then on.
 
     Raises:
         NotPreparedError: There are no records and no raw data.
@@ -41,7 +40,7 @@ class CIFAR10Record(RecordDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
         >>> image, label = dataset[0]
     """
 
-    targets: Sequence[int]
+    _ITEMS = "data"
     # Any: transforms take and return what their user wants.
     transform: Callable[[Any], Any] | None
     target_transform: Callable[[Any], Any] | None
@@ -60,7 +59,11 @@ class CIFAR10Record(RecordDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
         batches = recipe(raw_files=self.raw_files, md5s=md5s_of(self.train_list + self.test_list, self.meta))
         reader = self._open(batches, download=download, options=options)
         self._show(Selection(reader, "train" if train else "test"))
-        self.targets = LazyTargets(self._selection)
+
+    @derived
+    def targets(self) -> list[int]:
+        """The labels."""
+        return list_targets(self._selection)
 
     @derived
     def data(self) -> NDArray[np.uint8]:
@@ -87,8 +90,9 @@ class CIFAR10Record(RecordDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
             IndexError: There is no such sample.
             CorruptRecordError: The stored bytes are damaged.
         """
-        pixels = self.__dict__["data"][index] if "data" in self.__dict__ else self._pixels(index)
-        target: Any = self.targets[index]
+        pixels = self.data[index] if self._has_data() else self._pixels(index)
+        number = self._as_opened("targets", index)
+        target: Any = self.targets[index] if number is None else self._selection.target(number)
         image: Any = Image.fromarray(pixels)
         if self.transform is not None:
             image = self.transform(image)
@@ -110,11 +114,12 @@ class CIFAR10Record(RecordDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
         position = self._selection.position(number % length)
         return np.frombuffer(self._selection.reader.read("image", position), np.uint8).reshape(_SHAPE)
 
+    def _has_data(self) -> bool:
+        """Whether somebody asked for ``data``, or assigned it: from then on it counts."""
+        return "data" in self._made or "data" in self.__dict__
+
     def __len__(self) -> int:
-        return len(self.__dict__["data"]) if "data" in self.__dict__ else len(self._selection)
+        return self._length("data")
 
     def download(self) -> None:
         """Do nothing: what is open is there."""
-
-    def _hintable(self) -> bool:
-        return "data" not in self.__dict__

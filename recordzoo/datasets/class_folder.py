@@ -15,15 +15,16 @@ ImageFolder's order.
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
-from recordzoo.datasets.base import RecordDataset, derived
+from recordzoo.datasets.base import RecordDataset
+from recordzoo.datasets.derived import derived
 from recordzoo.datasets.path_loader import PathLoader
-from recordzoo.datasets.sequences import LazySamples, LazyTargets, Selection, is_listed, join_name
+from recordzoo.datasets.selection import Selection, is_listed, join_name, list_samples, list_targets
 from recordzoo.recipes.folder import raise_if_empty
 
 # Any, here and below: a loader returns what its user wants, a path is whatever the user assigned.
@@ -34,15 +35,9 @@ class ClassFolderDataset(RecordDataset):
     """`RecordDataset` with the attributes of torchvision's ImageFolder.
 
     Attributes:
-        samples: (path, label) tuples; the path is the one that torchvision would use, existing or not.
-        imgs: The same object.
-        targets: The labels.
         extensions: The endings of images, or None with ``is_valid_file``.
     """
 
-    samples: Sequence[tuple[Any, Any]]
-    imgs: Sequence[tuple[Any, Any]]
-    targets: Sequence[int]
     extensions: tuple[str, ...] | None
     transform: Callable[[Any], Any] | None
     target_transform: Callable[[Any], Any] | None
@@ -76,8 +71,18 @@ class ClassFolderDataset(RecordDataset):
             check_not_empty(selection, selection.reader.manifest.classes or (), self.extensions)
         self._show(selection)
         self._loader = PathLoader(loader, selection.reader, folder)
-        self.samples = self.imgs = LazySamples(selection, folder)
-        self.targets = LazyTargets(selection)
+
+    @derived
+    def samples(self) -> list[tuple[Any, Any]]:
+        """The (path, label) tuples; a path is the one that torchvision would use, existing or not."""
+        return list_samples(self._selection, self._loader.folder)
+
+    imgs = samples
+
+    @derived
+    def targets(self) -> list[Any]:
+        """The labels."""
+        return list_targets(self._selection)
 
     @derived
     def classes(self) -> list[Any]:
@@ -108,33 +113,34 @@ class ClassFolderDataset(RecordDataset):
             ImageError: The image cannot be decoded.
             CorruptRecordError: The stored bytes are damaged.
         """
-        samples = self.samples
-        target: Any
-        # A slice goes to the list, and fails as it does in torchvision.
-        if isinstance(samples, LazySamples) and not samples.changed and not isinstance(cast(object, index), slice):
-            number = samples.index_of(index)
-            target = samples.selection.target(number)
-            sample = self._loader.load(samples.selection.position(number))
-        else:
-            path, target = samples[index]
-            sample = self.loader(path)
+        sample, target = self._load(index)
         if self.transform is not None:
             sample = self.transform(sample)
         if self.target_transform is not None:
             target = self.target_transform(target)
         return sample, target
 
+    # Any: as above.
+    def _load(self, index: int) -> tuple[Any, Any]:
+        """Return a sample before the transforms: what the loader made of it, and its label."""
+        number = self._as_opened("samples", index)
+        if number is None:
+            path, target = self.samples[index]
+            return self.loader(path), target
+        return self._loader.load(self._selection.position(number)), self._label(number)
+
+    # Any: as above.
+    def _label(self, number: int) -> Any:
+        return self.samples[number][1] if "samples" in self._made else self._selection.target(number)
+
     def __len__(self) -> int:
-        return len(self.samples)
+        return self._length("samples")
 
     def _position(self, index: int) -> int | None:
-        samples = self.samples
-        if isinstance(samples, LazySamples) and not samples.changed:
-            return samples.selection.position(samples.index_of(index))
-        return self._loader.find(samples[index][0])
-
-    def _hintable(self) -> bool:
-        return isinstance(self.samples, LazySamples) and not self.samples.changed
+        number = self._as_opened("samples", index)
+        if number is None:
+            return self._loader.find(self.samples[index][0])
+        return self._selection.position(number)
 
 
 def check_not_empty(selection: Selection, classes: Sequence[str], extensions: Sequence[str] | None) -> None:

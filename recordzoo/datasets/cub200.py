@@ -1,6 +1,5 @@
 """`CUB200Record`: CUB-200-2011, 200 kinds of birds."""
 
-import contextlib
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -13,9 +12,10 @@ from PIL import Image
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.datasets.base import check_choice, derived
+from recordzoo.datasets.base import check_choice
 from recordzoo.datasets.class_folder import ClassFolderDataset, Loader
-from recordzoo.datasets.sequences import Selection
+from recordzoo.datasets.derived import derived
+from recordzoo.datasets.selection import Selection
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError
 from recordzoo.loading.decode import naming
 from recordzoo.prepare import PrepareOptions, ensure
@@ -147,8 +147,7 @@ class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
         """
         if self._target_types == ["category"] and isinstance(self.target_type, str):
             return super().__getitem__(index)
-        path, category = self.samples[index]
-        sample = self.loader(path)
+        sample, category = self._load(index)
         targets = tuple(category if kind == "category" else self._target(kind, index) for kind in self._target_types)
         target = targets[0] if isinstance(self.target_type, str) else targets
         if self.transform is not None:
@@ -175,11 +174,10 @@ class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
             mask.load()
             return mask
 
-    def _hint(self, indices: Sequence[int]) -> None:
-        super()._hint(indices)
-        if self._masks is not None and self._hintable():
-            with contextlib.suppress(TypeError):  # a subclass's __getitem__ may take other indices than ints
-                self._masks.hint("mask", self._selection.positions(indices))
+    def _hint_positions(self, positions: Sequence[int]) -> None:
+        super()._hint_positions(positions)
+        if self._masks is not None:
+            self._masks.hint("mask", positions)
 
     @derived
     def image_ids(self) -> NDArray[np.int64]:

@@ -13,7 +13,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, DatasetFolder, ImageFold
 from recordzoo.datasets.class_folder import ClassFolderDataset, Loader
 from recordzoo.datasets.own import stored_selection
 from recordzoo.datasets.path_loader import files_folder
-from recordzoo.datasets.sequences import Selection, is_listed, join_name
+from recordzoo.datasets.selection import Selection, is_listed, join_name
 from recordzoo.datasets.tree_check import check_tree
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.prepare import PrepareOptions, ensure, is_record_set
@@ -39,9 +39,8 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
     An image that cannot be read, or a link to one that leads nowhere, is an error when the records are made;
     torchvision fails when it comes to that sample. Files that are no images never matter.
 
-    ``samples``, ``imgs`` and ``targets`` behave as lists but are no instances of `list`: ``json.dumps`` and
-    ``isinstance(..., list)`` need ``list(dataset.targets)``. ``loader`` compares equal to the function that was given,
-    but is not that function: compare with ``==``, not with ``is``.
+    ``samples``, ``imgs`` and ``targets`` are lists, made when they are first asked for. ``loader`` compares equal to
+    the function that was given, but is not that function: compare with ``==``, not with ``is``.
 
     Args:
         root: The tree, one folder for each class; or a record set.

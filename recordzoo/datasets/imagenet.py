@@ -9,9 +9,10 @@ from typing import Any, Unpack
 from torchvision.datasets import ImageNet
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.datasets.base import check_choice, derived
+from recordzoo.datasets.base import check_choice
 from recordzoo.datasets.class_folder import ClassFolderDataset, Loader
-from recordzoo.datasets.sequences import Selection
+from recordzoo.datasets.derived import derived
+from recordzoo.datasets.selection import Selection
 from recordzoo.errors import SourceError
 from recordzoo.prepare import PrepareOptions
 from recordzoo.recipes.imagenet import recipe, synonyms_metadata

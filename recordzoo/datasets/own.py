@@ -11,7 +11,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recordzoo.datasets.sequences import Selection
+from recordzoo.datasets.selection import Selection
 from recordzoo.errors import ManifestError, OtherSourceError
 from recordzoo.loading.decode import naming
 from recordzoo.loading.pictures import from_pixels, is_pixels, open_picture
@@ -20,6 +20,8 @@ from recordzoo.records.reader import RecordReader
 
 class ValueSelection(Selection):
     """A selection whose targets are no labels but what a dataset of one's own gave: numbers, tuples, images, dicts."""
+
+    has_labels = False
 
     @functools.cached_property
     def _form(self) -> "SampleForm":

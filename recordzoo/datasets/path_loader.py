@@ -13,7 +13,7 @@ from torchvision import get_image_backend
 from torchvision.datasets.folder import default_loader, pil_loader
 
 from recordzoo.datasets.own import raw_file, raw_image
-from recordzoo.datasets.sequences import find_name, is_listed, join_name
+from recordzoo.datasets.selection import find_name, is_listed, join_name
 from recordzoo.errors import RecordError
 from recordzoo.loading.decode import decode_rgb, naming
 from recordzoo.recipes.listing import LIST_FILE

@@ -2,7 +2,7 @@
 
 import io
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, Unpack, cast
 
 from PIL import Image
@@ -10,12 +10,13 @@ from torchvision.datasets import VOCDetection, VOCSegmentation
 from torchvision.datasets.voc import ET_parse
 
 from recordzoo.datasets.base import RecordDataset, check_choice
-from recordzoo.datasets.sequences import LazyPaths, Selection, find_name, join_name
+from recordzoo.datasets.derived import derived
+from recordzoo.datasets.selection import Selection, find_name, join_name, list_paths
 from recordzoo.errors import FolderError, NotPreparedError
 from recordzoo.loading.decode import decode_rgb, naming
 from recordzoo.prepare import PrepareOptions
 from recordzoo.recipes.images import open_image
-from recordzoo.recipes.voc import base_folder, recipe, split_name
+from recordzoo.recipes.voc import FOLDER_OF, base_folder, recipe, split_name
 
 _YEARS = [str(year) for year in range(2007, 2013)]
 
@@ -23,8 +24,6 @@ _YEARS = [str(year) for year in range(2007, 2013)]
 class _VOCRecord(RecordDataset):
     """What both classes share: `images` and `targets`, paths that torchvision would use, existing or not."""
 
-    images: Sequence[str]
-    targets: Sequence[str]
     # Any: transforms take and return what their user wants.
     transforms: Callable[[Any, Any], tuple[Any, Any]] | None
 
@@ -32,6 +31,7 @@ class _VOCRecord(RecordDataset):
     _TARGET_DIR: str
     _TARGET_FILE_EXT: str
     _TARGET_FIELD: str
+    _ITEMS = "images"
 
     def __init__(
         self,
@@ -62,46 +62,58 @@ class _VOCRecord(RecordDataset):
             )
         self._show(Selection(reader, split))
         self._folder = join_name(os.fspath(self.root), base_folder(part))
-        self.images = LazyPaths(self._selection, os.path.join(self._folder, "JPEGImages"), ".jpg")
-        self.targets = LazyPaths(self._selection, os.path.join(self._folder, self._TARGET_DIR), self._TARGET_FILE_EXT)
+
+    @derived
+    def images(self) -> list[str]:
+        """The paths of the images."""
+        return list_paths(self._selection, os.path.join(self._folder, "JPEGImages"), ".jpg")
+
+    @derived
+    def targets(self) -> list[str]:
+        """The paths of the annotations or masks."""
+        return list_paths(self._selection, os.path.join(self._folder, self._TARGET_DIR), self._TARGET_FILE_EXT)
 
     def __len__(self) -> int:
-        return len(self.images)
+        return self._length("images")
 
     def _image(self, index: int) -> Image.Image:
         if isinstance(cast(object, index), slice):
             Image.open(cast(Any, self.images)[index])  # fails, in torchvision's way
-        data, name = self._bytes(self.images, index, "image")
+        data, name = self._bytes("images", index, "image")
         with naming(self.records_path, name):
             return decode_rgb(data)
 
-    def _bytes(self, paths: Sequence[str], index: int, field: str) -> tuple[bytes, str]:
-        """Return the content of the file that `paths` has at an index, and its name for messages."""
+    def _bytes(self, name: str, index: int, field: str) -> tuple[bytes, str]:
+        """Return the content of the file whose path an attribute has at an index, and its name for messages."""
         reader = self._selection.reader
-        if isinstance(paths, LazyPaths) and not paths.changed:
-            position: int | None = self._selection.position(paths.index_of(index))
-        else:
-            position = self._find(paths[index])
-        if position is None:
-            with open(paths[index], "rb") as file:
-                return file.read(), paths[index]
-        if not reader.has(field, position):
-            raise FolderError(f"{paths[index]} was not in the raw data of {reader.path}.", path=paths[index])
-        return reader.read(field, position), f"{field} of {reader.names[position]}"
+        position = self._stored_at(name, index, field)
+        if position is not None and reader.has(field, position):
+            return reader.read(field, position), f"{field} of {reader.names[position]}"
+        path = getattr(self, name)[index]
+        if position is not None:
+            raise FolderError(f"{path} was not in the raw data of {reader.path}.", path=path)
+        with open(path, "rb") as file:
+            return file.read(), path
 
-    def _find(self, path: str) -> int | None:
-        """Find the record of a path that was assigned: the one of the image with the same name."""
-        folder, file = os.path.split(path)
-        stem = os.path.splitext(file)[0]
-        if os.path.dirname(folder) != self._folder:
+    def _stored_at(self, name: str, index: int, field: str) -> int | None:
+        """Return the position of the file whose path an attribute has at an index; None if it is not in the records."""
+        number = self._as_opened(name, index)
+        return self._find(getattr(self, name)[index], field) if number is None else self._selection.position(number)
+
+    def _position(self, index: int) -> int | None:
+        return self._stored_at("images", index, "image")
+
+    def _find(self, path: str, field: str) -> int | None:
+        """Find the record of a path that was assigned: the one whose file in this field had this very path."""
+        folder, ending = FOLDER_OF[field]
+        start = os.path.join(self._folder, folder, "")
+        if not (isinstance(path, str) and path.startswith(start) and path.endswith(ending)):
             return None
-        return find_name(self._selection.reader.names, f"JPEGImages/{stem}.jpg")
+        return find_name(self._selection.reader.names, f"JPEGImages/{path[len(start) : -len(ending)]}.jpg")
 
-    def _hintable(self) -> bool:
-        return isinstance(self.images, LazyPaths) and not self.images.changed
-
-    def _hint_fields(self) -> Iterable[str]:
-        return ("image", self._TARGET_FIELD)
+    def _hint_positions(self, positions: Sequence[int]) -> None:
+        for field in ("image", self._TARGET_FIELD):
+            self._selection.reader.hint(field, positions)
 
 
 class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # torchvision is untyped
@@ -138,7 +150,8 @@ class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # tor
             CorruptRecordError: The stored bytes are damaged.
         """
         image: Any = self._image(index)
-        data, name = self._bytes(self.annotations, index, self._TARGET_FIELD)
+        paths = "targets" if type(self).annotations is VOCDetection.annotations else "annotations"
+        data, name = self._bytes(paths, index, self._TARGET_FIELD)
         with naming(self.records_path, name):
             target: Any = self.parse_voc_xml(ET_parse(io.BytesIO(data)).getroot())
         if self.transforms is not None:
@@ -166,7 +179,8 @@ class VOCSegmentationRecord(_VOCRecord, VOCSegmentation):  # type: ignore[misc] 
             CorruptRecordError: The stored bytes are damaged.
         """
         image: Any = self._image(index)
-        data, name = self._bytes(self.masks, index, self._TARGET_FIELD)
+        paths = "targets" if type(self).masks is VOCSegmentation.masks else "masks"
+        data, name = self._bytes(paths, index, self._TARGET_FIELD)
         with naming(self.records_path, name):
             target: Any = open_image(data)
         if self.transforms is not None:

@@ -27,6 +27,8 @@ FOLDERS = {
 }
 """Which folder is which blob field, and how its files end."""
 
+FOLDER_OF = {field: (folder, ending) for folder, (field, ending) in FOLDERS.items()}
+
 LISTS = ("Main", "Segmentation")
 IMAGE_SETS = ("train", "val", "trainval", "test")
 

@@ -195,11 +195,18 @@ class Names(Sequence[str]):
 
     def __iter__(self) -> Iterator[str]:
         for first in range(0, len(self), _NAMES_AT_ONCE):
-            for start, stop in itertools.pairwise(self._offsets[first : first + _NAMES_AT_ONCE + 1].tolist()):
-                yield self._decode(start, stop)
+            bounds = self._offsets[first : first + _NAMES_AT_ONCE + 1].tolist()
+            if bounds != sorted(bounds) or bounds[-1] > len(self._data):
+                raise self._disordered()
+            data = self._data[bounds[0] : bounds[-1]].tobytes()
+            for start, stop in itertools.pairwise(bounds):
+                yield data[start - bounds[0] : stop - bounds[0]].decode("utf-8", "surrogateescape")
 
     def _decode(self, start: int, stop: int) -> str:
         # Looked at one by one: a look at all of them would take 10 MB of memory for a million names.
         if not start <= stop <= len(self._data):
-            raise CorruptRecordError(f"{self._where}: the names' offsets do not ascend.", path=self._where)
+            raise self._disordered()
         return self._data[start:stop].tobytes().decode("utf-8", "surrogateescape")
+
+    def _disordered(self) -> CorruptRecordError:
+        return CorruptRecordError(f"{self._where}: the names' offsets do not ascend.", path=self._where)

@@ -1,0 +1,254 @@
+"""`samples`, `targets`, `data` and the like: torchvision's own types, made when asked for; changes of them count."""
+
+import copy
+import io
+import json
+import pickle
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import DataLoader
+from torchvision.datasets import ImageFolder, VOCDetection, VOCSegmentation
+
+from recordzoo import ImageFolderRecord, RecordLoader, VOCDetectionRecord, VOCSegmentationRecord, convert
+from recordzoo.batches.source import Source
+from recordzoo.datasets.selection import Selection, find_name, list_index
+from recordzoo.recipes.class_folders import class_folder_order, name_key
+from tests import contract
+from tests.fakes import folder, voc
+from tests.fakes.pictures import picture
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = folder.write_tree(tmp_path_factory.mktemp("derived") / "photos")
+    ImageFolderRecord(root)
+    return root
+
+
+@pytest.fixture(scope="module")
+def cifar(tmp_path_factory: pytest.TempPathFactory) -> contract.Pair:
+    return contract.build_cifar10(tmp_path_factory.mktemp("cifar"), "tree")
+
+
+def keep_some(dataset: Any, wanted: int) -> None:
+    """Do what public code does: a list is filtered as one, anything else as an array."""
+    if isinstance(dataset.targets, list):
+        chosen = [i for i, target in enumerate(dataset.targets) if target == wanted]
+        dataset.targets = [dataset.targets[i] for i in chosen]
+    else:
+        chosen = np.flatnonzero(np.asarray(dataset.targets) == wanted).tolist()
+    dataset.data = dataset.data[chosen]
+
+
+def test_code_that_asks_for_a_list(cifar: contract.Pair) -> None:
+    theirs, ours = cifar.both()
+    for dataset in (theirs, ours):
+        keep_some(dataset, 3)
+    assert len(theirs) > 0
+    assert [label for _, label in ours] == [label for _, label in theirs] == [3] * len(theirs)
+
+
+def test_taking_samples_makes_no_list(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=np.asarray)
+    for _ in zip(dataset, DataLoader(dataset, collate_fn=list), strict=True):
+        pass
+    dataset[-1], dataset[torch.tensor(1)], dataset[np.uint8(2)]
+    dataset.read(0), dataset.__getitems__([0, 1]), len(dataset), repr(dataset), copy.deepcopy(dataset)
+    for index, error in ((10**6, IndexError), ("a", TypeError), (1.5, TypeError)):
+        with pytest.raises(error, match=r"^list ind"):
+            dataset[index]
+    assert dataset._made == {}
+    twin = pickle.loads(pickle.dumps(dataset))
+    twin[0]
+    assert twin._made == {}
+
+
+@pytest.mark.parametrize("name", ["samples", "imgs", "targets", "classes"])
+def test_serializers_take_them(tree: Path, name: str) -> None:
+    values = getattr(ImageFolderRecord(tree), name)
+    assert type(values) is list
+    assert json.loads(json.dumps(values)) == json.loads(json.dumps(getattr(ImageFolder(tree), name)))
+    file = io.BytesIO()
+    torch.save(values, file)
+    file.seek(0)
+    assert torch.load(file, weights_only=True) == values
+    yaml = pytest.importorskip("yaml", reason="only the documentation's tools bring PyYAML")
+    assert yaml.unsafe_load(yaml.dump(values)) == values
+
+
+def test_labels_become_arrays(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree)
+    assert all(type(target) is int for target in dataset.targets)
+    assert np.asarray(dataset.targets).dtype == np.int64
+    assert torch.tensor(dataset.targets).tolist() == ImageFolder(tree).targets
+
+
+def test_everybody_has_the_same_list(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree)
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: dataset.samples, range(64)))
+    assert all(each is found[0] for each in found)
+    assert dataset.imgs is dataset.samples
+    found[0][0] = (found[0][5][0], 9)  # who holds it changes the dataset
+    assert dataset[0][1] == 9
+    assert dataset.read(0) == dataset.read(5)
+    dataset.samples = []
+    assert len(dataset) == 0
+    assert dataset.imgs is found[0]
+    assert copy.copy(ImageFolderRecord(tree)).imgs is not found[0]
+
+
+def test_a_shallow_copy_shares_them(tree: Path) -> None:
+    for dataset in (ImageFolder(tree), ImageFolderRecord(tree)):
+        twin = copy.copy(dataset)
+        twin.samples[0] = (twin.samples[1][0], 99)
+        assert dataset[0][1] == 99
+        deep = copy.deepcopy(dataset)
+        deep.samples[0] = (deep.samples[1][0], 98)
+        assert dataset[0][1] == 99
+
+
+CHANGES: dict[str, Callable[[Any], object]] = {
+    "an item": lambda ds: ds.samples.__setitem__(2, (ds.samples[3][0], 7)),
+    "a label by its equal": lambda ds: ds.samples.__setitem__(0, (ds.samples[0][0], ds.samples[0][1] + 0.0)),
+    "reversed": lambda ds: ds.samples.reverse(),
+    "shortened": lambda ds: ds.samples.pop(),
+    "lengthened": lambda ds: ds.samples.append(ds.samples[0]),
+    "first dropped": lambda ds: ds.samples.pop(0),
+    "emptied": lambda ds: ds.samples.clear(),
+    "assigned": lambda ds: setattr(ds, "samples", ds.samples[:-1]),
+    "an array": lambda ds: setattr(ds, "samples", np.array(ds.samples, object)),
+    "a tuple": lambda ds: setattr(ds, "samples", tuple(ds.samples[::-1])),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
+def test_changes_reach_the_loader_and_the_workers(tree: Path, change: Callable[[Any], object]) -> None:
+    theirs, ours = (kind(tree, transform=np.asarray) for kind in (ImageFolder, ImageFolderRecord))
+    for dataset in (theirs, ours):
+        change(dataset)
+
+    def plain(samples: Any) -> list[Any]:
+        return [(image.tobytes(), label, type(label)) for image, label in samples]
+
+    expected = plain(theirs[i] for i in range(len(theirs)))
+    assert plain(ours[i] for i in range(len(ours))) == expected
+    assert plain(pickle.loads(pickle.dumps(ours))[i] for i in range(len(ours))) == expected
+    if expected:
+        loader = RecordLoader(ours, batch_size=3, num_workers=1, collate_fn=list)
+        assert plain(sample for batch in loader for sample in batch) == expected
+    assert "were changed" in Source(ours).problem
+
+
+def test_what_was_only_looked_at_stays_fast(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree)
+    size = len(pickle.dumps(dataset))
+    assert dataset.samples[0][1] + dataset.targets[0] >= 0
+    assert Source(dataset).problem == ""
+    assert len(pickle.dumps(dataset)) == size
+    dataset.samples.append(dataset.samples.pop())  # as it was
+    assert Source(dataset).problem == ""
+    dataset.targets.append(3)  # which no sample depends on, in torchvision either
+    assert Source(dataset).problem == ""
+    assert pickle.loads(pickle.dumps(dataset)).targets[-1] == 3
+
+
+def test_what_pixels_were_looked_at(cifar: contract.Pair) -> None:
+    _, dataset = cifar.both()
+    assert dataset.data.shape[0] == len(dataset.targets)
+    assert Source(dataset).problem == ""
+    dataset.data[1] = 0
+    assert "were changed" in Source(dataset).problem
+    assert not np.asarray(pickle.loads(pickle.dumps(dataset))[1][0]).any()
+
+
+def test_unchanged_items_are_read_from_their_records(tmp_path: Path) -> None:
+    """Names that several records have say nothing; the very tuples do, also in a worker process."""
+    rng = np.random.default_rng(0)
+    values = [(picture(rng, 9, 8), {"x": i, "name": "same"}) for i in range(4)]
+    own = ImageFolderRecord(convert(values, tmp_path / "own.records", workers=1))
+    own.samples.pop(0)
+    own.samples[1][1]["x"] = 77  # what a person's own targets hold may change as well
+    with pytest.raises(KeyError):
+        own.samples[0][1]["y"]
+    assert [target["x"] for _, target in own] == [1, 77, 3]
+    assert [target["x"] for _, target in pickle.loads(pickle.dumps(own))] == [1, 77, 3]
+
+
+class Property(ImageFolderRecord):
+    """A subclass that says itself what the samples are."""
+
+    @property
+    def samples(self) -> list[tuple[str, int]]:  # type: ignore[override]  # narrower than a plain attribute
+        return [(path, label + 100) for path, label in self.imgs[::-1]]
+
+
+def test_a_subclass_with_its_own_samples(tree: Path) -> None:
+    theirs, ours = ImageFolder(tree), Property(tree)
+    assert len(ours) == len(theirs)
+    assert [label for _, label in ours] == [label + 100 for label in theirs.targets[::-1]]
+    assert ours[0][0].tobytes() == theirs[-1][0].tobytes()
+    assert Source(ours).problem
+
+
+class Masks(VOCSegmentationRecord):
+    """A subclass that takes its masks from elsewhere."""
+
+    @property
+    def masks(self) -> list[str]:
+        return [path.replace("SegmentationClass", "SegmentationObject") for path in self.targets]
+
+
+def test_paths_of_other_files_are_read_from_the_disk(tmp_path: Path) -> None:
+    root = voc.build().write_tree(tmp_path)
+    theirs, ours = VOCSegmentation(root), VOCSegmentationRecord(root)
+    for dataset in (theirs, ours):
+        dataset.targets = [path.replace("SegmentationClass", "SegmentationObject") for path in dataset.targets]
+    assert [mask.tobytes() for _, mask in ours] == [mask.tobytes() for _, mask in theirs]
+    assert [mask.tobytes() for _, mask in Masks(root)] == [mask.tobytes() for _, mask in theirs]
+
+
+def test_read_follows_the_images(tmp_path: Path) -> None:
+    root = voc.build().write_tree(tmp_path)
+    theirs, ours = VOCDetection(root), VOCDetectionRecord(root)
+    for dataset in (theirs, ours):
+        dataset.images.reverse()
+    assert [ours.read(i) for i in range(len(ours))] == [Path(path).read_bytes() for path in theirs.images]
+
+
+def test_a_selection_pickles_by_name(tree: Path) -> None:
+    reader = ImageFolderRecord(tree)._selection.reader
+    assert len(pickle.dumps(Selection(reader))) < 700
+    some = pickle.loads(pickle.dumps(Selection(reader, positions=np.array([3, 1]))))
+    assert some.all_positions().tolist() == [3, 1]
+    assert some.names() == [reader.names[3], reader.names[1]]
+
+
+INDICES = [0, 2, -3, True, np.int64(1), np.array(2), torch.tensor(0), 3, -4, 1.0, "a", None, [1]]
+
+
+@pytest.mark.parametrize("index", INDICES, ids=repr)
+def test_an_index_means_what_it_means_to_a_list(index: Any) -> None:
+    try:
+        expected: object = [0, 1, 2][index]
+    except Exception as err:  # noqa: BLE001 - any difference is what is looked for
+        with pytest.raises(type(err), match=r"^list ind"):
+            list_index(index, 3)
+    else:
+        assert list_index(index, 3) == expected
+    assert list_index(slice(1, 2), 3) is None
+
+
+def test_names_are_found_by_bisection() -> None:
+    names = ["a/1", "a/.x", "a b/1", "a/b/1", "a/b-c/1", "a/b/c/1", "a-b/1", "ä/1", "a/\udcff", "Z/1", "a/2"]
+    ordered = [names[i] for i in class_folder_order(names)]
+    assert ordered == sorted(names, key=name_key)
+    assert [find_name(ordered, name) for name in ordered] == list(range(len(names)))
+    assert [find_name(ordered, name) for name in ("", "a", "a/", "a/0", "zz/1", "/", "a/b/c/1/2")] == [None] * 7
+    assert find_name([], "a/1") is None
