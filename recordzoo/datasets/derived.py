@@ -35,7 +35,7 @@ class Made(Generic[T]):
     is_frozen: bool
 
     def is_unchanged(self) -> bool:
-        """Whether making the value again would give the same; a list of a million items takes 20 ms."""
+        """Whether making the value again would give the same; a list of a million items takes tens of milliseconds."""
         if isinstance(self.value, list):
             return self.is_frozen and _are_same(self.value, cast("tuple[Any, ...]", self.original))
         if isinstance(self.value, np.ndarray):
