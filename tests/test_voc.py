@@ -1,16 +1,22 @@
 """Pascal VOC beyond the contract: years, two classes over one set, lists that are missing or wrong."""
 
+import functools
+import itertools
+import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from torchvision.datasets import VOCDetection, VOCSegmentation
 from torchvision.datasets.voc import DATASET_YEAR_DICT
 
 from recordzoo import VOCDetectionRecord, VOCSegmentationRecord, catalogue
-from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, SourceError
+from recordzoo.errors import ArgumentError, FolderError, NotPreparedError, OtherSourceError, SourceError
 from recordzoo.recipes.voc import base_folder, recipe
 from recordzoo.records.reader import RecordReader
-from tests.contract import plain
+from recordzoo.records.verify import verify
+from tests.contract import all_samples, outcome, plain
 from tests.fakes import voc
 
 
@@ -93,19 +99,117 @@ def test_missing_list(tmp_path: Path) -> None:
     fake = voc.build()
     root = fake.write_tree(tmp_path)
     (root / base_folder("2012") / "ImageSets" / "Segmentation" / "val.txt").unlink()
-    with pytest.raises(NotPreparedError, match=r"no list ImageSets/Segmentation/val\.txt"):
+    with pytest.raises(FileNotFoundError):
+        VOCSegmentation(root, image_set="val")
+    with pytest.raises(
+        NotPreparedError, match=r"no list ImageSets/Segmentation/val\.txt when .*refresh=True"
+    ) as caught:
         VOCSegmentationRecord(root, image_set="val")
+    assert isinstance(caught.value, FileNotFoundError)
     assert len(VOCSegmentationRecord(root, image_set="train")) > 0
 
 
-def test_list_of_an_absent_image(tmp_path: Path) -> None:
-    fake = voc.build()
-    root = fake.write_tree(tmp_path)
-    with open(root / base_folder("2012") / "ImageSets" / "Main" / "val.txt", "a") as file:
-        file.write("2099_000001\n")
-    with pytest.raises(SourceError, match="main-val are missing, the first is 2099_000001"):
+def _main_only(base: Path) -> None:
+    shutil.rmtree(base / "ImageSets" / "Segmentation")
+    (base / "ImageSets" / "Main" / "trainval.txt").unlink()
+
+
+def _segmentation_only(base: Path) -> None:
+    shutil.rmtree(base / "ImageSets" / "Main")
+    shutil.rmtree(base / "Annotations")
+    (base / "ImageSets" / "Segmentation" / "trainval.txt").unlink()
+
+
+def _own_lists(base: Path) -> None:
+    """Lists of other images than the original's: all of `train` that are there, none of `val`."""
+    stems = sorted(path.stem for path in (base / "JPEGImages").iterdir())
+    shutil.rmtree(base / "ImageSets")
+    for kind in ("Main", "Segmentation"):
+        (base / "ImageSets" / kind).mkdir(parents=True)
+        (base / "ImageSets" / kind / "train.txt").write_text("".join(f"{stem}\n" for stem in stems[::-1]))
+
+
+def _missing_image(base: Path) -> None:
+    stem = (base / "ImageSets" / "Segmentation" / "val.txt").read_text().split()[0]
+    (base / "JPEGImages" / f"{stem}.jpg").unlink()
+
+
+def _odd_lines(base: Path) -> None:
+    """What editors leave: an empty line, blanks, DOS line ends, no last line end, a name twice and one with a blank."""
+    stem = (base / "ImageSets" / "Main" / "val.txt").read_text().split()[0]
+    for kind in ("Main", "Segmentation"):
+        lines = f"\r\n  {stem} \r\n\r\nno such image\r\n{stem}\r\n2099_000001"
+        (base / "ImageSets" / kind / "val.txt").write_bytes(lines.encode())
+
+
+def _folders(base: Path) -> None:
+    """Files in folders of their own, as people sort them by source."""
+    for path in [*(base / "JPEGImages").iterdir(), *(base / "Annotations").iterdir()]:
+        (path.parent / "cam.1").mkdir(exist_ok=True)
+        path.rename(path.parent / "cam.1" / path.name)
+    for path in (base / "ImageSets" / "Main").glob("[tv]*.txt"):
+        path.write_text("".join(f"cam.1/{line}\n" for line in path.read_text().split()))
+
+
+TREES = {change.__name__: change for change in (_main_only, _segmentation_only, _own_lists, _missing_image)}
+TREES |= {change.__name__: change for change in (_odd_lines, _folders)}
+
+
+@pytest.mark.parametrize("year", ["2007", "2012"])
+@pytest.mark.parametrize("change", TREES.values(), ids=TREES)
+def test_trees_that_torchvision_reads(tmp_path: Path, change: Callable[[Path], None], year: str) -> None:
+    """Whatever torchvision opens, we open, with the same samples and the same kinds of errors for the same of them."""
+    roots = [voc.build(year).write_tree(tmp_path / name) for name in ("theirs", "ours")]
+    for root in roots:
+        change(root / base_folder(year))
+    pairs = ((VOCDetection, VOCDetectionRecord), (VOCSegmentation, VOCSegmentationRecord))
+    opened = 0
+    for image_set, (theirs, ours) in itertools.product(("train", "val", "trainval"), pairs):
+        a, b = (
+            outcome(root, functools.partial(_everything, kind, root, year, image_set))
+            for kind, root in zip((theirs, ours), roots, strict=True)
+        )
+        opened += not isinstance(a, Exception)
+        assert a == b or (isinstance(a, Exception) and isinstance(b, type(a))), f"{image_set}: {a} / {b}"
+    assert opened >= 2
+
+
+def _everything(kind: Callable[..., Any], root: Path, year: str, image_set: str) -> list[Any]:
+    dataset = kind(root, year, image_set)
+    samples = [sample if not isinstance(sample, Exception) else OSError for sample in all_samples(dataset, root)]
+    return [len(dataset), dataset.images, dataset.targets, *samples]
+
+
+def test_what_is_missing_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    root = voc.build().write_tree(tmp_path)
+    _odd_lines(root / base_folder("2012"))
+    train = VOCDetectionRecord(root)
+    said = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert any("4 of the 6 files JPEGImages/*.jpg that ImageSets/Main/val.txt lists are missing" in s for s in said)
+    assert len(said) == len(set(said)) == 4  # two lists, of two kinds of files each
+    val = VOCDetectionRecord(root, image_set="val")
+    assert len([record for record in caplog.records if record.levelname == "WARNING"]) == 4
+    with pytest.raises(FolderError, match=r"2099_000001\.jpg was missing when .*refresh=True"):
+        val[5]
+    with pytest.raises(LookupError):
+        val.read(5)
+    assert len(list(train)) == len(VOCDetection(root))
+    assert verify(val.records_path, full=True).ok
+
+
+def test_lists_without_images(tmp_path: Path) -> None:
+    root = voc.build().write_tree(tmp_path)
+    shutil.rmtree(root / base_folder("2012") / "JPEGImages")
+    with pytest.raises(SourceError, match="no images under JPEGImages/"):
         VOCDetectionRecord(root)
     assert not list(tmp_path.glob("*.records"))
+
+
+def test_a_list_that_leads_out(tmp_path: Path) -> None:
+    root = voc.build().write_tree(tmp_path)
+    (root / base_folder("2012") / "ImageSets" / "Main" / "val.txt").write_text("../../secret\n")
+    with pytest.raises(SourceError, match=r"the list main-val names '\.\./\.\./secret', outside of JPEGImages/"):
+        VOCDetectionRecord(root)
 
 
 def test_another_year_as_root(tmp_path: Path) -> None:

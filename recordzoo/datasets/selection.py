@@ -115,7 +115,7 @@ def list_samples(selection: Selection, folder: str) -> list[tuple[str, Any]]:
 
 
 def list_paths(selection: Selection, folder: str, ending: str) -> list[str]:
-    """Return the paths of files that belong to the records: their names in another folder, with another ending.
+    """Return the paths of files that belong to the records: their names with another first folder and another ending.
 
     Args:
         selection: The positions.
@@ -125,7 +125,7 @@ def list_paths(selection: Selection, folder: str, ending: str) -> list[str]:
     Raises:
         CorruptRecordError: A name leads out of the directory.
     """
-    stems = (name.rpartition("/")[2].rpartition(".")[0] for name in selection.names())
+    stems = (name.partition("/")[2].rpartition(".")[0] for name in selection.names())
     return _join_names(folder, [stem + ending for stem in stems])
 
 

@@ -16,7 +16,7 @@ from recordzoo.errors import FolderError, NotPreparedError
 from recordzoo.loading.decode import decode_rgb, naming
 from recordzoo.prepare import PrepareOptions
 from recordzoo.recipes.images import open_image
-from recordzoo.recipes.voc import FOLDER_OF, base_folder, recipe, split_name
+from recordzoo.recipes.voc import FOLDER_OF, base_folder, list_name, recipe, split_name
 
 _YEARS = [str(year) for year in range(2007, 2013)]
 
@@ -56,8 +56,9 @@ class _VOCRecord(RecordDataset):
         split = split_name(self._SPLITS_DIR, image_set)
         if split not in reader.manifest.splits:
             raise NotPreparedError(
-                f"{type(self).__name__}: {reader.path} has no list ImageSets/{self._SPLITS_DIR}/{image_set}.txt; it "
-                f"has {', '.join(reader.manifest.splits)}. The raw data that it was made from lacked it.",
+                f"{type(self).__name__}: there was no list {list_name(split)} when {reader.path} was prepared; there "
+                f"were {', '.join(map(list_name, reader.manifest.splits))}. If it is there now, prepare again with "
+                "refresh=True.",
                 path=str(reader.path),
             )
         self._show(Selection(reader, split))
@@ -91,7 +92,11 @@ class _VOCRecord(RecordDataset):
             return reader.read(field, position), f"{field} of {reader.names[position]}"
         path = getattr(self, name)[index]
         if position is not None:
-            raise FolderError(f"{path} was not in the raw data of {reader.path}.", path=path)
+            raise FolderError(
+                f"{path} was missing when {reader.path} was prepared. If it is there now, prepare again with "
+                "refresh=True.",
+                path=path,
+            )
         with open(path, "rb") as file:
             return file.read(), path
 
@@ -119,6 +124,9 @@ class _VOCRecord(RecordDataset):
 class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `VOCDetection`, read from records.
 
+    A tree needs no other lists than those that are opened. A listed file that is missing is logged when the records are
+    prepared, and is an error when its sample is read.
+
     Args:
         root: Where ``VOCdevkit/`` or the year's archive is or goes to; or the record set.
         year: "2007" to "2012".
@@ -131,7 +139,7 @@ class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # tor
 
     Raises:
         ArgumentError: `year` or `image_set` has another value, or `transforms` comes with one of the others.
-        NotPreparedError: There are no records and no raw data.
+        NotPreparedError: There are no records and no raw data, or there was no such list in it.
 
     Example:
         >>> dataset = VOCDetectionRecord("data", image_set="val")

@@ -3,18 +3,21 @@
 Detection and segmentation are two classes over one record set; their lists are its splits.
 """
 
+import io
+import logging
 import posixpath
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recordzoo import catalogue
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.recipes.base import ABSENT, Arrangement, Blob, BlobField, Recipe, Side, Stored
+from recordzoo.recipes.class_folders import class_folder_order
 from recordzoo.recipes.raw_files import files_of_part
+from recordzoo.records.arrays import leads_out
 from recordzoo.sources.archive import ArchiveSource
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
@@ -31,6 +34,8 @@ FOLDER_OF = {field: (folder, ending) for folder, (field, ending) in FOLDERS.item
 
 LISTS = ("Main", "Segmentation")
 IMAGE_SETS = ("train", "val", "trainval", "test")
+
+logger = logging.getLogger("recordzoo")
 
 
 def recipe(part: str = "2012", raw_files: tuple[RemoteFile, ...] | None = None) -> "VOC":
@@ -52,9 +57,15 @@ def split_name(folder: str, image_set: str) -> str:
     return f"{folder.lower()}-{image_set}"
 
 
+def list_name(split: str) -> str:
+    """Name the list that a split was made from: "ImageSets/Main/train.txt"."""
+    kind, _, image_set = split.partition("-")
+    return f"ImageSets/{kind.capitalize()}/{image_set}.txt"
+
+
 @dataclass(frozen=True)
 class VOC(Recipe):
-    """All images of a year, sorted by name, with the annotation and the mask of each that has them."""
+    """All images of a year, there or only listed, by name; with the annotation and the mask of each that has them."""
 
     part: str
     raw_files: tuple[RemoteFile, ...]
@@ -73,71 +84,112 @@ class VOC(Recipe):
         return catalogue.entry("voc").set_name(self.part)
 
     def find(self, root: Path) -> Source | None:
-        """See `Recipe`."""
-        base = base_folder(self.part)
-        # 2007's test archive unpacks into the same folder as its training archive: the lists tell which is there.
-        needed = "test" if self.part.endswith("-test") else "trainval"
-        if (root / base / "ImageSets" / "Main" / f"{needed}.txt").is_file():
-            return TreeSource(root, self._tree_names(root))
+        """See `Recipe`: the tree, if any of its lists are there."""
+        lists = self._list_files(root)
+        if lists:
+            return TreeSource(root, self._tree_names(root, lists))
         path = root / self.raw_files[0].name
         return ArchiveSource(path) if path.is_file() else None
 
-    def _tree_names(self, root: Path) -> list[str]:
-        base = base_folder(self.part)
-        files = [file for folder in FOLDERS for file in _files(root / base / folder)]
+    def _list_files(self, root: Path) -> list[Path]:
+        """Find the lists of this part; both archives of 2007 unpack into the same folder, each with its own lists."""
         image_sets: Sequence[str] = IMAGE_SETS
         if self.part.startswith("2007"):
-            # Both archives of 2007 unpack into this folder; each has exactly the images of its list.
-            whole = "test" if self.part.endswith("-test") else "trainval"
-            wanted = set((root / base / "ImageSets" / "Main" / f"{whole}.txt").read_text().split())
-            files = [file for file in files if file.stem in wanted]
-            image_sets = ("test",) if whole == "test" else ("train", "val", "trainval")
-        lists = [
-            root / base / "ImageSets" / folder / f"{image_set}.txt" for folder in LISTS for image_set in image_sets
+            image_sets = ("test",) if self.part.endswith("-test") else ("train", "val", "trainval")
+        folder = root / base_folder(self.part) / "ImageSets"
+        paths = [folder / kind / f"{image_set}.txt" for kind in LISTS for image_set in image_sets]
+        return list(filter(Path.is_file, paths))
+
+    def _tree_names(self, root: Path, lists: Sequence[Path]) -> list[str]:
+        base = root / base_folder(self.part)
+        wanted = None
+        if self.part.startswith("2007"):  # images of the other part lie among ours
+            wanted = {stem for path in lists for stem in _stems(path.read_bytes())}
+        files = [
+            file
+            for folder, (_, ending) in FOLDERS.items()
+            for file in _files(base / folder, ending)
+            if wanted is None or file.relative_to(base / folder).with_suffix("").as_posix() in wanted
         ]
-        return [file.relative_to(root).as_posix() for file in (*files, *filter(Path.is_file, lists))]
+        return [file.relative_to(root).as_posix() for file in (*files, *lists)]
 
     def looked_for(self, root: Path) -> list[str]:
         """See `Recipe`."""
-        return [f"{base_folder(self.part)}/", self.raw_files[0].name]
+        return [f"{base_folder(self.part)}/ImageSets/", self.raw_files[0].name]
 
     def extract(self, member: Member) -> Iterator[Blob | Side]:
         """See `Recipe`."""
         base = f"{base_folder(self.part)}/"
         if not member.name.startswith(base):
             return
-        folder, _, file = member.name.removeprefix(base).rpartition("/")
-        stem, ending = posixpath.splitext(file)
+        path, ending = posixpath.splitext(member.name.removeprefix(base))
+        folder, _, stem = path.partition("/")
         if folder in FOLDERS and FOLDERS[folder][1] == ending:
             yield Blob(FOLDERS[folder][0], stem, member.read())
-        elif folder.removeprefix("ImageSets/") in LISTS and stem in IMAGE_SETS and ending == ".txt":
-            yield Side(split_name(folder.removeprefix("ImageSets/"), stem), member.read())
+        kind, _, image_set = stem.partition("/")
+        if folder == "ImageSets" and kind in LISTS and image_set in IMAGE_SETS and ending == ".txt":
+            yield Side(split_name(kind, image_set), member.read())
 
     def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
-        """See `Recipe`."""
+        """See `Recipe`.
+
+        A sample whose image is missing keeps its place in its list, as in torchvision, and is an error when it is read.
+        """
         slots = {field: {key: slot for slot, key in enumerate(stored.keys.get(field, ()))} for field in self.fields}
-        stems = sorted(slots["image"])
-        position_of = {stem: position for position, stem in enumerate(stems)}
-        splits = {name: _positions(name, data, position_of, stored.skipped) for name, data in sorted(sides.items())}
-        if not splits:
+        skipped = stored.skipped.difference(slots["image"])
+        lists = {name: [stem for stem in _stems(data) if stem not in skipped] for name, data in sorted(sides.items())}
+        if not lists:
             raise SourceError(f"Pascal VOC {self.part}: there are no lists under ImageSets/ in the raw data.")
+        if not slots["image"]:
+            raise SourceError(f"Pascal VOC {self.part}: there are no images under JPEGImages/ in the raw data.")
+        self._say_what_is_missing(lists, slots)
+        stems = list(slots["image"].keys() | {stem for listed in lists.values() for stem in listed})
+        order = class_folder_order([_name(stem) for stem in stems]).tolist()
+        stems = [stems[number] for number in order]
+        position_of = {stem: position for position, stem in enumerate(stems)}
         return Arrangement(
-            names=[f"JPEGImages/{stem}.jpg" for stem in stems],
+            names=[_name(stem) for stem in stems],
             blobs={
                 field: np.array([slot_of.get(stem, ABSENT) for stem in stems], np.int64)
                 for field, slot_of in slots.items()
             },
-            splits=splits,
+            splits={name: np.array([position_of[stem] for stem in listed], np.int64) for name, listed in lists.items()},
         )
 
+    def _say_what_is_missing(self, lists: Mapping[str, Sequence[str]], slots: Mapping[str, Mapping[str, int]]) -> None:
+        """Warn of listed files that are not there.
 
-def _positions(name: str, data: bytes, position_of: Mapping[str, int], skipped: frozenset[str]) -> NDArray[np.int64]:
-    stems: Sequence[str] = [stem for stem in data.decode().split() if stem not in skipped or stem in position_of]
-    absent = [stem for stem in stems if stem not in position_of]
-    if absent:
-        raise SourceError(f"Pascal VOC: {len(absent)} images of the list {name} are missing, the first is {absent[0]}.")
-    return np.array([position_of[stem] for stem in stems], np.int64)
+        Raises:
+            SourceError: A list names a file outside the folder of the images.
+        """
+        for name, listed in lists.items():
+            outside = next((stem for stem in listed if leads_out(_name(stem)) or stem.startswith("/")), None)
+            if outside is not None:
+                raise SourceError(f"Pascal VOC {self.part}: the list {name} names {outside!r}, outside of JPEGImages/.")
+            for field in ("image", "mask" if name.startswith("segmentation") else "annotation"):
+                missing = [stem for stem in listed if stem not in slots[field]]
+                if missing:
+                    logger.warning(
+                        "Pascal VOC %s: %d of the %d files %s that %s lists are missing, the first is %r. "
+                        "These samples fail when they are read.",
+                        self.part,
+                        len(missing),
+                        len(listed),
+                        "/*".join(FOLDER_OF[field]),
+                        list_name(name),
+                        missing[0],
+                    )
 
 
-def _files(folder: Path) -> list[Path]:
-    return sorted(path for path in folder.iterdir() if path.is_file()) if folder.is_dir() else []
+def _stems(data: bytes) -> list[str]:
+    """Return the lines of a list, stripped, as torchvision reads them: an empty line is a name, too."""
+    with io.TextIOWrapper(io.BytesIO(data), "utf-8", "surrogateescape") as lines:
+        return [line.strip() for line in lines]
+
+
+def _name(stem: str) -> str:
+    return f"JPEGImages/{stem}.jpg"
+
+
+def _files(folder: Path, ending: str) -> list[Path]:
+    return sorted(path for path in folder.rglob(f"*{ending}") if path.is_file())
