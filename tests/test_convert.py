@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import PIL
 import pytest
 import torch
 from hypothesis import given
@@ -26,7 +27,7 @@ import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader, convert
 from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordError, RecordZooError, SampleError
 from recordzoo.own.infer import infer
-from recordzoo.own.values import picture_bytes
+from recordzoo.own.values import ENCODINGS, encode_exactly, picture_bytes
 from recordzoo.progress import LogProgress
 from recordzoo.records.manifest import BlobSpec
 from recordzoo.records.values import decode_value
@@ -193,7 +194,23 @@ def palette() -> Image.Image:
     return image
 
 
-MODES = ["1", "L", "LA", "P", "P without colours", "RGB", "RGBA", "I;16", "I", "F", "CMYK", "YCbCr", "LAB"]
+MODES = [
+    "1",
+    "L",
+    "LA",
+    "P",
+    "P without colours",
+    "RGB",
+    "PA",
+    "RGBA",
+    "I;16",
+    "I;16B",
+    "I",
+    "F",
+    "CMYK",
+    "YCbCr",
+    "LAB",
+]
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -203,11 +220,17 @@ def test_images_of_every_mode_keep_their_pixels(mode: str) -> None:
         "P": palette,
         "P without colours": lambda: Image.new("P", (30, 20), 200),
         "I;16": lambda: Image.fromarray(noise(1, 20, 30).astype(np.uint16) * 257),
+        "I;16B": lambda: Image.frombytes("I;16B", (30, 20), noise(1, 20, 60).tobytes()),
+        "PA": lambda: Image.merge("LA", rgb.split()[:2]).convert("PA"),
         "I": lambda: Image.fromarray(noise(1, 20, 30).astype(np.int32) * -70_000),
         "F": lambda: Image.fromarray(noise(1, 20, 30).astype(np.float32) / 3),
         "LAB": lambda: Image.frombytes("LAB", (30, 20), rgb.tobytes()),
     }.get(mode, lambda: rgb.convert(mode))()
     assert image.mode == mode.partition(" ")[0]
+    if mode == "YCbCr" and int(PIL.__version__.partition(".")[0]) < 13:
+        with pytest.raises(SampleError, match="mode YCbCr, which no lossless format of Pillow"):
+            picture_bytes(image)
+        return
     data, ending = picture_bytes(image)
     with Image.open(io.BytesIO(data)) as again:
         assert (again.mode, again.size, again.tobytes()) == (image.mode, image.size, image.tobytes())
@@ -215,6 +238,27 @@ def test_images_of_every_mode_keep_their_pixels(mode: str) -> None:
             assert again.getpalette() == image.getpalette()
         assert again.info.get("transparency") == image.info.get("transparency")
         assert f".{again.format.lower()}" == ending
+    assert ENCODINGS[image.mode][0][0] == ending[1:]
+
+
+def test_sixteen_bits_are_stored_as_every_pillow_reads_them() -> None:
+    """Not as PNG, which comes back as mode I before Pillow 10.3."""
+    depth = Image.fromarray(np.add.outer(np.arange(300), np.arange(200)).astype(np.uint16) * 7)
+    assert depth.mode == "I;16"
+    data, ending = picture_bytes(depth)
+    assert ending == ".tiff"
+    assert len(data) < 300 * 200 / 4
+
+
+def test_what_does_not_come_back_is_encoded_otherwise() -> None:
+    """Before Pillow 13, a TIFF of YCbCr is such a case."""
+    image = Image.fromarray(noise(3, 20, 30, 3)).convert("CMYK")
+    lossy, unknown, other_mode = ("jpeg", {"quality": 95}), ("png", {}), ("webp", {"lossless": True})
+    data, ending = encode_exactly(image, [lossy, unknown, other_mode, ("tiff", {})])
+    assert ending == ".tiff"
+    assert Image.open(io.BytesIO(data)).tobytes() == image.tobytes()
+    with pytest.raises(SampleError, match=r"mode CMYK, which no lossless format of Pillow .* keeps; convert\(\)"):
+        encode_exactly(image, [lossy, unknown, other_mode])
 
 
 def test_rows_of_arrays_count_for_the_size_of_the_work(tmp_path: Path) -> None:

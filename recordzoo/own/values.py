@@ -4,9 +4,11 @@ import hashlib
 import io
 import json
 import math
+from collections.abc import Sequence
 from typing import Any, cast
 
 import numpy as np
+import PIL
 from numpy.typing import NDArray
 from PIL import Image
 
@@ -15,8 +17,24 @@ from recordzoo.recipes.images import PNG_LEVEL
 
 _CHANNELS = (1, 3, 4)
 _RAW_MODES = ("L", "RGB", "RGBA")
-_PNG_MODES = (*_RAW_MODES, "1", "LA", "P", "I;16")
-_TIFF_MODES = ("CMYK", "F", "I", "LAB", "YCbCr")
+_PREDICTOR = 317  # a TIFF tag; 2: differences of neighbours are compressed
+
+# Any: what Pillow's save takes.
+_Encoding = tuple[str, dict[str, Any]]
+_PNG: _Encoding = ("png", {"compress_level": PNG_LEVEL})
+_TIFF: _Encoding = ("tiff", {"compression": "raw"})  # an image from a TIFF of JPEGs would become one again
+_PACKED_TIFF: _Encoding = ("tiff", {"compression": "tiff_adobe_deflate", "tiffinfo": {_PREDICTOR: 2}})
+
+ENCODINGS: dict[str, tuple[_Encoding, ...]] = {
+    **dict.fromkeys((*_RAW_MODES, "1", "LA", "P"), (_PNG,)),
+    **dict.fromkeys(("CMYK", "F", "I", "I;16B", "LAB", "PA", "YCbCr"), (_TIFF,)),
+    "I;16": (_PACKED_TIFF, _TIFF),  # a PNG comes back as mode I before Pillow 10.3
+}
+"""How images of each mode are stored: the first encoding from which an image comes back identical.
+
+Pillow 10.1, 10.3, 11.3, 12.2 and 13.0 read all of them alike, whichever of them wrote them, but for YCbCr: before 13
+such a TIFF is written and cannot be read, so there the mode is refused. IM keeps it, but will be gone in Pillow 15.
+"""
 
 
 # Any, here and below: a value is whatever a dataset gives.
@@ -65,20 +83,45 @@ def picture_bytes(value: Any) -> tuple[bytes, str]:
     """Encode an image losslessly; also return its file's ending.
 
     Raises:
-        SampleError: Neither PNG nor TIFF holds its mode.
+        SampleError: No format keeps its mode and pixels.
     """
     image = value
     if not isinstance(value, Image.Image):
         pixels = np.ascontiguousarray(cast(NDArray[np.uint8], as_pixels(value)))
         image = Image.fromarray(pixels[..., 0] if pixels.shape[2:] == (1,) else pixels)
-    if image.mode not in (*_PNG_MODES, *_TIFF_MODES):
-        raise SampleError(f"an image of mode {image.mode}, which neither PNG nor TIFF keeps; convert() it first")
-    kind = "png" if image.mode in _PNG_MODES else "tiff"
-    buffer = io.BytesIO()
-    # Otherwise an image that comes from a TIFF of JPEGs would become one again.
-    options = {"compression": "raw"} if kind == "tiff" else {"compress_level": PNG_LEVEL}
-    (_with_all_colours(image) if image.mode == "P" else image).save(buffer, kind, **options)
-    return buffer.getvalue(), f".{kind}"
+    if image.mode == "P":
+        image = _with_all_colours(image)
+    return encode_exactly(image, ENCODINGS.get(image.mode, ()))
+
+
+def encode_exactly(image: Image.Image, encodings: Sequence[_Encoding]) -> tuple[bytes, str]:
+    """Encode an image in the first of some ways from which it comes back as it was; also return its file's ending.
+
+    Args:
+        image: The image.
+        encodings: Names of formats and options for Pillow's ``save``.
+
+    Raises:
+        SampleError: There is none.
+    """
+    for kind, options in encodings:
+        buffer = io.BytesIO()
+        try:
+            image.save(buffer, kind, **options)
+            if _is_kept(image, buffer):
+                return buffer.getvalue(), f".{kind}"
+        except (OSError, ValueError, KeyError):  # an encoder or decoder that this Pillow does not have
+            continue
+    raise SampleError(
+        f"an image of mode {image.mode}, which no lossless format of Pillow {PIL.__version__} keeps; convert() it first"
+    )
+
+
+def _is_kept(image: Image.Image, file: io.BytesIO) -> bool:
+    with Image.open(file) as found:
+        if (found.mode, found.size) != (image.mode, image.size) or found.tobytes() != image.tobytes():
+            return False
+        return image.mode not in ("P", "PA") or found.convert("RGBA").tobytes() == image.convert("RGBA").tobytes()
 
 
 def _with_all_colours(image: Image.Image) -> Image.Image:
