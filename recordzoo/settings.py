@@ -2,6 +2,7 @@
 
 import os
 
+from recordzoo.addresses import public_url
 from recordzoo.errors import ArgumentError
 
 _YES = ("1", "yes", "true", "on")
@@ -13,7 +14,8 @@ def mirror() -> str | None:
     text = os.environ.get("RECORDZOO_MIRROR", "")
     if text and not text.lower().startswith(("https://", "http://")):
         raise ArgumentError(
-            f"The environment variable RECORDZOO_MIRROR is {text!r}; it must be an https:// or http:// address."
+            f"The environment variable RECORDZOO_MIRROR is {public_url(text)!r}; "
+            "it must be an https:// or http:// address."
         )
     return text.rstrip("/") or None
 
@@ -24,7 +26,7 @@ def auto_prepare_bytes() -> float:
 
 
 def timeout_s() -> float:
-    """How long a server may stay silent (``RECORDZOO_TIMEOUT``, 30 seconds)."""
+    """How long a server may stay silent, or send the headers of an answer (``RECORDZOO_TIMEOUT``, 30 seconds)."""
     return _number("RECORDZOO_TIMEOUT", 30.0)
 
 

@@ -16,7 +16,7 @@ from typing import TypeVar
 Test = TypeVar("Test", bound=Callable)
 
 PLACES = {
-    "D": ("While downloading", 28),
+    "D": ("While downloading", 30),
     "A": ("In an archive", 14),
     "I": ("In an image", 10),
     "C": ("While converting", 15),

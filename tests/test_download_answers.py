@@ -13,7 +13,7 @@ from recordzoo.errors import (
     DownloadError,
     HashMismatchError,
 )
-from recordzoo.sources import _http, _transfer
+from recordzoo.sources import _headers, _transfer
 from recordzoo.sources.download import RemoteFile
 from tests.downloading import (
     CHUNK,
@@ -335,10 +335,60 @@ def test_a_server_that_asks_to_wait_for_long_has_failed(tmp_path: Path) -> None:
         ("Sat, 01 Jan 2000 00:00:30 -0000", 30),
         ("Fri, 31 Dec 1999 00:00:00 GMT", 0),
         ("never", None),
+        ("9" * 400, 1e9),
+        ("9" * 5000, 1e9),
+        ("Mon, 01 Jan 99999999999 00:00:00 GMT", None),
+        ("Sat, 01 Jan 2000 00:00:30 +99999999999999", None),
     ],
 )
 def test_retry_after_as_seconds_or_date(text: str, expected: float | None) -> None:
-    assert _http.retry_after_s(text, datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)) == expected
+    assert _headers.retry_after_s(text, datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)) == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [("", None), ("0", 0), (" 7 ", 7), ("-1", None), ("1.5", None), ("\xb2", None), ("9" * 18, 10**18 - 1)]
+    + [("9" * digits, None) for digits in (19, 400, 5000)],
+)
+def test_a_number_of_bytes(text: str, expected: int | None) -> None:
+    assert _headers.count(text) == expected
+
+
+MANY = b"9" * 400
+TOO_MANY = b"9" * 5000  # int() refuses to read these
+ABSURD = {
+    "length": b"HTTP/1.1 200 OK\r\nContent-Length: %b\r\n\r\nbirds" % MANY,
+    "long length": b"HTTP/1.1 200 OK\r\nContent-Length: %b\r\n\r\nbirds" % TOO_MANY,
+    "start": b"HTTP/1.1 206 OK\r\nContent-Range: bytes %b-%b/%b\r\n\r\nbirds" % (MANY, MANY, MANY),
+    "long start": b"HTTP/1.1 206 OK\r\nContent-Range: bytes %b-%b/*\r\n\r\nbirds" % (TOO_MANY, TOO_MANY),
+    "total": b"HTTP/1.1 206 OK\r\nContent-Range: bytes 1000-2000/%b\r\n\r\nbirds" % MANY,
+    "long total": b"HTTP/1.1 206 OK\r\nContent-Range: bytes 1000-2000/%b\r\n\r\nbirds" % TOO_MANY,
+    "no range": b"HTTP/1.1 416 No\r\nContent-Range: bytes */%b\r\n\r\n" % TOO_MANY,
+    "wait": b"HTTP/1.1 429 Wait\r\nRetry-After: %b\r\n\r\n" % MANY,
+    "long wait": b"HTTP/1.1 429 Wait\r\nRetry-After: %b\r\n\r\n" % TOO_MANY,
+    "late": b"HTTP/1.1 429 Wait\r\nRetry-After: Mon, 01 Jan 99999999999 00:00:00 GMT\r\n\r\n",
+    "chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%b\r\nbirds" % MANY,
+    "long chunk": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%b\r\nbirds" % TOO_MANY,
+    "status": b"HTTP/1.1 %b OK\r\n\r\n" % MANY,
+    "location": b"HTTP/1.1 302 Go\r\nLocation: http://[\r\n\r\n",
+    "bytes": b"HTTP/1.1 302 Go\r\nLocation: /\xff\r\n\r\n",
+    "folded": b'HTTP/1.1 200 OK\r\nETag: "a\r\n b"\r\nContent-Length: 900\r\n\r\nbirds',
+}
+
+
+@fault(
+    "D29",
+    "headers that mean nothing: lengths, places and waits of hundreds of digits, addresses that are none",
+    "the next address is asked, as after any other failure",
+)
+@pytest.mark.parametrize("raw", ABSURD.values(), ids=list(ABSURD))
+@pytest.mark.parametrize("facts", [{}, {"size_bytes": None}], ids=["size known", "size unknown"])
+def test_headers_that_mean_nothing_lead_to_the_next_address(tmp_path: Path, raw: bytes, facts: dict[str, Any]) -> None:
+    leave_part(tmp_path, DATA[:1000])
+    with serve_always(Fault(raw=raw)) as absurd, serve() as good:
+        assert get(remote(absurd, good, **facts), tmp_path).read_bytes() == DATA
+        with pytest.raises((DownloadError, HashMismatchError)):
+            get(remote(absurd, **facts), tmp_path / "other")
 
 
 def test_a_dead_host_says_why(tmp_path: Path) -> None:

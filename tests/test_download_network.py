@@ -1,8 +1,10 @@
 """What lies between this machine and the file: redirects, certificates, proxies, mirrors, slow lines, no network."""
 
+import base64
 import datetime
 import ipaddress
 import itertools
+import json
 import ssl
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -25,6 +27,7 @@ from tests.downloading import (
     DATA,
     NAME,
     OTHER,
+    PAGE,
     Recorder,
     files,
     get,
@@ -46,6 +49,12 @@ def test_redirects_are_followed(tmp_path: Path) -> None:
     with FileServer({NAME: DATA}, {NAME: [Fault(location="/hop0")], **hops, "hop4": [Fault(body=DATA)]}) as server:
         assert get(remote(server), tmp_path).read_bytes() == DATA
     assert [request.path for request in server.log] == [NAME, "hop0", "hop1", "hop2", "hop3", "hop4"]
+
+
+def test_the_body_of_a_redirect_is_not_waited_for(tmp_path: Path) -> None:
+    endless = Fault(raw=b"HTTP/1.1 302 Found\r\nLocation: /there\r\n\r\n", raw_trickle_s=0.01)
+    with FileServer({"there": DATA}, {NAME: [endless]}) as server:
+        assert get(remote(server), tmp_path).read_bytes() == DATA
 
 
 def test_a_redirected_download_resumes_by_its_first_address(tmp_path: Path) -> None:
@@ -266,6 +275,121 @@ def test_an_old_copy_in_a_cache_gives_way_to_the_file(
     assert files(tmp_path) == {NAME}
 
 
+# Logins
+
+
+def leaked(folder: Path, error: BaseException | None, recorder: Recorder) -> list[str]:
+    """Return the texts that a person, a log or another user of the machine sees and that tell a secret."""
+    texts = [path.read_text(errors="replace") for path in folder.rglob("*") if path.suffix == ".json"]
+    texts += recorder.notes
+    while error is not None:  # what a traceback shows
+        texts += [str(error), repr(getattr(error, "details", ""))]
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+    return [text for text in texts if "secret" in text]
+
+
+def logins(server: FileServer) -> list[str | None]:
+    found = [request.headers.get("Authorization") for request in server.log]
+    return [base64.b64decode(text.removeprefix("Basic ")).decode() if text else None for text in found]
+
+
+@fault(
+    "D30",
+    "the address of a mirror or a proxy has a password: `RECORDZOO_MIRROR=https://me:secret@mirror.example`",
+    "it is sent there, and to no other host; no error, log or file has it",
+)
+@pytest.mark.parametrize(
+    ("login", "sent"),
+    [
+        ("me:secret", "me:secret"),
+        ("me:sec%2Fret%40home%C3%A9", "me:sec/ret@homeé"),
+        ("secret", "secret:"),
+        ("me:se/#?secret", "me:se/#?secret"),  # not quoted as it should be
+        ("me:secreté", "me:secreté"),
+    ],
+)
+@pytest.mark.parametrize(
+    "faults",
+    [
+        [Fault(drop_after=2 * CHUNK), Fault(status=404)],
+        [Fault(drop_after=2 * CHUNK), *[Fault(status=503)] * 5],
+        [Fault(body=OTHER), Fault(body=OTHER)],
+        [Fault(extra=b"more"), Fault(extra=b"more")],
+        [Fault(body=PAGE)],
+        [Fault(encoding="gzip")],
+        [Fault(location="ftp://you:secret@127.0.0.1/a")],
+    ],
+    ids=["404", "503", "hash", "size", "page", "encoding", "redirect"],
+)
+def test_a_password_is_sent_and_never_shown(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    login: str,
+    sent: str,
+    faults: list[Fault],
+) -> None:
+    recorder = Recorder()
+    path = f"birds/{NAME}"
+    with FileServer({path: DATA}, {path: faults}) as mirror, serve(Fault(status=404)) as server:
+        monkeypatch.setenv("RECORDZOO_MIRROR", mirror.url.replace("//", f"//{login}@"))
+        with pytest.raises((DownloadError, HashMismatchError)) as error:
+            get(remote(server), tmp_path, progress=recorder)
+        assert set(logins(mirror)) == {sent}
+        assert logins(server) == [None]
+    assert f"{mirror.url}/{path}" in str(error.value)
+    assert leaked(tmp_path, error.value, recorder) == []
+    assert "secret" not in caplog.text
+
+
+def test_a_password_is_not_stored_beside_a_part(tmp_path: Path) -> None:
+    recorder = Recorder(die_at=2 * CHUNK)
+    with serve(Fault(drop_after=2 * CHUNK)) as server:
+        file = remote(urls=(f"{server.url}/{NAME}".replace("//", "//me:secret@"),), sha256=None)
+        with pytest.raises(KeyboardInterrupt):
+            get(file, tmp_path, progress=recorder)
+        stamp = json.loads((tmp_path / f"{NAME}.part.json").read_text())
+        assert stamp["url"] == f"{server.url}/{NAME}"
+        assert get(file, tmp_path).read_bytes() == DATA
+    assert server.log[1].range == f"bytes={2 * CHUNK}-"
+
+
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_password_follows_redirects_on_its_own_host_only(tmp_path: Path, elsewhere: bool) -> None:
+    locations: list[Fault] = []
+    with FileServer({"there": DATA}) as other, FileServer({"there": DATA}, {NAME: locations}) as server:
+        locations.append(Fault(location=f"{(other if elsewhere else server).url}/there"))
+        get(remote(urls=(f"{server.url}/{NAME}".replace("//", "//me:secret@"),)), tmp_path)
+        assert logins(server) == ["me:secret"] * (1 if elsewhere else 2)
+        assert logins(other) == ([None] if elsewhere else [])
+
+
+@pytest.mark.parametrize(
+    "url", ["ftp://me:secret@127.0.0.1/a", "http://me:secret@", "//me:secret@127.0.0.1/a", "http://me:secret@[/a"]
+)
+def test_an_address_that_is_none_is_named_without_its_password(tmp_path: Path, url: str) -> None:
+    recorder = Recorder()
+    with pytest.raises(DownloadError, match="cannot be asked for") as error:
+        get(RemoteFile(NAME, (url,)), tmp_path, progress=recorder)
+    assert leaked(tmp_path, error.value, recorder) == []
+
+
+@pytest.mark.parametrize("proxy", ["http://me:secret@[", "http://me:se/secret@127.0.0.1:9", "me:secret@127.0.0.1:9"])
+def test_the_password_of_a_proxy_is_not_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    recorder = Recorder()
+    monkeypatch.setenv("http_proxy", proxy)
+    with serve() as server, pytest.raises(DownloadError) as error:
+        get(remote(server), tmp_path, progress=recorder)
+    assert leaked(tmp_path, error.value, recorder) == []
+
+
+def test_offline_shows_no_password(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECORDZOO_OFFLINE", "1")
+    with pytest.raises(DownloadError, match=r"from http://127\.0\.0\.1/a/birds/") as error:
+        get(remote(), tmp_path, mirror="http://me:secret@127.0.0.1/a")
+    assert leaked(tmp_path, error.value, Recorder()) == []
+
+
 # Slow lines
 
 
@@ -303,6 +427,49 @@ def test_a_server_that_trickles_is_given_up(tmp_path: Path, monkeypatch: pytest.
     kept = (tmp_path / f"{NAME}.part").read_bytes()
     assert kept == DATA[: len(kept)]
     assert len(kept) > 5 * 10
+
+
+SLOW_HEADERS = {
+    "status": b"HTTP/1.1 200 O",
+    "headers": b"HTTP/1.1 200 OK\r\nX-Birds: ",
+    "continue": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100 Continue\r\nX-Birds: ",
+}
+
+
+@fault("D11")
+@pytest.mark.parametrize("raw", SLOW_HEADERS.values(), ids=list(SLOW_HEADERS))
+def test_headers_that_trickle_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
+    monkeypatch.setenv("RECORDZOO_TIMEOUT", "0.2")
+    with serve_always(Fault(raw=raw, raw_trickle_s=0.02)) as slow:
+        with pytest.raises(DownloadError, match=r"took longer than 0\.2 s for the headers of its answer; 5 attempts"):
+            get(remote(slow), tmp_path)
+        with serve() as good:
+            assert get(remote(slow, good), tmp_path).read_bytes() == DATA
+    assert len(slow.log) == 10
+
+
+@fault("D11")
+def test_headers_of_a_proxy_that_trickle_are_given_up(
+    tmp_path: Path, tls: Certificate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECORDZOO_TIMEOUT", "0.2")
+    with Proxy(trickle_s=0.02) as proxy, FileServer({NAME: DATA}, tls=tls.context) as secure:
+        monkeypatch.setenv("https_proxy", proxy.url)
+        with pytest.raises(DownloadError, match=r"took longer than 0\.2 s for the headers"):
+            get(remote(secure), tmp_path)
+    assert secure.log == []
+
+
+@fault("D11")
+def test_the_length_of_a_chunk_that_trickles_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECORDZOO_TIMEOUT", "0.2")
+    monkeypatch.setenv("RECORDZOO_MIN_SPEED", "1000")
+    raw = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nbirds\r\n5;"
+    with (
+        serve_always(Fault(raw=raw, raw_trickle_s=0.02)) as slow,
+        pytest.raises(DownloadError, match=r"sent \d+ B in 0\.2 s; RECORDZOO_MIN_SPEED asks for 200 B; 5 attempts"),
+    ):
+        get(remote(slow, data=b"birds" * 9), tmp_path)
 
 
 @fault("D11")

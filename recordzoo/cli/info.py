@@ -4,6 +4,7 @@ import dataclasses
 from typing import Any
 
 from recordzoo import catalogue
+from recordzoo.addresses import public_url
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
@@ -85,6 +86,8 @@ def entry_document(entry: Entry) -> dict[str, Any]:
     document["classes"] = list(document.pop("class_paths"))
     document.pop("recipe_module")
     document["size_bytes"] = entry.size_bytes
+    for file in document["files"]:
+        file["urls"] = [public_url(url) for url in file["urls"]]
     for part in document["parts"]:
         part["label"] = entry.label(part["name"])
         part["set_name"] = entry.set_name(part["name"])
@@ -95,4 +98,4 @@ def _file_line(file: FileFacts) -> str:
     size_text = f"{file.size_bytes:,} bytes" if file.size_bytes else "size not known"
     digest = f"sha256 {file.sha256}" if file.sha256 else f"md5 {file.md5}" if file.md5 else "no hash known"
     terms = ["terms of access"] if file.needs_terms else []
-    return ", ".join([file.name, size_text, digest, *terms, *file.urls[:1]])
+    return ", ".join([file.name, size_text, digest, *terms, *map(public_url, file.urls[:1])])

@@ -9,6 +9,7 @@ from PIL import Image
 from torchvision.datasets import VOCDetection, VOCSegmentation
 from torchvision.datasets.voc import ET_parse
 
+from recordzoo.addresses import public_url
 from recordzoo.datasets.base import RecordDataset, check_choice
 from recordzoo.datasets.derived import derived
 from recordzoo.datasets.selection import Selection, find_name, join_name, list_paths
@@ -50,7 +51,7 @@ class _VOCRecord(RecordDataset):
         self.image_set = check_choice(image_set, "image_set", valid)
         part = "2007-test" if image_set == "test" else year
         wanted = recipe(part, self.raw_files)
-        self.url, self.filename = next(iter(wanted.raw_files[0].urls), ""), wanted.raw_files[0].name
+        self.url, self.filename = public_url(next(iter(wanted.raw_files[0].urls), "")), wanted.raw_files[0].name
         self.md5 = wanted.raw_files[0].md5
         reader = self._open(wanted, download=download, options=options)
         split = split_name(self._SPLITS_DIR, image_set)

@@ -1,7 +1,6 @@
 """One HTTP answer: redirects followed by our rules, its bytes as sent, and what is wrong with it put into words."""
 
 import datetime
-import email.utils
 import html
 import http
 import importlib.metadata
@@ -15,9 +14,10 @@ import requests
 import urllib3.exceptions  # requests raises these through `Response.raw`, and installs the package
 
 from recordzoo import settings
+from recordzoo.addresses import Address, host, public_text
 from recordzoo.errors import DownloadError
-from recordzoo.progress import format_bytes
-from recordzoo.sources._pace import Pace
+from recordzoo.sources import _headers
+from recordzoo.sources._pace import SlowHeadersError, TooSlowError
 
 MAX_REDIRECTS = 5
 _CHUNK_BYTES = 128 << 10
@@ -30,8 +30,6 @@ _RETRIED = {408, 425, 429}
 _PROXY_LOGIN = "Your proxy wants a login: HTTPS_PROXY=http://user:password@host:port."
 _TITLE = re.compile(rb"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _MARKUP = re.compile(rb"(\xef\xbb\xbf)?\s*(<!doctype\s+html|<html|<head|<body|<script)", re.IGNORECASE)
-_CONTENT_RANGE = re.compile(r"bytes\s+(\d+)-(\d+)/(\d+|\*)")
-_UNSATISFIED_RANGE = re.compile(r"bytes\s+\*/(\d+)")
 _TUNNEL_STATUS = re.compile(r"Tunnel connection failed: (\d{3})")
 
 
@@ -58,12 +56,11 @@ class Answer:
     """A server's answer to one GET, body unread: 200, 206 or 416."""
 
     def __init__(self, url: str, response: requests.Response) -> None:
-        self.url = url
+        self._host = host(url)
         self._response = response
         self.status = response.status_code
         self.etag = response.headers.get("ETag", "").strip()
         self.last_modified = response.headers.get("Last-Modified", "").strip()
-        self._pace = Pace()
         self._broken: TryAgainError | None = None
 
     def __enter__(self) -> "Answer":
@@ -79,20 +76,14 @@ class Answer:
         """Where in the file the body starts; None if the answer does not say so."""
         if self.status == 200:
             return 0
-        match = _CONTENT_RANGE.fullmatch(self._content_range)
-        return int(match[1]) if match else None
+        return _headers.content_range(self._header("Content-Range"))[0]
 
     @property
     def total(self) -> int | None:
         """How long the whole file is by this answer; None if it does not say so."""
         if self.status == 200:
-            length = self._response.headers.get("Content-Length", "")
-            return int(length) if length.isdecimal() else None
-        match = _CONTENT_RANGE.fullmatch(self._content_range)
-        text = match[3] if match else "*"
-        if unsatisfied := _UNSATISFIED_RANGE.fullmatch(self._content_range):
-            text = unsatisfied[1]
-        return None if text == "*" else int(text)
+            return _headers.count(self._header("Content-Length"))
+        return _headers.content_range(self._header("Content-Range"))[1]
 
     def read(self) -> bytes:
         """Return the next bytes of the body, all that came before it broke included; b"" at its end.
@@ -112,31 +103,21 @@ class Answer:
             if not data:
                 break
             chunk += data
-            self._broken = self._slowness(len(data))
         if self._broken is not None and not chunk:
             raise self._broken
         return bytes(chunk)
 
     def _receive(self, most: int) -> bytes:
         try:
-            with self._pace:
-                data: bytes = self._response.raw.read1(most, decode_content=False)
+            data: bytes = self._response.raw.read1(most, decode_content=False)
         except urllib3.exceptions.ReadTimeoutError as err:
-            raise TryAgainError(f"{_host(self.url)} sent nothing for {settings.timeout_s():g} s") from err
-        except (urllib3.exceptions.HTTPError, OSError) as err:
-            raise TryAgainError(f"the connection to {_host(self.url)} broke ({_cause(err)})") from err
+            raise TryAgainError(f"{self._host} sent nothing for {settings.timeout_s():g} s") from err
+        except (urllib3.exceptions.HTTPError, OSError, ValueError, OverflowError) as err:  # of headers that lie, too
+            cause = _innermost(err)
+            if isinstance(cause, TooSlowError):
+                raise TryAgainError(f"{self._host} {cause}", slow_bytes=cause.num_bytes) from err
+            raise TryAgainError(f"the connection to {self._host} broke ({_cause(err)})") from err
         return data
-
-    def _slowness(self, num_bytes: int) -> TryAgainError | None:
-        """Say that the server is too slow, if it is by these bytes."""
-        too_few = self._pace.too_few(num_bytes)
-        if too_few is None:
-            return None
-        return TryAgainError(
-            f"{_host(self.url)} sent {format_bytes(too_few)} in {self._pace.window_s:g} s; "
-            f"RECORDZOO_MIN_SPEED asks for {format_bytes(int(self._pace.least_bytes))}",
-            slow_bytes=too_few,
-        )
 
     def page_title(self, head: bytes) -> str | None:
         """Tell whether the body, whose first bytes are `head`, is a web page: its title ("" without one), else None."""
@@ -148,52 +129,49 @@ class Answer:
         title = html.unescape(match[1].decode("utf-8", "replace")) if match else ""
         return " ".join(title.split())[:100]
 
-    @property
-    def _content_range(self) -> str:
-        return self._response.headers.get("Content-Range", "").strip()
+    def _header(self, name: str) -> str:
+        return self._response.headers.get(name, "")
 
 
-def get(session: requests.Session, url: str, headers: Mapping[str, str]) -> Answer:
+def get(session: requests.Session, address: Address, headers: Mapping[str, str]) -> Answer:
     """Ask for a file, following redirects: https never to anything else, at most `MAX_REDIRECTS` of them.
 
     Raises:
         TryAgainError: The server cannot be reached or is busy.
         DownloadError: It will not give the file however often it is asked.
     """
-    here, seen = url, {url}
+    here, seen = address, {address.url}
     while True:
         response = _get_once(session, here, headers)
-        location = session.get_redirect_target(response)
-        if location is None:
-            break
+        try:
+            there = _redirect(session, here, response)
+            if there is None:
+                _check_status(here.url, response)
+                return Answer(here.url, response)
+            _check_redirect(address.url, here.url, there.url, seen)
+        except BaseException:
+            response.close()
+            raise
         response.close()
-        there = urllib.parse.urljoin(here, location)
-        _check_redirect(url, here, there, seen)
-        seen.add(there)
+        seen.add(there.url)
         here = there
+
+
+def _redirect(session: requests.Session, here: Address, response: requests.Response) -> Address | None:
+    """Return where an answer sends us; None if it is no redirect.
+
+    Raises:
+        DownloadError: It sends us to something that is no address.
+    """
     try:
-        _check_status(here, response)
-    except BaseException:
-        response.close()
-        raise
-    return Answer(here, response)
+        location = session.get_redirect_target(response)
+        return None if location is None else here.redirected(location)
+    except ValueError as err:  # no UTF-8, or no URL
+        raise DownloadError(f"{here}: the server redirects to something that is no address ({err}).") from err
 
 
-def retry_after_s(text: str, now: datetime.datetime) -> float | None:
-    """Read a Retry-After header, seconds or a date; None if it is neither (RFC 9110, section 10.2.3)."""
-    text = text.strip()
-    if text.isdecimal():
-        return float(text)
-    try:
-        when = email.utils.parsedate_to_datetime(text)
-    except (ValueError, TypeError):
-        return None
-    if when.tzinfo is None:  # "-0000": UTC, of a clock that does not know where it is
-        when = when.replace(tzinfo=datetime.UTC)
-    return max(0.0, (when - now).total_seconds())
-
-
-def _get_once(session: requests.Session, url: str, headers: Mapping[str, str]) -> requests.Response:
+def _get_once(session: requests.Session, address: Address, headers: Mapping[str, str]) -> requests.Response:
+    url, login = address.url, address.login
     all_headers = {
         # Some hosts refuse the names of Python's libraries.
         "User-Agent": f"recordzoo/{_version()} (+https://recordzoo.github.io/recordzoo/)",
@@ -202,32 +180,43 @@ def _get_once(session: requests.Session, url: str, headers: Mapping[str, str]) -
     }
     timeout = settings.timeout_s() or None  # 0: however long it takes
     try:
-        return session.get(url, headers=all_headers, timeout=timeout, stream=True, allow_redirects=False)
+        return session.get(
+            url,
+            headers=all_headers,
+            auth=None if login is None else requests.auth.HTTPBasicAuth(*login),
+            timeout=timeout,
+            stream=True,
+            allow_redirects=False,
+        )
     except requests.exceptions.SSLError as err:
         if "CERTIFICATE_VERIFY_FAILED" not in str(err):
-            raise TryAgainError(f"no secure connection to {_host(url)} ({_cause(err)})") from err
+            raise TryAgainError(f"no secure connection to {host(url)} ({_cause(err)})") from err
         raise DownloadError(
-            f"{url}: the certificate of {_host(url)} is not valid ({_cause(err)}). If your network has a certificate "
+            f"{url}: the certificate of {host(url)} is not valid ({_cause(err)}). If your network has a certificate "
             "authority of its own, name its file in REQUESTS_CA_BUNDLE; also check this machine's clock."
         ) from err
     except requests.exceptions.ProxyError as err:
         raise _proxy_error(session, url, err) from err
     except requests.exceptions.Timeout as err:
-        raise TryAgainError(f"{_host(url)} did not answer for {settings.timeout_s():g} s") from err
+        cause = _innermost(err)
+        slowly = str(cause) if isinstance(cause, SlowHeadersError) else f"did not answer for {settings.timeout_s():g} s"
+        raise TryAgainError(f"{host(url)} {slowly}") from err
     except (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError) as err:
-        raise TryAgainError(f"no connection to {_host(url)} ({_cause(err)})") from err
+        raise TryAgainError(f"no connection to {host(url)} ({_cause(err)})") from err
     except (requests.exceptions.RequestException, ValueError) as err:
-        raise DownloadError(f"{url!r} cannot be asked for: {err}.") from err
+        shown = public_text(str(err))
+        # The error itself would be shown above ours, with the login of a proxy.
+        raise DownloadError(f"{url!r} cannot be asked for: {shown}.") from (err if shown == str(err) else None)
 
 
 def _proxy_error(session: requests.Session, url: str, err: requests.exceptions.ProxyError) -> Exception:
     """Say that it is the proxy that fails, and which one; what it refuses it refuses again."""
     proxies = session.merge_environment_settings(url, {}, None, None, None)["proxies"]
-    proxy = _host(requests.utils.select_proxy(url, proxies) or "unknown")
+    proxy = host(requests.utils.select_proxy(url, proxies) or "unknown")
     cause = _cause(err)
     status = _TUNNEL_STATUS.search(cause)
     if status is None or not _is_final(int(status[1])):
-        return TryAgainError(f"no connection to {_host(url)} through the proxy {proxy} ({cause})")
+        return TryAgainError(f"no connection to {host(url)} through the proxy {proxy} ({cause})")
     hint = (
         _PROXY_LOGIN if status[1] == "407" else "It may let other addresses through: try a mirror (RECORDZOO_MIRROR)."
     )
@@ -258,8 +247,8 @@ def _check_status(url: str, response: requests.Response) -> None:
     if status in (200, 206, 416):
         return
     if not _is_final(status):
-        wait_s = retry_after_s(response.headers.get("Retry-After", ""), datetime.datetime.now(datetime.UTC))
-        raise TryAgainError(f"{_host(url)} answered {_status(status)}", wait_s=wait_s)
+        wait_s = _headers.retry_after_s(response.headers.get("Retry-After", ""), datetime.datetime.now(datetime.UTC))
+        raise TryAgainError(f"{host(url)} answered {_status(status)}", wait_s=wait_s)
     hint = "Try a mirror (RECORDZOO_MIRROR)."
     if status in (401, 403):
         hint = "The host may want a login, or its terms accepted: open the address in a browser."
@@ -282,15 +271,17 @@ def _status(status: int) -> str:
         return str(status)
 
 
-def _host(url: str) -> str:
-    return urllib.parse.urlsplit(url).netloc.rpartition("@")[2] or url
+def _innermost(err: BaseException) -> BaseException:
+    """Return what lies under three layers of libraries."""
+    while below := err.__cause__ or err.__context__:
+        err = below
+    return err
 
 
 def _cause(err: BaseException) -> str:
-    """Say what lies under three layers of libraries: ``[Errno 111] Connection refused``."""
-    while below := err.__cause__ or err.__context__:
-        err = below
-    return str(err) or type(err).__name__
+    """Say what lies under the libraries: ``[Errno 111] Connection refused``."""
+    cause = _innermost(err)
+    return public_text(str(cause)) or type(cause).__name__
 
 
 def _version() -> str:

@@ -10,6 +10,7 @@ from pathlib import Path
 import requests
 
 from recordzoo import steps
+from recordzoo.addresses import Address
 from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, SourceError
 from recordzoo.progress import Progress, format_bytes, format_seconds
 from recordzoo.sources import _http
@@ -64,7 +65,7 @@ class Transfer:
         self._instructions = instructions
         self._told: tuple[int | None, int] | None = None  # total and position, as told to progress
 
-    def run(self, urls: Sequence[str]) -> None:
+    def run(self, addresses: Sequence[Address]) -> None:
         """Publish the file from the first address that has it."""
         part = self._part
         if part.size_bytes:
@@ -74,16 +75,16 @@ class Transfer:
             except OSError as err:
                 raise self._write_error(err) from err
         failures: list[SourceError] = []
-        for url in urls:
+        for address in addresses:
             try:
-                self._obtain(url)
+                self._obtain(address)
                 break
             except SourceError as err:
                 failures.append(err)
-                if len(failures) < len(urls):
+                if len(failures) < len(addresses):
                     logger.warning("%s Trying the next address.", err)
         else:
-            raise self._summary(urls, failures)
+            raise self._summary(addresses, failures)
         steps.step("download.verified")
         try:
             part.publish()
@@ -95,10 +96,10 @@ class Transfer:
             if isinstance(failure, HashMismatchError) and failure.details.get("path"):
                 failure.path.unlink(missing_ok=True)
 
-    def _obtain(self, url: str) -> None:
+    def _obtain(self, address: Address) -> None:
         """Get all bytes and compare their hash; a wrong file is asked for once more, of the host and not of a cache."""
         try:
-            self._receive(url)
+            self._receive(address)
             if self._is_expected():
                 return
             self._part.start_over()
@@ -106,14 +107,14 @@ class Transfer:
         except HashMismatchError:  # another size was said before anything was sent; what is there may be right
             what = "another size"
         self._progress.note(f"{self._target.name}: what was received has {what} than expected; asking once more")
-        self._receive(url, {"Cache-Control": "no-cache"})
+        self._receive(address, {"Cache-Control": "no-cache"})
         if not self._is_expected():
-            raise self._mismatch(url)
+            raise self._mismatch(address)
 
     def _is_expected(self) -> bool:
         return self._hash is None or self._part.hexdigest() == self._hash[1]
 
-    def _receive(self, url: str, headers: dict[str, str] | None = None) -> None:
+    def _receive(self, address: Address, headers: dict[str, str] | None = None) -> None:
         """Ask as often as it takes for the bytes from where the part ends."""
         part = self._part
         if self._size is not None and part.size_bytes > self._size:
@@ -122,70 +123,70 @@ class Transfer:
         while self._size is None or part.size_bytes < self._size or part.size_bytes == 0:
             before = part.size_bytes, part.restarts
             try:
-                self._attempt(url, dict(headers or {}), from_zero)
+                self._attempt(address, dict(headers or {}), from_zero)
                 break
             except TryAgainError as err:
                 # Starting over is no progress: a host that ignores Range and drops half-way would be asked for ever.
                 came_further = part.size_bytes - err.slow_bytes > before[0] and part.restarts == before[1]
                 failed = 0 if came_further else failed + 1
                 from_zero = err.from_zero
-                self._wait(url, err, failed)
+                self._wait(address, err, failed)
         if self._told is None:  # an earlier process had received all of it
             self._tell(part.size_bytes, part.size_bytes)
         steps.step("download.complete")
 
-    def _attempt(self, url: str, headers: dict[str, str], from_zero: bool) -> None:
+    def _attempt(self, address: Address, headers: dict[str, str], from_zero: bool) -> None:
         """Ask once and take what comes; returns when the file is complete."""
         part = self._part
-        offset = 0 if from_zero else self._resumable_bytes(url)
-        stamp = part.stamp if part.stamp is not None and part.stamp.url == url else None
+        offset = 0 if from_zero else self._resumable_bytes(address)
+        stamp = part.stamp if part.stamp is not None and part.stamp.url == address.url else None
         if offset:
             headers["Range"] = f"bytes={offset}-"
             if stamp is not None and stamp.validator:
                 headers["If-Range"] = stamp.validator
-        with _http.get(self._session, url, headers) as answer:
+        with _http.get(self._session, address, headers) as answer:
             if answer.status == 416:
                 if offset and answer.total == offset and self._size is None:
                     return
                 if None not in (self._size, answer.total) and answer.total != self._size:
-                    raise self._size_error(url, f"{answer.total} bytes")
+                    raise self._size_error(address, f"{answer.total} bytes")
                 raise TryAgainError("the server does not have the rest of what is there", wait_s=0, from_zero=True)
             _check_start(answer, offset, stamp)
             first = answer.read()
-            total = self._check_content(answer, url, first)
+            total = self._check_content(answer, address, first)
             if not answer.start:
-                part.start_over(Stamp(url, answer.etag, answer.last_modified))
+                part.start_over(Stamp(address.url, answer.etag, answer.last_modified))
             else:
                 part.go_on(same_file=stamp is not None)
             self._tell(part.size_bytes, total)
-            self._copy(answer, url, first, total)
+            self._copy(answer, address, first, total)
 
-    def _resumable_bytes(self, url: str) -> int:
+    def _resumable_bytes(self, address: Address) -> int:
         """How many bytes may be kept: all if their hash is compared in the end or the server can tell, else none."""
         stamp = self._part.stamp
-        can_tell = stamp is not None and stamp.url == url and bool(stamp.validator)
+        can_tell = stamp is not None and stamp.url == address.url and bool(stamp.validator)
         return self._part.size_bytes if self._hash or can_tell else 0
 
-    def _check_content(self, answer: Answer, url: str, first: bytes) -> int | None:
+    def _check_content(self, answer: Answer, address: Address, first: bytes) -> int | None:
         """Refuse a web page or a file of another size before the part is touched; return the size, if known."""
         title = answer.page_title(first) if not answer.start else None
         if title is not None and not self._target.name.lower().endswith((".html", ".htm")):
             named = f"titled {title!r}" if title else "without a title"
             raise DownloadError(
-                f"{url}: the server sent a web page {named} instead of {self._target.name} (a login, a quota or a "
+                f"{address}: the server sent a web page {named} instead of {self._target.name} (a login, a quota or a "
                 "network's sign-in page?). Nothing of it was kept. Open the address in a browser, or try a mirror "
                 "(RECORDZOO_MIRROR)."
             )
         if self._size is not None and answer.total not in (None, self._size):
-            raise self._size_error(url, f"{answer.total} bytes")
+            raise self._size_error(address, f"{answer.total} bytes")
         return self._size if self._size is not None else answer.total
 
-    def _copy(self, answer: Answer, url: str, chunk: bytes, total: int | None) -> None:
+    def _copy(self, answer: Answer, address: Address, chunk: bytes, total: int | None) -> None:
         part = self._part
         while chunk:
             if total is not None and part.size_bytes + len(chunk) > total:
                 part.start_over()
-                raise self._size_error(url, f"more than {total} bytes")
+                raise self._size_error(address, f"more than {total} bytes")
             try:
                 part.write(chunk)
             except OSError as err:
@@ -196,13 +197,13 @@ class Transfer:
         if total is not None and part.size_bytes < total:
             raise TryAgainError(f"received {part.size_bytes} of {total} bytes, then the server stopped")
 
-    def _wait(self, url: str, err: TryAgainError, failed: int) -> None:
+    def _wait(self, address: Address, err: TryAgainError, failed: int) -> None:
         """Let some time pass before the next attempt; raise if there is to be none."""
         kept = self._part.size_bytes
         fate = f"{format_bytes(kept)} are kept; the same command goes on from there" if kept else "Nothing was received"
         if failed >= ATTEMPTS:
             raise DownloadError(
-                f"{url}: {err}; {ATTEMPTS} attempts in a row failed. {fate}.", path=self._target
+                f"{address}: {err}; {ATTEMPTS} attempts in a row failed. {fate}.", path=self._target
             ) from err
         wait_s = err.wait_s
         if wait_s is None:
@@ -210,7 +211,7 @@ class Transfer:
             wait_s = min(BACKOFF_CAP_S, BACKOFF_S * 2.0 ** max(0, failed - 1)) * random.uniform(0.5, 1.0)
         elif wait_s > RETRY_AFTER_CAP_S:
             raise DownloadError(
-                f"{url}: {err} and asks to come back in {format_seconds(wait_s)}; recordzoo waits at most "
+                f"{address}: {err} and asks to come back in {format_seconds(wait_s)}; recordzoo waits at most "
                 f"{format_seconds(RETRY_AFTER_CAP_S)}. {fate}.",
                 path=self._target,
             ) from err
@@ -246,30 +247,30 @@ class Transfer:
             missing_bytes=None if total is None else total - have,
         )
 
-    def _size_error(self, url: str, found: str) -> HashMismatchError:
+    def _size_error(self, address: Address, found: str) -> HashMismatchError:
         return HashMismatchError(
-            f"{self._target.name}: expected {self._size} bytes, but {url} sends {found}; nothing of them was kept. "
+            f"{self._target.name}: expected {self._size} bytes, but {address} sends {found}; nothing of them was kept. "
             f"{_REPLACED}",
-            url=url,
+            url=address.url,
             expected=self._size,
         )
 
-    def _mismatch(self, url: str) -> HashMismatchError:
+    def _mismatch(self, address: Address) -> HashMismatchError:
         algorithm, expected = self._hash or ("", "")
         found, size = self._part.hexdigest(), self._part.size_bytes
         dated = f", of {self._part.stamp.last_modified}" if self._part.stamp and self._part.stamp.last_modified else ""
         aside = self._part.put_aside(found)
         return HashMismatchError(
-            f"{self._target.name} from {url} is not the expected file: expected {algorithm} {expected}, found {found} "
-            f"({size} bytes{dated}). It is kept as {aside} for a look. If it was damaged on the way, run the same "
-            f"command again. {_REPLACED}",
-            url=url,
+            f"{self._target.name} from {address} is not the expected file: expected {algorithm} {expected}, "
+            f"found {found} ({size} bytes{dated}). It is kept as {aside} for a look. If it was damaged on the way, "
+            f"run the same command again. {_REPLACED}",
+            url=address.url,
             path=aside,
             expected=expected,
             found=found,
         )
 
-    def _summary(self, urls: Sequence[str], failures: Sequence[SourceError]) -> SourceError:
+    def _summary(self, addresses: Sequence[Address], failures: Sequence[SourceError]) -> SourceError:
         """Make one error of those of all addresses; a wrong file says more than a dead host."""
         text = "\n".join(map(str, failures))
         if len(failures) > 1:
@@ -278,7 +279,7 @@ class Transfer:
             if isinstance(failure, HashMismatchError):
                 return HashMismatchError(text, **failure.details)
         by_hand = (
-            f"Or get {self._target.name} by other means ({urls[-1]} in a browser, another machine) and put it into"
+            f"Or get {self._target.name} by other means ({addresses[-1]} in a browser, another machine) and put it into"
         )
         text = f"{text}\n{by_hand} {self._target.parent}."
         if self._instructions:

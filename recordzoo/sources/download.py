@@ -9,13 +9,13 @@ import urllib.parse
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import requests
-
 from recordzoo import settings, steps
+from recordzoo.addresses import Address
 from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, PrepareError, TermsError
 from recordzoo.program import command
 from recordzoo.progress import LogProgress, Progress, format_bytes
 from recordzoo.sources._part import Part
+from recordzoo.sources._session import new_session
 from recordzoo.sources._transfer import NO_ROOM, Transfer
 
 
@@ -25,7 +25,7 @@ class RemoteFile:
 
     Attributes:
         name: What it is called locally, whatever a server calls it.
-        urls: Where it is, the best address first.
+        urls: Where it is, the best address first. A login (``https://user:password@host/...``) is sent, not shown.
         size_bytes: Its size, if known.
         md5: Its MD5 in hexadecimal, if known.
         sha256: Its SHA-256 in hexadecimal, if known; compared instead of the MD5.
@@ -81,7 +81,7 @@ def fetch(
         remote: What to fetch.
         folder: Where to; it is made if need be.
         dataset: Its folder at a mirror: ``<mirror>/<dataset>/<name>``.
-        mirror: A base URL tried first; None: that of ``RECORDZOO_MIRROR``, if set.
+        mirror: A base URL tried first, with a login if need be; None: that of ``RECORDZOO_MIRROR``, if set.
         check_hash: False takes any size and content, for an archive that its host re-packed.
         accept_terms: Whether the user accepted the host's terms.
         progress: What is told of the work; None: a log line now and then.
@@ -97,18 +97,18 @@ def fetch(
     if target.exists():
         return target
     remote = _with_folder(remote, folder)
-    urls = addresses(remote, folder, dataset=dataset, mirror=mirror, accept_terms=accept_terms)
+    found = addresses(remote, folder, dataset=dataset, mirror=mirror, accept_terms=accept_terms)
     if settings.offline():
         raise DownloadError(
-            f"{target} is not there and RECORDZOO_OFFLINE is set, so it is not downloaded from {urls[0]}. Unset it, or "
-            f"put the file there ({remote.facts}).",
+            f"{target} is not there and RECORDZOO_OFFLINE is set, so it is not downloaded from {found[0]}. Unset it, "
+            f"or put the file there ({remote.facts}).",
             path=target,
         )
     size, expected = (remote.size_bytes, remote.hash) if check_hash else (None, None)
-    with requests.Session() as session, _begun(target, expected[0] if expected else None) as part:
+    with new_session() as session, _begun(target, expected[0] if expected else None) as part:
         steps.step("download.claimed")
         transfer = Transfer(target, part, session, progress or LogProgress(), size, expected, remote.instructions)
-        transfer.run(urls)
+        transfer.run(found)
     return target
 
 
@@ -132,7 +132,7 @@ def _begun(target: Path, algorithm: str | None) -> Part:
 
 def addresses(
     remote: RemoteFile, folder: Path, *, dataset: str, mirror: str | None = None, accept_terms: bool = False
-) -> list[str]:
+) -> list[Address]:
     """List where a file may be downloaded from; the arguments are those of `fetch`.
 
     Raises:
@@ -145,7 +145,7 @@ def addresses(
     if mirror:
         urls.insert(0, f"{mirror.rstrip('/')}/{urllib.parse.quote(dataset)}/{urllib.parse.quote(remote.name)}")
     if urls:
-        return urls
+        return [Address.parse(url) for url in urls]
     place = f"recordzoo looks for it at {target} ({remote.facts})."
     if remote.needs_terms:
         instructions = remote.instructions.rstrip() or (

@@ -50,6 +50,8 @@ class Fault:
         reset: Close it by RST instead of FIN: the client may lose what it had not read.
         stall_after: Send so many bytes, then nothing until the client leaves or the server stops.
         trickle_s: After `stall_after`, or from the first byte, send one byte and wait so long, again and again.
+        raw: Send these bytes as they are instead of an answer, headers and all, and close the connection.
+        raw_trickle_s: Do not close it, but send an "x" and wait so long, until the client leaves or the server stops.
         mute: Never answer, until the client leaves or the server stops.
         ignore_range: Answer 200 with the whole file whatever is asked.
         ignore_if_range: Answer 206 even if the file changed.
@@ -74,6 +76,8 @@ class Fault:
     reset: bool = False
     stall_after: int | None = None
     trickle_s: float = 0.0
+    raw: bytes | None = None
+    raw_trickle_s: float = 0.0
     mute: bool = False
     ignore_range: bool = False
     ignore_if_range: bool = False
@@ -198,6 +202,8 @@ class _Handler(BaseHTTPRequestHandler):
         if fault.mute:
             self.close_connection = True
             self._stall()
+        elif fault.raw is not None:
+            self._raw(fault.raw, fault.raw_trickle_s)
         elif fault.location is not None:
             self._empty(request, 302, {"Location": fault.location, **fault.headers})
         elif fault.status is not None or data is None:
@@ -205,6 +211,13 @@ class _Handler(BaseHTTPRequestHandler):
             self._empty(request, fault.status or 404, {**wait, **fault.headers})
         else:
             self._file(request, fault, data)
+
+    def _raw(self, data: bytes, trickle_s: float) -> None:
+        self.close_connection = True
+        with contextlib.suppress(ConnectionError):
+            self.wfile.write(data)
+            while trickle_s and not self.owner.stopping.wait(trickle_s):
+                self.wfile.write(b"x")
 
     def _empty(self, request: Request, status: int, headers: Mapping[str, str]) -> None:
         request.status = status

@@ -1,0 +1,79 @@
+"""URLs with logins: what is shown of them, and what is sent."""
+
+import pytest
+
+from recordzoo import settings
+from recordzoo.addresses import Address, host, public_text, public_url
+from recordzoo.errors import ArgumentError
+
+SHOWN = {
+    "http://host/a": "http://host/a",
+    "http://me:secret@host:80/a@b?c@d": "http://host:80/a@b?c@d",
+    "HTTPS://me@host": "HTTPS://host",
+    "http://:secret@host/": "http://host/",
+    "http://me:se@cret@host/": "http://host/",
+    "http://me:sec/ret@host/": "http://host/",
+    "http://me:se#?cret@host/": "http://host/",
+    "http://me:my secret@host/": "http://host/",
+    "me:secret@host:3128": "host:3128",
+    "http://host:80/a@b": "http://host:80/a@b",
+    "http://host:/a@b": "http://host:/a@b",
+    "http://[::1]:80/a@b": "http://[::1]:80/a@b",
+    "http://me:secret@[::1]:80/a": "http://[::1]:80/a",
+    "nothing": "nothing",
+    "": "",
+}
+
+
+@pytest.mark.parametrize("url", SHOWN)
+def test_a_url_without_its_login(url: str) -> None:
+    assert public_url(url) == SHOWN[url]
+    assert str(Address.parse(url)) == SHOWN[url]
+    assert "secret" not in repr(Address.parse(url))
+
+
+def test_a_text_without_logins() -> None:
+    text = "Failed to parse: 'http://me:secret@host/a@b', me@mail.example (http://me:se/cret@[::1])"
+    assert public_text(text) == "Failed to parse: 'http://host/a@b', me@mail.example (http://[::1])"
+
+
+@pytest.mark.parametrize(
+    ("url", "login"),
+    [
+        ("http://host/a", None),
+        ("http://@host/a", None),
+        ("http://me@host", (b"me", b"")),
+        ("http://me:a:b%3A%C3%A9@host", (b"me", "a:b:é".encode())),
+    ],
+)
+def test_the_login_of_a_url(url: str, login: tuple[bytes, bytes] | None) -> None:
+    assert Address.parse(url).login == login
+
+
+@pytest.mark.parametrize(
+    ("location", "url", "login"),
+    [
+        ("/b", "https://host/b", (b"me", b"secret")),
+        ("https://host/b", "https://host/b", (b"me", b"secret")),
+        ("https://you:other@host/b", "https://host/b", (b"you", b"other")),
+        ("http://host/b", "http://host/b", None),
+        ("https://host:444/b", "https://host:444/b", None),
+        ("//other/b", "https://other/b", None),
+    ],
+)
+def test_a_login_stays_on_its_host(location: str, url: str, login: tuple[bytes, bytes] | None) -> None:
+    assert Address.parse("https://me:secret@host/a").redirected(location) == Address(url, login)
+
+
+@pytest.mark.parametrize(
+    ("url", "name"), [("http://me:secret@host:80/a", "host:80"), ("host:3128", "host:3128"), ("http://[", "http://[")]
+)
+def test_the_host_of_a_url(url: str, name: str) -> None:
+    assert host(url) == name
+
+
+def test_a_mirror_that_is_refused_is_named_without_its_password(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECORDZOO_MIRROR", "me:secret@mirror.example/data")
+    with pytest.raises(ArgumentError, match=r"RECORDZOO_MIRROR is 'mirror\.example/data'; it must be") as error:
+        settings.mirror()
+    assert "secret" not in str(error.value)
