@@ -220,6 +220,9 @@ class SampleSource:
         """See `Source`."""
         return self.digest
 
+    def files(self) -> None:
+        """See `Source`: where the dataset's samples come from is not known."""
+
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
         """See `Source`."""
         return int(self.size_bytes * expansion)
@@ -255,6 +258,11 @@ class _Range:
     def size_bytes(self) -> int:
         """See `Unit`."""
         return (self.stop - self.start) * self.sample_bytes
+
+    @property
+    def stamp(self) -> str:
+        """See `Unit`: nothing is known of it."""
+        return ""
 
     def members(self) -> Iterator[Member]:
         """See `Unit`."""

@@ -155,14 +155,30 @@ class Build:
         if ordered:
             progress.end()
         # A new journal: a process that only looked dead still has the old file open and may write a line to it.
-        journal = b"".join(encode_line({"shard": asdict(s)}) for done in self.shards.values() for s in done)
-        journal += b"".join(encode_line({"unit": unit.to_json()}) for unit in self.units.values())
-        durable.replace_file(self.path / JOURNAL_NAME, journal)
+        self._write_journal()
         self._is_known = True
         self._sweep()
         # An array that such a process is still writing must not be the file that we write.
         counted = {self.shard_path(shard).name for done in self.shards.values() for shard in done}
         _remove_all(entry for entry in os.scandir(self.set_folder) if entry.name not in counted)
+
+    def _write_journal(self) -> None:
+        journal = b"".join(encode_line({"shard": asdict(s)}) for done in self.shards.values() for s in done)
+        journal += b"".join(encode_line({"unit": unit.to_json()}) for unit in self.units.values())
+        durable.replace_file(self.path / JOURNAL_NAME, journal)
+
+    def drop(self, units: Iterable[int]) -> None:
+        """Forget finished units, whose raw data was written to since: they are converted again."""
+        self.check()
+        for done in self.shards.values():  # with other shards before them they get other final names
+            for shard in done:
+                durable.move(self.shard_path(shard), self.path / f"{shard.name}.lmdb")
+        self._final_names = {}
+        for number in units:
+            self.units.pop(number, None)
+            self.shards.pop(number, None)
+        self._write_journal()
+        self._sweep()
 
     def _sweep(self) -> None:
         """Remove all that no journal line counts."""

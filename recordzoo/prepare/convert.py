@@ -11,6 +11,7 @@ from recordzoo.prepare.rows import ShardDone, UnitDone, load_rows, save_sides
 from recordzoo.prepare.shards import Shards
 from recordzoo.recipes.base import Blob, Recipe, Side
 from recordzoo.recipes.images import open_image, problem_of, quiet
+from recordzoo.records.crc import crc32
 from recordzoo.sources.member import Unit
 
 
@@ -66,24 +67,26 @@ class UnitConverter:
             OSError: The disk is full, or failed.
         """
         task = self._task
-        expected = self._expected_keys()
+        expected = self._expected_values()
         with Shards(task.folder, task.number, task.shard_bytes, task.done, self._on_shard) as shards:
             for blob in self._blobs():
                 wanted = next(expected, None)
                 if wanted is None:
                     shards.put(blob)
-                elif wanted != (blob.field, blob.key):
+                elif wanted[:2] != (blob.field, blob.key):
                     raise _changed(wanted[1], repr(blob.key))
+                elif wanted[2] != crc32(blob.data):
+                    raise _changed(wanted[1], "another of that name")
                 self._advance(len(blob.data), 1)
             if (wanted := next(expected, None)) is not None:
                 raise _changed(wanted[1], "nothing")
         sides = save_sides(task.folder, task.number, self._sides)
-        return UnitDone(task.number, tuple(shards.done), sides, self._bad, self._skipped)
+        return UnitDone(task.number, tuple(shards.done), sides, self._bad, self._skipped, task.unit.stamp)
 
-    def _expected_keys(self) -> Iterator[tuple[str, str]]:
-        """Keys that finished shards of an earlier run hold: they come again, in that order, and are passed over."""
+    def _expected_values(self) -> Iterator[tuple[str, str, int]]:
+        """What finished shards of an earlier run hold: it comes again, in that order, and is passed over."""
         for done in self._task.done:
-            yield from load_rows(self._task.folder, done).keys()
+            yield from load_rows(self._task.folder, done).values()
 
     def _blobs(self) -> Iterator[Blob]:
         """Yield what is to be stored; keep aside what is not."""

@@ -43,6 +43,8 @@ WRITER = 2
 _SPILL = 1.03
 """How much more than on average the files of a unit may take in a shard."""
 
+_NUM_NAMED = 5
+
 _ON_ERROR = ("keep", "skip", "raise")
 
 
@@ -90,6 +92,7 @@ class Job:
     refresh: bool = field(init=False)
     progress: Progress = field(init=False)
     _raw: RawData = field(init=False)
+    _hashed: frozenset[Path] = field(init=False, default=frozenset())  # archives whose hash is compared
 
     def __post_init__(self) -> None:
         self.recipe = variant_recipe(self.recipe, self.root, self.options.get("variant"))
@@ -337,6 +340,11 @@ class Job:
         archives = self._raw.archives(source)
         hashes = self._raw.start_hashes(archives)
         try:
+            units = self._units(source)
+            self._hashed = frozenset(hashes)
+            if stale := self._stale_units(units, build):
+                self.progress.note(f"{source.description} was written to since; some of it is converted again.")
+                build.drop(stale)
             shard_bytes = None if self._num_shards else self._shard_bytes(source)
             tasks = [
                 Task(
@@ -348,7 +356,7 @@ class Job:
                     on_error=self._on_error,
                     done=tuple(build.shards.get(number, ())),
                 )
-                for number, unit in enumerate(self._units(source))
+                for number, unit in enumerate(units)
             ]
             is_variant = self.recipe.variant != ORIGINAL
             total = records_bytes(self.recipe, source) if is_variant else source.size_bytes
@@ -369,7 +377,7 @@ class Job:
             logger.warning("%s was published by another process, from other raw data or options.", self.target)
 
     def _check_unchanged(self, source: Source, build: Build) -> None:
-        """Look at the raw data again: what was read must be what was planned.
+        """Look at the raw data again: what was read must be what is there.
 
         Raises:
             SourceError: It changed meanwhile.
@@ -380,6 +388,36 @@ class Job:
                 f"{source.description} changed while it was converted. Nothing was published; run the command again.",
                 worthless=True,
             )
+        if stale := self._stale_units(self._units(again), build):
+            build.drop(stale)
+            raise SourceError(
+                f"{source.description} was written to while it was converted{_named(source, again)}. Nothing was "
+                "published, and what may be out of date was dropped. Wait until nothing writes to it, then run the "
+                "same command again."
+            )
+
+    def _stale_units(self, units: Sequence[Unit], build: Build) -> list[int]:
+        """Return the finished units whose files were written to since they were listed for them.
+
+        An archive whose hash is compared needs no other proof.
+        """
+        return [
+            number
+            for number, unit in enumerate(units)
+            if number in build.units
+            and build.units[number].stamp != unit.stamp
+            and getattr(unit, "path", None) not in self._hashed
+        ]
+
+
+def _named(source: Source, again: Source) -> str:
+    """Name the first files that were written to between two listings."""
+    before, now = source.files(), again.files()
+    names = list(now.written_since(before)) if before is not None and now is not None else []
+    if not names:
+        return ""
+    more = f" and {len(names) - _NUM_NAMED:,} more" if len(names) > _NUM_NAMED else ""
+    return f" ({', '.join(names[:_NUM_NAMED])}{more})"
 
 
 def _built_bytes(build: Build) -> int:

@@ -36,13 +36,14 @@ class ShardDone:
 
 @dataclass(frozen=True, slots=True)
 class UnitDone:
-    """A finished unit: its shards, the digest of its side files, and the images that were found broken."""
+    """A finished unit: its shards, the digest of its side files, the images that were found broken, `Unit.stamp`."""
 
     unit: int
     shards: tuple[ShardDone, ...]
     sides: str
     bad: Mapping[str, str]
     skipped: Mapping[str, str]
+    stamp: str = ""
 
     # Any: JSON values.
     def to_json(self) -> dict[str, Any]:
@@ -80,10 +81,10 @@ class LoadedRows:
     crcs: NDArray[np.uint32]
     offsets: NDArray[np.uint64]
 
-    def keys(self) -> Iterator[tuple[str, str]]:
-        """Field and key of each value, by slot."""
-        for number, name in zip(self.fields.tolist(), self.names, strict=True):
-            yield self.field_names[number], name
+    def values(self) -> Iterator[tuple[str, str, int]]:
+        """Field, key and CRC-32 of each value, by slot."""
+        for number, name, crc in zip(self.fields.tolist(), self.names, self.crcs.tolist(), strict=True):
+            yield self.field_names[number], name, crc
 
 
 def save_rows(folder: Path, name: str, rows: ShardRows, offsets: NDArray[np.uint64]) -> str:

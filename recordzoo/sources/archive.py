@@ -12,6 +12,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Protocol
 
 from recordzoo.errors import ArchiveError, ArgumentError
+from recordzoo.sources.file_table import FileTable, stamp_of
 from recordzoo.sources.member import Member, Source, Unit
 from recordzoo.sources.packed import Unpacked
 from recordzoo.sources.stream import BUFFER_BYTES, Tape, once, unpacked_cap
@@ -63,6 +64,9 @@ class _ArchiveFile:
         """Return a digest of the archive's name, size and time of change."""
         return _fingerprint(self.path)
 
+    def files(self) -> None:
+        """See `Source`: an archive stands for its files."""
+
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
         """See `Source`: what is in it is not known before it is read."""
         return int(self.size_bytes * expansion)
@@ -86,7 +90,8 @@ class ArchiveSource(_ArchiveFile):
 
     def units(self, target_bytes: int) -> list[Unit]:
         """Return the one unit that there is: an archive is read from its start."""
-        return [ArchiveUnit(self.path, self.size_bytes)]
+        status = _stat(self.path)
+        return [ArchiveUnit(self.path, status.st_size, stamp_of(status))]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +100,7 @@ class ArchiveUnit:
 
     path: Path
     size_bytes: int
+    stamp: str
 
     def members(self) -> Iterator[Member]:
         """Read the archive from its start.
@@ -133,6 +139,7 @@ class NestedTarSource(_ArchiveFile):
         Raises:
             ArchiveError: The outer tar is cut, broken, compressed, or has two inner tars of one name.
         """
+        stamp = stamp_of(_stat(self.path))
         groups: list[list[InnerTar]] = []
         room = 0
         for inner in self._inner_tars():
@@ -141,7 +148,7 @@ class NestedTarSource(_ArchiveFile):
                 room = target_bytes
             groups[-1].append(inner)
             room -= inner.size_bytes
-        return [NestedTarUnit(self.path, tuple(group)) for group in groups]
+        return [NestedTarUnit(self.path, tuple(group), stamp) for group in groups]
 
     def _inner_tars(self) -> Iterator["InnerTar"]:
         seen = set()
@@ -175,6 +182,7 @@ class NestedTarUnit:
 
     path: Path
     inner_tars: tuple[InnerTar, ...]
+    stamp: str
 
     @property
     def size_bytes(self) -> int:
@@ -225,6 +233,11 @@ class ChainSource:
     def fingerprint(self) -> str:
         """Return a digest of the fingerprints of all."""
         return _digest(source.fingerprint() for source in self.sources)
+
+    def files(self) -> FileTable | None:
+        """Return the files of those that are trees."""
+        tables = [table for source in self.sources if (table := source.files()) is not None]
+        return functools.reduce(FileTable.joined, tables) if tables else None
 
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
         """Add up what the records of all take."""

@@ -1,7 +1,6 @@
 """Files that a list names as a source, in the order wanted, each followed by what the list says about it."""
 
 import functools
-import hashlib
 import os
 import stat
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -9,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recordzoo.errors import NotPreparedError
+from recordzoo.sources.file_table import FileTable
 from recordzoo.sources.member import Member, Unit
-from recordzoo.sources.tree import TreeUnit, even_runs, greedy_runs
+from recordzoo.sources.tree import TreeUnit, even_runs, greedy_runs, tree_unit
 
 _NUM_SHOWN = 20
 
@@ -49,11 +49,19 @@ class ListSource:
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
         """See `Source`: many small files take more than their sizes."""
         notes = sum(cost(len(data)) for notes in self.notes.values() for _, data in notes)
-        return max(int(self.size_bytes * expansion), sum(map(cost, self._files[0])) + notes)
+        return max(int(self.size_bytes * expansion), sum(map(cost, self.files().sizes)) + notes)
 
     def fingerprint(self) -> str:
-        """Return a digest of the list, and of all files' names, sizes and times of change."""
-        return self._files[1]
+        """Return a digest of the list, and of all files' names, sizes and times of the contents."""
+        return self.files().fingerprint(self.digest.encode())
+
+    def files(self) -> FileTable:
+        """See `Source`.
+
+        Raises:
+            NotPreparedError: As `units`.
+        """
+        return self._files
 
     def units(self, target_bytes: int) -> list[Unit]:
         """Group consecutive files, as many as stay within `target_bytes`, at least one.
@@ -74,13 +82,13 @@ class ListSource:
 
     def _unit(self, start: int, stop: int) -> Unit:
         names = tuple(self.names[start:stop])
-        files = TreeUnit(self.path.parent, names, self._files[0][start:stop])
+        files = tree_unit(self.path.parent, self.files(), start, stop)
         return ListUnit(files, tuple(tuple(self.notes.get(name, ())) for name in names))
 
     @functools.cached_property
     def _sizes(self) -> list[int]:
         """The size of each file with its notes."""
-        sizes = self._files[0]
+        sizes = self.files().sizes
         if not self.notes:
             return list(sizes)
         return [
@@ -89,15 +97,14 @@ class ListSource:
         ]
 
     @functools.cached_property
-    def _files(self) -> tuple[tuple[int, ...], str]:
-        """Look at every file: their sizes, and the fingerprint.
+    def _files(self) -> FileTable:
+        """Look at every file.
 
         Raises:
             NotPreparedError: Some are not there, are no files, or may not be read.
         """
         base = str(self.path.parent)
-        digest = hashlib.blake2b(self.digest.encode(), digest_size=16)
-        sizes, problems = [], []
+        table, problems = FileTable(base), []
         for name in self.names:
             path = os.path.join(base, name)
             try:
@@ -109,11 +116,10 @@ class ListSource:
                 problems.append((name, "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"))
             elif not os.access(path, os.R_OK):
                 problems.append((name, "Permission denied"))
-            sizes.append(status.st_size)
-            digest.update(f"{name}\0{status.st_size}\0{status.st_mtime_ns}\0".encode())
+            table.add(name, status)
         if problems:
             self._refuse(problems)
-        return tuple(sizes), digest.hexdigest()
+        return table
 
     def _refuse(self, problems: Sequence[tuple[str, str]]) -> None:
         problems = sorted(problems, key=lambda problem: self.lines.get(problem[0], 0))
@@ -141,6 +147,11 @@ class ListUnit:
     def size_bytes(self) -> int:
         """The sizes of files and notes together."""
         return self.files.size_bytes + sum(len(data) for notes in self.notes for _, data in notes)
+
+    @property
+    def stamp(self) -> str:
+        """See `Unit`: that of the files; what the list says of them is compared otherwise."""
+        return self.files.stamp
 
     def members(self) -> Iterator[Member]:
         """Yield the files, each before its notes; `Member.read` raises `SourceError` as that of a tree's files."""

@@ -4,6 +4,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
+from recordzoo.sources.file_table import FileTable
+
 MAX_MEMBER_BYTES = 1 << 30
 """A member larger than this is refused: no image is, and a forged size field would otherwise eat the memory."""
 
@@ -35,6 +37,15 @@ class Unit(Protocol):
         """About how many bytes its members have together; an upper bound where the source knows."""
         ...
 
+    @property
+    def stamp(self) -> str:
+        """A digest that changes whenever its files are written to, as they were when the source listed them.
+
+        "" where nothing else than `Source.fingerprint` tells. Unlike that one it also changes where a program set a
+        file's time back, and where only permissions changed.
+        """
+        ...
+
     def members(self) -> Iterator[Member]:
         """Read the unit from its start; the same members in the same order every time."""
         ...
@@ -55,6 +66,10 @@ class Source(Protocol):
 
     def fingerprint(self) -> str:
         """A digest that changes when the raw data does (names, sizes, times; not contents). Cheap next to reading."""
+        ...
+
+    def files(self) -> FileTable | None:
+        """Return the files of a tree or a list, as they were when they were listed; None where there are none."""
         ...
 
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:

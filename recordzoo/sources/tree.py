@@ -2,17 +2,16 @@
 
 import bisect
 import functools
-import hashlib
 import itertools
 import logging
 import os
 import stat
-from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from recordzoo.errors import ArgumentError, FolderError, SourceError
+from recordzoo.sources.file_table import FileTable
 from recordzoo.sources.member import MAX_MEMBER_BYTES, Member, Unit
 
 logger = logging.getLogger("recordzoo")
@@ -62,14 +61,22 @@ class TreeSource:
     @property
     def size_bytes(self) -> int:
         """The files' sizes together."""
-        return sum(self._listing.sizes)
+        return sum(self.files().sizes)
+
+    def files(self) -> FileTable:
+        """See `Source`.
+
+        Raises:
+            FolderError, SourceError: As `units`.
+        """
+        return self._listing.table
 
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
         """See `Source`: many small files take more than their sizes."""
-        return max(int(self.size_bytes * expansion), sum(map(cost, self._listing.sizes)))
+        return max(int(self.size_bytes * expansion), sum(map(cost, self.files().sizes)))
 
     def fingerprint(self) -> str:
-        """Return a digest of all names, sizes and times of change, as they were listed."""
+        """Return a digest of all names, sizes and times of the contents, as they were listed."""
         return self._listing.fingerprint
 
     def units(self, target_bytes: int) -> list[Unit]:
@@ -79,7 +86,7 @@ class TreeSource:
             FolderError: There is no such directory, or it contains itself by a link.
             SourceError: Some of it cannot be listed; the message names the first of what cannot.
         """
-        return [self._unit(start, stop) for start, stop in greedy_runs(self._listing.sizes, target_bytes)]
+        return [self._unit(start, stop) for start, stop in greedy_runs(self.files().sizes, target_bytes)]
 
     def cut(self, num_units: int) -> list[Unit]:
         """See `Source`.
@@ -88,10 +95,10 @@ class TreeSource:
             ArgumentError: There are fewer files.
             FolderError, SourceError: As `units`.
         """
-        return [self._unit(start, stop) for start, stop in even_runs(self._listing.sizes, num_units, str(self.base))]
+        return [self._unit(start, stop) for start, stop in even_runs(self.files().sizes, num_units, str(self.base))]
 
     def _unit(self, start: int, stop: int) -> Unit:
-        return TreeUnit(self.base, tuple(self._listing.names[start:stop]), tuple(self._listing.sizes[start:stop]))
+        return tree_unit(self.base, self.files(), start, stop)
 
     @functools.cached_property
     def _listing(self) -> "_Listing":
@@ -107,11 +114,12 @@ class TreeSource:
 
 @dataclass(frozen=True, slots=True)
 class TreeUnit:
-    """Some files of a tree with the sizes that they were listed with; see `Unit`."""
+    """Some files of a tree with the sizes and the stamp that they were listed with; see `Unit`."""
 
     base: Path
     names: tuple[str, ...]
     sizes: tuple[int, ...]
+    stamp: str
 
     @property
     def size_bytes(self) -> int:
@@ -123,6 +131,11 @@ class TreeUnit:
         base = str(self.base)
         for name, size_bytes in zip(self.names, self.sizes, strict=True):
             yield Member(name, size_bytes, functools.partial(_read_file, base, name, size_bytes))
+
+
+def tree_unit(base: Path, files: FileTable, start: int, stop: int) -> TreeUnit:
+    """Make a unit of some consecutive files."""
+    return TreeUnit(base, tuple(files.names[start:stop]), tuple(files.sizes[start:stop]), files.stamp(start, stop))
 
 
 def greedy_runs(sizes: Sequence[int], target_bytes: int) -> list[tuple[int, int]]:
@@ -185,14 +198,12 @@ def _open_at_once(path: str, flags: int) -> int:
 
 
 class _Listing:
-    """Names and sizes of a tree's files and a digest of both with the times; problems are collected."""
+    """The table of a tree's files, and its fingerprint; problems are collected."""
 
     def __init__(self, base: Path) -> None:
-        self.names: list[str] = []
-        self.sizes = array("q")
+        self.table = FileTable(str(base))
         self.fingerprint = ""
         self._base = str(base)
-        self._digest = hashlib.blake2b(digest_size=16)
         self._problems: list[str] = []
         self._special: list[str] = []
 
@@ -215,10 +226,7 @@ class _Listing:
         if not stat.S_ISREG(status.st_mode):
             self._special.append(name)
             return
-        self.names.append(name)
-        self.sizes.append(status.st_size)
-        line = f"{name}\0{status.st_size}\0{status.st_mtime_ns}\0"
-        self._digest.update(line.encode("utf-8", "surrogateescape"))
+        self.table.add(name, status)
 
     def finish(self) -> None:
         """Say what was passed over and what cannot be read.
@@ -240,7 +248,7 @@ class _Listing:
                 path=self._base,
                 problems=tuple(self._problems),
             )
-        self.fingerprint = self._digest.hexdigest()
+        self.fingerprint = self.table.fingerprint()
 
     def _folders(self) -> Iterator[tuple[str, list[str]]]:
         """Yield all directories relative to the base, itself as "", with their files; links to directories count.

@@ -13,6 +13,7 @@ from typing import cast
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.recipes.imports.database import DATA_FILE, Database, Entry
 from recordzoo.recipes.imports.sample import ForeignValueError, Layout, Sample
+from recordzoo.sources.file_table import stamp_of
 from recordzoo.sources.member import Member, Unit
 from recordzoo.sources.tree import even_runs, greedy_runs
 
@@ -146,6 +147,9 @@ class DatabaseSource:
             digest.update(f"{part.name}\0{part.status}\0{len(part.entries)}\0".encode())
         return digest.hexdigest()
 
+    def files(self) -> None:
+        """See `Source`: databases stand for their records."""
+
     def units(self, target_bytes: int) -> list[Unit]:
         """See `Source`."""
         return [self._unit(start, stop) for start, stop in greedy_runs(self._sizes, target_bytes)]
@@ -166,7 +170,7 @@ class DatabaseSource:
             if low < high:
                 pieces.append(dataclasses.replace(part, entries=tuple(part.entries[low:high])))
             before += len(part.entries)
-        return RecordUnit(start, tuple(pieces))
+        return RecordUnit(start, tuple(pieces), "".join(stamp_of(piece.file.stat()) for piece in pieces))
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +179,7 @@ class RecordUnit:
 
     start: int
     pieces: tuple[Part, ...]
+    stamp: str
 
     @property
     def size_bytes(self) -> int:

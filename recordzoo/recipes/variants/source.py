@@ -88,6 +88,9 @@ class SetSource:
         """Return the record set's digest."""
         return self.reader.digest
 
+    def files(self) -> None:
+        """See `Source`: the record set stands for its files."""
+
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
         """See `Source`: all sizes are known."""
         return sum(map(cost, self._sizes))
@@ -140,6 +143,11 @@ class SetUnit:
     def size_bytes(self) -> int:
         """The values' sizes together."""
         return sum(size_bytes for *_, size_bytes in self.entries)
+
+    @property
+    def stamp(self) -> str:
+        """See `Unit`: the record set's digest, of which the source's fingerprint consists."""
+        return ""
 
     def members(self) -> Iterator[Member]:
         """Yield the values; `Member.read` raises `CorruptRecordError` if one is damaged."""

@@ -1,0 +1,101 @@
+"""What the files of a tree or a list were when they were listed: names, sizes, times, inodes; in columns."""
+
+import functools
+import hashlib
+import os
+from array import array
+from collections.abc import Iterator
+from pathlib import Path
+
+_NO_LASTING_INODES = ("fuse", "cifs", "smb3", "9p")
+"""Types of file systems that may give a file another inode number each time it is looked at."""
+
+
+class FileTable:
+    """The files of a source, in the order of reading.
+
+    Attributes:
+        base: The directory that the names are relative to; a name may also be absolute.
+        names: The files.
+        sizes: Their sizes in bytes.
+        mtimes: When their contents last changed, in ns.
+    """
+
+    def __init__(self, base: str) -> None:
+        self.base = base
+        self.names: list[str] = []
+        self.sizes = array("q")
+        self.mtimes = array("q")
+        self._ctimes = array("q")
+        self._inodes = array("Q")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def add(self, name: str, status: os.stat_result) -> None:
+        """Add a file as it is now."""
+        self.names.append(name)
+        self.sizes.append(status.st_size)
+        self.mtimes.append(status.st_mtime_ns)
+        self._ctimes.append(status.st_ctime_ns)
+        self._inodes.append(status.st_ino if has_lasting_inodes(status.st_dev) else 0)
+
+    def fingerprint(self, start: bytes = b"") -> str:
+        """Return a digest of names, sizes and times of the contents, and of what precedes them."""
+        digest = hashlib.blake2b(start, digest_size=16)
+        for name, size, mtime in zip(self.names, self.sizes, self.mtimes, strict=True):
+            digest.update(f"{name}\0{size}\0{mtime}\0".encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
+
+    def stamp(self, start: int, stop: int) -> str:
+        """Return a digest of some of the files that changes whenever anything writes to one of them.
+
+        A program can set the time of a file's contents, but not the time at which its inode changed.
+        """
+        digest = hashlib.blake2b(digest_size=16)
+        digest.update("\0".join(self.names[start:stop]).encode("utf-8", "surrogateescape"))
+        for column in (self.sizes, self.mtimes, self._ctimes, self._inodes):
+            digest.update(column[start:stop].tobytes())
+        return digest.hexdigest()
+
+    def written_since(self, earlier: "FileTable") -> Iterator[str]:
+        """Yield the names of files that were written to, or exchanged, after an earlier table was made."""
+        before = dict(zip(earlier.names, earlier._states(), strict=True))
+        for name, state in zip(self.names, self._states(), strict=True):
+            if before.get(name) != state:
+                yield name
+
+    def _states(self) -> Iterator[tuple[int, ...]]:
+        return zip(self.sizes, self.mtimes, self._ctimes, self._inodes, strict=True)
+
+    def joined(self, other: "FileTable") -> "FileTable":
+        """Return both tables as one, under the directory that holds both."""
+        both = FileTable(os.path.commonpath([self.base, other.base]))
+        for table in (self, other):
+            folder = os.path.relpath(table.base, both.base)
+            both.names += [os.path.normpath(os.path.join(folder, name)) for name in table.names]
+            for column in ("sizes", "mtimes", "_ctimes", "_inodes"):
+                getattr(both, column).extend(getattr(table, column))
+        return both
+
+
+def stamp_of(status: os.stat_result) -> str:
+    """Return the stamp of one file; see `FileTable.stamp`."""
+    table = FileTable("")
+    table.add("", status)
+    return table.stamp(0, 1)
+
+
+@functools.lru_cache(maxsize=64)
+def has_lasting_inodes(device: int, mounts: Path = Path("/proc/self/mountinfo")) -> bool:
+    """Whether a file keeps its inode number on a device: Linux lists the mounts; elsewhere it does."""
+    try:
+        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return True
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    for line in lines:
+        mount, _, kind = line.partition(" - ")
+        if mount.split(" ")[2:3] == [wanted]:
+            return not kind.startswith(_NO_LASTING_INODES)
+    return True
