@@ -11,14 +11,14 @@ from itertools import islice
 from typing import Any
 
 import torch
-from accelerate import Accelerator, DataLoaderConfiguration
+from accelerate import Accelerator, DataLoaderConfiguration, skip_first_batches
 from accelerate.state import AcceleratorState, GradientState, PartialState
 from torch.utils.data import DataLoader
 
 from recordzoo import RecordLoader, RecordSampler
 from recordzoo.errors import ArgumentError
 from tests.frameworks.numbers import Numbers
-from tests.frameworks.ranks import answer_file
+from tests.frameworks.ranks import answer_file, new_group
 
 EPOCHS = 3
 LENGTH = 44
@@ -41,8 +41,7 @@ def prepared(loader: Any, **options: Any) -> Any:
     """Pass a loader to accelerate, which has not been started before."""
     for state in (AcceleratorState, GradientState, PartialState):
         state._reset_state()
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()
+    new_group()
     accelerator = Accelerator(cpu=True, dataloader_config=DataLoaderConfiguration(**options))
     return accelerator.prepare(loader)
 
@@ -66,10 +65,9 @@ def refused(**options: Any) -> str:
 
 def resumed_by_skipping() -> list[list[int]]:
     """In the second epoch, behind three batches, as accelerate's own examples do."""
-    accelerator = Accelerator(cpu=True)
     loader = prepared(stock(num_replicas=1, rank=0))
     loader.set_epoch(1)
-    return batches(accelerator.skip_first_batches(loader, 3)) + after(loader, 2)
+    return batches(skip_first_batches(loader, 3)) + after(loader, 2)
 
 
 def after(loader: Any, epoch: int) -> list[list[int]]:

@@ -19,7 +19,7 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 
 from recordzoo import RecordLoader, RecordSampler
 from tests.frameworks.numbers import Numbers
-from tests.frameworks.ranks import answer_file
+from tests.frameworks.ranks import answer_file, new_group
 
 EPOCHS = 3
 LENGTH = 60
@@ -89,8 +89,7 @@ def fit(kind: str, folder: Path, resumed: str = "") -> dict[str, Any]:
     model = Recording()
     loaders = make_loader(kind, LENGTH), make_loader(kind, VALIDATED, shuffle=False)
     trainer.fit(model, *loaders, ckpt_path=folder / f"{resumed}.ckpt" if resumed else None)
-    if torch.distributed.is_initialized():
-        torch.distributed.destroy_process_group()  # the next loader is made without one
+    new_group()  # the next loader is made without one
     return {"trained": [model.trained.get(epoch, []) for epoch in range(EPOCHS)], "validated": model.validated}
 
 
