@@ -64,6 +64,9 @@ def test_what_would_be_dealt_twice_is_refused(ranks: list[Any]) -> None:
 def test_resumed(ranks: list[Any]) -> None:
     for rank in ranks:
         whole = rank["dealt by accelerate"]["epochs"]
-        assert rank["resumed"] == [whole[1][3:] + whole[2]] * 2
+        by_skipping, by_state = rank["resumed"]
+        assert by_skipping == whole[1][3:] + whole[2]
+        del by_skipping[2], by_state[2]  # the last batch of the epoch: filled up with the first samples that are drawn
+        assert by_state == by_skipping
         own = rank["resumed RecordLoader"]
         assert own["resumed"] == own["whole"][1][3:] + own["whole"][2]
