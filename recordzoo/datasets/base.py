@@ -38,6 +38,7 @@ from recordzoo.datasets.derived import Made, derived
 from recordzoo.datasets.selection import Selection, list_index
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.prepare import PrepareOptions, ensure, is_record_set
+from recordzoo.prepare.changes import find_changes, warn_of_changes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.variants import StoredRecipe
 from recordzoo.records.reader import RecordReader
@@ -90,7 +91,8 @@ class RecordDataset:
         """
         options = self._checked(options or {})
         root = Path(self.root).expanduser().absolute()
-        path = root if is_record_set(root) else ensure(recipe, root, download=download, **options)
+        is_given = is_record_set(root)
+        path = root if is_given else ensure(recipe, root, download=download, **options)
         reader = RecordReader(path)
         found = (reader.manifest.dataset, reader.manifest.part)
         if found != (recipe.dataset, recipe.part):
@@ -99,6 +101,8 @@ class RecordDataset:
                 f"not of {recipe.set_name}.",
                 path=str(path),
             )
+        if not is_given:
+            warn_of_changes(reader, find_changes(reader, root), recipe.command(root), stacklevel=3)
         return self._as_variant(reader, options)
 
     def _as_variant(self, reader: RecordReader, options: PrepareOptions) -> RecordReader:

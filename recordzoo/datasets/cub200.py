@@ -19,6 +19,7 @@ from recordzoo.datasets.selection import Selection
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError
 from recordzoo.loading.decode import naming
 from recordzoo.prepare import PrepareOptions, ensure
+from recordzoo.prepare.changes import find_changes, warn_of_changes
 from recordzoo.recipes.cub200 import IMAGES, names_digest, recipe
 from recordzoo.recipes.cub200_annotations import IMAGE_LIST, NEEDS, SPLIT
 from recordzoo.recipes.images import open_image
@@ -124,8 +125,10 @@ class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
         root = Path(self.root).expanduser().absolute()
         root = root.parent if root == reader.path else root  # it may be the images' record set itself
         names = list(reader.names)
-        path = ensure(recipe("segmentations", self.raw_files, names), root, download=download, **mask_options)
+        made = recipe("segmentations", self.raw_files, names)
+        path = ensure(made, root, download=download, **mask_options)
         masks = RecordReader(path)
+        warn_of_changes(masks, find_changes(masks, root), made.command(root), stacklevel=3)
         manifest = masks.manifest
         found = (manifest.dataset, manifest.part, manifest.metadata.get("images"))
         if found != ("cub200", "segmentations", names_digest(names)):

@@ -14,9 +14,9 @@ from recordzoo.datasets.class_folder import ClassFolderDataset, Loader
 from recordzoo.datasets.own import stored_selection
 from recordzoo.datasets.path_loader import files_folder
 from recordzoo.datasets.selection import Selection, is_listed, join_name
-from recordzoo.datasets.tree_check import check_tree
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.prepare import PrepareOptions, ensure, is_record_set
+from recordzoo.prepare.changes import find_changes, refuse_other, warn_of_changes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.class_folders import class_folder_order
 from recordzoo.recipes.folder import raise_if_empty, recipe, selection_digest
@@ -100,6 +100,17 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         if is_valid_file is not None:
             self.extensions = None
 
+    def _check_tree(self, reader: RecordReader, tree: Path, *, explicit: bool, new_names: bool = True) -> None:
+        """Warn if a tree is not what its records were made from.
+
+        Raises:
+            OtherSourceError: The person named the records, and they are those of another tree.
+        """
+        changes = find_changes(reader, tree, new_names=new_names)
+        if explicit:
+            refuse_other(reader, changes)
+        warn_of_changes(reader, changes, self._recipe(tree).command(tree), stacklevel=4)
+
     def _recipe(self, tree: Path, names: Sequence[str] | None = None, *, allow_empty: bool = True) -> Recipe:
         """Return how the records of a tree, or of some files of it, are made in the variant that is asked for."""
         return variant_recipe(recipe(names, allow_empty=allow_empty), tree, self._variant)
@@ -125,7 +136,10 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         whole = self._recipe(tree, allow_empty=allow_empty)
         explicit = options.get("records_dir")
         place = Path(explicit).expanduser().absolute() if explicit is not None else whole.target(tree)
-        if options.get("refresh") or not is_record_set(place):
+        if options.get("refresh") == "if-changed" and is_record_set(place):
+            if self._has_tree():
+                ensure(whole, tree, **_at(place, options))
+        elif options.get("refresh") or not is_record_set(place):
             if self._variant is None:  # a variant may be made of the records of a tree that is gone
                 self.find_classes(self.root)  # the same error as torchvision's if there is nothing to scan
             return RecordReader(ensure(whole, tree, **_at(place, options)))
@@ -136,7 +150,7 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
                 "or none.",
                 path=str(place),
             )
-        check_tree(reader, tree, explicit=explicit is not None)
+        self._check_tree(reader, tree, explicit=explicit is not None)
         return reader
 
     def _select(
@@ -149,7 +163,8 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
             samples = self._scanned(extensions, is_valid_file, allow_empty)
             names = [_relative(path, folder) for path, _ in samples]
             reader, positions = self._store(tree, names, options)
-            check_tree(reader, tree, explicit=options.get("records_dir") is not None, new_names=False)
+            # The names of the samples were just listed and found.
+            self._check_tree(reader, tree, explicit=options.get("records_dir") is not None, new_names=False)
             return _selection(reader, positions, samples)
         best: tuple[RecordReader, list[tuple[int, Any]]] | None = None
         for reader in self._stored_sets(tree, options):
@@ -194,7 +209,10 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         """Open records that hold these names, and make them if there are none; also return the names' positions."""
         explicit = options.get("records_dir")
         whole = Path(explicit).expanduser().absolute() if explicit is not None else self._recipe(tree).target(tree)
-        if is_record_set(whole) and not options.get("refresh"):
+        refresh = options.get("refresh", False)
+        if is_record_set(whole) and (not refresh or (refresh == "if-changed" and explicit is None)):
+            if refresh:
+                ensure(self._recipe(tree), tree, **_at(whole, options))
             reader = self._own_reader(whole, tree)
             positions = positions_of(names, reader.names)
             if positions is not None:

@@ -10,7 +10,7 @@ import cloudpickle
 from recordzoo.bars import default_progress
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.own.infer import infer
-from recordzoo.own.options import OwnOptions, check_classes, check_options, check_place
+from recordzoo.own.options import OwnOptions, check_classes, check_options, check_place, is_current
 from recordzoo.own.samples import MapStyle, Probe, SampleRecipe
 from recordzoo.own.schema import Kind, UnevenError
 from recordzoo.prepare import ensure, is_record_set
@@ -77,8 +77,7 @@ def convert(
     schema = infer(probe.samples, fields, kinds)
     probe.check_repeats(dataset)
     recipe = SampleRecipe(dataset, b"", schema, probe, kinds, classes, place)
-    if is_record_set(place) and not options.get("refresh", False):
-        _check_same(place, recipe)
+    if is_record_set(place) and is_current(options, lambda: _check_same(place, recipe)):
         return place
     if not options.get("shard_bytes") and not options.get("num_shards"):
         # Smaller shards than of files: to make a sample may take long, and each process fills shards of its own.

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Literal, Unpack
 
 from recordzoo.errors import OtherSourceError
-from recordzoo.own.options import OwnOptions, check_options
+from recordzoo.own.options import OwnOptions, check_options, is_current
 from recordzoo.prepare import ensure, is_record_set
 from recordzoo.recipes.imports.recipe import ImportRecipe
 from recordzoo.recipes.imports.source import identity, layout
@@ -61,8 +61,7 @@ def import_records(
     place = Path(output).expanduser().absolute()
     if format is not None:
         layout(format)
-    if is_record_set(place) and not options.get("refresh", False):
-        _check_same(place, databases, format)
+    if is_record_set(place) and is_current(options, lambda: _check_same(place, databases, format)):
         return place
     ensure(ImportRecipe(databases, place, format), place.parent, prepare=True, records_dir=place, **options)
     _check_same(place, databases, format)  # another process may have been faster, with other databases

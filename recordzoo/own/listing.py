@@ -9,15 +9,12 @@ from typing import Any, Unpack
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.own.options import OwnOptions, check_options
 from recordzoo.prepare import ensure, is_record_set
+from recordzoo.prepare.changes import find_changes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.list_file import read_list
 from recordzoo.recipes.listing import LIST_FILE, ListRecipe
 from recordzoo.recipes.variants import variant_recipe
-from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
-
-_SIZES_COMPARED = 1000
-_CONTENTS_COMPARED = 10
 
 
 def prepare_list(
@@ -67,7 +64,7 @@ def prepare_list(
     recipe = ListRecipe(shuffle_seed, layout_of(options))
     wanted = variant_recipe(recipe, listed, variant)
     place = wanted.target(listed) if output is None else Path(output).expanduser().absolute()
-    was_ready = is_record_set(place) and not options.get("refresh", False)
+    was_ready = is_record_set(place) and options.get("refresh") is not True
     ensure(wanted, listed, prepare=True, records_dir=place, **options)
     check_list(place, recipe, listed, was_ready=was_ready)
     return place
@@ -79,22 +76,23 @@ def layout_of(options: Mapping[str, Any]) -> dict[str, int]:
     return {name: options[name] for name in ("num_shards", "shard_bytes") if options.get(name) is not None}
 
 
-def check_list(place: Path, recipe: Recipe, path: Path, *, was_ready: bool) -> None:
+def check_list(place: Path, recipe: Recipe, path: Path, *, was_ready: bool, full: bool = False) -> None:
     """Refuse records that are not those of a list as it is now.
 
     Args:
         place: The record set.
         recipe: How it should have been made. What was not asked for (None) may be anything.
         path: The list.
-        was_ready: It was not made just now: also compare some of the files, if they are still there.
+        was_ready: It was not made just now: also compare the files, as far as they are still there.
+        full: All of them, not a bounded number.
 
     Raises:
         OtherSourceError: They are not.
     """
     reader = RecordReader(place)
     problem = _difference(reader, recipe, path)
-    if problem is None and was_ready and reader.manifest.variant == ORIGINAL:
-        problem = _changed_file(reader, path.absolute().parent)
+    if problem is None and was_ready and (changes := find_changes(reader, path.absolute(), full=full)):
+        problem = f"holds other files than there are now in {changes.root}: {changes.summary}"
     if problem is not None:
         raise OtherSourceError(
             f"{place} {problem}. Pass --refresh (refresh=True) to make it anew, or another --output.", path=str(place)
@@ -124,20 +122,3 @@ def _made_from(reader: RecordReader) -> str | None:
     except (ValueError, LookupError, TypeError, RecursionError):  # it may be anything, and only helps
         return None
     return made_from if isinstance(made_from, str) else None
-
-
-def _changed_file(reader: RecordReader, base: Path) -> str | None:
-    """Compare the sizes of up to 1,000 files, spread evenly, and the contents of 10; those gone are passed over."""
-    lengths = reader.lengths("image")
-    for number, position in enumerate(range(0, len(reader), -(-len(reader) // _SIZES_COMPARED) or 1)):
-        name = reader.names[position]
-        file = base / name
-        try:
-            same = file.stat().st_size == int(lengths[position])
-            look_inside = same and number % (_SIZES_COMPARED // _CONTENTS_COMPARED) == 0
-            content = file.read_bytes() if look_inside else None
-        except (OSError, ValueError):  # a stranger's name may be none of a file
-            continue
-        if not same or (content is not None and content != reader.read("image", position)):
-            return f"holds another {name} than there is now in {base}"
-    return None

@@ -1,11 +1,11 @@
 """The options that everything that makes records of a person's own data shares."""
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Literal, TypedDict
 
-from recordzoo.errors import ArgumentError, PrepareError
+from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError
 from recordzoo.progress import Progress
 from recordzoo.records.reader import is_record_set
 
@@ -19,7 +19,8 @@ class OwnOptions(TypedDict, total=False):
         num_shards: Exactly how many shards there are, instead.
         on_error: What to do with an encoded image whose header no decoder recognises: "keep" it as it is (default;
             reading it raises), "skip" it, or "raise".
-        refresh: Make the record set again although it is there, and exchange the two.
+        refresh: True: rebuild the record set and replace the existing one atomically. "if-changed": only if it holds
+            something else than what is asked for. Default: use what is there, or raise.
         progress: Told how the work goes on; default: bars on a terminal, elsewhere `logging`, logger "recordzoo".
     """
 
@@ -27,7 +28,7 @@ class OwnOptions(TypedDict, total=False):
     shard_bytes: int | None
     num_shards: int | None
     on_error: Literal["keep", "skip", "raise"]
-    refresh: bool
+    refresh: bool | Literal["if-changed"]
     progress: Progress | None
 
 
@@ -40,6 +41,28 @@ def check_options(names: Iterable[str], function: str) -> None:
     for name in names:
         if name not in OwnOptions.__annotations__:
             raise TypeError(f"{function} got an unexpected keyword argument {name!r}")
+
+
+def is_current(options: OwnOptions, check: Callable[[], object]) -> bool:
+    """Whether a record set that is there is used; if not, `options` then say that it is replaced.
+
+    Args:
+        options: What was asked for.
+        check: Raises `OtherSourceError` if the set is not what is asked for.
+
+    Raises:
+        OtherSourceError: It is not, and may not be replaced.
+    """
+    wanted = options.get("refresh", False)
+    try:
+        if wanted is not True:
+            check()
+            return True
+    except OtherSourceError:
+        if wanted != "if-changed":
+            raise
+    options["refresh"] = True
+    return False
 
 
 def check_classes(classes: Sequence[str] | None) -> None:

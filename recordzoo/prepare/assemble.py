@@ -2,7 +2,7 @@
 
 import itertools
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +43,17 @@ class _Rows:
         return rows
 
 
-def assemble(build: Build, recipe: Recipe, source: str, raw_files: Sequence[RawFile]) -> str:
+def assemble(
+    build: Build, recipe: Recipe, source: str, raw_files: Sequence[RawFile], extras: Mapping[str, bytes] | None = None
+) -> str:
     """Arrange what was stored and write the set into the build directory.
+
+    Args:
+        build: Where the shards are.
+        recipe: How they are arranged.
+        source: What the manifest calls the raw data.
+        raw_files: The archives that it came from.
+        extras: Files to lay beside the manifest, besides those of the recipe.
 
     Returns:
         The set's digest.
@@ -94,7 +103,7 @@ def assemble(build: Build, recipe: Recipe, source: str, raw_files: Sequence[RawF
                 **({"num_bad": len(bad)} if len(bad) > MOST_NAMED else {}),
                 **({"num_skipped": len(skipped)} if len(skipped) > MOST_NAMED else {}),
             },
-            extras=recipe.extras(),
+            extras={**recipe.extras(), **(extras or {})},
         ),
     )
 

@@ -1,6 +1,7 @@
 """One preparation from beginning to end."""
 
 import contextlib
+import functools
 import logging
 import os
 from collections.abc import Sequence
@@ -21,6 +22,7 @@ from recordzoo.errors import (
 )
 from recordzoo.prepare.assemble import assemble, warn_of_bad
 from recordzoo.prepare.build import Build
+from recordzoo.prepare.changes import Changes, find_changes
 from recordzoo.prepare.convert import Task
 from recordzoo.prepare.found import put_back, remove_dead, resumable_bytes
 from recordzoo.prepare.options import PrepareOptions
@@ -31,6 +33,7 @@ from recordzoo.prepare.turn import my_turn, tidy
 from recordzoo.progress import Progress, format_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.variants import check_variant, variant_recipe
+from recordzoo.records.made_from import MADE_FROM_FILE, encode_files
 from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, VERSION, RawFile, manifest_digest
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.sources.member import Source, Unit
@@ -45,6 +48,7 @@ _SPILL = 1.03
 
 _NUM_NAMED = 5
 
+_REFRESH = (False, True, "if-changed")
 _ON_ERROR = ("keep", "skip", "raise")
 
 
@@ -89,7 +93,6 @@ class Job:
     download: bool
     options: PrepareOptions
     target: Path = field(init=False)
-    refresh: bool = field(init=False)
     progress: Progress = field(init=False)
     _raw: RawData = field(init=False)
     _hashed: frozenset[Path] = field(init=False, default=frozenset())  # archives whose hash is compared
@@ -100,12 +103,15 @@ class Job:
         self.target = (Path(records_dir).expanduser() if records_dir else self.recipe.target(self.root)).absolute()
         if self.target.is_symlink():  # its directory is what is renamed and exchanged, not the link to it
             self.target = Path(os.path.realpath(self.target))
-        self.refresh = self.options.get("refresh", False)
         self.progress = self.options.get("progress") or default_progress()
         self._raw = RawData(self.recipe, self.root, self.target, self.download, self.options, self.progress)
         if self.options.get("on_error", "keep") not in _ON_ERROR:
             raise ArgumentError(
                 f"Unknown value {self.options['on_error']!r} for argument on_error. Valid values are {_ON_ERROR}."
+            )
+        if self.options.get("refresh", False) not in _REFRESH:
+            raise ArgumentError(
+                f"Unknown value {self.options['refresh']!r} for argument refresh. Valid values are {_REFRESH}."
             )
         for name in ("workers", "shard_bytes", "num_shards"):
             value = self.options.get(name)
@@ -120,6 +126,33 @@ class Job:
     def is_published(self) -> bool:
         """Whether the record set is there."""
         return is_record_set(self.target)
+
+    @functools.cached_property
+    def refresh(self) -> bool:
+        """Whether a record set that is there is made again.
+
+        Raises:
+            SourceError: It is to be compared with raw data that cannot be listed.
+        """
+        wanted = self.options.get("refresh", False)
+        if wanted == "if-changed":
+            return self.is_published and self._is_outdated
+        return bool(wanted)
+
+    @property
+    def _is_outdated(self) -> bool:
+        manifest = RecordReader(self.target).manifest
+        return not self.recipe.is_of(manifest, self.root) or bool(self.changes())
+
+    def changes(self) -> Changes:
+        """Compare all raw files, if there are any, with those that the published record set was made from.
+
+        Raises:
+            SourceError: They cannot be listed.
+        """
+        source = self.recipe.find(self.root)
+        now = None if source is None else source.files()
+        return find_changes(RecordReader(self.target), self.root, full=True, now=now, progress=self.progress)
 
     def run(self) -> Path:
         """Make the record set, or wait for the process that does."""
@@ -332,7 +365,9 @@ class Job:
                 build.remove()
             raise
         origin = self.recipe.origin or ("archive" if raw_files else "tree")
-        digest = assemble(build, self.recipe, origin, raw_files or self.recipe.made_from)
+        files = source.files()
+        extras = {} if files is None else {MADE_FROM_FILE: encode_files(files, self.root)}
+        digest = assemble(build, self.recipe, origin, raw_files or self.recipe.made_from, extras)
         warn_of_bad(build)
         self._publish(build, digest)
 

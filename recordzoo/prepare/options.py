@@ -21,7 +21,8 @@ class PrepareOptions(TypedDict, total=False):
         discard_raw: Delete the archives that this preparation downloaded once the records are published.
         on_error: What to do with an image whose header no decoder recognises: "keep" it as it is (default; reading it
             raises, as in torchvision), "skip" it, or "raise".
-        refresh: Make the record set again although it is there, and exchange the two.
+        refresh: True: rebuild the record set and replace the existing one atomically. "if-changed": only if raw files
+            of a tree or a list have changed since; all are compared. Default: use what is there.
         shard_bytes: About how large a shard becomes; default an eighth of the raw data, 64 MiB to 1 GiB; of a
             variant a 32nd of what it will take, 16 MiB to 1 GiB.
         num_shards: Exactly how many shards there are, instead; not of archives, which are read front to back.
@@ -38,7 +39,7 @@ class PrepareOptions(TypedDict, total=False):
     accept_terms: bool
     discard_raw: bool
     on_error: Literal["keep", "skip", "raise"]
-    refresh: bool
+    refresh: bool | Literal["if-changed"]
     shard_bytes: int | None
     num_shards: int | None
     variant: str | None

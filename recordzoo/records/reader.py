@@ -104,6 +104,14 @@ class RecordReader:
             return None
         return data if len(data) <= max_bytes else None
 
+    def open_extra(self, name: str) -> int:
+        """Open a regular file beside the set that the manifest does not name; the caller closes the descriptor.
+
+        Raises:
+            RecordError: There is none that can be read.
+        """
+        return self._directory.open(name)
+
     def __len__(self) -> int:
         return self.manifest.num_records
 

@@ -15,7 +15,7 @@ from recordzoo.recipes.images import problem_of
 from recordzoo.recipes.variants.pixels import ENCODER, RESAMPLING, converted
 from recordzoo.recipes.variants.stored import StoredRecipe
 from recordzoo.recipes.variants.variant import Variant
-from recordzoo.records.manifest import ORIGINAL
+from recordzoo.records.manifest import ORIGINAL, Manifest
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.sources.member import Member, Source
 
@@ -96,6 +96,10 @@ class VariantRecipe(Recipe):
     def variant(self) -> str:  # type: ignore[override]  # a constant of other recipes
         """See `Recipe`."""
         return str(self.wanted)
+
+    def is_of(self, manifest: Manifest, root: Path) -> bool:
+        """See `Recipe`."""
+        return manifest.variant == self.variant and self.inner.is_of(manifest, root)
 
     @property
     def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a list's are known when it was read

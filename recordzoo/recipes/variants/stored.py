@@ -13,9 +13,13 @@ from recordzoo.recipes.base import ABSENT, Arrangement, Blob, BlobField, Recipe,
 from recordzoo.recipes.folder import TREE_FILE
 from recordzoo.recipes.listing import LIST_FILE
 from recordzoo.recipes.variants.source import SetSource, StoredValue
+from recordzoo.records.made_from import MADE_FROM_FILE
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
+
+MAX_EXTRA_BYTES = 1 << 30
+"""A file beside a record set that is larger does not go with its variants: it only helps."""
 
 _COUNTED_ANEW = ("num_bad", "num_skipped")
 
@@ -57,8 +61,8 @@ class StoredRecipe(Recipe):
         return [self.reader.path.name]
 
     def extras(self) -> Mapping[str, bytes]:
-        """See `Recipe`: where the tree or the list was."""
-        found = {name: self.reader.extra(name) for name in (TREE_FILE, LIST_FILE)}
+        """See `Recipe`: where the tree or the list was, and its files."""
+        found = {name: self.reader.extra(name, MAX_EXTRA_BYTES) for name in (TREE_FILE, LIST_FILE, MADE_FROM_FILE)}
         return {name: data for name, data in found.items() if data is not None}
 
     def extract(self, member: Member) -> Iterator[Blob]:

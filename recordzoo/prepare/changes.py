@@ -1,0 +1,223 @@
+"""Have the raw files changed since a record set was made of them?
+
+Of every set that was made from a tree or from the files of a list. A full comparison looks at all files; a quick one,
+for each opening, at a bounded number of them.
+"""
+
+import os
+import random
+import stat
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from recordzoo.errors import OtherSourceError
+from recordzoo.prepare.directories import KnownDirectories, directory_positions, is_inside
+from recordzoo.prepare.stored_content import StoredContent
+from recordzoo.progress import Progress
+from recordzoo.records.made_from import MadeFrom, directory_of, relative_names
+from recordzoo.records.reader import RecordReader
+from recordzoo.sources.file_table import FileTable
+
+_BLOCKS, _BLOCK_FILES = 16, 16
+_WRITTEN_FILES = 1000
+_CONTENTS = 16
+_CHUNK_FILES = 4096
+_NUM_NAMED = 3
+
+_warned: set[tuple[str, Path]] = set()
+
+
+@dataclass(frozen=True, slots=True)
+class Changes:
+    """How raw files differ from those that a record set was made from. False if they do not.
+
+    Attributes:
+        root: The directory of the raw files.
+        made_in: The directory that they were in when the records were made; "" if that is not known.
+        found: What differs: "dog/1.jpg has another size".
+        num_compared: How many files were looked at.
+        num_files: How many there were.
+    """
+
+    root: str
+    made_in: str = ""
+    found: Sequence[str] = ()
+    num_compared: int = 0
+    num_files: int = 0
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    @property
+    def summary(self) -> str:
+        """The first differences, and how many more there are."""
+        more = len(self.found) - _NUM_NAMED
+        text = ", ".join(self.found[:_NUM_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+        if self.num_compared < self.num_files:
+            text += f" ({self.num_compared:,} of {self.num_files:,} files were compared)"
+        return text
+
+
+def find_changes(
+    reader: RecordReader,
+    root: Path,
+    *,
+    full: bool = False,
+    now: FileTable | None = None,
+    new_names: bool = True,
+    progress: Progress | None = None,
+) -> Changes:
+    """Compare the raw files under `root`, if any are there, with those that a record set was made from.
+
+    A file has changed if its size has, or its time and then its content. Contents are compared where the set has the
+    files untouched; elsewhere another time is a change, but in a tree that lies elsewhere than it did.
+
+    Args:
+        reader: The record set.
+        root: The tree; or the list.
+        full: Compare all files, and the content of each with another time. Else some hundred files, chosen anew each
+            time, those in directories that were written to among them, and the content of up to 16.
+        now: The files that are there now, to find new ones anywhere. Without it, new ones are found only in trees of
+            class folders.
+        new_names: Whether files that the set does not have are changes.
+        progress: Told how a full comparison goes on.
+    """
+    base = directory_of(root)
+    directories = KnownDirectories.of(reader)
+    made_from = MadeFrom.of(reader)
+    made_in = made_from.base if made_from is not None else directories.root if directories is not None else ""
+    if directories is not None and not directories.any_exists(base):
+        return Changes(base, made_in)
+    found: dict[str, None] = {}
+    written: Sequence[str] = ()
+    if directories is not None:
+        written, differences = directories.differences(reader, base, new_names=new_names)
+        found.update(dict.fromkeys(differences))
+    if made_from is None:
+        return Changes(base, made_in, tuple(found))
+    if now is not None and new_names:
+        stored = set(made_from[:])
+        found.update({f"{name} is new": None for name in relative_names(now, root) if name not in stored})
+    runs = [(0, len(made_from))] if full else _some_runs(made_from, written)
+    comparison = _Comparison(reader, base, is_moved=made_in != base, contents=None if full else _CONTENTS)
+    if full and progress is not None:
+        progress.begin(f"comparing {len(made_from):,} files with their records")
+    for start, stop in _chunks(runs):
+        found.update(dict.fromkeys(comparison.differences(made_from.files(start, stop))))
+        if full and progress is not None:
+            progress.advance(0, stop - start)
+    if full and progress is not None:
+        progress.end()
+    if directories is None and not comparison.num_there:
+        found.clear()  # the raw files were put away
+    return Changes(base, made_in, tuple(found), comparison.num_compared, len(made_from))
+
+
+def recorded_changes(reader: RecordReader, *, full: bool = False, progress: Progress | None = None) -> Changes:
+    """Compare the raw files that a record set says it was made from; see `find_changes`."""
+    made_from = MadeFrom.of(reader)
+    root = made_from.base if made_from is not None else ""
+    if not os.path.isabs(root) or not os.path.isdir(root):
+        return Changes(root)
+    return find_changes(reader, Path(root), full=full, progress=progress)
+
+
+def warn_of_changes(reader: RecordReader, changes: Changes, command: str, *, stacklevel: int) -> None:
+    """Warn, once a process, directory and record set, if raw files have changed.
+
+    Args:
+        reader: The record set.
+        changes: What was found.
+        command: The command line that prepares it.
+        stacklevel: As of `warnings.warn`, seen from the caller.
+    """
+    key = (changes.root, reader.path)
+    if changes and key not in _warned:
+        _warned.add(key)
+        warnings.warn(change_text(reader, changes, command), stacklevel=stacklevel + 1)
+
+
+def change_text(reader: RecordReader, changes: Changes, command: str) -> str:
+    """Say what changed, and what to do."""
+    return (
+        f"{changes.root} is not what it was when {reader.path} was made from it: {changes.summary}. The records are "
+        f"used as they are; to make them again, pass refresh=True or run: {command} --refresh"
+    )
+
+
+def refuse_other(reader: RecordReader, changes: Changes) -> None:
+    """Refuse records that were made from other files in another directory.
+
+    Raises:
+        OtherSourceError: They were.
+    """
+    if changes and changes.made_in != changes.root:
+        raise OtherSourceError(
+            f"{reader.path} holds the records of {changes.made_in}, not of {changes.root}: {changes.summary}. "
+            "Pass another records_dir, or none.",
+            path=str(reader.path),
+        )
+
+
+def _some_runs(made_from: MadeFrom, written: Sequence[str]) -> list[tuple[int, int]]:
+    """Choose runs of files: blocks at random, and files, spread evenly, of directories that were written to."""
+    count = len(made_from)
+    if count <= _BLOCKS * _BLOCK_FILES:
+        return [(0, count)]
+    rng = random.Random()  # the program's own sequence of random numbers stays as it is
+    chosen = rng.sample(range(count // _BLOCK_FILES), _BLOCKS)
+    runs = [(number * _BLOCK_FILES, (number + 1) * _BLOCK_FILES) for number in sorted(chosen)]
+    places = [place for directory in written for place in directory_positions(made_from, directory)]
+    return runs + [(place, place + 1) for place in places[:: -(-len(places) // _WRITTEN_FILES) or 1]]
+
+
+def _chunks(runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    for start, stop in runs:
+        for low in range(start, stop, _CHUNK_FILES):
+            yield low, min(stop, low + _CHUNK_FILES)
+
+
+class _Comparison:
+    """Compares files with what they were.
+
+    Attributes:
+        num_compared: How many files were looked at.
+        num_there: How many of them exist.
+    """
+
+    def __init__(self, reader: RecordReader, base: str, *, is_moved: bool, contents: int | None) -> None:
+        self.num_compared = self.num_there = 0
+        self._base, self._is_moved, self._contents = base, is_moved, contents
+        # The files of a list may lie anywhere, and some may be gone; others' names lead out only if they are forged.
+        self._is_list = reader.manifest.dataset == "list"
+        self._stored = StoredContent(reader)
+
+    def differences(self, files: Iterable[tuple[str, int, int]]) -> Iterator[str]:
+        """Yield what differs of files given as name, size and time."""
+        for name, size, mtime in files:
+            if "\0" in name or not (self._is_list or is_inside(name)):
+                continue
+            self.num_compared += 1
+            path = os.path.join(self._base, name)
+            try:
+                status = os.stat(path)
+            except OSError:
+                if not self._is_list:
+                    yield f"{name} is gone"
+                continue
+            self.num_there += 1
+            if status.st_size != size or not stat.S_ISREG(status.st_mode):
+                yield f"{name} has another size"
+            elif status.st_mtime_ns != mtime and not self._is_same(name, path):
+                yield f"{name} was written to"
+
+    def _is_same(self, name: str, path: str) -> bool:
+        """Whether a file with another time holds what is stored of it; of too many to look at, it is assumed."""
+        if self._contents is not None:
+            if not self._contents:
+                return True
+            self._contents -= 1
+        is_content = self._stored.is_content(name, path)
+        return self._is_moved if is_content is None else is_content

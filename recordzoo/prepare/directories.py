@@ -1,0 +1,92 @@
+"""`tree.json`: when each directory of a tree of class folders last changed, and which names differ where one has."""
+
+import bisect
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS, name_key
+from recordzoo.recipes.folder import TREE_FILE
+from recordzoo.records.reader import RecordReader
+
+
+@dataclass(frozen=True, slots=True)
+class KnownDirectories:
+    """What `TREE_FILE` says: where the tree was, and when each of its directories changed, in ns."""
+
+    root: str
+    times: Mapping[str, int]
+
+    @staticmethod
+    def of(reader: RecordReader) -> "KnownDirectories | None":
+        """Read `TREE_FILE`; None if it is not there or not ours, because it only helps."""
+        try:
+            document = json.loads(reader.extra(TREE_FILE) or b"")
+            root, directories = document["root"], document["directories"]
+            times = {str(name): int(time) for name, time in directories.items()}
+        except (ValueError, LookupError, TypeError, AttributeError, OverflowError, RecursionError):
+            return None
+        if not isinstance(root, str):
+            return None
+        return KnownDirectories(root, {name: time for name, time in times.items() if is_inside(name)})
+
+    def any_exists(self, base: str) -> bool:
+        """Whether anything of the tree is there; an empty mount point is a tree that is gone."""
+        return any(os.path.isdir(os.path.join(base, name)) for name in self.times if name and "/" not in name)
+
+    def differences(self, reader: RecordReader, base: str, *, new_names: bool) -> tuple[list[str], list[str]]:
+        """Return the directories that were written to, and which names differ in them."""
+        skipped: dict[str, set[str]] = {}
+        for name in reader.manifest.skipped:
+            skipped.setdefault(name.rpartition("/")[0], set()).add(name)
+        written: list[str] = []
+        found: list[str] = []
+        for directory, time in self.times.items():
+            path = os.path.join(base, directory)
+            try:
+                if os.stat(path).st_mtime_ns == time:
+                    continue
+                folders, files = _list(path, directory)
+            except OSError:
+                found.append(f"{directory}/ is gone")
+                continue
+            written.append(directory)
+            inside = {name for name in self.times if name and name.rpartition("/")[0] == directory}
+            if new_names:
+                found += [f"{name}/ is new" for name in sorted(folders - inside)]
+            if not directory:
+                continue
+            stored = {reader.names[position] for position in directory_positions(reader.names, directory)}
+            stored |= skipped.get(directory, set())
+            if new_names:
+                found += [f"{name} is new" for name in sorted(files - stored)]
+            found += [f"{name} is gone" for name in sorted(stored - files)]
+        return written, found
+
+
+def is_inside(name: str) -> bool:
+    """Whether a name that a file beside a record set gives, which may be a stranger's, leads into the tree."""
+    return not name.startswith("/") and ".." not in name.split("/") and "\0" not in name
+
+
+def directory_positions(names: Sequence[str], directory: str) -> range:
+    """Return where the files of one directory are among names in ImageFolder's order: they lie together."""
+    start = stop = bisect.bisect_left(names, name_key(f"{directory}/"), key=name_key)
+    while stop < len(names) and names[stop].rpartition("/")[0] == directory:
+        stop += 1
+    return range(start, stop)
+
+
+def _list(path: str, directory: str) -> tuple[set[str], set[str]]:
+    """List the folders and the images of a directory, as names relative to the tree."""
+    start = f"{directory}/" if directory else ""
+    folders: set[str] = set()
+    files: set[str] = set()
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                folders.add(start + entry.name)
+            elif entry.name.lower().endswith(IMAGE_ENDINGS):
+                files.add(start + entry.name)
+    return folders, files

@@ -1,0 +1,140 @@
+"""`made-from.bin` beside a manifest: the files that a record set was made from, with their sizes and times.
+
+It is no part of the record set, which would otherwise differ each time it is made. It holds a header, a row for each
+file, and the names; so a few files can be read without the others.
+"""
+
+import os
+import struct
+import weakref
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.errors import RecordError
+from recordzoo.records.files import pread
+from recordzoo.records.reader import RecordReader
+from recordzoo.sources.file_table import FileTable
+
+MADE_FROM_FILE = "made-from.bin"
+
+_MAGIC = b"rzfiles1"
+_HEADER = struct.Struct("<8sQQQ")  # magic, number of files, bytes of the base, bytes of the names
+_ROW = np.dtype([("size", "<i8"), ("mtime", "<i8"), ("end", "<u8")])  # end: of its name, within the names
+_MAX_BASE_BYTES = 1 << 16
+
+
+def encode_files(table: FileTable, root: Path) -> bytes:
+    """Write a table of files, with names relative to `root`.
+
+    Args:
+        table: The files.
+        root: Where the raw data was looked for: a directory, or the list.
+    """
+    base = directory_of(root)
+    names = [_bytes(name) for name in relative_names(table, root)]
+    rows = np.zeros(len(names), _ROW)
+    rows["size"], rows["mtime"] = table.sizes, table.mtimes
+    rows["end"] = np.cumsum([len(name) for name in names], dtype=np.uint64)
+    joined, base_bytes = b"".join(names), _bytes(base)
+    return b"".join(
+        [_HEADER.pack(_MAGIC, len(names), len(base_bytes), len(joined)), base_bytes, rows.tobytes(), joined]
+    )
+
+
+def directory_of(root: Path) -> str:
+    """Return the directory, without links, that names of raw files are relative to."""
+    return os.path.realpath(root if root.is_dir() else root.parent)
+
+
+def relative_names(table: FileTable, root: Path) -> Iterator[str]:
+    """Yield the names of a table's files, relative to `root`; absolute ones stay."""
+    top = root if root.is_dir() else root.parent
+    folder = os.path.relpath(os.path.abspath(table.base), os.path.abspath(top))
+    if folder.startswith(os.pardir):  # by a link
+        folder = os.path.relpath(os.path.realpath(table.base), os.path.realpath(top))
+    prefix = "" if folder == "." else f"{folder.replace(os.sep, '/')}/"
+    for name in table.names:
+        yield name if os.path.isabs(name) else prefix + name
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def _text(data: bytes) -> str:
+    return data.decode("utf-8", "surrogateescape")
+
+
+class MadeFrom(Sequence[str]):
+    """The files that a record set was made from: a sequence of their names, in the order of reading.
+
+    Attributes:
+        base: The directory that the names are relative to, when the records were made.
+    """
+
+    def __init__(self, fd: int, base: str, count: int, rows_at: int, names_bytes: int) -> None:
+        self.base = base
+        self._fd, self._count, self._rows_at, self._names_bytes = fd, count, rows_at, names_bytes
+        self._names_at = rows_at + count * _ROW.itemsize
+        weakref.finalize(self, os.close, fd)
+
+    @staticmethod
+    def of(reader: RecordReader) -> "MadeFrom | None":
+        """Open the file beside a record set; None if there is none, or it is not what was written."""
+        try:
+            fd = reader.open_extra(MADE_FROM_FILE)
+        except RecordError:
+            return None
+        head = pread(fd, _HEADER.size, 0)
+        if len(head) == _HEADER.size:
+            magic, count, base_bytes, names_bytes = _HEADER.unpack(head)
+            rows_at = _HEADER.size + base_bytes
+            whole = rows_at + count * _ROW.itemsize + names_bytes
+            if magic == _MAGIC and base_bytes <= _MAX_BASE_BYTES and whole == os.fstat(fd).st_size:
+                base = _text(pread(fd, base_bytes, _HEADER.size))
+                return MadeFrom(fd, base, count, rows_at, names_bytes)
+        os.close(fd)
+        return None
+
+    def __len__(self) -> int:
+        return self._count
+
+    @overload
+    def __getitem__(self, index: int) -> str: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[str]: ...
+    def __getitem__(self, index: int | slice) -> str | list[str]:
+        if isinstance(index, slice):
+            start, stop, step = index.indices(self._count)
+            return [name for name, _, _ in self.files(start, stop)][::step]
+        if not 0 <= index < self._count:
+            raise IndexError(f"file {index} of {self._count}")
+        return next(self.files(index, index + 1))[0]
+
+    def files(self, start: int, stop: int) -> Iterator[tuple[str, int, int]]:
+        """Yield name, size and time of the contents in ns of some consecutive files.
+
+        Files whose names are not where they should be are left out: the file beside the set only helps.
+        """
+        first = max(start - 1, 0)
+        rows = self._rows(first, stop)
+        ends = rows["end"].tolist()
+        begins = [0, *ends] if start == 0 else ends
+        begin, end = begins[0] if begins else 0, ends[-1] if ends else 0
+        if not begin <= end <= self._names_bytes:
+            return
+        names = pread(self._fd, end - begin, self._names_at + begin)
+        facts = rows[start - first :]
+        for low, high, size, mtime in zip(
+            begins, begins[1:], facts["size"].tolist(), facts["mtime"].tolist(), strict=False
+        ):
+            if begin <= low <= high <= end:
+                yield _text(names[low - begin : high - begin]), size, mtime
+
+    def _rows(self, start: int, stop: int) -> NDArray[Any]:
+        data = pread(self._fd, (stop - start) * _ROW.itemsize, self._rows_at + start * _ROW.itemsize)
+        return np.frombuffer(data[: len(data) - len(data) % _ROW.itemsize], _ROW)
