@@ -30,6 +30,7 @@ class TinyUnit:
     """Members of a few bytes each, made up while they are read."""
 
     size_bytes = NUM_RECORDS * 16
+    stamp = ""
 
     def members(self) -> Iterator[Member]:
         for number in range(NUM_RECORDS):
@@ -47,6 +48,9 @@ class TinySource:
 
     def fingerprint(self) -> str:
         return "tiny"
+
+    def files(self) -> None:
+        """There are none."""
 
     def units(self, target_bytes: int) -> list[Unit]:
         return [TinyUnit()]

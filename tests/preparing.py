@@ -218,8 +218,11 @@ def group_members(group: int) -> list[int]:
 
 
 def contents(folder: Path) -> dict[str, str]:
-    """All files under a folder, by relative name, as hashes of their bytes."""
-    return {str(path.relative_to(folder)): _hash(path) for path in sorted(folder.rglob("*")) if not path.is_dir()}
+    """All files under a folder, by relative name, as hashes of their bytes; without that of the raw files' times."""
+    from recordzoo.records.made_from import MADE_FROM_FILE
+
+    files = [path for path in sorted(folder.rglob("*")) if not path.is_dir() and path.name != MADE_FROM_FILE]
+    return {str(path.relative_to(folder)): _hash(path) for path in files}
 
 
 def _hash(path: Path) -> str:

@@ -20,8 +20,8 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader, pil_loader
 
 from recordzoo import CUB200Record, ImageFolderRecord
-from recordzoo.datasets import tree_check
 from recordzoo.errors import FolderError, ImageError, NotPreparedError, OtherSourceError, SourceError
+from recordzoo.prepare import changes
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS
 from tests.fakes import cub200, folder
 from tests.fakes.folder import image_bytes, write_tree
@@ -65,7 +65,7 @@ def gone(tree: Path, tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _forget_warnings() -> Iterator[None]:
     yield
-    tree_check._warned.clear()
+    changes._warned.clear()
 
 
 # Random trees ---------------------------------------------------------------------------------------------------------
@@ -533,7 +533,7 @@ CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
     "folder added": (lambda tree: (tree / "dog" / "sub").mkdir(), "dog/sub/ is new"),
     "file renamed": (
         lambda tree: (tree / "dog" / "b.bmp").rename(tree / "dog" / "c.bmp"),
-        "dog/c.bmp is new and 1 more",
+        "dog/c.bmp is new, dog/b.bmp is gone",
     ),
 }
 

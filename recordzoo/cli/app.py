@@ -165,6 +165,9 @@ def prepare(
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Make the record set again although it is there, and exchange the two.")
     ] = False,
+    refresh_if_changed: Annotated[
+        bool, typer.Option("--refresh-if-changed", help="The same, but only if raw files have changed since.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Download what is not there, convert it once, publish the record set.
@@ -185,7 +188,7 @@ def prepare(
         "discard_raw": discard_raw,
         "accept_terms": accept_terms,
         "check_hash": check_hash,
-        "refresh": refresh,
+        "refresh": refresh or ("if-changed" if refresh_if_changed else False),
         "variant": variant_name(short_side, max_side, format, quality),
     }
     prepare_all(names, root, split, options, shuffle_seed=shuffle, dry_run=dry_run, as_json=as_json)

@@ -11,6 +11,7 @@ from recordzoo.benching.measure import Measurement
 from recordzoo.benching.task import CAN_FORGET, FILES, Result, Task, compare, ratios
 from recordzoo.benching.transform import DEFAULT
 from recordzoo.cli import output, targets
+from recordzoo.cli.changed import say_changes
 from recordzoo.cli.exits import Exit
 from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.looking.stats import tree_root
@@ -31,6 +32,7 @@ def find_task(path: str, *, num_images: int, split: str | None, **options: Any) 
         FolderError: There are no images.
     """
     reader = RecordReader(targets.find_record_set(path))
+    say_changes(reader)
     total = reader.manifest.splits.get(split or "", len(reader))
     if not total:
         raise FolderError(f"There are no images in {reader.path}.", path=str(reader.path))

@@ -2,7 +2,6 @@
 
 import dataclasses
 import time
-import warnings
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,6 +15,7 @@ from recordzoo.errors import ArgumentError, RecordZooError
 from recordzoo.progress import format_bytes, format_seconds
 
 if TYPE_CHECKING:
+    from recordzoo.recipes.base import Recipe
     from recordzoo.records.reader import RecordReader
 
 
@@ -121,18 +121,18 @@ def variant_name(
 
 
 def _prepare(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
-    from recordzoo.prepare import ensure, is_record_set
+    from recordzoo.prepare import ensure
     from recordzoo.recipes.variants import variant_recipe
     from recordzoo.records.reader import RecordReader
 
     recipe = variant_recipe(target.recipe(), target.root, options["variant"])
-    was_ready = is_record_set(options["records_dir"] or recipe.target(target.root)) and not options["refresh"]
+    before = _generation(Path(options["records_dir"] or recipe.target(target.root)))
     began = time.monotonic()
     path = ensure(recipe, target.root, download=True, progress=make_progress(), **options)
     elapsed_s = time.monotonic() - began
     reader = RecordReader(path)
-    is_tree = target.entry is None and not target.is_list and not target.is_set
-    warning = _tree_warning(target, reader, options) if was_ready and is_tree else None
+    was_ready = before is not None and before == _generation(path)
+    warning = _change_warning(recipe, target, reader, options) if was_ready and not target.is_list else None
     if target.is_list:
         _check_list(target, path, was_ready)
     if warning is not None:
@@ -150,18 +150,27 @@ def _prepare(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _tree_warning(target: Target, reader: "RecordReader", options: Mapping[str, Any]) -> str | None:
-    """Compare a tree with its records as the dataset's constructor does; None if it is what it was.
+def _generation(place: Path) -> tuple[int, int] | None:
+    """Tell one record set at a place from another that is exchanged with it; None for none."""
+    from recordzoo.prepare import is_record_set
+
+    place = place.expanduser()
+    return (place.stat().st_dev, place.stat().st_ino) if is_record_set(place) else None
+
+
+def _change_warning(recipe: "Recipe", target: Target, reader: "RecordReader", options: Mapping[str, Any]) -> str | None:
+    """Compare all raw files with those that the records were made from; None if they are what they were.
 
     Raises:
         OtherSourceError: The records that --records-dir names are those of another tree.
     """
-    from recordzoo.datasets.tree_check import check_tree  # imports no torch
+    from recordzoo.prepare.changes import change_text, refuse_other
+    from recordzoo.prepare.describe import changes_since
 
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        check_tree(reader, target.root.resolve(), explicit=options["records_dir"] is not None)
-    return str(caught[0].message) if caught else None
+    changes = changes_since(recipe, target.root, **{**options, "progress": make_progress()})
+    if options["records_dir"] is not None and target.entry is None:
+        refuse_other(reader, changes)
+    return change_text(reader, changes, recipe.command(target.root)) if changes else None
 
 
 def _check_list(target: Target, path: Path, was_ready: bool) -> None:
@@ -172,7 +181,7 @@ def _check_list(target: Target, path: Path, was_ready: bool) -> None:
     """
     from recordzoo.own.listing import check_list
 
-    check_list(path, target.recipe(), target.root, was_ready=was_ready)
+    check_list(path, target.recipe(), target.root, was_ready=was_ready, full=True)
 
 
 def _show_plans(wanted: Sequence[Target], options: Mapping[str, Any], as_json: bool) -> None:
@@ -189,9 +198,12 @@ def _show_plans(wanted: Sequence[Target], options: Mapping[str, Any], as_json: b
         output.put(plan_line(plan) + by_hand)
 
 
+_CHANGES_SHOWN = 3
+
 _STATES = {
     "missing": "there is no raw data, and nowhere to get it from",
     "ready": "ready in {target}; nothing to do",
+    "changed": "ready in {target}, but raw files have changed since ({changes}); --refresh makes it again",
     "resume": "goes on with an interrupted preparation: {source} ({raw}) to {target}; peak of disk {peak}",
     "convert": "converts {source} ({raw}) to {target}; peak of disk {peak}",
     "download": "downloads and converts {source} ({raw}) to {target}; peak of disk {peak}",
@@ -201,7 +213,10 @@ _STATES = {
 # Any: JSON values.
 def plan_line(plan: Mapping[str, Any]) -> str:
     """Write a plan as one line: what, how large, where to, and the peak of disk."""
-    text = _STATES[plan["state"]].format(
+    changes = ", ".join(plan["changes"][:_CHANGES_SHOWN])
+    more = plan["num_changes"] - _CHANGES_SHOWN
+    text = _STATES["changed" if changes else plan["state"]].format(
+        changes=changes + (f" and {more:,} more" if more > 0 else ""),
         source=plan["source"],
         target=plan["target"],
         raw=_bytes(plan["raw_bytes"]),

@@ -11,6 +11,7 @@ import numpy as np
 
 from recordzoo.bars import clean
 from recordzoo.cli import output, targets
+from recordzoo.cli.changed import say_changes
 from recordzoo.cli.chart import bar_chart, display_width, encodable, has_blocks, shorten_end, terminal_width
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.progress import make_progress
@@ -27,6 +28,8 @@ from recordzoo.looking.stats import (
     spread,
     tree_root,
 )
+from recordzoo.prepare.changes import recorded_changes
+from recordzoo.prepare.describe import MOST_NAMED
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
@@ -47,11 +50,13 @@ def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
     found = targets.find_record_set(path)
     reader = RecordReader(found)
     headers = _headers(reader, full=full)
-    document = {"path": str(found), **set_document(reader, headers)}
+    changes = recorded_changes(reader)
+    document = {"path": str(found), **set_document(reader, headers), "changes": list(changes.found[:MOST_NAMED])}
     if as_json:
         output.put_json({"record_set": document})
     else:
         output.put("\n".join(_lines(reader, headers, document)))
+        say_changes(reader, changes)
     if headers is None or not headers.damaged:
         return Exit.OK
     output.say(

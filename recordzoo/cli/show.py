@@ -13,6 +13,7 @@ from PIL import PngImagePlugin
 from recordzoo import durable
 from recordzoo.bars import clean
 from recordzoo.cli import output, targets
+from recordzoo.cli.changed import say_changes
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.progress import make_progress
 from recordzoo.errors import ArgumentError
@@ -59,6 +60,7 @@ def show_images(path: str, wish: Wish, *, as_json: bool) -> int:
     """Write a sheet or a page of a record set's images; returns the exit code."""
     _check(wish)
     reader = RecordReader(targets.find_record_set(path))
+    say_changes(reader)
     title = reader.path.name.removesuffix(".records")
     target = _output(wish, title)
     field = picture_field(reader)

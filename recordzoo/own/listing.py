@@ -1,6 +1,5 @@
 """`prepare_list`: the files that a list names → a record set, in the order of the list."""
 
-import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -12,7 +11,7 @@ from recordzoo.prepare import ensure, is_record_set
 from recordzoo.prepare.changes import find_changes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.list_file import read_list
-from recordzoo.recipes.listing import LIST_FILE, ListRecipe
+from recordzoo.recipes.listing import ListRecipe, list_path
 from recordzoo.recipes.variants import variant_recipe
 from recordzoo.records.reader import RecordReader
 
@@ -104,7 +103,7 @@ def _difference(reader: RecordReader, recipe: Recipe, path: Path) -> str | None:
     if reader.manifest.dataset != recipe.dataset:
         return f"is a record set of {reader.manifest.dataset}, not of the list {path}"
     if metadata.get("list") != read_list(path).digest:
-        made_from = _made_from(reader)
+        made_from = list_path(reader)
         if made_from == os.fspath(path.absolute()):
             return f"was made from {path}, which has changed since"
         return f"was made from {made_from or 'another list'}, which is not what {path} says"
@@ -114,11 +113,3 @@ def _difference(reader: RecordReader, recipe: Recipe, path: Path) -> str | None:
         if wanted is not None and wanted != found:
             return f"was written with {name}={found}, not {wanted}"
     return None
-
-
-def _made_from(reader: RecordReader) -> str | None:
-    try:
-        made_from = json.loads(reader.extra(LIST_FILE) or b"")["list"]
-    except (ValueError, LookupError, TypeError, RecursionError):  # it may be anything, and only helps
-        return None
-    return made_from if isinstance(made_from, str) else None

@@ -4,6 +4,7 @@ Of every set that was made from a tree or from the files of a list. A full compa
 for each opening, at a bounded number of them.
 """
 
+import contextlib
 import os
 import random
 import stat
@@ -12,11 +13,15 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordzoo.errors import OtherSourceError
+from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.prepare.directories import KnownDirectories, directory_positions, is_inside
 from recordzoo.prepare.stored_content import StoredContent
+from recordzoo.program import command
 from recordzoo.progress import Progress
+from recordzoo.recipes.listing import list_path
+from recordzoo.recipes.variants import Variant
 from recordzoo.records.made_from import MadeFrom, directory_of, relative_names
+from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 from recordzoo.sources.file_table import FileTable
 
@@ -25,6 +30,7 @@ _WRITTEN_FILES = 1000
 _CONTENTS = 16
 _CHUNK_FILES = 4096
 _NUM_NAMED = 3
+_FILES_OF_A_SECOND = 20_000  # with fewer, nobody waits
 
 _warned: set[tuple[str, Path]] = set()
 
@@ -76,7 +82,8 @@ def find_changes(
 
     Args:
         reader: The record set.
-        root: The tree; or the list.
+        root: The tree; or the list. Files of it that are gone are changes in a tree of class folders only: others may
+            be put away once they are converted.
         full: Compare all files, and the content of each with another time. Else some hundred files, chosen anew each
             time, those in directories that were written to among them, and the content of up to 16.
         now: The files that are there now, to find new ones anywhere. Without it, new ones are found only in trees of
@@ -102,16 +109,16 @@ def find_changes(
         found.update({f"{name} is new": None for name in relative_names(now, root) if name not in stored})
     runs = [(0, len(made_from))] if full else _some_runs(made_from, written)
     comparison = _Comparison(reader, base, is_moved=made_in != base, contents=None if full else _CONTENTS)
-    if full and progress is not None:
-        progress.begin(f"comparing {len(made_from):,} files with their records")
+    comparison.counts_gone = directories is not None  # else they may have been put away once they were converted
+    told = progress if full and len(made_from) >= _FILES_OF_A_SECOND else None
+    if told is not None:
+        told.begin(f"comparing {len(made_from):,} files with their records")
     for start, stop in _chunks(runs):
         found.update(dict.fromkeys(comparison.differences(made_from.files(start, stop))))
-        if full and progress is not None:
-            progress.advance(0, stop - start)
-    if full and progress is not None:
-        progress.end()
-    if directories is None and not comparison.num_there:
-        found.clear()  # the raw files were put away
+        if told is not None:
+            told.advance(0, stop - start)
+    if told is not None:
+        told.end()
     return Changes(base, made_in, tuple(found), comparison.num_compared, len(made_from))
 
 
@@ -145,6 +152,18 @@ def change_text(reader: RecordReader, changes: Changes, command: str) -> str:
         f"{changes.root} is not what it was when {reader.path} was made from it: {changes.summary}. The records are "
         f"used as they are; to make them again, pass refresh=True or run: {command} --refresh"
     )
+
+
+def refresh_command(reader: RecordReader, root: str) -> str:
+    """Return the command line that prepares a record set, by what it says of itself; without ``--refresh``."""
+    manifest = reader.manifest
+    if manifest.dataset in ("folder", "list"):
+        words = [list_path(reader) or root]
+    else:
+        words = [f"{manifest.dataset}.{manifest.part}" if manifest.part else manifest.dataset, "--root", root]
+    with contextlib.suppress(ArgumentError):  # a later version's variant
+        words += [] if manifest.variant == ORIGINAL else Variant.parse(manifest.variant).flags.split()
+    return command("prepare", *words)
 
 
 def refuse_other(reader: RecordReader, changes: Changes) -> None:
@@ -184,13 +203,14 @@ class _Comparison:
 
     Attributes:
         num_compared: How many files were looked at.
-        num_there: How many of them exist.
+        counts_gone: Whether a file that is gone is a change.
     """
 
     def __init__(self, reader: RecordReader, base: str, *, is_moved: bool, contents: int | None) -> None:
-        self.num_compared = self.num_there = 0
+        self.num_compared = 0
+        self.counts_gone = False
         self._base, self._is_moved, self._contents = base, is_moved, contents
-        # The files of a list may lie anywhere, and some may be gone; others' names lead out only if they are forged.
+        # The files of a list may lie anywhere; others' names lead out only if they are forged.
         self._is_list = reader.manifest.dataset == "list"
         self._stored = StoredContent(reader)
 
@@ -204,10 +224,9 @@ class _Comparison:
             try:
                 status = os.stat(path)
             except OSError:
-                if not self._is_list:
+                if self.counts_gone:
                     yield f"{name} is gone"
                 continue
-            self.num_there += 1
             if status.st_size != size or not stat.S_ISREG(status.st_mode):
                 yield f"{name} has another size"
             elif status.st_mtime_ns != mtime and not self._is_same(name, path):

@@ -5,16 +5,28 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from recordzoo.errors import SourceError
+from recordzoo.prepare.changes import Changes
 from recordzoo.prepare.found import find_builds
 from recordzoo.prepare.job import Job
 from recordzoo.prepare.options import PrepareOptions
 from recordzoo.prepare.space import records_bytes
 from recordzoo.recipes.base import Recipe
 
+MOST_NAMED = 20
+"""How many changed files a plan names; of more it has the number."""
+
+
+def changes_since(recipe: Recipe, root: Path, **options: Unpack[PrepareOptions]) -> Changes:
+    """Compare all raw files with those that a published record set was made from."""
+    return Job(recipe, root, False, options).changes()
+
 
 # Any: JSON values.
 def describe(recipe: Recipe, root: Path, *, download: bool = True, **options: Unpack[PrepareOptions]) -> dict[str, Any]:
-    """Say what `ensure` would do: a JSON object with sizes in bytes. Writes nothing and fetches nothing."""
+    """Say what `ensure` would do: a JSON object with sizes in bytes. Writes nothing and fetches nothing.
+
+    Of a record set that is there, "changes" names raw files that have changed since, and "num_changes" counts them.
+    """
     job = Job(recipe, root, download, options)
     recipe = job.recipe
     result: dict[str, Any] = {
@@ -26,9 +38,12 @@ def describe(recipe: Recipe, root: Path, *, download: bool = True, **options: Un
         "raw_bytes": 0,
         "download_bytes": 0,
         "peak_bytes": 0,
+        "changes": [],
+        "num_changes": 0,
     }
     if job.is_published and not job.refresh:
-        return result
+        changes = job.changes()
+        return {**result, "changes": list(changes.found[:MOST_NAMED]), "num_changes": len(changes.found)}
     source = None
     with contextlib.suppress(*([SourceError] if recipe.raw_files else [])):  # something is missing: to be downloaded
         source = recipe.find(root)

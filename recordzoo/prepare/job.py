@@ -13,6 +13,7 @@ from recordzoo import settings
 from recordzoo.bars import default_progress
 from recordzoo.errors import (
     ArgumentError,
+    FolderError,
     HashMismatchError,
     LostBuildError,
     NotPreparedError,
@@ -129,11 +130,7 @@ class Job:
 
     @functools.cached_property
     def refresh(self) -> bool:
-        """Whether a record set that is there is made again.
-
-        Raises:
-            SourceError: It is to be compared with raw data that cannot be listed.
-        """
+        """Whether a record set that is there is made again."""
         wanted = self.options.get("refresh", False)
         if wanted == "if-changed":
             return self.is_published and self._is_outdated
@@ -145,13 +142,11 @@ class Job:
         return not self.recipe.is_of(manifest, self.root) or bool(self.changes())
 
     def changes(self) -> Changes:
-        """Compare all raw files, if there are any, with those that the published record set was made from.
-
-        Raises:
-            SourceError: They cannot be listed.
-        """
-        source = self.recipe.find(self.root)
-        now = None if source is None else source.files()
+        """Compare all raw files, if there are any, with those that the published record set was made from."""
+        now = None
+        with contextlib.suppress(SourceError, FolderError):  # some cannot be listed; the others are compared
+            source = self.recipe.find(self.root)
+            now = None if source is None else source.files()
         return find_changes(RecordReader(self.target), self.root, full=True, now=now, progress=self.progress)
 
     def run(self) -> Path:

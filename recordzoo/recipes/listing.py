@@ -14,6 +14,7 @@ from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Stored
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS
 from recordzoo.recipes.list_file import ListFile, read_list
 from recordzoo.records.manifest import Manifest
+from recordzoo.records.reader import RecordReader
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.listing import ListSource, Note
 from recordzoo.sources.member import Member, Source
@@ -126,6 +127,15 @@ class ListRecipe(Recipe):
             classes=listed.classes,
             metadata={"list": listed.digest, "written": dict(self.written)},
         )
+
+
+def list_path(reader: RecordReader) -> str | None:
+    """Return the list that a record set was made from, if the file beside it says so; it may be a stranger's."""
+    try:
+        path = json.loads(reader.extra(LIST_FILE) or b"")["list"]
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return None
+    return path if isinstance(path, str) else None
 
 
 def _shuffle_key(seed: int, name: str) -> bytes:

@@ -1,0 +1,413 @@
+"""Raw files that change after their records were made: what is noticed when, for every kind of tree."""
+
+import json
+import os
+import shutil
+import warnings
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recordzoo
+from recordzoo import CIFAR10Record, CUB200Record, ImageFolderRecord, ImageNetRecord, VOCDetectionRecord
+from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.prepare import changes, ensure
+from recordzoo.prepare.changes import find_changes, recorded_changes
+from recordzoo.recipes.folder import recipe as folder_recipe
+from recordzoo.records.made_from import MADE_FROM_FILE, MadeFrom
+from recordzoo.records.reader import RecordReader
+from tests.fakes import cifar10, cub200, folder, imagenet, lists, voc
+from tests.running import run
+
+BLOCKS = 16 * 16  # files that a quick comparison looks at, at most
+
+
+@pytest.fixture(autouse=True)
+def _forget_warnings() -> Iterator[None]:
+    changes._warned.clear()
+    yield
+    changes._warned.clear()
+
+
+def overwrite(path: Path, *, longer: bool = True) -> None:
+    """Write other bytes into a file, in place: no directory changes."""
+    before = path.parent.stat().st_mtime_ns
+    data = bytearray(path.read_bytes())
+    data[-1] ^= 1
+    path.write_bytes(bytes(data) + b"longer" * longer)
+    if not longer:  # within a tick of the clock it might have the same time
+        os.utime(path, ns=(1, 1))
+    assert path.parent.stat().st_mtime_ns == before
+
+
+def said(make: Callable[[], object]) -> list[str]:
+    """The warnings of a constructor."""
+    changes._warned.clear()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        make()
+    return [str(warning.message) for warning in caught]
+
+
+# Any: a dataset.
+Made = tuple[Callable[[], Any], Path, str]
+
+
+def folder_tree(root: Path) -> Made:
+    tree = folder.write_tree(root / "photos")
+    return lambda: ImageFolderRecord(tree), tree / "dog" / "a.jpeg", "dog/a.jpeg"
+
+
+def selection(root: Path) -> Made:
+    tree = folder.write_tree(root / "photos")
+    make = lambda: ImageFolderRecord(tree, is_valid_file=lambda path: "a.jp" in path, allow_empty=True)  # noqa: E731
+    return make, tree / "dog" / "a.jpeg", "dog/a.jpeg"
+
+
+def variant_of_a_tree(root: Path) -> Made:
+    tree = folder.write_tree(root / "photos")
+    return lambda: ImageFolderRecord(tree, variant="16"), tree / "dog" / "a.jpeg", "dog/a.jpeg"
+
+
+def variant_of_records(root: Path) -> Made:
+    tree = folder.write_tree(root / "photos")
+    ImageFolderRecord(tree)
+    return lambda: ImageFolderRecord(tree, variant="16"), tree / "dog" / "a.jpeg", "dog/a.jpeg"
+
+
+def birds(root: Path) -> Made:
+    cub200.build().write_tree(root)
+    path = sorted((root / "CUB_200_2011" / "images").glob("*/*.jpg"))[2]
+    return lambda: CUB200Record(root, split="all"), path, path.relative_to(root).as_posix()
+
+
+def annotations(root: Path) -> Made:
+    cub200.build().write_tree(root)
+    name = "CUB_200_2011/bounding_boxes.txt"
+    return lambda: CUB200Record(root, split="all"), root / name, name
+
+
+def masks(root: Path) -> Made:
+    birds = cub200.build()
+    birds.write_tree(root)
+    birds.write_mask_tree(root)
+    path = sorted((root / "segmentations").glob("*/*.png"))[2]
+    make = lambda: CUB200Record(root, split="all", target_type="segmentation")  # noqa: E731
+    return make, path, path.relative_to(root).as_posix()
+
+
+def voc_year(root: Path) -> Made:
+    voc.build().write_tree(root)
+    path = sorted((root / "VOCdevkit/VOC2012/Annotations").glob("*.xml"))[1]
+    return lambda: VOCDetectionRecord(root), path, path.relative_to(root).as_posix()
+
+
+def voc_image(root: Path) -> Made:
+    voc.build().write_tree(root)
+    path = sorted((root / "VOCdevkit/VOC2012/JPEGImages").glob("*.jpg"))[1]
+    return lambda: VOCDetectionRecord(root), path, path.relative_to(root).as_posix()
+
+
+def imagenet_train(root: Path) -> Made:
+    fake = imagenet.build()
+    fake.write_tree(root, "train")
+    fake.write_meta_bin(root)
+    path = sorted((root / "train").glob("*/*.JPEG"))[1]
+    return lambda: ImageNetRecord(root), path, path.relative_to(root).as_posix()
+
+
+def cifar_batches(root: Path) -> Made:
+    fake = cifar10.build()
+    fake.write_tree(root / "data")
+    kind = type("Fake", (CIFAR10Record,), fake.lists)
+    name = "cifar-10-batches-py/data_batch_2"
+    return lambda: kind(root / "data"), root / "data" / name, name
+
+
+TREES = [
+    folder_tree,
+    selection,
+    variant_of_a_tree,
+    variant_of_records,
+    birds,
+    annotations,
+    masks,
+    voc_year,
+    voc_image,
+    imagenet_train,
+    cifar_batches,
+]
+
+
+@pytest.mark.parametrize("write", TREES)
+def test_a_file_overwritten_in_place(write: Callable[[Path], Made], tmp_path: Path) -> None:
+    make, path, name = write(tmp_path)
+    make()
+    assert said(make) == []
+    overwrite(path)
+    (text,) = said(make)
+    assert f"{name} has another size. The records are used as they are" in text
+    assert text.endswith(" --refresh")
+    assert "recordzoo prepare " in text
+
+
+@pytest.mark.parametrize("write", [folder_tree, birds, voc_year, voc_image, imagenet_train, variant_of_records])
+def test_one_of_the_same_size(write: Callable[[Path], Made], tmp_path: Path) -> None:
+    make, path, name = write(tmp_path)
+    make()
+    overwrite(path, longer=False)
+    (text,) = said(make)
+    assert f"{name} was written to. " in text
+
+
+@pytest.mark.parametrize("write", [folder_tree, birds, voc_image, imagenet_train])
+def test_another_time_alone_is_no_change(write: Callable[[Path], Made], tmp_path: Path) -> None:
+    make, path, _ = write(tmp_path)
+    make()
+    os.utime(path, ns=(1, 1))
+    assert said(make) == []
+
+
+@pytest.mark.parametrize("write", [folder_tree, birds, voc_year, imagenet_train])
+def test_raw_files_that_were_put_away(write: Callable[[Path], Made], tmp_path: Path) -> None:
+    make, path, _ = write(tmp_path)
+    make()
+    top = tmp_path / path.relative_to(tmp_path).parts[0]
+    top.rename(tmp_path / "elsewhere")
+    (tmp_path / "meta.bin").unlink(missing_ok=True)
+    assert said(make) == []
+
+
+@pytest.mark.parametrize("write", TREES)
+def test_a_full_comparison(write: Callable[[Path], Made], tmp_path: Path) -> None:
+    make, path, name = write(tmp_path)
+    reader = RecordReader(make().records_path)
+    if "segmentations" in name:
+        reader = RecordReader(tmp_path / "cub200.segmentations.records")
+    assert not recorded_changes(reader, full=True)
+    overwrite(path)
+    found = recorded_changes(reader, full=True)
+    assert list(found.found) == [f"{name} has another size"]
+    assert found.num_compared == found.num_files
+
+
+@pytest.mark.parametrize("change", ["overwritten", "new", "gone"])
+def test_made_again_only_if_changed(change: str, tmp_path: Path) -> None:
+    tree = folder.write_tree(tmp_path / "photos")
+    path = tree / "dog" / "a.jpeg"
+    before = ImageFolderRecord(tree).records_path.stat().st_ino
+    for _ in range(2):
+        assert ImageFolderRecord(tree, refresh="if-changed").records_path.stat().st_ino == before
+    if change == "overwritten":
+        path.write_bytes(folder.image_bytes("a.jpeg", 77))
+    elif change == "new":
+        (tree / "dog" / "new.jpg").write_bytes(folder.image_bytes("new.jpg", 50))
+    else:
+        path.unlink()
+    again = ImageFolderRecord(tree, refresh="if-changed")
+    assert again.records_path.stat().st_ino != before
+    assert said(lambda: ImageFolderRecord(tree)) == []
+    names = [Path(sample).name for sample, _ in again.samples]
+    assert ("new.jpg" in names, "a.jpeg" in names) == (change == "new", change != "gone")
+    if change == "overwritten":
+        position = names.index("a.jpeg")
+        assert again.read(position) == path.read_bytes()
+
+
+def test_made_again_of_a_tree_that_is_gone(tmp_path: Path) -> None:
+    tree = folder.write_tree(tmp_path / "photos")
+    length = len(ImageFolderRecord(tree))
+    shutil.rmtree(tree)
+    assert len(ImageFolderRecord(tree, refresh="if-changed")) == length
+    with pytest.raises(ArgumentError, match=r"'sometimes' for argument refresh. Valid values are .*'if-changed'"):
+        ImageFolderRecord(folder.write_tree(tree), refresh="sometimes")  # type: ignore[typeddict-item]
+
+
+def test_new_files_of_any_tree(tmp_path: Path) -> None:
+    make, path, _ = voc_image(tmp_path)
+    before = make().records_path.stat().st_ino
+    shutil.copy(path, path.with_name("2099_000001.jpg"))
+    result = run("prepare", "voc.2012", "--dry-run", cwd=tmp_path)
+    assert "raw files have changed since (VOCdevkit/VOC2012/JPEGImages/2099_000001.jpg is new)" in result.stdout
+    assert VOCDetectionRecord(tmp_path, refresh="if-changed").records_path.stat().st_ino != before
+
+
+def test_a_moved_tree_may_have_other_times(tmp_path: Path) -> None:
+    tree = folder.write_tree(tmp_path / "photos")
+    ImageFolderRecord(tree)
+    (tmp_path / "new").mkdir()
+    (tmp_path / "photos.records").rename(tmp_path / "new" / "photos.records")
+    shutil.copytree(tree, tmp_path / "new" / "photos", copy_function=shutil.copyfile)
+    copied = tmp_path / "new" / "photos"
+    assert said(lambda: ImageFolderRecord(copied)) == []
+    overwrite(copied / "dog" / "a.jpeg", longer=False)
+    (text,) = said(lambda: ImageFolderRecord(copied))
+    assert "dog/a.jpeg was written to" in text
+
+
+@pytest.mark.parametrize("refresh", ["if-changed", True])
+def test_lists(refresh: Any, tmp_path: Path) -> None:
+    lists.write_images(tmp_path)
+    path = lists.write_list(tmp_path / "list.txt", lists.plain())
+    place = recordzoo.prepare_list(path)
+    before = place.stat().st_ino
+    assert recordzoo.prepare_list(path, refresh="if-changed").stat().st_ino == before
+    overwrite(tmp_path / lists.NAMES[2])
+    with pytest.raises(OtherSourceError, match=f"holds other files than .*: {lists.NAMES[2]} has another size"):
+        recordzoo.prepare_list(path)
+    result = run("info", place, cwd=tmp_path)
+    assert f"{lists.NAMES[2]} has another size" in result.stderr
+    assert f"recordzoo prepare {path} --refresh" in result.stderr
+    reader = RecordReader(recordzoo.prepare_list(path, refresh=refresh))
+    assert reader.read("image", 2) == (tmp_path / lists.NAMES[2]).read_bytes()
+    lists.write_list(path, lists.plain()[1:])
+    assert len(RecordReader(recordzoo.prepare_list(path, refresh=refresh))) == len(lists.NAMES) - 1
+
+
+@pytest.fixture(scope="module")
+def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """More files than a quick comparison looks at; of a few bytes, which no decoder takes."""
+    tree = tmp_path_factory.mktemp("many") / "photos"
+    for label in range(10):
+        (tree / f"c{label}").mkdir(parents=True)
+        for number in range(120):
+            (tree / f"c{label}" / f"{number:03d}.jpg").write_bytes(b"%d %d" % (label, number))
+    ensure(folder_recipe(), tree)
+    return tree
+
+
+class TestManyFiles:
+    def test_a_bounded_number_is_looked_at(self, many: Path) -> None:
+        reader = RecordReader(f"{many}.records")
+        assert find_changes(reader, many).num_compared == BLOCKS
+        assert find_changes(reader, many, full=True).num_compared == 1200
+        assert not find_changes(reader, many, full=True)
+
+    def test_each_time_other_files_are(self, many: Path, tmp_path: Path) -> None:
+        tree = shutil.copytree(many, tmp_path / "photos")
+        reader = RecordReader(shutil.copytree(f"{many}.records", tmp_path / "photos.records"))
+        for path in (tree / "c5").iterdir():
+            overwrite(path)
+        found = {name for _ in range(40) for name in find_changes(reader, tree).found}
+        assert len(found) > 16 * 6  # of 120
+        assert len(find_changes(reader, tree, full=True).found) == 120
+
+    def test_files_in_a_directory_that_was_written_to(self, many: Path, tmp_path: Path) -> None:
+        tree = shutil.copytree(many, tmp_path / "photos")
+        shutil.copytree(f"{many}.records", tmp_path / "photos.records")
+        path = tree / "c7" / "077.jpg"
+        path.unlink()
+        path.write_bytes(b"another one")
+        (text,) = said(lambda: ImageFolderRecord(tree))
+        assert "c7/077.jpg has another size (" in text
+        assert "of 1,200 files were compared)" in text
+
+    def test_the_names_that_are_kept(self, many: Path) -> None:
+        made_from = MadeFrom.of(RecordReader(f"{many}.records"))
+        assert made_from is not None
+        names = [f"c{label}/{number:03d}.jpg" for label in range(10) for number in range(120)]
+        assert (made_from.base, list(made_from), made_from[:]) == (str(many), names, names)
+        assert made_from[600] == names[600]
+        sizes = [size for _, size, _ in made_from.files(598, 602)]
+        assert sizes == [(many / name).stat().st_size for name in names[598:602]]
+
+
+def forged(count: int, names: list[bytes], base: bytes = b"/") -> bytes:
+    ends = [sum(map(len, names[: place + 1])) for place in range(len(names))]
+    rows = b"".join((1).to_bytes(8, "little") + (2).to_bytes(8, "little") + end.to_bytes(8, "little") for end in ends)
+    numbers = b"".join(number.to_bytes(8, "little") for number in (count, len(base), sum(map(len, names))))
+    return b"rzfiles1" + numbers + base + rows + b"".join(names)
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        None,
+        b"",
+        b"rzfiles1",
+        bytes(100),
+        forged(0, []),
+        forged(1 << 60, [b"a"]),
+        forged(3, [b"../../etc/passwd", b"/etc/passwd", b"a\0b"]),
+        forged(2, [b"\xff\xfe", b""]).replace((2).to_bytes(8, "little"), (1 << 63).to_bytes(8, "little")),
+    ],
+)
+def test_a_strangers_file_only_helps(content: bytes | None, tmp_path: Path) -> None:
+    tree = folder.write_tree(tmp_path / "photos")
+    path = ImageFolderRecord(tree).records_path / MADE_FROM_FILE
+    path.unlink()
+    if content is not None:
+        path.write_bytes(content)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        assert len(ImageFolderRecord(tree)) == 13
+    recorded_changes(RecordReader(path.parent), full=True)
+
+
+def test_names_that_are_not_in_order_are_passed_over(tmp_path: Path) -> None:
+    tree = folder.write_tree(tmp_path / "photos")
+    reader = RecordReader(ImageFolderRecord(tree).records_path)
+    good = bytearray((reader.path / MADE_FROM_FILE).read_bytes())
+    at = 32 + len(str(tree)) + 16  # the end of the first name
+    good[at : at + 8] = (1 << 62).to_bytes(8, "little")
+    (reader.path / MADE_FROM_FILE).write_bytes(good)
+    made_from = MadeFrom.of(reader)
+    assert made_from is not None
+    assert list(made_from.files(0, 3))[1:] == []
+    find_changes(reader, tree, full=True)
+
+
+class TestCommands:
+    @pytest.fixture
+    def tree(self, tmp_path: Path) -> Path:
+        tree = folder.write_tree(tmp_path / "photos")
+        assert run("prepare", tree, cwd=tmp_path).returncode == 0
+        return tree
+
+    def test_nothing_is_said_of_what_did_not_change(self, tree: Path, tmp_path: Path) -> None:
+        for words in (["prepare", tree], ["info", tree], ["show", tree], ["verify", f"{tree}.records"]):
+            assert "warning" not in run(*words, cwd=tmp_path).stderr
+        assert run("prepare", "--dry-run", tree, cwd=tmp_path).stdout.endswith("; nothing to do\n")
+
+    @pytest.mark.parametrize("words", [["prepare"], ["info"], ["show"], ["verify"], ["bench", "--images", 2]])
+    def test_all_say_it(self, words: list[Any], tree: Path, tmp_path: Path) -> None:
+        overwrite(tree / "dog" / "a.jpeg")
+        given = f"{tree}.records" if words == ["verify"] else tree
+        options = ["--repeats", 1, "--workers", 0, "--batch-size", 2] if words[0] == "bench" else []
+        result = run(*words, given, *options, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        (line,) = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
+        assert f"{tree} is not what it was when {tree}.records was made from it: dog/a.jpeg has another size" in line
+        assert line.endswith(f"run: recordzoo prepare {tree} --refresh")
+
+    def test_what_would_be_done(self, tree: Path, tmp_path: Path) -> None:
+        overwrite(tree / "dog" / "a.jpeg")
+        for name in ("a.jpg", "b.jpg", "c.jpg"):
+            (tree / "dog" / name).write_bytes(folder.image_bytes(name, 1))
+        result = run("prepare", "--dry-run", tree, cwd=tmp_path)
+        assert "but raw files have changed since (dog/a.jpg is new, " in result.stdout
+        assert " and 1 more); --refresh makes it again" in result.stdout
+        (plan,) = json.loads(run("prepare", "--dry-run", tree, "--json", cwd=tmp_path).stdout)["plans"]
+        assert (plan["state"], plan["num_changes"]) == ("ready", 4)
+        assert "dog/a.jpeg has another size" in plan["changes"]
+        result = run("prepare", "--dry-run", "--refresh-if-changed", tree, cwd=tmp_path)
+        assert f"converts {tree}" in result.stdout
+
+    def test_refresh_if_changed(self, tree: Path, tmp_path: Path) -> None:
+        result = run("prepare", "--refresh-if-changed", tree, "--json", cwd=tmp_path)
+        assert json.loads(result.stdout)["record_sets"][0]["was_ready"] is True
+        overwrite(tree / "dog" / "a.jpeg")
+        result = run("prepare", "--refresh-if-changed", tree, "--json", cwd=tmp_path)
+        (made,) = json.loads(result.stdout)["record_sets"]
+        assert (made["was_ready"], made["warning"]) == (False, None)
+        for words in (["info", tree], ["verify", f"{tree}.records"]):
+            document = json.loads(run(*words, "--json", cwd=tmp_path).stdout)
+            assert document.get("record_set", document)["changes"] == []
+
+    def test_json_names_them(self, tree: Path, tmp_path: Path) -> None:
+        overwrite(tree / "dog" / "a.jpeg")
+        for words in (["info", tree], ["verify", f"{tree}.records"]):
+            document = json.loads(run(*words, "--json", cwd=tmp_path).stdout)
+            assert document.get("record_set", document)["changes"] == ["dog/a.jpeg has another size"]
