@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from recordzoo.errors import FolderError
+from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.program import command
 from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Stored
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order
@@ -88,8 +88,17 @@ class FolderRecipe(Recipe):
         return super().is_of(manifest, root) and manifest.metadata.get("selection") == self.selection
 
     def target(self, root: Path) -> Path:
-        """See `Recipe`: beside the tree, because inside it would be a class of it."""
+        """See `Recipe`: beside the tree, because inside it would be a class of it.
+
+        Raises:
+            ArgumentError: The tree is the root of the file system, beside which nothing lies.
+        """
         tree = root.resolve()
+        if not tree.name:
+            raise ArgumentError(
+                f"The records of {root} cannot lie beside it: it is the root of the file system. Name a directory in "
+                "it, or pass records_dir (--records-dir)."
+            )
         ending = f"-{self.selection[:8]}" if self.selection else ""
         return tree.with_name(f"{tree.name}{ending}.records")
 

@@ -215,9 +215,9 @@ def _expected(reader: RecordReader, shard: int) -> dict[int, list[tuple[str, int
     return found
 
 
-def _path_of(fd: int, path: Path) -> str:
+def _path_of(fd: int, path: Path) -> bytes:
     """Return a path that leads to the file that was checked, whatever happens to its name."""
     for folder in ("/proc/self/fd", "/dev/fd"):
         if os.path.exists(f"{folder}/{fd}"):
-            return f"{folder}/{fd}"
-    return os.fspath(path)
+            return os.fsencode(f"{folder}/{fd}")
+    return os.fsencode(path)

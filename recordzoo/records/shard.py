@@ -83,7 +83,7 @@ class ShardWriter:
 
     def _open(self, capacity_bytes: int) -> Any:
         return lmdb.open(
-            os.fspath(self.path),
+            os.fsencode(self.path),  # py-lmdb refuses a text that is no UTF-8
             subdir=False,
             lock=False,  # one writer, and readers do not take part; no lock file beside the shard
             meminit=True,  # otherwise heap contents reach a file that is shared
@@ -247,7 +247,7 @@ def _compare_with_lmdb(path: Path, offsets: Sequence[int], lengths: Sequence[int
 
 def _compare_each(path: Path, offsets: Sequence[int], lengths: Sequence[int]) -> None:
     with (
-        lmdb.open(os.fspath(path), subdir=False, readonly=True, lock=False, create=False, **lmdb_options()) as env,
+        lmdb.open(os.fsencode(path), subdir=False, readonly=True, lock=False, create=False, **lmdb_options()) as env,
         env.begin(buffers=True) as txn,
     ):
         base = None

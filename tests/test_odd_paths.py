@@ -1,0 +1,93 @@
+"""Paths that are not UTF-8, of files and of all that lies around them; and the root of the file system."""
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import recordzoo
+from recordzoo import ImageFolderRecord
+from recordzoo.errors import ArgumentError
+from recordzoo.records.reader import RecordReader
+from tests.fakes import folder, lists, voc
+from tests.running import run
+
+ODD = os.fsdecode(b"ph\xfetos \xe9")
+MEMBER = os.fsdecode(b"c\xe4t/\xff1.jpg")
+FILES = {MEMBER: folder.image_bytes("a.jpg", 1), "dog/b.png": folder.image_bytes("b.png", 2)}
+
+
+@pytest.fixture
+def tree(tmp_path: Path) -> Path:
+    return folder.write_tree(tmp_path / ODD / "above", FILES)
+
+
+def shown(path: Path) -> str:
+    return os.fspath(path).encode("utf-8", "backslashreplace").decode()
+
+
+@pytest.mark.parametrize("apart", [False, True])
+def test_all_commands(apart: bool, tree: Path, tmp_path: Path) -> None:
+    """As a process of its own too, which has to write such names to its own streams."""
+    records = f"{tree}.records"
+    result = run("prepare", tree, cwd=tmp_path, apart=apart)
+    assert (result.returncode, shown(tree) in result.stderr) == (0, True), result.stderr
+    for words in (["info", records], ["verify", "--full", records], ["show", tree], ["prepare", "--dry-run", tree]):
+        result = run(*words, cwd=tmp_path, apart=apart)
+        assert result.returncode == 0, result.stderr
+    document = json.loads(run("verify", "--full", "--json", records, cwd=tmp_path, apart=apart).stdout)
+    assert (document["path"], document["ok"]) == (records, True)
+    assert json.loads(run("info", "--json", tree, cwd=tmp_path, apart=apart).stdout)["record_set"]["tree"] == str(tree)
+    result = run("prepare", tree, "--refresh", "--workers", 2, "--shards", 2, cwd=tmp_path, apart=apart)
+    assert result.returncode == 0, result.stderr
+    assert run("prepare", tree, "--format", "png", cwd=tmp_path, apart=apart).returncode == 0
+    result = run("prepare", f"{tree}/none", "--json", cwd=tmp_path, apart=apart)
+    assert (result.returncode, json.loads(result.stderr)["error"]["details"]["path"]) == (3, f"{tree}/none")
+
+
+def test_datasets(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree)
+    assert [Path(path).relative_to(tree).as_posix() for path, _ in dataset.samples] == sorted(FILES)
+    assert dataset.classes == sorted(name.partition("/")[0] for name in FILES)
+    assert [dataset.read(position) for position in range(2)] == [FILES[name] for name in sorted(FILES)]
+    (tree / MEMBER).write_bytes(FILES["dog/b.png"] + b"longer")
+    with pytest.warns(UserWarning, match="has another size"):
+        ImageFolderRecord(tree)
+
+
+@pytest.mark.parametrize("what", ["list", "voc", "convert", "writer"])
+def test_what_else_makes_records(what: str, tmp_path: Path) -> None:
+    home = tmp_path / ODD
+    place = home / "my.records"
+    if what == "list":
+        lists.write_images(home)
+        recordzoo.prepare_list(lists.write_list(home / "list.txt", lists.plain()), place)
+    elif what == "voc":
+        voc.build().write_tree(home)
+        assert run("prepare", "voc.2012", "--root", home, "--output", place, cwd=tmp_path).returncode == 0
+    elif what == "convert":
+        home.mkdir()
+        recordzoo.convert([{"image": np.zeros((4, 4, 3), np.uint8), "target": n} for n in range(3)], place)
+    else:
+        home.mkdir()
+        with recordzoo.RecordWriter(place) as writer:
+            writer.write({"image": FILES["dog/b.png"], "target": 1})
+    reader = RecordReader(place)
+    assert all(reader.read("image", position) for position in range(len(reader)))
+    assert run("verify", "--full", place, cwd=tmp_path).returncode == 0
+
+
+@pytest.mark.parametrize("words", [["prepare"], ["prepare", "--dry-run"], ["info"], ["show"]])
+def test_the_root_of_the_file_system(words: list[Any], tmp_path: Path) -> None:
+    result = run(*words, "/", cwd=tmp_path)
+    assert result.returncode == 2
+    assert result.stderr.startswith("error: The records of / cannot lie beside it")
+    assert "--records-dir" in result.stderr
+
+
+def test_the_root_of_the_file_system_in_python() -> None:
+    with pytest.raises(ArgumentError, match=r"the root of the file system\. Name a directory"):
+        ImageFolderRecord("/")
