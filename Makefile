@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS := benchmarks/.venv-peers
+FORMATS := tests/.venv-formats
 # Two workers: the tests start processes of their own.
 PYTEST := $(BIN)/python -m pytest
 # Their advertisement for a successor; says nothing of our pages.
@@ -13,7 +14,7 @@ export NO_MKDOCS_2_WARNING := 1
 WITHOUT_FRAMEWORKS := --ignore=tests/frameworks
 FAST := -n 2 -m "not slow" $(WITHOUT_FRAMEWORKS)
 
-.PHONY: help install demo test slow frameworks lint types docs generate bench bench-peers clean
+.PHONY: help install demo test slow frameworks formats lint types docs generate bench bench-peers clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -47,6 +48,15 @@ $(VENV)/.frameworks: $(VENV)/.stamp
 frameworks: $(VENV)/.frameworks  ## Run the tests with Lightning, accelerate and others (the extra `frameworks`).
 	$(PYTEST) -n 2 tests/frameworks
 
+# Old packages, which want old versions of others: an environment of their own, without what they depend on.
+$(FORMATS)/.stamp: tests/formats.txt
+	$(PYTHON) -m venv $(FORMATS)
+	$(FORMATS)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --requirement tests/formats.txt
+	@touch $@
+
+formats: install $(FORMATS)/.stamp  ## Import what the real torchrecord, msgpack, pyarrow, ... write (tests/formats.txt).
+	RECORDZOO_FORMATS_PYTHON=$(FORMATS)/bin/python $(PYTEST) tests/test_formats.py
+
 lint: install  ## Check style and formatting.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -78,4 +88,4 @@ bench-peers: $(PEERS)/.stamp  ## Measure against other loaders (PHOTOS=..., ROW=
 	$(PEERS)/bin/python -m benchmarks.peers $(if $(PHOTOS),--photos $(PHOTOS)) $(if $(ROW),--row $(ROW))
 
 clean:  ## Remove what these commands made.
-	rm -rf $(VENV) $(PEERS) site demo-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(PEERS) $(FORMATS) site demo-output .pytest_cache .mypy_cache .ruff_cache

@@ -87,6 +87,8 @@ def test_pickled_pairs(form: Callable, protocol: int, tmp_path: Path) -> None:
         (lambda pairs: [(np.frombuffer(image, np.uint8), label) for image, label in pairs], legacy.msgpack),
         (lambda pairs: [(np.frombuffer(image, np.uint8), label) for image, label in pairs], legacy.old_msgpack),
         (lambda pairs: [(image, np.int64(label)) for image, label in pairs], legacy.msgpack),
+        (lambda pairs: [(image, np.int64(label)) for image, label in pairs], legacy.old_msgpack),
+        (lambda pairs: [[np.frombuffer(image, np.uint8), label] for image, label in pairs], pickle.dumps),
         (legacy.batched, legacy.msgpack),
         (lambda pairs: [(image, np.int32(label)) for image, label in pairs], pickle.dumps),
         (lambda pairs: [list(pair) for pair in pairs], pickle.dumps),
@@ -98,6 +100,13 @@ def test_pairs_in_all_the_forms_that_the_versions_gave_them(form: Callable, dump
         *((legacy.files(1)[0][0], label) for label in (46, -300, 4000)),
     ]
     legacy.folder2lmdb(tmp_path / "train.lmdb", form(pairs), dumps)
+    assert_files(imported(tmp_path / "train.lmdb"), pairs)
+
+
+def test_an_image_that_could_be_text(tmp_path: Path) -> None:
+    """The old format of msgpack does not tell bytes from text."""
+    pairs = [(b"P3 1 1 255 1 2 3 ", 4)]
+    legacy.folder2lmdb(tmp_path / "train.lmdb", pairs, legacy.old_msgpack)
     assert_files(imported(tmp_path / "train.lmdb"), pairs)
 
 
@@ -201,14 +210,24 @@ def test_two_records_of_one_name_are_never_one(on_error: str, tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("db_num", [1, 3, 12])
-def test_torchrecord_pixels(db_num: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize("padded", [True, False])
+def test_torchrecord_pixels(padded: bool, db_num: int, tmp_path: Path) -> None:
     pairs = legacy.pixels(30)
-    path = legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in pairs], db_num)
+    path = legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in pairs], db_num, padded=padded)
     reader = imported(path)
+    assert_pixels(reader, pairs)
+    assert reader.names[0] == ("db0/00" if padded and db_num < 12 else "db0/0")
+    assert reader.names[29].startswith(f"db{db_num - 1}/")
+    assert reader.manifest.metadata["layout"] == "torchrecord"
+
+
+@pytest.mark.parametrize("db_num", [1, 12])
+def test_torchrecord_before_its_first_release(db_num: int, tmp_path: Path) -> None:
+    pairs = legacy.pixels(30)
+    reader = imported(legacy.torchrecord_folders(tmp_path / "record", [legacy.tensors(*p) for p in pairs], db_num))
     assert_pixels(reader, pairs)
     assert reader.names[0] == "db0/0"
     assert reader.names[29].startswith(f"db{db_num - 1}/")
-    assert reader.manifest.metadata["layout"] == "torchrecord"
 
 
 def test_torchrecord_files(tmp_path: Path) -> None:
@@ -217,8 +236,29 @@ def test_torchrecord_files(tmp_path: Path) -> None:
     assert_files(imported(path), pairs)
 
 
-def test_a_directory_without_one_of_its_databases(tmp_path: Path) -> None:
-    path = legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in legacy.pixels(6)], 3)
+def test_torchrecord_with_more_databases_than_records(tmp_path: Path) -> None:
+    pairs = legacy.pixels(3)
+    reader = imported(legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in pairs], 5))
+    assert_pixels(reader, pairs)
+    assert list(reader.names) == ["db1/0", "db3/0", "db4/0"]
+
+
+def test_torchrecord_of_many_pages(tmp_path: Path) -> None:
+    """Trees of named databases with branches."""
+    pairs = [(array[:1, :1], label) for array, label in legacy.pixels(1300)]
+    reader = imported(legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in pairs], 2))
+    assert_pixels(reader, pairs)
+    assert [reader.names[i] for i in (0, 649, 650, 1299)] == ["db0/000", "db0/649", "db1/000", "db1/649"]
+
+
+def test_torchrecord_without_one_of_its_databases(tmp_path: Path) -> None:
+    messages = [legacy.tensors(*pair) for pair in legacy.pixels(6)]
+    path = legacy.torchrecord(tmp_path / "record", messages, 3)
+    with lmdb.open(str(path), max_dbs=3, lib_version=0) as env, env.begin(write=True) as txn:
+        txn.drop(env.open_db(b"db1", txn=txn))
+    with pytest.raises(SourceError, match="has db2, but not db1"):
+        imported(path)
+    path = legacy.torchrecord_folders(tmp_path / "folders", messages, 3)
     (path / "db1").rename(tmp_path / "elsewhere")
     with pytest.raises(SourceError, match="has db2, but not db1"):
         imported(path)
@@ -237,7 +277,7 @@ def test_a_directory_without_one_of_its_databases(tmp_path: Path) -> None:
 def test_tensors_of_something_else(value: bytes, text: str, tmp_path: Path) -> None:
     good = legacy.tensors(np.zeros((2, 2, 3), np.uint8), 1)
     path = legacy.torchrecord(tmp_path / "record", [good, value])
-    with pytest.raises(SourceError, match=rf"db0/data\.mdb, key b'1': .*{text}"):
+    with pytest.raises(SourceError, match=rf"record/data\.mdb, db0, key b'1': .*{text}"):
         imported(path, format="torchrecord")
 
 
@@ -262,11 +302,10 @@ def test_caffe_files(tmp_path: Path) -> None:
     assert list(reader.names)[:2] == ["00000000_cat/0.jpg", "00000001_cat/1.png"]
 
 
-@pytest.mark.parametrize("packed", [False, True])
-def test_caffe_floats_as_they_were(packed: bool, tmp_path: Path) -> None:
+def test_caffe_floats_as_they_were(tmp_path: Path) -> None:
     rng = np.random.default_rng(1)
     pairs = [(rng.standard_normal((4, 1, 1 + i % 2)).astype(np.float32), i - 2) for i in range(5)]
-    path = legacy.caffe(tmp_path / "lmdb", {str(i): legacy.float_datum(*p, packed=packed) for i, p in enumerate(pairs)})
+    path = legacy.caffe(tmp_path / "lmdb", {str(i): legacy.float_datum(*p) for i, p in enumerate(pairs)})
     assert_pixels(imported(path), pairs)
 
 
@@ -348,10 +387,26 @@ def test_where_there_is_no_database(tmp_path: Path) -> None:
         imported(tmp_path / "fifo")
 
 
-def test_named_databases_are_refused_by_name(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("names", "plain", "options", "text"),
+    [
+        ([b"inner"], {}, {}, r"key b'inner' has a named database; of the known tools only TorchRecord"),
+        ([b"db0", b"db01"], {}, {}, r"key b'db01' has a named database; of the known tools only TorchRecord"),
+        ([b"db0"], {b"x": b"1"}, {}, "key b'db0' has a named database beside plain values"),
+        ([b"db0"], {b"a": b"1"}, {}, "key b'db0' has a named database; none of the known tools"),
+        ([b"db0"], {}, {"dupsort": True}, "key b'db0' has a named database with an order of its own"),
+        ([b"db0"], {}, {"integerkey": True}, "key b'db0' has a named database with an order of its own"),
+    ],
+)
+def test_other_named_databases_are_refused_by_name(
+    names: list[bytes], plain: dict[bytes, bytes], options: dict[str, bool], text: str, tmp_path: Path
+) -> None:
     with lmdb.open(str(tmp_path / "x.lmdb"), max_dbs=2, lib_version=0) as env, env.begin(write=True) as txn:
-        txn.put(b"0", b"1", db=env.open_db(b"inner", txn=txn))
-    with pytest.raises(SourceError, match="key b'inner' has a named database"):
+        for name in names:
+            txn.put(bytes(8), b"1", db=env.open_db(name, txn=txn, **options))
+        for key, value in plain.items():
+            txn.put(key, value)
+    with pytest.raises(SourceError, match=text):
         imported(tmp_path / "x.lmdb")
 
 
@@ -527,8 +582,13 @@ def tree_places(data: bytes) -> list[int]:
     return places
 
 
-def test_a_damaged_database_is_an_error_and_never_a_death(tmp_path: Path) -> None:
-    path = legacy.folder2lmdb(tmp_path / "good.mdb", legacy.files(60), subdir=False)
+@pytest.mark.parametrize("tool", ["folder2lmdb", "torchrecord"])
+def test_a_damaged_database_is_an_error_and_never_a_death(tool: str, tmp_path: Path) -> None:
+    if tool == "folder2lmdb":
+        path = legacy.folder2lmdb(tmp_path / "good.mdb", legacy.files(60), subdir=False)
+    else:
+        messages = [legacy.tensors(image[:1, :1], label) for image, label in legacy.pixels(300)]
+        path = legacy.torchrecord(tmp_path / "record", messages, 2) / "data.mdb"
     places = tree_places(path.read_bytes())
     cuts, flips = damaged(path, places[::7], 4)
     assert cuts[0] > 40
@@ -618,6 +678,11 @@ def test_protobuf_reads_what_is_written(items: list[tuple[int, int | bytes]]) ->
 def test_protobuf_reads_packed_numbers(values: list[int]) -> None:
     data = legacy.chunk(4, b"".join(map(legacy.varint, values)))
     assert protobuf.Message(data).integers(4) == values
+
+
+def test_protobuf_reads_packed_floats() -> None:
+    values = np.array([1.5, -2.25, 1e-30], np.float32)
+    assert protobuf.Message(legacy.chunk(6, values.astype("<f4").tobytes())).floats(6).tolist() == values.tolist()
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,13 @@
 """LMDB databases as folder2lmdb, TorchRecord and Caffe write them, with what they hold; each package stood in for.
 
+`tests/test_formats.py` compares them with what the packages themselves write, byte by byte.
 Protocol Buffers and MessagePack are written here by the page of their specifications, without the package's reader.
 What pyarrow wrote cannot be written any more: `PYARROW` and `OLDER_PYARROWS` are what pyarrow 11.0.0, and six before
 it, made of images and labels.
 """
 
 import base64
+import contextlib
 import io
 import pickle
 import struct
@@ -97,12 +99,27 @@ def chunk(field: int, data: bytes) -> bytes:
     return varint(field << 3 | 2) + varint(len(data)) + data
 
 
-def torchrecord(folder: Path, messages: Sequence[bytes], db_num: int = 1) -> Path:
-    """Share messages out among `db0`, `db1`, ... as the project's Writer does."""
-    for index in range(db_num):
-        part = messages[index * len(messages) // db_num : (index + 1) * len(messages) // db_num]
+def torchrecord(path: Path, messages: Sequence[bytes], db_num: int = 1, *, padded: bool = True) -> Path:
+    """Share messages out among the named databases `db0`, `db1`, ... as the Writer of 0.1.1 does."""
+    with lmdb.open(str(path), map_size=1 << 30, max_dbs=db_num, lib_version=0) as env:
+        for index, part in enumerate(_shares(messages, db_num)):
+            database = env.open_db(f"db{index}".encode())
+            with env.begin(db=database, write=True) as txn:
+                width = len(str(len(part))) if padded else 0
+                for i, value in enumerate(part):
+                    txn.put(f"{i:0{width}}".encode(), value)
+    return path
+
+
+def torchrecord_folders(folder: Path, messages: Sequence[bytes], db_num: int = 1) -> Path:
+    """Share messages out among directories `db0`, `db1`, ... as the Writer did before its first release."""
+    for index, part in enumerate(_shares(messages, db_num)):
         write_lmdb(folder / f"db{index}", [(str(i).encode(), value) for i, value in enumerate(part)])
     return folder
+
+
+def _shares(messages: Sequence[bytes], count: int) -> list[Sequence[bytes]]:
+    return [messages[i * len(messages) // count : (i + 1) * len(messages) // count] for i in range(count)]
 
 
 def tensors(image: np.ndarray, label: int) -> bytes:
@@ -113,9 +130,9 @@ def tensors(image: np.ndarray, label: int) -> bytes:
 
 
 def file_tensors(data: bytes, label: int) -> bytes:
-    """What the project's second example makes of a file; here with dims packed and the label as int32."""
+    """What the project's second example makes of a file; here with the label as int32."""
     width, height = Image.open(io.BytesIO(data)).size
-    first = chunk(1, varint(width) + varint(height)) + number(2, 3) + chunk(5, data)
+    first = number(1, width) + number(1, height) + number(2, 3) + chunk(5, data)
     return chunk(1, first) + chunk(1, number(2, 2) + chunk(4, varint(label)))
 
 
@@ -131,16 +148,15 @@ def datum(image: np.ndarray, label: int) -> bytes:
 
 
 def encoded_datum(data: bytes, label: int) -> bytes:
-    """A Datum with an image's file, as `--encoded` stores it, with the image's size."""
-    width, height = Image.open(io.BytesIO(data)).size
-    return _shape((3, height, width)) + chunk(4, data) + number(5, label) + number(7, 1)
+    """A Datum with an image's file, as `--encoded` stores it: without its size."""
+    return chunk(4, data) + number(5, label) + number(7, 1)
 
 
-def float_datum(values: np.ndarray, label: int, *, packed: bool = False) -> bytes:
-    """A Datum of floats [C, H, W]."""
+def float_datum(values: np.ndarray, label: int | None = None) -> bytes:
+    """A Datum of floats [C, H, W], as feature extraction writes it: without a label."""
     data = values.astype("<f4").tobytes()
-    each = b"".join(varint(6 << 3 | 5) + data[i : i + 4] for i in range(0, len(data), 4))
-    return _shape(values.shape) + number(5, label) + (chunk(6, data) if packed else each)
+    floats = b"".join(varint(6 << 3 | 5) + data[i : i + 4] for i in range(0, len(data), 4))
+    return _shape(values.shape) + (b"" if label is None else number(5, label)) + floats
 
 
 def _shape(shape: Sequence[int]) -> bytes:
@@ -160,19 +176,33 @@ def msgpack(value: Any, *, old: bool = False) -> bytes:
     if isinstance(value, bool):
         return b"\xc3" if value else b"\xc2"
     if isinstance(value, int):
-        if -32 <= value < 128:
-            return struct.pack("b", value)
-        return b"\xd3" + struct.pack(">q", value) if value < 0 else b"\xce" + struct.pack(">I", value)
+        return _msgpack_int(value)
     if isinstance(value, bytes | str):
         data = value.encode() if isinstance(value, str) else value
         if isinstance(value, str) or old:
-            return (bytes([0xA0 | len(data)]) if len(data) < 32 else b"\xdb" + struct.pack(">I", len(data))) + data
-        return (b"\xc4" + bytes([len(data)]) if len(data) < 256 else b"\xc6" + struct.pack(">I", len(data))) + data
+            kinds = {0xDA: "H", 0xDB: "I"} if old else {0xD9: "B", 0xDA: "H", 0xDB: "I"}
+            return (bytes([0xA0 | len(data)]) if len(data) < 32 else _msgpack_head(len(data), kinds)) + data
+        return _msgpack_head(len(data), {0xC4: "B", 0xC5: "H", 0xC6: "I"}) + data
     if isinstance(value, dict):
         items = b"".join(msgpack(k, old=old) + msgpack(v, old=old) for k, v in value.items())
         return bytes([0x80 | len(value)]) + items
-    head = bytes([0x90 | len(value)]) if len(value) < 16 else b"\xdc" + struct.pack(">H", len(value))
+    head = bytes([0x90 | len(value)]) if len(value) < 16 else _msgpack_head(len(value), {0xDC: "H", 0xDD: "I"})
     return head + b"".join(msgpack(item, old=old) for item in value)
+
+
+def _msgpack_int(value: int) -> bytes:
+    if -32 <= value < 128:
+        return struct.pack("b", value)
+    signed = {0xD0: "b", 0xD1: "h", 0xD2: "i", 0xD3: "q"}
+    return _msgpack_head(value, signed if value < 0 else {0xCC: "B", 0xCD: "H", 0xCE: "I", 0xCF: "Q"})
+
+
+def _msgpack_head(value: int, kinds: Mapping[int, str]) -> bytes:
+    """Pack a number in the first of the kinds that holds it, as all packers do."""
+    for code, kind in kinds.items():
+        with contextlib.suppress(struct.error):
+            return bytes([code]) + struct.pack(f">{kind}", value)
+    raise ValueError(value)
 
 
 def old_msgpack(value: Any) -> bytes:

@@ -19,6 +19,7 @@ DATA_FILE = "data.mdb"
 
 _HEAD_BYTES = 2 << 16  # both meta pages, if pages are as large as they can be
 _NODE = struct.Struct("<HHHH")  # low and high half of the size, or of the child's page; flags; key's length
+_DB = struct.Struct("<IHHQQQQQ")  # MDB_db: pad, flags, depth; branch, leaf and overflow pages; entries, root
 _BRANCH, _LEAF, _OVERFLOW = 0x01, 0x02, 0x04
 _BIG, _SUB_DATABASE, _DUPLICATES = 0x01, 0x02, 0x04
 _NO_ROOT = (1 << 64) - 1
@@ -32,6 +33,21 @@ class Entry:
     key: bytes
     offset: int
     length: int
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """One database of a file: the unnamed one, whose name is empty, or a named one.
+
+    Attributes:
+        name: Its key in the unnamed database.
+        root: The number of its first page.
+        entries: How many keys it says that it has.
+    """
+
+    name: bytes
+    root: int
+    entries: int
 
 
 class Database:
@@ -79,23 +95,46 @@ class Database:
     def __exit__(self, *_: object) -> None:
         self._file.close()
 
-    def entries(self) -> Iterator[Entry]:
-        """Yield every key, in LMDB's order, with the place of its value.
+    def trees(self) -> list[Tree]:
+        """Return the named databases in LMDB's order, or the unnamed one if it has none.
+
+        Raises:
+            ArchiveError: The file is cut or damaged.
+            SourceError: It holds both named databases and values, or named databases with an order of their own.
+        """
+        main = Tree(b"", self.meta.root, self.meta.entries)
+        found: list[Tree] = []
+        for page, node, _ in self._nodes(main):
+            tree = self._named(page, node)
+            if tree is None:
+                if found:
+                    raise self._foreign(found[0].name, "a named database beside plain values")
+                return [main]
+            found.append(tree)
+        return found or [main]
+
+    def entries(self, tree: Tree | None = None) -> Iterator[Entry]:
+        """Yield every key of a database, in LMDB's order, with the place of its value.
+
+        Args:
+            tree: One of `trees`. Default: the unnamed database.
 
         Raises:
             ArchiveError: The file is cut or damaged: a page is not what must stand there, or leads outside of it.
             SourceError: It holds named databases, or several values for a key.
         """
+        tree = tree or Tree(b"", self.meta.root, self.meta.entries)
         before: bytes | None = None
         count = 0
-        for entry in self._walk():
+        for page, node, number in self._nodes(tree):
+            entry = self._entry(page, node, number)
             if before is not None and entry.key <= before:
                 raise self._damaged(f"key {entry.key!r} stands behind {before!r}")
             before = entry.key
             count += 1
             yield entry
-        if count != self.meta.entries:
-            raise self._damaged(f"its tree has {count:,} keys, its head says {self.meta.entries:,}")
+        if count != tree.entries:
+            raise self._damaged(f"its tree has {count:,} keys, its head says {tree.entries:,}")
 
     def value(self, entry: Entry) -> bytes:
         """Read a value.
@@ -114,10 +153,11 @@ class Database:
             raise self._damaged(f"page {number} is not the value of {entry.key!r}")
         return data[PAGE_HEADER:]
 
-    def _walk(self) -> Iterator[Entry]:
-        if self.meta.root == _NO_ROOT:
+    def _nodes(self, tree: Tree) -> Iterator[tuple[bytes, int, int]]:
+        """Yield each leaf's nodes in the order of their keys: the page, the node's place in it, the page's number."""
+        if tree.root == _NO_ROOT:
             return
-        stack = [(self.meta.root, 1)]
+        stack = [(tree.root, 1)]
         visited = 0
         num_pages = self.status[0] // self.meta.page_size + 1
         while stack:
@@ -132,7 +172,7 @@ class Database:
                     stack.append((low | high << 16 | top << 32, depth + 1))
             elif flags & _LEAF:
                 for node in nodes:
-                    yield self._entry(page, node, number)
+                    yield page, node, number
             else:
                 raise self._damaged(f"page {number} is neither branch nor leaf")
 
@@ -152,6 +192,20 @@ class Database:
             raise self._damaged(f"page {number} has a node outside itself")
         return flags, page, nodes
 
+    def _named(self, page: bytes, node: int) -> Tree | None:
+        """Read a node's named database; None if it has a plain value."""
+        low, high, flags, key_length = _NODE.unpack_from(page, node)
+        start = node + _NODE.size + key_length
+        if flags != _SUB_DATABASE:  # with the flag of duplicates, too, it is several values
+            return None
+        key = page[node + _NODE.size : start]
+        if low | high << 16 != _DB.size or start + _DB.size > self.meta.page_size:
+            raise self._damaged(f"the named database {key!r} has an impossible size")
+        _, order, _, _, _, _, entries, root = _DB.unpack_from(page, start)
+        if order:
+            raise self._foreign(key, "a named database with an order of its own")
+        return Tree(key, root, entries)
+
     def _entry(self, page: bytes, node: int, number: int) -> Entry:
         low, high, flags, key_length = _NODE.unpack_from(page, node)
         size = self.meta.page_size
@@ -159,12 +213,7 @@ class Database:
         length = low | high << 16
         key = page[node + _NODE.size : start]
         if flags & (_SUB_DATABASE | _DUPLICATES):
-            kind = "a named database" if flags & _SUB_DATABASE else "several values"
-            raise SourceError(
-                f"{self.path}: key {key!r} has {kind}; none of the known tools writes that. Read it with Python's lmdb "
-                "and store it with recordzoo.convert.",
-                path=str(self.path),
-            )
+            raise self._foreign(key, "a named database" if flags & _SUB_DATABASE else "several values")
         offset = number * size + start
         if flags & _BIG:
             if start + 8 > size:
@@ -187,6 +236,13 @@ class Database:
         if length > 0:
             raise self._damaged("it ends too early")
         return b"".join(parts)
+
+    def _foreign(self, key: bytes, kind: str) -> SourceError:
+        return SourceError(
+            f"{self.path}: key {key!r} has {kind}; none of the known tools writes that. Read it with Python's lmdb "
+            "and store it with recordzoo.convert.",
+            path=str(self.path),
+        )
 
     def _damaged(self, problem: str) -> ArchiveError:
         return ArchiveError(f"{self.path} is damaged: {problem}. Copy it again.", path=str(self.path))

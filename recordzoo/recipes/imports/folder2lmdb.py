@@ -3,6 +3,8 @@
 Lyken17/Efficient-PyTorch tools/folder2lmdb.py and its many copies. Over the years the pairs were written with msgpack
 (and msgpack_numpy, which makes maps of arrays), with `pyarrow.serialize`, and with pickle. Later versions let a
 DataLoader make batches of one, so that the image is a list of one item and the label an array of one number.
+Tensorpack's LMDBSerializer, the model of all of them, writes keys of eight digits and no `__len__`; the image's file is
+an array of bytes there.
 """
 
 import pickle
@@ -113,11 +115,15 @@ def _loaded(value: bytes, most: int) -> Any:
 def _image(value: Any) -> bytes:
     if isinstance(value, list | tuple) and len(value) == 1:
         value = value[0]
-    if isinstance(value, dict):  # msgpack_numpy's: bytes that were read as an array
+    if isinstance(value, PickledArray) and value.values is not None and value.values.dtype.str == "|u1":
+        value = value.values.tobytes() if value.values.ndim == 1 else value  # a file that was read as an array
+    if isinstance(value, dict):  # the same by msgpack_numpy
         shape, kind = _get(value, "shape"), _get(value, "type")
         if kind not in ("|u1", b"|u1") or not isinstance(shape, list) or len(shape) != 1:
             raise ForeignValueError(f"its image is a numpy.ndarray {kind!r} {shape}, not an image's file. {_CONVERT}")
         value = _get(value, "data")
+    if isinstance(value, str):
+        value = value.encode()  # the old format of msgpack has no bytes, only text
     if not isinstance(value, bytes):
         raise ForeignValueError(f"its image is a {type_name(value)}, not an image's file. {_CONVERT}")
     return value
@@ -138,6 +144,7 @@ def _label(value: Any) -> int:
 def _msgpack_number(value: dict[Any, Any]) -> int:
     """Read msgpack_numpy's map of one whole number."""
     kind, data = _get(value, "type"), _get(value, "data")
+    data = data.encode() if isinstance(data, str) else data  # as for images
     name = kind.decode("latin-1") if isinstance(kind, bytes) else kind
     if isinstance(name, str) and _INTEGER.fullmatch(name) and isinstance(data, bytes) and len(data) == int(name[2]):
         return int(np.frombuffer(data, name)[0])

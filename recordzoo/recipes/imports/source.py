@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.recipes.imports.database import DATA_FILE, Database, Entry
+from recordzoo.errors import ArgumentError, SourceError
+from recordzoo.recipes.imports.database import Database, Entry
+from recordzoo.recipes.imports.places import database_files, parts_of
 from recordzoo.recipes.imports.sample import ForeignValueError, Layout, Sample
 from recordzoo.sources.file_table import stamp_of
 from recordzoo.sources.member import Member, Unit
@@ -23,10 +24,8 @@ LAYOUTS = ("folder2lmdb", "torchrecord", "caffe")
 BLOCK = 256
 """So many records are one member: their labels share a side file."""
 
-_PART = re.compile(r"db(0|[1-9]\d{0,5})")
 _UP = re.compile(r"(?<![^/])\.\.(?![^/])")
 _SHOWN_BYTES = 32
-_OTHERS_NAMED = 10
 
 
 def layout(name: str) -> Layout:
@@ -41,46 +40,6 @@ def layout(name: str) -> Layout:
     return cast(Layout, importlib.import_module(f"recordzoo.recipes.imports.{name}"))
 
 
-def database_files(path: Path) -> dict[str, Path]:
-    """Find the LMDB files that a path means: by the name of each database, "" if it is one alone.
-
-    Raises:
-        NotPreparedError: There is nothing, or nothing that is LMDB's.
-        ArgumentError: It holds several databases that do not belong together.
-        SourceError: Of TorchRecord's databases one is missing.
-    """
-    if path.is_file():
-        return {"": path}
-    if (path / DATA_FILE).is_file():
-        return {"": path / DATA_FILE}
-    if not path.is_dir():
-        raise NotPreparedError(f"There is no LMDB database at {path}: it does not exist.", path=str(path))
-    inside = [each for each in sorted(path.iterdir()) if _is_database(each)]
-    numbers = sorted(int(found[1]) for each in inside if (found := _PART.fullmatch(each.name)))
-    if numbers and len(numbers) == len(inside):
-        missing = [f"db{number}" for number in range(numbers[-1]) if number not in numbers]
-        if missing:
-            raise SourceError(
-                f"{path} has db{numbers[-1]}, but not {', '.join(missing[:_OTHERS_NAMED])}.", path=str(path)
-            )
-        return {f"db{number}": path / f"db{number}" / DATA_FILE for number in numbers}
-    if len(inside) == 1:
-        return database_files(inside[0])
-    if inside:
-        names = ", ".join(each.name for each in inside[:_OTHERS_NAMED])
-        raise ArgumentError(f"{path} holds several databases ({names}); name one of them.")
-    raise NotPreparedError(
-        f"There is no LMDB database at {path} (looked for {DATA_FILE}, *.lmdb, and TorchRecord's db0/{DATA_FILE}).",
-        path=str(path),
-    )
-
-
-def _is_database(path: Path) -> bool:
-    if path.is_dir():
-        return (path / DATA_FILE).is_file()
-    return path.suffix in (".lmdb", ".mdb") and path.name != "lock.mdb"
-
-
 def identity(path: Path) -> str:
     """Return what tells one set of databases from another cheaply: names, sizes, numbers of keys; no times."""
     digest = hashlib.blake2b(digest_size=16)
@@ -93,12 +52,27 @@ def identity(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Part:
-    """One database, listed: its name, its file with size and time, and its records in their order."""
+    """One database, listed: its file with size and time, and its records in their order.
 
-    name: str
+    Attributes:
+        folder: Its directory's name, if there are several.
+        tree: Its name in the file, if it has one.
+    """
+
+    folder: str
+    tree: str
     file: Path
     status: tuple[int, int]
     entries: Sequence[Entry]
+
+    @property
+    def name(self) -> str:
+        """What tells it from the others; empty if it is the only one."""
+        return "/".join(filter(None, (self.folder, self.tree)))
+
+    def where(self, key: bytes) -> str:
+        """Say where a key is, for messages."""
+        return f"{self.file}, {f'{self.tree}, ' if self.tree else ''}key {key!r}"
 
 
 @dataclass(frozen=True)
@@ -194,7 +168,7 @@ class RecordUnit:
                 for first in range(0, len(piece.entries), BLOCK):
                     entries = piece.entries[first : first + BLOCK]
                     size_bytes = sum(entry.length for entry in entries)
-                    yield Block(f"{position:012d}", size_bytes, bytes, piece.name, database, entries)
+                    yield Block(f"{position:012d}", size_bytes, bytes, piece, database, entries)
                     position += len(entries)
 
 
@@ -202,7 +176,7 @@ class RecordUnit:
 class Block(Member):
     """Some records of an opened database; the name is the first one's position."""
 
-    part: str
+    part: Part
     database: Database
     entries: Sequence[Entry]
 
@@ -214,8 +188,8 @@ class Block(Member):
         """
         for entry in self.entries:
             key = _as_name(entry.key)
-            where = f"{self.database.path}, key {entry.key!r}"
-            yield f"{self.part}/{key}" if self.part else key, where, self.database.value(entry)
+            name = f"{self.part.name}/{key}" if self.part.name else key
+            yield name, self.part.where(entry.key), self.database.value(entry)
 
 
 def _as_name(key: bytes) -> str:
@@ -238,18 +212,16 @@ def find_source(path: Path, wanted: str | None) -> DatabaseSource:
     """
     parts: list[Part] = []
     chosen, first = wanted, None
-    files = database_files(path)
-    for name, file in files.items():
+    for folder, file in database_files(path).items():
         with Database(file) as database:
-            entries = list(database.entries())
-            if not entries:
-                parts.append(Part(name, file, database.status, ()))
-                continue
-            chosen = chosen or _recognised(database, entries)
-            order = _ordered(database, entries, chosen)
-            if first is None and order:
-                first = _first(database, order[0], chosen)
-            parts.append(Part(name, file, database.status, order))
+            for name, tree in parts_of(database).items():
+                part = Part(folder, name, file, database.status, tuple(database.entries(tree)))
+                if part.entries:
+                    chosen = chosen or _recognised(database, part.entries)
+                    part = dataclasses.replace(part, entries=_ordered(database, part.entries, chosen))
+                if first is None and part.entries:
+                    first = _first(database, part, cast(str, chosen))
+                parts.append(part)
     if chosen is None or first is None:
         raise SourceError(f"{path} is empty: there is no record in it.", path=str(path))
     return DatabaseSource(path, chosen, tuple(parts), first)
@@ -263,11 +235,12 @@ def _ordered(database: Database, entries: Sequence[Entry], chosen: str) -> Seque
     return tuple(entries[place] for place in places)
 
 
-def _first(database: Database, entry: Entry, chosen: str) -> Sample:
+def _first(database: Database, part: Part, chosen: str) -> Sample:
+    entry = part.entries[0]
     try:
         return layout(chosen).parse(database.value(entry))
     except ForeignValueError as err:
-        raise SourceError(f"{database.path}, key {entry.key!r}: {err}.", path=str(database.path)) from err
+        raise SourceError(f"{part.where(entry.key)}: {err}.", path=str(part.file)) from err
 
 
 def _recognised(database: Database, entries: Sequence[Entry]) -> str:

@@ -1,9 +1,12 @@
-"""TorchRecord's directories: LMDBs `db0`, `db1`, ..., keys "0", "1", ... in each, values `TensorProtos` messages.
+"""TorchRecord's databases `db0`, `db1`, ...: keys are numbers, values `TensorProtos` messages.
 
-GeoffreyChen777/TorchRecord torchrecord/writer.py (default_data_process_func, write_func); field numbers from
-torchrecord/tr.proto, which is Caffe2's. The first tensor is the image: its dims are Pillow's size, [width, height], its
-bytes the pixels in RGB, or, by the project's second example, the image's file. The second is the label: its digits as
-text, or a number.
+GeoffreyChen777/TorchRecord torchrecord/writer.py has three generations. The released one (0.1.0 and 0.1.1) writes one
+LMDB file with a named database for each part and pads the keys with zeros: "000", "001", ... Before it, the keys were
+not padded, and at first each part was a directory of its own.
+
+Field numbers are those of torchrecord/tr.proto, which is Caffe2's. The first tensor is the image: its dims are Pillow's
+size, [width, height], its bytes the pixels in RGB, or, by the project's second example (test/test_writer.py), the
+image's file. The second is the label: its digits as text, or a number.
 """
 
 from collections.abc import Sequence
