@@ -7,6 +7,7 @@ A generated part stands between two comments in its page; everything around it i
 """
 
 import ast
+import html
 import re
 import sys
 from collections import defaultdict
@@ -83,17 +84,27 @@ def environment() -> str:
 
 def api_classes() -> str:
     """A section for each dataset class."""
-    return "\n\n".join(f"::: {CLASSES[name]}.{name}" for name in recordzoo.__all__ if name in CLASSES)
+    return _api(name for name in recordzoo.__all__ if name in CLASSES)
+
+
+def api_zoo() -> str:
+    """A section for each function that works without a dataset object."""
+    return _api(recordzoo.ZOO)
 
 
 def api_own() -> str:
     """A section for each thing that is for everybody's own data."""
-    return "\n\n".join(f"::: {module}.{name}" for name, module in recordzoo.OWN.items())
+    return _api(recordzoo.OWN)
 
 
 def api_training() -> str:
     """A section for each thing that brings samples to a training loop."""
-    return "\n\n".join(f"::: {module}.{name}" for name, module in recordzoo.TRAINING.items())
+    return _api(recordzoo.TRAINING)
+
+
+def _api(names: Iterable[str]) -> str:
+    """Show names as they are imported, from the package itself."""
+    return "\n\n".join(f"::: recordzoo.{name}" for name in names)
 
 
 def faults() -> str:
@@ -131,7 +142,7 @@ SECTIONS: dict[str, tuple[tuple[str, Callable[[], str]], ...]] = {
     "README.md": (("datasets", dataset_overview),),
     "docs/datasets.md": (("overview", dataset_overview), ("datasets", dataset_pages)),
     "docs/cli.md": (("commands", commands), ("exit codes", exit_codes), ("environment", environment)),
-    "docs/api.md": (("classes", api_classes), ("own data", api_own), ("training", api_training)),
+    "docs/api.md": (("classes", api_classes), ("zoo", api_zoo), ("own data", api_own), ("training", api_training)),
     "docs/faults.md": (("faults", faults),),
 }
 
@@ -168,7 +179,7 @@ def _dataset_section(entry: Entry) -> str:
         )
         for p in entry.parts
     ]
-    classes = [f"[`{path.partition(':')[2]}`](api.md#{path.replace(':', '.')})" for path in entry.class_paths]
+    classes = [f"[`{path.partition(':')[2]}`](api.md#recordzoo.{path.partition(':')[2]})" for path in entry.class_paths]
     lines = [
         f"## {entry.title}",
         f"{entry.summary} [Homepage]({entry.homepage}).",
@@ -191,11 +202,7 @@ def _file_row(file: FileFacts) -> tuple[str, str, str]:
     name = f"[`{file.name}`]({file.urls[0]})" if file.urls else f"`{file.name}`"
     terms = ", terms of access" if file.needs_terms else ""
     size = f"{file.size_bytes:,}" if file.size_bytes else "?"
-    return (
-        name + terms,
-        size,
-        f"`md5:{file.md5}`" if file.md5 else f"`sha256:{file.sha256}`" if file.sha256 else "none known",
-    )
+    return name + terms, size, f"`{file.digest}`" if file.digest else "none known"
 
 
 def _splits(entry: Entry) -> str:
@@ -218,7 +225,16 @@ def _unwrapped(text: str) -> str:
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     cells = [head, ["---"] * len(head), *rows]
-    return "\n".join("| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in cells)
+    return "\n".join("| " + " | ".join(map(_cell, row)) + " |" for row in cells)
+
+
+def _cell(text: str) -> str:
+    """Write a cell with bars so that Python-Markdown and GitHub both show them.
+
+    Python-Markdown keeps the backslash of an escaped bar in code, so such code is written as HTML.
+    """
+    text = re.sub(r"`([^`]*\|[^`]*)`", lambda code: f"<code>{html.escape(code[1]).replace('|', '&#124;')}</code>", text)
+    return text.replace("|", "&#124;")
 
 
 if __name__ == "__main__":

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
+    from recordzoo import errors as errors
     from recordzoo.batches.loader import RecordLoader as RecordLoader
     from recordzoo.datasets.cifar10 import CIFAR10Record as CIFAR10Record
     from recordzoo.datasets.cub200 import CUB200Record as CUB200Record
@@ -27,7 +28,10 @@ if TYPE_CHECKING:
     from recordzoo.own.listing import prepare_list as prepare_list
     from recordzoo.own.writer import RecordWriter as RecordWriter
     from recordzoo.records.reader import RecordReader as RecordReader
+    from recordzoo.records.verify import verify as verify
     from recordzoo.sampling.samplers import RecordSampler as RecordSampler
+    from recordzoo.zoo import info as info
+    from recordzoo.zoo import list_datasets as list_datasets
 
 __all__ = [
     "CIFAR10Record",
@@ -42,9 +46,20 @@ __all__ = [
     "VOCSegmentationRecord",
     "__version__",
     "convert",
+    "errors",
     "import_records",
+    "info",
+    "list_datasets",
     "prepare_list",
+    "verify",
 ]
+
+ZOO = {
+    "list_datasets": "recordzoo.zoo",
+    "info": "recordzoo.zoo",
+    "verify": "recordzoo.records.verify",
+}
+"""Modules of the functions that work without a dataset object."""
 
 OWN = {
     "RecordReader": "recordzoo.records.reader",
@@ -53,20 +68,22 @@ OWN = {
     "import_records": "recordzoo.own.importing",
     "prepare_list": "recordzoo.own.listing",
 }
-"""Where that is which is for everybody's own data; the dataset classes have their own such list."""
+"""Modules of the names that work on a user's own data. Dataset classes are listed in `recordzoo.datasets`."""
 
 TRAINING = {
     "RecordLoader": "recordzoo.batches.loader",
     "RecordSampler": "recordzoo.sampling.samplers",
 }
-"""Where that is which brings samples to a training loop; it imports torch."""
+"""Modules of the names that bring samples to a training loop; they import torch."""
 
 
-# Any: a class or function.
+# Any: a class, function or module.
 def __getattr__(name: str) -> Any:
+    if name == "errors":
+        return importlib.import_module("recordzoo.errors")
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module((OWN | TRAINING).get(name, "recordzoo.datasets")), name)
+    return getattr(importlib.import_module((ZOO | OWN | TRAINING).get(name, "recordzoo.datasets")), name)
 
 
 def __dir__() -> list[str]:

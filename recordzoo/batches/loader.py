@@ -70,7 +70,7 @@ class RecordLoader:
     Raises:
         ArgumentError: A value is not one of the valid ones, or contradicts another.
 
-    Example:
+    Examples:
         >>> loader = RecordLoader(range(5), batch_size=2)
         >>> [batch.tolist() for batch in loader]
         [[0, 1], [2, 3], [4]]

@@ -63,6 +63,11 @@ class FileFacts:
     sha256: str | None = None
     needs_terms: bool = False
 
+    @property
+    def digest(self) -> str | None:
+        """The stronger of the known hashes, as ``sha256:<hex>`` or ``md5:<hex>``; None if none is known."""
+        return f"sha256:{self.sha256}" if self.sha256 else f"md5:{self.md5}" if self.md5 else None
+
 
 @dataclass(frozen=True, slots=True)
 class Entry:

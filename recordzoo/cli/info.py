@@ -96,6 +96,5 @@ def entry_document(entry: Entry) -> dict[str, Any]:
 
 def _file_line(file: FileFacts) -> str:
     size_text = f"{file.size_bytes:,} bytes" if file.size_bytes else "size not known"
-    digest = f"sha256 {file.sha256}" if file.sha256 else f"md5 {file.md5}" if file.md5 else "no hash known"
     terms = ["terms of access"] if file.needs_terms else []
-    return ", ".join([file.name, size_text, digest, *terms, *map(public_url, file.urls[:1])])
+    return ", ".join([file.name, size_text, file.digest or "no hash known", *terms, *map(public_url, file.urls[:1])])

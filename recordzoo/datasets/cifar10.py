@@ -35,7 +35,7 @@ class CIFAR10Record(RecordDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
     Raises:
         NotPreparedError: There are no records and no raw data.
 
-    Example:
+    Examples:
         >>> dataset = CIFAR10Record("data", train=False)
         >>> image, label = dataset[0]
     """

@@ -59,7 +59,7 @@ class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
         ArgumentError: A split or target type that does not exist; or one in pixels together with a variant.
         NotPreparedError: There is no data; or the raw data lacked the file that the split or the target needs.
 
-    Example:
+    Examples:
         >>> from recordzoo import CUB200Record
         >>> birds = CUB200Record("data", target_type=["category", "bbox"], download=True)  # doctest: +SKIP
         >>> image, (label, box) = birds[0]  # doctest: +SKIP

@@ -58,7 +58,7 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         OtherSourceError: `records_dir` holds the records of another tree or of another selection.
         ArgumentError: The record set has no such split.
 
-    Example:
+    Examples:
         >>> dataset = ImageFolderRecord("photos")
         >>> image, label = dataset[0]
     """

@@ -55,7 +55,7 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
         NotPreparedError: There is no data.
         TermsError: It could only come from image-net.org, whose terms were not accepted; the text says what to do.
 
-    Example:
+    Examples:
         >>> from recordzoo import ImageNetRecord
         >>> train = ImageNetRecord("data", split="train")  # doctest: +SKIP
     """

@@ -142,7 +142,7 @@ class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # tor
         ArgumentError: `year` or `image_set` has another value, or `transforms` comes with one of the others.
         NotPreparedError: There are no records and no raw data, or there was no such list in it.
 
-    Example:
+    Examples:
         >>> dataset = VOCDetectionRecord("data", image_set="val")
         >>> image, annotation = dataset[0]
     """
@@ -171,7 +171,7 @@ class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # tor
 class VOCSegmentationRecord(_VOCRecord, VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `VOCSegmentation`, read from the same records as `VOCDetectionRecord`, which see.
 
-    Example:
+    Examples:
         >>> dataset = VOCSegmentationRecord("data", image_set="val")
         >>> image, mask = dataset[0]
     """

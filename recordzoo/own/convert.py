@@ -62,7 +62,7 @@ def convert(
         OtherSourceError: `output` holds something else.
         PrepareError: The disk is full, or a process was killed; what is finished is kept.
 
-    Example:
+    Examples:
         >>> recordzoo.convert(dataset, "my.records")
         PosixPath('my.records')
         >>> dataset = recordzoo.ImageFolderRecord("my.records")

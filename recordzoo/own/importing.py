@@ -52,7 +52,7 @@ def import_records(
         ArgumentError: `path` holds several databases, or an argument has no valid value.
         PrepareError: The disk is full, or a process was killed; what is finished is kept.
 
-    Example:
+    Examples:
         >>> recordzoo.import_records("train.lmdb", "train.records")
         PosixPath('train.records')
     """

@@ -52,7 +52,7 @@ def prepare_list(
         PrepareError: The disk is full, or a process was killed; what is finished is kept.
         ArgumentError: An option has a value that it cannot have.
 
-    Example:
+    Examples:
         >>> recordzoo.prepare_list("train.csv", "train.records", num_shards=4)
         PosixPath('/data/train.records')
     """

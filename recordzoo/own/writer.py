@@ -58,7 +58,7 @@ class RecordWriter:
         PrepareError: There is something at `path`; or, when the block ends, no records were written.
         SampleError: A record cannot be stored; ``position`` says which.
 
-    Example:
+    Examples:
         >>> with recordzoo.RecordWriter("my.records", classes=["cat", "dog"]) as writer:
         ...     for image, label in pairs:
         ...         writer.write({"image": image, "target": label})

@@ -47,7 +47,7 @@ class RecordReader:
     Opening reads the manifest and nothing else; arrays are mapped when they are first used. It is a sequence of
     records: ``reader[position]`` is a dict with "name" and all fields of a position.
 
-    Example:
+    Examples:
         >>> reader = recordzoo.RecordReader("my.records")
         >>> for record in reader:
         ...     print(record["name"], record["target"], len(record["image"]))

@@ -23,7 +23,7 @@ _MASK = (1 << 64) - 1
 def hash_key(*parts: int) -> int:
     """Return a 64-bit key that depends on every bit of every part, and on their order.
 
-    Example:
+    Examples:
         >>> hash_key(0, 1) != hash_key(1, 0)
         True
     """
@@ -53,7 +53,7 @@ class Permutation:
         size: How many numbers it permutes, 0 to 2**62.
         key: Any integer; `hash_key` makes one of several.
 
-    Example:
+    Examples:
         >>> sorted(Permutation(5, key=1)(range(5)).tolist())
         [0, 1, 2, 3, 4]
     """

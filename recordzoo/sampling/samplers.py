@@ -54,7 +54,7 @@ class RecordSampler(DistributedSampler[int]):
     Raises:
         ArgumentError: A value is not one of the valid ones.
 
-    Example:
+    Examples:
         >>> sampler = RecordSampler(range(10), seed=1)
         >>> sorted(sampler)
         [0, 1, 2, 3, 4, 5, 6, 7, 8, 9]

@@ -1,0 +1,55 @@
+"""Datasets by name from Python, and the package's front door."""
+
+import doctest
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import recordzoo
+import recordzoo.datasets
+from recordzoo import catalogue, zoo
+from tests.fakes.records import some_values, write_records
+
+
+def run(code: str) -> str:
+    return subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def test_datasets_are_listed_and_looked_up() -> None:
+    assert recordzoo.list_datasets() == catalogue.names()
+    for name in recordzoo.list_datasets():
+        assert recordzoo.info(name) == catalogue.entry(name)
+    with pytest.raises(recordzoo.errors.ArgumentError, match="Did you mean cub200"):
+        recordzoo.info("cub-20")
+
+
+def test_a_record_set_is_verified(tmp_path: Path) -> None:
+    path = tmp_path / "my.records"
+    write_records(path, some_values(5))
+    assert recordzoo.verify(path, full=True).ok
+    with pytest.raises(recordzoo.errors.ManifestError):
+        recordzoo.verify(tmp_path)
+
+
+def test_examples_run() -> None:
+    results = doctest.testmod(zoo)
+    assert results.attempted >= 5
+    assert results.failed == 0
+
+
+def test_every_public_name_is_there_and_what_the_type_checker_sees() -> None:
+    named = {"errors", "__version__", *recordzoo.datasets.CLASSES, *recordzoo.ZOO, *recordzoo.OWN, *recordzoo.TRAINING}
+    assert set(recordzoo.__all__) == named
+    for name in recordzoo.__all__:
+        assert getattr(recordzoo, name) is not None
+
+
+def test_errors_are_there_after_import_recordzoo() -> None:
+    assert run("import recordzoo; print(recordzoo.errors.RecordZooError.__name__)") == "RecordZooError\n"
+
+
+def test_no_torch_is_needed() -> None:
+    code = "import recordzoo, sys; recordzoo.list_datasets(); recordzoo.info('voc'); recordzoo.verify; recordzoo.errors"
+    assert run(f"{code}; print('torch' in sys.modules)") == "False\n"
