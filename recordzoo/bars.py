@@ -4,18 +4,21 @@ import os
 import sys
 from typing import Any
 
-from recordzoo.progress import LOG_INTERVAL_S, LogProgress, Progress
+from recordzoo import settings
+from recordzoo.progress import LOG_INTERVAL_S, LogProgress, Progress, logger
 
 
 def default_progress(interval_s: float = LOG_INTERVAL_S) -> Progress:
-    """Choose what fits where stderr goes: bars on a terminal or in a notebook, log lines elsewhere.
+    """Choose what fits where stderr goes: bars on a terminal or in a notebook, lines elsewhere.
 
     In a notebook nobody sees a log line unless they set up `logging`, and a conversion would be a silent cell.
 
     Args:
-        interval_s: Between two log lines.
+        interval_s: Between two lines.
     """
-    return BarProgress() if is_terminal() or is_notebook() else LogProgress(interval_s)
+    if settings.quiet():
+        return LogProgress(interval_s)
+    return BarProgress() if is_terminal() or is_notebook() else LineProgress(interval_s)
 
 
 def is_notebook() -> bool:
@@ -35,6 +38,16 @@ def clean(text: str) -> str:
     'bird\\\\x1b[2J.jpg'
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+class LineProgress(LogProgress):
+    """The lines of `LogProgress` on stderr, where nobody has configured `logging`, which would drop them."""
+
+    def _say(self, text: str) -> None:
+        if logger.hasHandlers() or sys.stderr is None:
+            super()._say(text)
+        else:
+            print(f"recordzoo: {clean(text)}", file=sys.stderr, flush=True)  # noqa: T201 - people see nothing else
 
 
 class BarProgress:

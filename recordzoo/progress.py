@@ -30,7 +30,7 @@ class Progress(Protocol):
 
 
 class LogProgress:
-    """The default: one line through `logging` at the start and the end of a stage, and now and then between.
+    """One line through `logging` at the start and the end of a stage, and now and then between.
 
     Args:
         interval_s: How long to be silent within a stage.
@@ -49,7 +49,7 @@ class LogProgress:
         self._start_bytes = self._bytes = done_bytes
         self._images = 0
         self._began = self._said = time.monotonic()
-        logger.info("%s%s", stage, f", resuming at {format_bytes(done_bytes)}" if done_bytes else "")
+        self._say(stage + (f", resuming at {format_bytes(done_bytes)}" if done_bytes else ""))
 
     def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
         """See `Progress`."""
@@ -58,15 +58,18 @@ class LogProgress:
         now = time.monotonic()
         if now - self._said >= self._interval_s:
             self._said = now
-            logger.info("%s", self._line(now))
+            self._say(self._line(now))
 
     def note(self, text: str) -> None:
         """See `Progress`."""
-        logger.info("%s", text)
+        self._say(text)
 
     def end(self) -> None:
         """See `Progress`."""
-        logger.info("%s: done", self._line(time.monotonic()))
+        self._say(f"{self._line(time.monotonic())}: done")
+
+    def _say(self, text: str) -> None:
+        logger.info("%s", text)
 
     def _line(self, now: float) -> str:
         return progress_line(

@@ -42,9 +42,18 @@ def stale_s() -> float:
 
 def offline() -> bool:
     """Whether nothing may be fetched (``RECORDZOO_OFFLINE``)."""
-    text = os.environ.get("RECORDZOO_OFFLINE", "")
+    return _is_on("RECORDZOO_OFFLINE")
+
+
+def quiet() -> bool:
+    """Whether a constructor says nothing on stderr while it downloads and converts (``RECORDZOO_QUIET``)."""
+    return _is_on("RECORDZOO_QUIET")
+
+
+def _is_on(variable: str) -> bool:
+    text = os.environ.get(variable, "")
     if text.lower() not in (*_YES, *_NO):
-        raise ArgumentError(f"The environment variable RECORDZOO_OFFLINE is {text!r}; it must be 1 or 0.")
+        raise ArgumentError(f"The environment variable {variable} is {text!r}; it must be 1 or 0.")
     return text.lower() in _YES
 
 

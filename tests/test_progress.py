@@ -1,10 +1,14 @@
 """What people read while work goes on: sizes, durations, lines; and the log that says it."""
 
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 
 from recordzoo import progress
+from recordzoo.bars import LineProgress
 
 
 @pytest.mark.parametrize(
@@ -60,3 +64,66 @@ def test_the_log_speaks_now_and_then(caplog):
     told.begin("converting x", 100)
     told.advance(10)
     assert caplog.records[-1].message.startswith("converting x: 10 B of 100 B (10%)")
+
+
+TREE = """
+import sys
+from pathlib import Path
+from PIL import Image
+for name in ("cat", "dog"):
+    Path("photos", name).mkdir(parents=True, exist_ok=True)
+    Image.new("RGB", (9, 7)).save(Path("photos", name, "1.png"))
+from recordzoo import ImageFolderRecord
+"""
+
+
+def constructed(folder, before="", **environment):
+    """What a constructor that converts writes to stderr in a program of its own, which is no terminal."""
+    return subprocess.run(
+        [sys.executable, "-c", f"{TREE}\n{before}\nImageFolderRecord('photos', workers=1)"],
+        cwd=folder,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+    ).stderr.splitlines()
+
+
+def test_a_constructor_without_a_terminal_says_what_it_does(tmp_path):
+    first = constructed(tmp_path)
+    assert first[0].startswith("recordzoo: Preparing ")
+    assert first[1].startswith("recordzoo: converting ")
+    assert first[2].startswith(first[1])
+    assert first[2].endswith("2 images: done")
+    assert len(first) == 3
+    assert constructed(tmp_path) == [], "what is there is opened without a word"
+
+
+@pytest.mark.parametrize(
+    ("before", "environment"),
+    [
+        ("", {"RECORDZOO_QUIET": "1"}),
+        ("import logging; logging.basicConfig(level=logging.WARNING)", {}),
+        ("import logging; logging.getLogger('recordzoo').addHandler(logging.NullHandler())", {}),
+    ],
+)
+def test_it_says_nothing_where_that_is_wished(before, environment, tmp_path):
+    assert constructed(tmp_path, before, **environment) == []
+
+
+def test_it_says_each_line_once_where_logging_is_configured(tmp_path):
+    lines = constructed(tmp_path, "import logging; logging.basicConfig(level=logging.INFO)")
+    assert [line.startswith("INFO:recordzoo:") for line in lines] == [True] * 3
+
+
+def test_lines_come_now_and_then_and_cannot_act_on_a_terminal(capsys, monkeypatch):
+    monkeypatch.setattr(progress.logger, "handlers", [])
+    monkeypatch.setattr(progress.logger, "propagate", False)
+    told = LineProgress(interval_s=0.0)
+    told.begin("converting \x1b[2J", 100)
+    told.advance(10)
+    assert capsys.readouterr().err.splitlines() == [
+        "recordzoo: converting \\x1b[2J",
+        "recordzoo: converting \\x1b[2J: 10 B of 100 B (10%)",
+    ]

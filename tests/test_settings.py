@@ -44,7 +44,11 @@ def test_offline(monkeypatch):
         assert settings.offline() is offline
 
 
-BAD = {**dict.fromkeys(NUMBERS, "abc"), "RECORDZOO_MIRROR": "mirror.example/data", "RECORDZOO_OFFLINE": "perhaps"}
+BAD = {
+    **dict.fromkeys(NUMBERS, "abc"),
+    **dict.fromkeys(("RECORDZOO_OFFLINE", "RECORDZOO_QUIET"), "perhaps"),
+    "RECORDZOO_MIRROR": "mirror.example/data",
+}
 
 
 @fault(

@@ -28,7 +28,9 @@ class PrepareOptions(TypedDict, total=False):
         num_shards: Exactly how many shards there are, instead; not of archives, which are read front to back.
         variant: Images are stored smaller or otherwise encoded, in a record set of their own: "256" for a short side of
             256 pixels, "max512", "256-raw", ...; see ``docs/variants.md``. Default: untouched.
-        progress: Told how the work goes on; default: bars on a terminal, elsewhere `logging`, logger "recordzoo".
+        progress: Told how the work goes on; default: bars on a terminal or in a notebook; elsewhere a line
+            on stderr at the start and end of each stage and every half minute, or through `logging` (logger
+            "recordzoo") if that is configured. ``RECORDZOO_QUIET=1`` silences it.
     """
 
     prepare: bool | None

@@ -23,7 +23,7 @@ from recordzoo.progress import Progress, format_bytes
 _POLL_S = (0.2, 5.0)
 """How long to wait between two looks, at first and at most: those who wait for hours burden the file server little."""
 
-_SAY_AGAIN_S = 60.0
+_SAY_AGAIN_S = 30.0
 
 
 @contextlib.contextmanager
