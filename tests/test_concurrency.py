@@ -382,7 +382,7 @@ class TestTurns:
     @fault(
         "P5",
         "a preparation takes hours, longer than any barrier of a process group would wait",
-        "there is no barrier: the others look at files, and say every half minute for whom they wait and how far that is",
+        "there is no barrier: the others look at files, and say every half minute for whom they wait and how far it is",
     )
     def test_a_wait_of_hours(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         clock = [0.0]

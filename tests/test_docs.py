@@ -2,17 +2,13 @@
 
 import html
 import importlib.util
-import os
 import re
 import shlex
-import subprocess
-import sys
 from pathlib import Path
 
 import markdown
 import pytest
 import typer.main
-from PIL import Image
 
 import recordzoo
 from recordzoo import catalogue, errors
@@ -20,7 +16,6 @@ from recordzoo.cli import info as cli_info
 from recordzoo.cli.app import app
 from recordzoo.cli.exits import Exit
 from tests import faults
-from tests.fakes import cub200, lists
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
@@ -176,44 +171,3 @@ def test_shell_examples_use_commands_and_options_that_exist(page):
             assert {word for word in words if word.startswith("--")} <= known, line
         elif words[:1] == ["make"]:
             assert set(words[1:]) <= targets, line
-
-
-@pytest.fixture(scope="module")
-def workplace(tmp_path_factory):
-    """A directory in which the examples run: raw data of CUB-200-2011, its record set, a tree of photos."""
-    folder = tmp_path_factory.mktemp("docs")
-    cub200.build(4, 6).write_tree(folder / "data")
-    for name in ("cat/1.png", "dog/1.png"):
-        (folder / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
-        Image.new("RGB", (8, 6)).save(folder / "photos" / name)
-    write_lists(folder)
-    run_python("from recordzoo import CUB200Record\nCUB200Record('data')", folder)
-    (folder / "cub200.records").symlink_to(folder / "data" / "cub200.records")
-    return folder
-
-
-def write_lists(folder):
-    """Write the lists that docs/lists.md talks of, its table as it stands there, and the images that they name."""
-    (folder / "train.txt").write_text("photos/cat/1.png cat\nphotos/dog/1.png dog\n")
-    table = next(code for code in blocks(ROOT / "docs" / "lists.md", "text") if code.startswith("path,"))
-    (folder / "animals.csv").write_text(table)
-    lists.write_images(folder, [line.partition(",")[0] for line in table.splitlines()[1:]])
-
-
-def run_python(code, folder):
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "RECORDZOO_OFFLINE": "1"}
-    result = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=folder,
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=200,
-    )
-    assert result.returncode == 0, f"{code}\n{result.stderr}"
-
-
-@pytest.mark.parametrize("page", [page for page in PAGES if blocks(page, "python")], ids=lambda page: page.name)
-def test_python_examples_run(page, workplace):
-    run_python("\n".join(blocks(page, "python")), workplace)

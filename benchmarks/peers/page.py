@@ -8,7 +8,8 @@ from typing import Any
 
 from benchmarks.common import machine, median
 from benchmarks.peers.rows import ROWS
-from recordzoo.benching.chart import Group, draw_chart, write_chart
+from benchmarks.svg import draw
+from recordzoo.benching.chart import Group
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 NUMBERS = DOCS / "benchmarks-peers.json"
@@ -17,10 +18,16 @@ PEERS = Path(__file__).parent.parent / "peers.txt"
 
 _HEAD = """# Benchmarks against others
 
+How many photographs a second become training batches: decoded, cropped at random to 224 x 224 (torchvision's scale and
+ratio), flipped at random, batches of 64 in uint8, on two cores.
+
+{chart}
+
+{answer}
+
 Everybody's loader does the same work on the same photographs, in turns, each time in a fresh process with two worker
-processes or threads; warm, the first epoch not counted (FFCV compiles in it), medians. Every loader crops at random to
-224 x 224 (torchvision's scale and ratio), flips at random, and gives batches of 64. Machines differ and are noisy: the
-ratios are what counts.
+processes or threads; warm, the first epoch not counted (FFCV compiles in it), medians. Machines differ and are noisy:
+the ratios are what counts.
 
 ```
 make bench-peers PHOTOS=folder-with-photographs
@@ -30,6 +37,12 @@ makes a virtual environment of its own with the peers at the versions of `benchm
 and needs `libturbojpeg0-dev libopencv-dev pkg-config`. One row alone: `ROW=fast`. How each peer is used is in
 `benchmarks/peers/`, a short file each.
 """
+
+_FIRST = "fast"
+"""The row whose chart opens the page."""
+
+_EXACT = "exact"
+"""The row with the same pixels as torchvision."""
 
 _SHORT = """Where less than the target was reached (what is said of parts was measured by hand, on the machine below):
 
@@ -50,15 +63,24 @@ def keep(name: str, document: Mapping[str, Any]) -> None:
 
 def write() -> None:
     """Write the page and the charts of all rows that there are."""
+    for name, text in render().items():
+        (DOCS / name).write_text(text, encoding="utf-8")
+
+
+def render() -> dict[str, str]:
+    """Make the page and the charts of all rows that there are: by the names of their files."""
     rows = _rows()
-    sections = [_HEAD, _summary(rows)]
-    sections += [_row_section(name, rows[name]) for name in ROWS if name in rows]
+    files: dict[str, str] = {}
+    sections = [_head(rows, files)]
+    sections += [_row_section(name, rows[name], files) for name in ROWS if name in rows]
     if "cold" in rows:
         sections.append(_cold_section(rows["cold"]))
     if "storage" in rows:
-        sections.append(_storage_section(rows["storage"]))
+        sections.append(_storage_section(rows["storage"], files))
+    sections.append(_targets(rows))
     sections.append("## Where and with what\n\n" + "\n".join(_origins(rows)))
-    PAGE.write_text("\n\n".join(section.strip() for section in sections) + "\n", encoding="utf-8")
+    files[PAGE.name] = "\n\n".join(section.strip() for section in sections) + "\n"
+    return files
 
 
 def ratios(row: Mapping[str, Any]) -> dict[str, float | None]:
@@ -75,7 +97,21 @@ def _rows() -> dict[str, Any]:
     return found
 
 
-def _summary(rows: Mapping[str, Any]) -> str:
+def _head(rows: Mapping[str, Any], files: dict[str, str]) -> str:
+    """Open the page with the row that answers most readers' question."""
+    row = rows.get(_FIRST)
+    if row is None:
+        return _HEAD.format(chart="", answer="")
+    base, found = relative(row)
+    others = [f"{label} {_times(times)}" for label, times in found.items() if label not in (row["ours"], base)]
+    parts = [f"`RecordLoader` in fast precision makes {_times(found[row['ours']])} as many as {base}", *others]
+    if _EXACT in rows:  # measured in another run, against the same
+        exact = relative(rows[_EXACT])[1][rows[_EXACT]["ours"]]
+        parts.insert(1, f"in exact precision, with torchvision's own pixels, {_times(exact)}")
+    return _HEAD.format(chart=_chart(_FIRST, row, files), answer="; ".join(parts) + ".")
+
+
+def _targets(rows: Mapping[str, Any]) -> str:
     lines = []
     for name in ROWS:
         row = rows.get(name)
@@ -87,19 +123,50 @@ def _summary(rows: Mapping[str, Any]) -> str:
                 lines.append((row["title"], each["label"], f"{each['wanted']:g}x", _times(found[each["label"]])))
         if row["wanted_per_s"]:
             lines.append((row["title"], "", f"{row['wanted_per_s']:,.0f}/s", f"{_speed(row['contestants'][0])}/s"))
-    return "## Targets\n\n" + _table(("work", "against", "target", "measured"), lines) + f"\n\n{_SHORT}"
+    return (
+        "## What we aimed at\n\n" + _table(("work", "against", "target", "ours is faster by"), lines) + f"\n\n{_SHORT}"
+    )
 
 
-def _row_section(name: str, row: Mapping[str, Any]) -> str:
-    found = ratios(row)
+def relative(row: Mapping[str, Any]) -> tuple[str, dict[str, float | None]]:
+    """Divide each contestant's speed by that of ImageFolder, or of the first that is not ours and ran.
+
+    Returns:
+        Whom the others are compared to, and the ratios by label; None where one did not run.
+    """
+    speeds = {
+        each["label"]: each["median"]["images_per_s"] if "median" in each else None for each in row["contestants"]
+    }
+    others = [label for label, speed in speeds.items() if speed and label != row["ours"]] or [row["ours"]]
+    base = next((label for label in others if label.startswith("ImageFolder")), others[0])
+    return base, {label: speed / speeds[base] if speed and speeds[base] else None for label, speed in speeds.items()}
+
+
+def _chart(name: str, row: Mapping[str, Any], files: dict[str, str]) -> str:
+    """Draw a row's chart, whose numbers are those of its table; returns what shows it on the page."""
+    _, found = relative(row)
     groups = [
-        Group(each["label"], [each["median"]["images_per_s"]], _times_of_files(each, row), each["label"] == row["ours"])
+        Group(
+            each["label"],
+            [each["median"]["images_per_s"]],
+            _times(found[each["label"]]),
+            each["label"] == row["ours"],
+        )
         for each in row["contestants"]
         if "median" in each
     ]
-    title = row["title"][0].upper() + row["title"][1:]
-    chart = f"benchmarks-{name}.png"
-    write_chart(DOCS / chart, draw_chart(groups, f"{title}: images a second"))
+    file = f"benchmarks-{name}.svg"
+    files[file] = draw(groups, "Images a second")
+    return f"![{_title(row)}: images a second]({file})"
+
+
+def _title(row: Mapping[str, Any]) -> str:
+    title: str = row["title"]
+    return title[0].upper() + title[1:]
+
+
+def _row_section(name: str, row: Mapping[str, Any], files: dict[str, str]) -> str:
+    base, found = relative(row)
     lines = [
         (
             each["label"],
@@ -114,16 +181,9 @@ def _row_section(name: str, row: Mapping[str, Any]) -> str:
         else (each["label"], "did not run", each["problem"], "", "", "", "")
         for each in row["contestants"]
     ]
-    head = ("loader", "images/s", "ours is faster by", "CPU an image", "first batch", "memory", "batches")
-    return f"## {title}\n\n![{title}]({chart})\n\n{_table(head, lines)}\n\nMedians of {row['repeats']} (`{name}`)."
-
-
-def _times_of_files(each: Mapping[str, Any], row: Mapping[str, Any]) -> str:
-    """Say how much faster than ImageFolder a contestant is, where that is in the row."""
-    files = [c for c in row["contestants"] if c["label"].startswith("ImageFolder") and "median" in c]
-    if not files:
-        return ""
-    return _times(each["median"]["images_per_s"] / files[0]["median"]["images_per_s"])
+    head = ("loader", "images/s", f"times {base}", "CPU an image", "first batch", "memory", "batches")
+    chart = "" if name == _FIRST else f"{_chart(name, row, files)}\n\n"
+    return f"## {_title(row)}\n\n{chart}{_table(head, lines)}\n\nMedians of {row['repeats']} (`{name}`)."
 
 
 def _cold_section(cold: Mapping[str, Any]) -> str:
@@ -139,7 +199,7 @@ def _cold_section(cold: Mapping[str, Any]) -> str:
     )
 
 
-def _storage_section(stores: Mapping[str, Any]) -> str:
+def _storage_section(stores: Mapping[str, Any], files: dict[str, str]) -> str:
     lines, groups = [], []
     for name, store in stores.items():
         label = name.replace("_", " ")
@@ -154,11 +214,11 @@ def _storage_section(stores: Mapping[str, Any]) -> str:
         groups.append(Group(label, [store["cold"], store["workers"]], size, name == "records"))
     title = "The bytes alone: values a second"
     series = ("in random order from a cold disk", "warm, by two workers of a DataLoader")
-    write_chart(DOCS / "benchmarks-storage.png", draw_chart(groups, title, "", series))
+    files["benchmarks-storage.svg"] = draw(groups, "Values a second", series)
     head = ("store", "size", "written in", "in order", "random", "random, cold", "DataLoader, 2 workers")
     return (
         "## The bytes alone\n\n"
-        f"![{title}](benchmarks-storage.png)\n\n"
+        f"![{title}](benchmarks-storage.svg)\n\n"
         "Values a second, nothing decoded (of raw pixels nothing is left to decode); records in batches that are "
         "announced to the kernel, the others one by one. Records are written with checksums and synced to the disk, "
         "and every value's checksum is compared when it is read. TFRecord in random order is what its index allows; "
