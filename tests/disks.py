@@ -45,10 +45,32 @@ class Volume:
 @contextlib.contextmanager
 def mounted(folder: Path, options: str) -> Iterator[Volume]:
     """Mount a tmpfs at a new folder, as root or in a user namespace; a process holds it, and it goes with that one."""
+    with _held(folder, f"mount -t tmpfs -o {options} none {folder}") as volume:
+        yield volume
+
+
+@contextlib.contextmanager
+def overlaid(folder: Path, lower: Path, *, xattrs: bool = True) -> Iterator[Volume]:
+    """Mount an overlay at a new folder, as Docker does for a container: what is in `lower` is its image's layer.
+
+    Args:
+        xattrs: Whether it may mark its directories with extended attributes of users; a user namespace has no others.
+    """
+    upper, work = (folder.with_name(f"{folder.name}.{name}") for name in ("upper", "work"))
+    upper.mkdir()
+    work.mkdir()
+    options = f"lowerdir={lower},upperdir={upper},workdir={work}"
+    mounts = [f"mount -t overlay -o {options},userxattr none {folder}", f"mount -t overlay -o {options} none {folder}"]
+    with _held(folder, " || ".join(mounts) if xattrs else mounts[1]) as volume:
+        yield volume
+
+
+@contextlib.contextmanager
+def _held(folder: Path, mount: str) -> Iterator[Volume]:
     if not shutil.which("unshare") or not shutil.which("nsenter"):
         pytest.skip("unshare and nsenter are not installed")
     folder.mkdir()
-    script = f"mount -t tmpfs -o {options} none {folder} && echo mounted && exec cat"
+    script = f"{mount} && echo mounted && exec cat"
     for unshare, enter in ((["unshare", "-rm"], ("-U", "--preserve-credentials", "-m")), (["unshare", "-m"], ("-m",))):
         with subprocess.Popen(
             [*unshare, "sh", "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL

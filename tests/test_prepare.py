@@ -822,7 +822,10 @@ class TestWhatIsLeft:
         path = prepare(tmp_path, "stream", **{option: value})
         assert contents(path) == whole
         assert not inodes & {each.stat().st_ino for each in path.iterdir()}
-        assert f"{left} is left from a preparation with other options; it goes when this one is done." in caplog.text
+        assert (
+            f"{left} is left from another preparation and cannot be gone on with: its options were others"
+            in caplog.text
+        )
         assert not left.exists()
 
     @fault(

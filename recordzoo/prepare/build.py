@@ -14,7 +14,7 @@ from typing import Any
 from recordzoo import durable
 from recordzoo.errors import LostBuildError
 from recordzoo.owner import Owner
-from recordzoo.prepare.found import FREE, OLD, Found, find_builds, journal_bytes
+from recordzoo.prepare.found import FREE, OLD, REPLACING, SET, Found, find_builds, journal_bytes, remove_set
 from recordzoo.prepare.heartbeat import Heartbeat
 from recordzoo.prepare.journal import (
     JOURNAL_NAME,
@@ -54,7 +54,7 @@ class Build:
     @property
     def set_folder(self) -> Path:
         """Where the record set is put together."""
-        return self.path / "set"
+        return self.path / SET
 
     @classmethod
     def claim(cls, target: Path, plan: Mapping[str, Any], progress: Progress) -> "tuple[Build, list[Path]]":
@@ -63,7 +63,7 @@ class Build:
         `progress` is told of the reading of all that a build that is taken over has.
 
         Returns:
-            The build, and dead builds with another plan, which are left alone.
+            The build, and dead builds that are left alone: with another plan, or that cannot be taken over.
 
         Raises:
             LostBuildError: Another process took it over at once.
@@ -81,8 +81,14 @@ class Build:
                 continue
             build = cls(target, plan)
             with build.kept():
-                if not build._adopt(found):
-                    continue  # another process was faster
+                try:
+                    if not build._adopt(found):
+                        continue  # another process was faster
+                except OSError as err:
+                    if err.errno != errno.EXDEV:
+                        raise
+                    others.append(found.path)
+                    continue
                 if known is not None:
                     build._resume(progress)
                     return build, others
@@ -93,9 +99,21 @@ class Build:
         return build, others
 
     def _adopt(self, found: Found) -> bool:
+        """Take a dead build over by renaming it; False if another process was faster.
+
+        Raises:
+            OSError: It cannot be renamed: EXDEV, if it lies in a lower layer of an overlay (an image of a container).
+        """
+        heartbeat = found.path / "heartbeat"
         try:
-            (found.path / "heartbeat").touch()  # first: under our name it must not look silent for a moment
-            durable.rename(found.path, self.path)
+            silent_since = heartbeat.stat() if heartbeat.exists() else None
+            heartbeat.touch()  # first: under our name it must not look silent for a moment
+            try:
+                durable.rename(found.path, self.path)
+            except OSError as err:
+                if err.errno == errno.EXDEV and silent_since is not None:  # it stays dead
+                    os.utime(heartbeat, ns=(silent_since.st_atime_ns, silent_since.st_mtime_ns))
+                raise
         except FileNotFoundError:
             return False
         self._is_there = True
@@ -183,7 +201,8 @@ class Build:
     def _sweep(self) -> None:
         """Remove all that no journal line counts."""
         keep = {f"{s.name}{ending}" for done in self.shards.values() for s in done for ending in (".lmdb", ".rows.npz")}
-        keep |= {f"u{unit:05d}.sides.npz" for unit in self.units} | {PLAN_NAME, JOURNAL_NAME, "heartbeat", "set"}
+        keep |= {f"u{unit:05d}.sides.npz" for unit in self.units}
+        keep |= {PLAN_NAME, JOURNAL_NAME, "heartbeat", SET, REPLACING}
         _remove_all(entry for entry in os.scandir(self.path) if entry.name not in keep)
 
     def _holds(self, shard: ShardDone) -> bool:
@@ -281,13 +300,45 @@ class Build:
 
         Between the two renames there is no set; `put_back` undoes the first if the second never comes.
         """
-        if not durable.exchange(self.set_folder, self.target):
+        if durable.exchange(self.set_folder, self.target):
+            return
+        try:
             os.rename(self.target, self.path / OLD)
-            try:
-                os.rename(self.set_folder, self.target)
-            except BaseException:
-                os.rename(self.path / OLD, self.target)
+        except OSError as err:
+            if err.errno != errno.EXDEV:
                 raise
+            self._replace()
+            return
+        try:
+            os.rename(self.set_folder, self.target)
+        except BaseException:
+            os.rename(self.path / OLD, self.target)
+            raise
+
+    def _replace(self) -> None:
+        """Remove the published set, which lies in a lower layer of an overlay and cannot be renamed; take its name.
+
+        In between there is no set; if the end never comes, `put_back` brings it about.
+
+        Raises:
+            OSError: EXDEV, and nothing is removed: no directory can be renamed to that place.
+        """
+        self._try_a_rename()
+        durable.write_file(self.path / REPLACING, b"")
+        durable.sync_directory(self.path)
+        remove_set(self.target)
+        os.rename(self.set_folder, self.target)
+
+    def _try_a_rename(self) -> None:
+        """Rename an empty directory to the set's parent and remove it; an overlay without xattrs refuses that too."""
+        probe = self.path / "probe"
+        probe.mkdir()
+        try:
+            moved = probe.rename(self.target.with_name(f".{self.target.name}.probe-{secrets.token_hex(4)}"))
+        except OSError as err:
+            probe.rmdir()
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), os.fspath(self.target)) from err
+        moved.rmdir()
 
     def remove(self) -> None:
         """Remove the build directory; nothing in it is of value any more."""

@@ -10,12 +10,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recordzoo import settings
+from recordzoo import durable, settings
 from recordzoo.owner import Owner
 from recordzoo.prepare.journal import JOURNAL_NAME, plan_digest, read_plan
+from recordzoo.records.manifest import MANIFEST_NAME
+from recordzoo.records.reader import is_record_set
 
 FREE = "free-"
 """How the name of a build begins, behind the set's, that is nobody's."""
+
+SET = "set"
+"""In a build: the record set, while it is put together; whole as soon as it has a manifest."""
+
+REPLACING = "replacing"
+"""In a build: the published set is being removed, to be replaced by this build's."""
 
 OLD = "old"
 """In a build: the published set, in the moment in which it is exchanged without a system call for that."""
@@ -101,11 +109,32 @@ def remove_dead(target: Path) -> None:
 
 
 def put_back(target: Path) -> None:
-    """Give a set its name back whose exchange was interrupted between two renames."""
+    """End or undo an exchange of two sets that was interrupted, so that there is one."""
     for found in find_builds(target):
-        if found.is_dead and not target.exists():
-            with contextlib.suppress(OSError):
+        if not found.is_dead or is_record_set(target):
+            continue
+        with contextlib.suppress(OSError):
+            if (found.path / REPLACING).exists():
+                remove_set(target)
+                os.rename(found.path / SET, target)
+            elif not target.exists():
                 os.rename(found.path / OLD, target)
+
+
+def is_half_removed(target: Path) -> bool:
+    """Whether what lies at a record set's place is one whose removal was interrupted: `put_back` helps."""
+    return any((found.path / REPLACING).exists() for found in find_builds(target))
+
+
+def remove_set(path: Path) -> None:
+    """Remove a record set, its manifest first: what is left is none for anybody.
+
+    Raises:
+        OSError: It cannot be removed.
+    """
+    durable.remove(path / MANIFEST_NAME)
+    with contextlib.suppress(FileNotFoundError):
+        shutil.rmtree(path)
 
 
 def resumable_bytes(target: Path, plan: Mapping[str, Any]) -> int:

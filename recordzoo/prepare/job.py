@@ -25,7 +25,7 @@ from recordzoo.prepare.assemble import assemble, warn_of_bad
 from recordzoo.prepare.build import Build
 from recordzoo.prepare.changes import Changes, find_changes
 from recordzoo.prepare.convert import Task
-from recordzoo.prepare.found import put_back, remove_dead, resumable_bytes
+from recordzoo.prepare.found import is_half_removed, put_back, remove_dead, resumable_bytes
 from recordzoo.prepare.options import PrepareOptions
 from recordzoo.prepare.raw import RawData
 from recordzoo.prepare.run import Workers, default_workers, run_tasks
@@ -197,7 +197,7 @@ class Job:
                 "and such a place cannot be renamed. Pass records_dir with a directory in it.",
                 path=str(self.target),
             )
-        if self.is_published or not os.path.lexists(self.target):
+        if self.is_published or not os.path.lexists(self.target) or is_half_removed(self.target):
             return
         if not self.target.is_dir() or any(self.target.iterdir()):
             raise PrepareError(
@@ -233,7 +233,9 @@ class Job:
         try:
             build, others = Build.claim(self.target, plan, self.progress)
             with build.kept():
-                done = _built_bytes(build)
+                if (built := _built_bytes(build)) < done:  # a build that cannot be taken over was counted
+                    check_space(self.target.parent, needed - built)
+                done = built
                 self._announce(source, done, others)
                 self._convert(build, source)
         except OSError as err:
@@ -344,7 +346,10 @@ class Job:
         size = format_bytes(source.size_bytes)
         there = source.size_bytes + records_bytes(self.recipe, source)
         for other in others:
-            self.progress.note(f"{other} is left from a preparation with other options; it goes when this one is done.")
+            self.progress.note(
+                f"{other} is left from another preparation and cannot be gone on with: its options were others, or it "
+                "belongs to another user or to an image's layer. It is removed, if it can be, when this one is done."
+            )
         self.progress.note(
             f"Preparing {self.recipe.set_name}: {source.description} ({size}) -> {self.target}; "
             f"raw data and records together take {format_bytes(there)}"

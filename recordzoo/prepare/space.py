@@ -82,6 +82,12 @@ def disk_error(err: OSError, folder: Path, remaining: int) -> RecordZooError:
             f"The system gives this process no memory for a shard ({os.strerror(errno.ENOMEM)}). What is finished is "
             "kept; raise the limit on address space (ulimit -v), or pass smaller shard_bytes or fewer workers."
         )
+    if err.errno == errno.EXDEV:
+        return PrepareError(
+            f"No directory can be renamed into {folder} ({err.strerror}): it is in a container's overlay that lacks "
+            "extended attributes. What is finished is kept; pass records_dir (--records-dir) on a volume of its own.",
+            path=str(folder),
+        )
     if err.errno in _REFUSED:
         return PrepareError(
             f"{folder} may not be written to ({err.strerror}), and the records belong there. Pass records_dir "

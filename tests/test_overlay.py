@@ -1,0 +1,177 @@
+"""Containers: what lies in a lower layer of an overlay can be read and removed, but its directories not renamed."""
+
+import contextlib
+import errno
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from recordzoo.prepare import build as build_module
+from recordzoo.prepare import ensure
+from recordzoo.records.reader import RecordReader, is_record_set
+from tests import preparing
+from tests.disks import Volume, overlaid
+from tests.fakes import simple
+from tests.fakes.simple import SimpleRecipe
+from tests.faults import fault
+from tests.preparing import Process, beside, builds, contents
+
+OPTIONS = {"shard_bytes": 1 << 17, "workers": 1}
+
+
+@pytest.fixture(scope="module")
+def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    root = tmp_path_factory.mktemp("wanted")
+    simple.write(root, "tree")
+    return contents(ensure(SimpleRecipe("tree"), root, **OPTIONS))
+
+
+def layer(root: Path) -> Path:
+    """Raw data in a directory that will be a layer of an image."""
+    root.mkdir()
+    simple.write(root, "tree")
+    return root
+
+
+def interrupted(root: Path) -> Path:
+    """A build that a killed process left."""
+    with Process(root, "tree", env={"RECORDZOO_KILL_AT": "unit.journalled:2"}, **OPTIONS) as process:
+        process.end()
+    (left,) = builds(root)
+    assert list(left.glob("*.lmdb"))
+    return left
+
+
+@pytest.fixture
+def container(tmp_path: Path) -> Iterator[Callable[[Path], Volume]]:
+    """Starts a container over a layer."""
+    with contextlib.ExitStack() as stack:
+        yield lambda lower: stack.enter_context(overlaid(tmp_path / "container", lower))
+
+
+def prepare_in(volume: Volume, **options: object) -> preparing.Ended:
+    return preparing.run(volume.mounted_at, "tree", prefix=volume.enter, **{**OPTIONS, **options})
+
+
+@fault(
+    "K12",
+    "in a container an interrupted build, or the record set, lies in a layer of the image, whose directories cannot be "
+    "renamed",
+    "a new build is begun and the old one removed; the set is removed and replaced, also after an interruption",
+)
+def test_a_build_in_the_image(container: Callable[[Path], Volume], wanted: dict[str, str], tmp_path: Path) -> None:
+    lower = layer(tmp_path / "image")
+    left = interrupted(lower)
+    volume = container(lower)
+    with pytest.raises(OSError, match=os.strerror(errno.EXDEV)):
+        rename_inside(volume, left.name, "other")
+    ended = prepare_in(volume)
+    assert ended.digest
+    assert f"{left.name} is left from another preparation and cannot be gone on with" in ended.log
+    assert contents(volume.path / "simple.records") == wanted
+    assert beside(volume.path, "tree") == ["simple.records"]
+    assert left.exists()  # in the image nothing changes
+
+
+def rename_inside(volume: Volume, one: str, other: str) -> None:
+    """Prove that such a directory cannot be renamed here, or else the test would prove nothing."""
+    code = f"import os, sys\ntry: os.rename({one!r}, {other!r})\nexcept OSError as err: sys.exit(err.errno)"
+    enter = [word if not word.startswith("--wdns=") else f"--wdns={volume.mounted_at}" for word in volume.enter]
+    done = subprocess.run([*enter, "python3", "-c", code], check=False)
+    if done.returncode:
+        raise OSError(done.returncode, os.strerror(done.returncode))
+
+
+@fault("K12")
+def test_a_set_in_the_image_is_made_again(
+    container: Callable[[Path], Volume], wanted: dict[str, str], tmp_path: Path
+) -> None:
+    lower = layer(tmp_path / "image")
+    old = ensure(SimpleRecipe("tree"), lower, workers=1, num_shards=1)
+    assert contents(old) != wanted
+    volume = container(lower)
+    assert prepare_in(volume, refresh=True).digest == RecordReader(volume.path / "simple.records").digest
+    assert contents(volume.path / "simple.records") == wanted
+    assert beside(volume.path, "tree") == ["simple.records"]
+    assert prepare_in(volume).digest
+
+
+@fault("K12")
+@pytest.mark.parametrize("when", ["before the first file", "half of it", "all of it"])
+def test_interrupted_while_the_set_is_removed(
+    when: str,
+    container: Callable[[Path], Volume],
+    wanted: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In this process, to stop at such a moment: a rename of the set gives EXDEV, as an overlay does."""
+    root = layer(tmp_path / "root")
+    ensure(SimpleRecipe("tree"), root, workers=1, num_shards=1)
+
+    def stopped(path: Path) -> None:
+        if when != "before the first file":
+            (path / "manifest.json").unlink()
+        if when == "all of it":
+            shutil.rmtree(path)
+        raise KeyboardInterrupt
+
+    def rename(one: Path, other: Path) -> None:
+        if Path(one) == root / "simple.records":
+            raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), str(one))
+        original(one, other)
+
+    original = os.rename
+    with monkeypatch.context() as patched:
+        patched.setattr("recordzoo.durable.exchange", lambda one, other: False)
+        patched.setattr(build_module.os, "rename", rename)
+        patched.setattr(build_module, "remove_set", stopped)
+        with pytest.raises(KeyboardInterrupt):
+            ensure(SimpleRecipe("tree"), root, refresh=True, **OPTIONS)
+    assert is_record_set(root / "simple.records") == (when == "before the first file")
+    if when == "before the first file":
+        ensure(SimpleRecipe("tree"), root, refresh=True, **OPTIONS)
+    else:
+        shutil.rmtree(root / "simple")  # what is finished is enough
+        ensure(SimpleRecipe("tree"), root, **OPTIONS)
+    assert contents(root / "simple.records") == wanted
+    assert [path.name for path in root.iterdir() if path.name != "simple"] == ["simple.records"]
+
+
+@fault("K12")
+def test_a_part_of_a_download_in_the_image(container: Callable[[Path], Volume], tmp_path: Path) -> None:
+    """Files of a layer can be renamed: the download goes on where it was."""
+    from tests.fakes.server import FileServer
+
+    archive = simple.write(tmp_path / "server", "stream")
+    lower = tmp_path / "image"
+    lower.mkdir()
+    half = archive.stat().st_size // 2
+    (lower / "simple.tgz.part").write_bytes(archive.read_bytes()[:half])
+    volume = container(lower)
+    with FileServer(tmp_path / "server") as server:
+        options = preparing.served(archive, server.url)
+        assert preparing.run(volume.mounted_at, "stream", prefix=volume.enter, **options).digest
+        assert [request.range for request in server.log] == [f"bytes={half}-"]
+    assert (volume.path / "simple.tgz").read_bytes() == archive.read_bytes()
+
+
+@fault("K12")
+def test_an_overlay_in_which_no_directory_can_be_renamed(wanted: dict[str, str], tmp_path: Path) -> None:
+    lower = layer(tmp_path / "image")
+    old = ensure(SimpleRecipe("tree"), lower, workers=1, num_shards=1)
+    before = contents(old)
+    with overlaid(tmp_path / "container", lower, xattrs=False) as volume:
+        if volume.enter[3] != "-U":
+            pytest.skip("no user namespace can be made here; outside of one, an overlay has its attributes")
+        error = prepare_in(volume, refresh=True).error
+        assert "No directory can be renamed into" in error["text"]
+        assert "pass records_dir (--records-dir) on a volume of its own" in error["text"]
+        assert contents(volume.path / "simple.records") == before
+        ended = prepare_in(volume, refresh=True, records_dir=str(tmp_path / "elsewhere.records"))
+        assert ended.digest
+    assert contents(tmp_path / "elsewhere.records") == wanted
