@@ -14,6 +14,7 @@
     ├── PrepareError (RuntimeError)                conversion failed; what was finished is kept
     │   ├── DiskSpaceError (OSError)               too little room
     │   └── LostBuildError                         another process took this build over
+    ├── ForkError (RuntimeError)                   a forked process uses an iterator of the process before it
     └── RecordError (OSError)                      a record set on disk cannot be used
         ├── ManifestError (ValueError)             the manifest breaks the format
         │   └── FormatVersionError                 written by a newer recordzoo
@@ -106,6 +107,10 @@ class DiskSpaceError(PrepareError, OSError):
 
 class LostBuildError(PrepareError):
     """Another process took this build over (this one looked dead)."""
+
+
+class ForkError(RecordZooError, RuntimeError):
+    """A forked process uses an iterator of its parent, whose threads it does not have."""
 
 
 class RecordError(RecordZooError, OSError):

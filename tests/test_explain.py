@@ -1,5 +1,6 @@
 """What a loader says of itself: what is fused, what is not and why, which decoders, and who holds the GIL."""
 
+import platform
 import random
 import time
 from pathlib import Path
@@ -13,7 +14,7 @@ from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader
-from recordzoo.batches import explain, kernel
+from recordzoo.batches import explain, kernel, missing
 from recordzoo.batches.compiled import Kernel
 from recordzoo.batches.explain import advice, held_by_one
 from recordzoo.loading import frames
@@ -57,16 +58,24 @@ def test_all_is_fused(tree: Path) -> None:
 def test_what_is_missing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = ImageFolderRecord(tree, transform=FIXED)
     monkeypatch.setattr(explain, "kernel", lambda: None)
-    monkeypatch.setattr(explain, "library", lambda: None)
+    for module in (explain, missing):
+        monkeypatch.setattr(module, "why_not_compiled", lambda: "numba is not installed")
+        monkeypatch.setattr(module, "library", lambda: None)
     monkeypatch.setattr(frames, "library", lambda: None)
-    missing = "; libjpeg-turbo 3 would decode only what is kept, and recordzoo[fast] has it for x86-64"
-    assert lines(dataset)[0] == "decoded by simplejpeg, then Pillow" + missing
-    missing = "; compiled code would be faster, for which recordzoo[fast] has numba"
-    assert lines(dataset)[1] == "PIL images are resampled by Pillow" + missing
-    assert lines(dataset, precision="fast")[1] == "PIL images are resampled by torch" + missing
+    monkeypatch.setattr(platform, "machine", lambda: "x86_64")
+    decoded, resampled, half, *_ = lines(dataset)
+    assert decoded == "decoded by simplejpeg, then Pillow; libjpeg-turbo 3 would decode only what is kept"
+    less = "; compiled code would be faster, but numba is not installed"
+    assert resampled == "PIL images are resampled by Pillow" + less
+    assert lines(dataset, precision="fast")[1] == "PIL images are resampled by torch" + less
+    assert half == (
+        "at about half the speed: numba is not installed and libjpeg-turbo 3 is not installed. "
+        "Install: pip install 'recordzoo[fast]'"
+    )
     other = Kernel(kernel)
     other.is_exact = False
     monkeypatch.setattr(explain, "kernel", lambda: other)
+    monkeypatch.setattr(missing, "why_not_compiled", lambda: "")
     said = "the compiled code, which is faster, gives other pixels than this version"
     assert lines(dataset)[1] == f"PIL images are resampled by Pillow {PIL.__version__}: {said}"
     assert lines(dataset, precision="fast")[1] == "PIL images are resampled by compiled code (numba)"

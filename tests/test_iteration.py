@@ -338,6 +338,58 @@ def test_fork_in_the_middle() -> None:
     assert end(process) == (0, "child\n7 12\n", "")
 
 
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.parametrize("device", ["cpu", "meta"])
+def test_a_child_that_goes_on_with_its_parents_iterator(device: str) -> None:
+    """It would wait for ever for threads that it does not have: it is told at once, and the parent goes on."""
+    process = start(
+        "import warnings\n"
+        "from recordzoo.errors import ForkError\n"
+        "warnings.simplefilter('ignore', DeprecationWarning)\n"
+        f"iterator = iter(RecordLoader(Numbers(), 8, num_workers=3, device={device!r}))\n"
+        "next(iterator)\n"
+        "parent, child = os.getpid(), os.fork()\n"
+        "if not child:\n"
+        "    for _ in range(2):\n"
+        "        try:\n"
+        "            next(iterator)\n"
+        "        except ForkError as err:\n"
+        "            assert f'began in process {parent}.' in str(err) and 'iter(loader)' in str(err)\n"
+        "            print('refused', flush=True)\n"
+        "    iterator.close()\n"
+        "    os._exit(7)\n"
+        "_, status = os.waitpid(child, 0)\n"
+        "print(os.waitstatus_to_exitcode(status), len(list(iterator)), flush=True)\n"
+    )
+    assert end(process) == (0, "refused\nrefused\n7 12\n", "")
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+def test_fork_while_a_sample_is_made() -> None:
+    """A thread of the parent then holds the lock for what runs one sample at a time."""
+    process = start(
+        "import warnings\n"
+        "warnings.simplefilter('ignore', DeprecationWarning)\n"
+        "parent, begun, go_on = os.getpid(), threading.Event(), threading.Event()\n"
+        "def work(index):\n"
+        "    begun.set()\n"
+        "    assert os.getpid() != parent or go_on.wait(60)\n"
+        "loader = RecordLoader(Numbers(40, work), 8, num_workers=2, deterministic=True)\n"
+        "thread = threading.Thread(target=lambda: list(loader))\n"
+        "thread.start()\n"
+        "begun.wait(60)\n"
+        "child = os.fork()\n"
+        "if not child:\n"
+        "    print('child', len(list(loader)), flush=True)\n"
+        "    os._exit(7)\n"
+        "_, status = os.waitpid(child, 0)\n"
+        "go_on.set()\n"
+        "thread.join()\n"
+        "print(os.waitstatus_to_exitcode(status), flush=True)\n"
+    )
+    assert end(process) == (0, "child 5\n7\n", "")
+
+
 @pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
 @pytest.mark.filterwarnings("ignore:This DataLoader will create:UserWarning")
 @pytest.mark.parametrize("context", ["fork", pytest.param("spawn", marks=pytest.mark.slow)])

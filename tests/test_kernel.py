@@ -363,27 +363,98 @@ def test_nothing_beyond_an_image_is_touched() -> None:
     assert (ended.returncode, ended.stdout.strip(), ended.stderr[-500:]) == (0, "touched nothing else", "")
 
 
+# Ctrl-C: as notebooks do it, which go on in the same process
+
+PRESSED = """
+import os, signal, sys, threading
+
+pressed = []
+
+def press():
+    if not pressed:
+        pressed.append(threading.current_thread())
+        os.kill(os.getpid(), signal.SIGINT)
+
+{when}
+from recordzoo.batches.compiled import kernel
+from recordzoo.batches.pointwise import Pointwise
+from recordzoo.batches.rows import RowRenderer
+
+try:
+    RowRenderer(9, 9, Pointwise().then(("div", 255.0)), "exact", kernel())
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+WHILE_IMPORTING = "sys.addaudithook(lambda event, names: event == 'import' and names[0] == {!r} and press())"
+WHILE_COMPILING = """
+from numba.core import event
+
+class Listener(event.Listener):
+    def on_start(self, started):
+        if {}:
+            press()
+
+    def on_end(self, ended):
+        pass
+
+event.register("numba:compile", Listener())
+"""
+
+
+def pressed(when: str, environment: dict[str, str]) -> None:
+    """Press Ctrl-C in a process that makes a renderer for the first time; then it makes batches, as it should."""
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", PRESSED.format(when=when) + MAKES_BATCHES],
+        capture_output=True,
+        text=True,
+        timeout=240,
+        check=False,
+        env={**os.environ, **environment},
+    )
+    assert (ended.returncode, ended.stdout[:15], ended.stderr) == (0, "interrupted\n0.2", "")
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        pytest.param("llvmlite.binding.ffi", marks=pytest.mark.slow),
+        "numba.core.config",
+        pytest.param("numba.core.typing.templates", marks=pytest.mark.slow),
+    ],
+)
+def test_ctrl_c_while_numba_is_imported(module: str) -> None:
+    pressed(WHILE_IMPORTING.format(module), {})
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["True", "'Array(float32' in str(started.data.get('args'))"], ids=["bytes", "floats"])
+def test_ctrl_c_while_it_compiles(what: str, tmp_path: Path) -> None:
+    pressed(WHILE_COMPILING.format(what), {"NUMBA_CACHE_DIR": os.fspath(tmp_path)})
+
+
 # Without it
 
 
 def test_numba_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
-    compiled.kernel.cache_clear()
-    try:
-        assert compiled.kernel() is None
-    finally:
-        compiled.kernel.cache_clear()
+    assert compiled._load() == "numba is not installed"
+
+
+def test_numba_may_be_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is with a NumPy that is too new for it, or when somebody interrupted its import before."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "numba"]:
+        monkeypatch.delitem(sys.modules, name)
+    (tmp_path / "numba.py").write_text("raise AttributeError('partially initialized module')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert compiled._load() == "numba cannot be imported (AttributeError: partially initialized module)"
 
 
 def test_numba_may_be_told_to_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     from numba import config
 
     monkeypatch.setattr(config, "DISABLE_JIT", 1)
-    compiled.kernel.cache_clear()
-    try:
-        assert compiled.kernel() is None
-    finally:
-        compiled.kernel.cache_clear()
+    assert compiled._load() == compiled.DISABLED
 
 
 MAKES_BATCHES = """

@@ -207,6 +207,26 @@ def test_bad_arguments(dataset: ImageFolderRecord, options: dict[str, Any], mess
         RecordLoader(dataset, **options)
 
 
+@pytest.mark.parametrize("device", ["gpu", 1.5, "cuda:x"])
+def test_a_device_that_torch_does_not_know(device: Any) -> None:
+    with pytest.raises(ArgumentError, match=f"device={device!r} is no device of torch"):
+        RecordLoader(range(3), device=device)
+
+
+@pytest.mark.parametrize("device", ["cuda:99", torch.device("cuda", 99), 99])
+def test_a_device_that_is_not_there(device: Any) -> None:
+    """At once, and not with the first batch."""
+    with pytest.raises(ArgumentError, match=r"device=.*99.*: this process sees \d CUDA devices .* Leave device out"):
+        RecordLoader(range(3), device=device)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a CUDA device")
+@pytest.mark.parametrize("device", ["cuda", 0])
+def test_without_cuda(device: Any) -> None:
+    with pytest.raises(ArgumentError, match=f"device={device!r}: this process sees 0 CUDA devices"):
+        RecordLoader(range(3), device=device)
+
+
 class Stream(IterableDataset[int]):
     def __iter__(self) -> Iterator[int]:
         return iter(range(3))

@@ -1,12 +1,14 @@
 """The way to the compiled code of `kernel`: whether it is there, and in which order this Pillow resamples."""
 
-import functools
+import importlib.util
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+
+from recordzoo.batches.once import Once
 
 BYTES = np.arange(256, dtype=np.uint8)[None].repeat(3, 0)
 """What is written for each byte of each channel if they are to stay as they are, [3, 256]."""
@@ -22,6 +24,8 @@ _PROBES = (
     (301, 3, 50, 5),
 )
 """Height and width before and after: on both sides of each limit at which a Pillow changes the order of its passes."""
+
+DISABLED = "NUMBA_DISABLE_JIT is set"
 
 
 class Source(NamedTuple):
@@ -65,11 +69,21 @@ class Kernel:
 
     def __init__(self, code: ModuleType) -> None:
         self._code = code
+        self._floats = Once(self._compile_floats, None)
         self.is_exact = True
         for self._order in (code.SHRINKING, code.TALL, code.NEVER):
             if all(self._is_like_pillow(*probe) for probe in _PROBES):
                 return
         self.is_exact = False
+
+    # Any: of either dtype.
+    def compile(self, dtype: np.dtype[Any]) -> None:
+        """Compile what writes numbers of a type: uint8, as which all is compiled from the start, or float32."""
+        if dtype == np.float32:
+            self._floats()
+
+    def _compile_floats(self) -> None:
+        self.render([], 0, (1, 1), BYTES.astype(np.float32), np.empty((0, 3), np.float32), is_last=False)
 
     # Any: tuples of numbers, arrays of either dtype.
     def render(
@@ -143,18 +157,34 @@ class Kernel:
         return True
 
 
-@functools.cache
 def kernel() -> Kernel | None:
     """Return the compiled code; None without numba."""
+    found = _loaded()
+    return found if isinstance(found, Kernel) else None
+
+
+def why_not_compiled() -> str:
+    """Say why `kernel` returns None; "" if it does not."""
+    found = _loaded()
+    return found if isinstance(found, str) else ""
+
+
+def _load() -> Kernel | str:
+    """Import numba and compile; return why not if that cannot be."""
+    if importlib.util.find_spec("numba") is None:  # the extra recordzoo[fast] is not installed
+        return "numba is not installed"
     try:
         from numba import config
-    except (ImportError, OSError):  # the extra recordzoo[fast] is not installed, or LLVM cannot be loaded here
-        return None
+    except Exception as err:  # noqa: BLE001 - no LLVM, NumPy too new; anything, if an import was interrupted before
+        return f"numba cannot be imported ({type(err).__name__}: {err})"
     if config.DISABLE_JIT:  # type: ignore[attr-defined]  # it is set when numba reads its environment
-        return None
+        return DISABLED
     from recordzoo.batches import kernel as code
 
     return Kernel(code)
+
+
+_loaded: Once[Kernel | str] = Once(_load, "this process was forked while numba was compiling")
 
 
 def address_of(array: NDArray[np.uint8]) -> int:

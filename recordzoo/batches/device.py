@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 import torch
 
+from recordzoo.batches.home import Home
 from recordzoo.batches.order import Wanted
 
 
@@ -38,6 +39,7 @@ class OnDevice(Iterator[Any]):
 
     def __init__(self, batches: Taking, device: torch.device, finish: Callable[[Any], Any]) -> None:
         self._batches, self._device, self._finish = batches, device, finish
+        self._home = Home()
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
         self._next: tuple[Any, Wanted] | None = None
         self._failure: Exception | None = None  # of the batch behind the next one
@@ -47,6 +49,7 @@ class OnDevice(Iterator[Any]):
 
     # Any: as above.
     def __next__(self) -> Any:
+        self._home.check()
         if self._failure is not None:
             failure, self._failure = self._failure, None
             raise failure

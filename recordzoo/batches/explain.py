@@ -7,8 +7,9 @@ from typing import Any
 
 import PIL
 
-from recordzoo.batches.compiled import kernel
+from recordzoo.batches.compiled import kernel, why_not_compiled
 from recordzoo.batches.fuse import Plan
+from recordzoo.batches.missing import missing
 from recordzoo.batches.source import Source
 from recordzoo.loading.frames import decoders
 from recordzoo.loading.turbojpeg import library
@@ -22,6 +23,8 @@ def sample_lines(dataset: object, source: Source, precision: str) -> list[str]:
     if not source.leaves:
         return [f"not fused: {source.problem}; each sample is taken from {type(dataset).__name__}, as it gives it"]
     lines = [f"decoded by {_decoder()}", f"PIL images are resampled by {_resampler(precision)}"]
+    if less := missing(source):
+        lines.append(f"at about half the speed: {less}")
     if source.is_small:
         lines.append("small images: one thread makes them, as several would wait for each other's turn with the GIL")
     for number, leaf in enumerate(source.leaves):
@@ -51,15 +54,14 @@ def _plan_lines(plan: Plan, precision: str) -> list[str]:
 
 def _decoder() -> str:
     found = ", then ".join(decoders())
-    missing = "; libjpeg-turbo 3 would decode only what is kept, and recordzoo[fast] has it for x86-64"
-    return found if library() is not None else found + missing
+    return found if library() is not None else f"{found}; libjpeg-turbo 3 would decode only what is kept"
 
 
 def _resampler(precision: str) -> str:
     found = kernel()
     if found is None:
         slow = "Pillow" if precision == "exact" else "torch"
-        return f"{slow}; compiled code would be faster, for which recordzoo[fast] has numba"
+        return f"{slow}; compiled code would be faster, but {why_not_compiled()}"
     if precision == "exact" and not found.is_exact:
         return f"Pillow {PIL.__version__}: the compiled code, which is faster, gives other pixels than this version"
     return "compiled code (numba), as Pillow does" if found.is_exact else "compiled code (numba)"

@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 import torch
 
+from recordzoo.batches.home import Home
 from recordzoo.batches.makers import Maker
 from recordzoo.batches.order import Order, Wanted
 from recordzoo.batches.source import Source
@@ -104,7 +105,7 @@ class Iteration(Iterator[Any]):
         num_threads, self._num_pieces = pace.num_threads, _PIECES_PER_THREAD * pace.num_threads
         if source.is_small:  # several threads, or the end of each piece, would only be waited for
             num_threads = self._num_pieces = 1
-        self._pool = _threads(num_threads)
+        self._pool, self._home = _threads(num_threads), Home()
         self._forgotten = weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
 
     def __iter__(self) -> "Iteration":
@@ -123,7 +124,9 @@ class Iteration(Iterator[Any]):
         Raises:
             StopIteration: There is none.
             TimeoutError: It took too long.
+            ForkError: This process was forked from the one that has the threads.
         """
+        self._home.check()
         try:
             self._work_ahead()
             if not self._pending:
@@ -152,7 +155,7 @@ class Iteration(Iterator[Any]):
     def _end(self, *, wait: bool) -> None:
         self._pending.clear()
         self._draw_no_more(None)
-        if self._forgotten.detach():
+        if self._forgotten.detach() and self._home.is_here:
             self._pool.shutdown(wait=wait, cancel_futures=True)
 
     def _wait(self, parts: list[Future[Any]]) -> None:  # Any: as above

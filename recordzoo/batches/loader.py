@@ -9,11 +9,13 @@ import numpy as np
 import torch
 from torch.utils.data import BatchSampler, IterableDataset
 
+from recordzoo.batches.arguments import checked_device
 from recordzoo.batches.buffers import Buffers
 from recordzoo.batches.device import OnDevice
 from recordzoo.batches.explain import advice, held_by_one, sample_lines
 from recordzoo.batches.iteration import Iteration, Pace, Unbegun
 from recordzoo.batches.makers import EncodedMaker, Maker, RowMaker, SampleMaker, restored
+from recordzoo.batches.missing import warn
 from recordzoo.batches.order import IteratedOrders, Orders, SampledOrders, Wanted
 from recordzoo.batches.render import PRECISIONS, Precision
 from recordzoo.batches.source import Source
@@ -94,7 +96,7 @@ class RecordLoader:
         prefetch_factor: int | None = None,
         precision: Precision = "exact",
         memory_format: torch.memory_format = torch.contiguous_format,
-        device: torch.device | str | None = None,
+        device: torch.device | str | int | None = None,
         decode: Literal["cpu", "cuda"] = "cpu",
         seed: int | None = None,
         num_replicas: int | None = None,
@@ -121,7 +123,7 @@ class RecordLoader:
         self.num_workers = default_threads() if num_workers is None else max(1, num_workers)
         self.prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
         self.precision, self.memory_format, self.deterministic = precision, memory_format, deterministic
-        self.device, self.decode = torch.device(device or "cpu"), decode
+        self.device, self.decode = checked_device(device), decode
         if decode == "cuda" and (self.device.type != "cuda" or precision != "fast"):
             raise ArgumentError('decode="cuda" needs device="cuda" and precision="fast": its pixels are others.')
         self.pin_memory = (pin_memory or self.device.type == "cuda") and torch.cuda.is_available()
@@ -168,6 +170,7 @@ class RecordLoader:
 
     def _begin(self) -> Iteration | OnDevice:
         source = Source(self.dataset)
+        warn(source)
         maker = self._maker(source)
         pace = Pace(self.num_workers, self.prefetch_factor, _HINTED, self.timeout or None)
         iteration = Iteration(self.dataset, source, maker, self._orders.begin(), pace)

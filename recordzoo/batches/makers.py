@@ -1,6 +1,7 @@
 """The three ways in which a batch is made: into rows of memory, of samples, or of encoded images on a device."""
 
 import contextlib
+import os
 import random
 import threading
 from abc import ABC, abstractmethod
@@ -199,14 +200,22 @@ def _collated_targets(parts: list[Any]) -> Any:
     return default_collate(targets)  # type: ignore[arg-type]  # it takes any sequence
 
 
-_ONE_BY_ONE = threading.Lock()
-"""Who holds it may use the process's generators; of several loaders at once too."""
+class _OneByOne:
+    """A lock for the use of the process's generators, by several loaders too; a forked process has a new one."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        if hasattr(os, "register_at_fork"):  # a thread that does not exist in the child may hold it
+            os.register_at_fork(after_in_child=lambda: setattr(self, "lock", threading.Lock()))
+
+
+_one_by_one = _OneByOne()
 
 
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """Seed the process's generators for one sample, and leave them as they were."""
-    with _ONE_BY_ONE, restored():
+    with _one_by_one.lock, restored():
         torch.default_generator.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed)

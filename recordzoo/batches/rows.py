@@ -8,7 +8,6 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
-import numpy as np
 import torch
 from numpy.typing import NDArray
 
@@ -86,8 +85,7 @@ class RowRenderer:
         if pointwise is not None and pointwise.operations is not None:
             self._values = pointwise.apply_(torch.from_numpy(BYTES).to(torch.float32)[:, None])[:, 0].numpy()
         self._decompress = decompress_address()
-        # Compiled now, and not while somebody waits for a batch.
-        self._render([], np.empty((0, 3 * height * width), self._values.dtype), is_last=False)
+        found.compile(self._values.dtype)  # now, and not while the user waits for a batch
 
     def make(self, images: Sequence[tuple[Frame, list[Action]]], rows: torch.Tensor) -> list[int]:
         """Make images into rows, the numbers of which it returns are left to do.

@@ -37,7 +37,7 @@ class Leaf:
         self.selection: Selection = dataset._selection
         self.reader: RecordReader = self.selection.reader
         self.plan: Plan = read_plan(dataset.transform)
-        self._is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
+        self.is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
         self.target_transform: Callable[[Any], Any] | None = dataset.target_transform
 
     def frame(self, index: int) -> Frame:
@@ -48,7 +48,7 @@ class Leaf:
             CorruptRecordError: The stored bytes are damaged.
         """
         position = self.selection.position(index)
-        if self._is_raw:
+        if self.is_raw:
             return open_raw(self.reader.value("image", position))
         return open_encoded(self.reader.read("image", position))
 

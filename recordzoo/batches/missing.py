@@ -1,0 +1,43 @@
+"""What the extra `fast` would add here: said once in the log, and by `RecordLoader.explain`."""
+
+import logging
+import os
+import platform
+
+from recordzoo.batches.compiled import DISABLED, why_not_compiled
+from recordzoo.batches.source import Source
+from recordzoo.loading.turbojpeg import library
+
+logger = logging.getLogger("recordzoo")
+
+_INSTALL = "pip install 'recordzoo[fast]'"
+_HAS_WHEEL = ("x86_64", "AMD64")
+"""Machines for which the extra has libjpeg-turbo: see pyproject.toml."""
+
+_said: list[str] = []
+
+
+def missing(source: Source) -> str:
+    """Say what is missing that would make these samples faster, and how to install it; "" if nothing is."""
+    reasons: list[str] = []
+    cures: dict[str, None] = {}  # an ordered set
+    why = why_not_compiled() if source.leaves else ""
+    if why and why != DISABLED:
+        reasons.append(why)
+        cures[_INSTALL] = None
+    if any(not leaf.is_raw for leaf in source.leaves) and library() is None:
+        reasons.append("libjpeg-turbo 3 is not installed")
+        has_wheel = platform.machine() in _HAS_WHEEL
+        cures[_INSTALL if has_wheel else "the system's package of libjpeg-turbo 3"] = None
+    return f"{' and '.join(reasons)}. Install: {', and '.join(cures)}" if reasons else ""
+
+
+def warn(source: Source) -> None:
+    """Log what is missing: once in a process, and on the first rank of a machine only.
+
+    It is a log line and no Python warning: a test suite that turns warnings into errors must not fail for it. Python
+    prints log lines of this level to stderr where logging is not configured.
+    """
+    if not _said and os.environ.get("LOCAL_RANK", "0") == "0" and (text := missing(source)):
+        _said.append(text)
+        logger.warning("RecordLoader runs at about half its speed: %s", text)

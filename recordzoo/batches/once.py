@@ -1,0 +1,64 @@
+"""Work that is done once in a process, and that Ctrl-C does not stop half way."""
+
+import os
+import threading
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class Once(Generic[T]):
+    """Runs a function at the first call, in a thread of its own, and returns its result at every call.
+
+    Python raises KeyboardInterrupt in the main thread only. So Ctrl-C ends the waiting, the work goes on, and the next
+    call waits for it again. numba does not survive an interrupted import or compilation: later uses of it fail.
+
+    The thread is no daemon: a process ends when its work is done, because LLVM may crash if it is cut off.
+
+    Args:
+        work: The function. If it raises, so does the call, and the next call runs it again.
+        forked: What a process returns that was forked while the work ran. It must not start the work itself: modules
+            that another thread was importing at that moment stay locked there.
+    """
+
+    def __init__(self, work: Callable[[], T], forked: T) -> None:
+        self._work, self._forked = work, forked
+        self._lock = threading.Lock()
+        self._run: _Run[T] | None = None
+
+    def __call__(self) -> T:
+        """Return the result, when it is there.
+
+        Raises:
+            Exception: Whatever the work raised.
+        """
+        with self._lock:
+            run = self._run
+            if run is None or run.failure is not None:
+                run = _Run(self._work)
+                run.start()
+                self._run = run  # only now: if Ctrl-C comes before the start, the next call starts another run
+        if not run.ended.is_set() and run.pid != os.getpid():
+            return self._forked
+        run.ended.wait()
+        if run.failure is not None:
+            raise run.failure
+        return run.results[0]
+
+
+class _Run(threading.Thread, Generic[T]):
+    def __init__(self, work: Callable[[], T]) -> None:
+        super().__init__(name="recordzoo-once")
+        self.pid, self.ended = os.getpid(), threading.Event()
+        self.results: list[T] = []
+        self.failure: BaseException | None = None
+        self._work = work
+
+    def run(self) -> None:
+        try:
+            self.results.append(self._work())
+        except BaseException as err:  # noqa: BLE001 - raised in the thread that waits
+            self.failure = err
+        finally:
+            self.ended.set()
