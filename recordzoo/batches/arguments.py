@@ -1,8 +1,68 @@
 """What `RecordLoader`'s arguments must be."""
 
+import os
+
 import torch
+from torch.utils.data import IterableDataset
 
 from recordzoo.errors import ArgumentError
+
+
+def default_threads() -> int:
+    """Return how many threads make batches: the cores that this process may use, shared with its neighbours."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return max(1, cores // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+
+
+# All that follow raise an ArgumentError that names the argument and its value.
+
+
+def check_choice(name: str, value: object, valid: tuple[object, ...]) -> None:
+    """Accept one of the valid values."""
+    if value not in valid:
+        raise ArgumentError(f"{name}={value!r} is not one of {', '.join(map(repr, valid))}.")
+
+
+def check_sizes(**values: float | None) -> None:
+    """Accept numbers that are not negative, and None."""
+    for name, value in values.items():
+        if value is not None and value < 0:
+            raise ArgumentError(f"{name}={value} must not be negative.")
+
+
+def check_dataset(dataset: object) -> None:
+    """Accept a dataset with samples by key."""
+    if isinstance(dataset, IterableDataset):
+        kind = type(dataset).__name__
+        raise ArgumentError(f"{kind} has no samples by number: it is for DataLoader, not for RecordLoader.")
+
+
+def check_worker_init_fn(function: object) -> None:
+    """Accept None."""
+    if function is not None:
+        raise ArgumentError(
+            f"worker_init_fn={function!r}: RecordLoader has threads and no worker processes, so that a function for "
+            "each worker would change this process, several times. Leave it out. For random numbers use seed=... or "
+            "deterministic=True; prepare what the dataset needs before the loop, or in its __getitem__."
+        )
+
+
+def check_drop_cache(drop_cache: bool, sampler: object) -> None:
+    """Accept it where samples are read in blocks."""
+    if drop_cache and getattr(sampler, "shuffle", None) != "block":
+        raise ArgumentError('drop_cache=True needs shuffle="block": else any sample may soon be read again.')
+
+
+def check_order(batch_size: object, shuffle: object, sampler: object, batch_sampler: object, drop_last: bool) -> None:
+    """Accept one way to say which samples come in which order."""
+    if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
+        raise ArgumentError("batch_sampler stands for batch_size, shuffle, sampler and drop_last: give it or those.")
+    if sampler is not None and shuffle:
+        raise ArgumentError("sampler says the order, and so does shuffle: give one of the two.")
+    if batch_size is None and drop_last:
+        raise ArgumentError("batch_size=None gives single samples: there is no last batch for drop_last=True.")
+    if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
+        raise ArgumentError(f"batch_size={batch_size!r} must be a whole number, 1 or more, or None for single samples.")
 
 
 def checked_device(device: torch.device | str | int | None) -> torch.device:

@@ -1,18 +1,25 @@
 """What a loader does itself, what it leaves to the transforms, and why: in lines for people."""
 
+import functools
 import threading
 import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import PIL
 
 from recordzoo.batches.compiled import kernel, why_not_compiled
 from recordzoo.batches.fuse import Plan
+from recordzoo.batches.makers import SampleMaker, restored
 from recordzoo.batches.missing import missing
+from recordzoo.batches.order import Wanted
 from recordzoo.batches.source import Source
+from recordzoo.batches.work import cut
 from recordzoo.loading.frames import decoders
 from recordzoo.loading.turbojpeg import library
+
+_PROBES = 16
 
 _HELD = 0.5
 """Two threads of which each takes this much longer than alone hold the GIL for most of their work."""
@@ -97,6 +104,20 @@ def advice(held: float) -> str:
             "DataLoader(dataset, batch_size, sampler=loader.sampler, num_workers=...) is the better choice"
         )
     return f"what is not fused leaves the GIL to others: {speed}"
+
+
+def measured(length: int, source: Source, maker: SampleMaker) -> str:
+    """Make a few samples from all over a dataset of this length, and say whether threads help."""
+    count = min(_PROBES, length)
+    indices = np.arange(count) * (length // count)
+    try:
+        (piece,) = cut(Wanted(indices, np.arange(count), lambda: None, indices, indices), source, 0, 0, count)
+        with restored():
+            return advice(held_by_one(functools.partial(maker.make, piece, None)))
+    except KeyError:
+        return f"not measured: the samples of {source.kind} do not have the numbers 0, 1, 2, ..."
+    except Exception as err:  # noqa: BLE001 - a loader can be printed, whatever its transforms do
+        return f"what is not fused fails: {type(err).__name__}: {err}"
 
 
 # Any: whatever transform.

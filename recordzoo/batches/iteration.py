@@ -189,9 +189,9 @@ class Iteration(Iterator[Any]):
         self._batches, self._failure = iter(()), failure
 
     def _begin(self, wanted: Wanted) -> _Pending:
-        size = -(-len(wanted.indices) // self._num_pieces)
+        size = -(-len(wanted.keys) // self._num_pieces)
         pieces = cut(wanted, self._source, self._order.seed, self._order.epoch, size)
-        memory = self._maker.memory(len(wanted.indices))
+        memory = self._maker.memory(len(wanted.keys))
         return _Pending(wanted, memory, [self._pool.submit(self._maker.make, piece, memory) for piece in pieces])
 
 

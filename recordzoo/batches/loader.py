@@ -1,36 +1,39 @@
 """`RecordLoader`: batches for training, made by threads instead of processes."""
 
-import functools
-import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
-import numpy as np
 import torch
-from torch.utils.data import BatchSampler, IterableDataset
+from torch.utils.data import DataLoader, default_collate, default_convert
 
-from recordzoo.batches.arguments import checked_device
+from recordzoo.batches.arguments import (
+    check_choice,
+    check_dataset,
+    check_drop_cache,
+    check_order,
+    check_sizes,
+    check_worker_init_fn,
+    checked_device,
+    default_threads,
+)
 from recordzoo.batches.buffers import Buffers
 from recordzoo.batches.device import OnDevice
-from recordzoo.batches.explain import advice, held_by_one, sample_lines
+from recordzoo.batches.explain import measured, sample_lines
 from recordzoo.batches.iteration import Iteration, Pace, Unbegun
-from recordzoo.batches.makers import EncodedMaker, Maker, RowMaker, SampleMaker, restored
+from recordzoo.batches.makers import EncodedMaker, Maker, RowMaker, SampleMaker
 from recordzoo.batches.missing import warn
-from recordzoo.batches.order import IteratedOrders, Orders, SampledOrders, Wanted
+from recordzoo.batches.order import EpochBatches, IteratedOrders, OneByOne, Orders, SampledOrders
 from recordzoo.batches.render import PRECISIONS, Precision
 from recordzoo.batches.source import Source
-from recordzoo.batches.work import cut
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.samplers import RecordSampler
 from recordzoo.sampling.seed import Seed
-
-_PROBES = 16
 
 _HINTED = 4
 """Batches that the kernel reads ahead of those that are being made."""
 
 
-class RecordLoader:
+class RecordLoader(DataLoader[Any]):
     """`torch.utils.data.DataLoader` for record sets: one process, threads, the transforms fused with the decoding.
 
     It takes `DataLoader`'s arguments and gives its batches. The dataset's own transforms say what is made; those that
@@ -42,7 +45,7 @@ class RecordLoader:
 
     Args:
         dataset: A dataset of this package, a `Subset` or a `ConcatDataset` of them. Any other works, without the speed.
-        batch_size: Samples in a batch, of each rank.
+        batch_size: Samples in a batch, of each rank. None gives single samples.
         shuffle: True, False or "block", as `RecordSampler` has them.
         sampler: Which samples, in which order, instead of `shuffle`; best a `RecordSampler`.
         batch_sampler: Gives lists of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
@@ -52,6 +55,7 @@ class RecordLoader:
         pin_memory: Whether images lie in page-locked memory, if there is a CUDA device.
         drop_last: Leave out a last batch that is not full, and samples that do not divide by the number of ranks.
         timeout: Seconds to wait for a batch; 0 for ever.
+        worker_init_fn: None. There are no worker processes that a function could prepare.
         generator: What the seed is drawn from, if none is given.
         prefetch_factor: Batches that are made ahead; 2 by default.
         precision: "exact": the pixels that the transforms give in the stock `DataLoader` for the same crop and flip.
@@ -67,7 +71,7 @@ class RecordLoader:
         deterministic: Run what is not fused one sample at a time, with generators seeded for each.
         persistent_workers: Keep the memory of batches from one epoch to the next. Threads need not be kept.
         multiprocessing_context, pin_memory_device, in_order: Taken for `DataLoader`'s sake; they mean nothing to
-            threads.
+            threads. As attributes they are there for libraries that make a stock `DataLoader` of this one's.
 
     Raises:
         ArgumentError: A value is not one of the valid ones, or contradicts another.
@@ -78,22 +82,34 @@ class RecordLoader:
         [[0, 1], [2, 3], [4]]
     """
 
+    dataset: Any  # as DataLoader's, whose type says nothing of a length
+
+    # accelerate leaves a DataLoader alone that says so: this one takes its rank's share itself. And its `save_state`
+    # calls `state_dict` of those that say that they have a state.
+    _is_accelerate_prepared = True
+    use_stateful_dataloader = True
+
     # Any: of whatever samples, as DataLoader.
     def __init__(
         self,
         dataset: Any,
-        batch_size: int = 1,
+        batch_size: int | None = 1,
         shuffle: bool | Literal["block"] | None = None,
-        sampler: Iterable[int] | None = None,
-        batch_sampler: Iterable[list[int]] | None = None,
+        sampler: Iterable[Any] | None = None,
+        batch_sampler: Iterable[list[Any]] | None = None,
         num_workers: int | None = None,
-        collate_fn: Callable[[list[Any]], Any] | None = None,
+        collate_fn: Callable[[Any], Any] | None = None,
         pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,
+        worker_init_fn: None = None,
+        multiprocessing_context: Any = None,
         generator: torch.Generator | None = None,
         *,
         prefetch_factor: int | None = None,
+        persistent_workers: bool = False,
+        pin_memory_device: str = "",
+        in_order: bool = True,
         precision: Precision = "exact",
         memory_format: torch.memory_format = torch.contiguous_format,
         device: torch.device | str | int | None = None,
@@ -103,63 +119,82 @@ class RecordLoader:
         rank: int | None = None,
         drop_cache: bool = False,
         deterministic: bool = False,
-        persistent_workers: bool = False,
-        multiprocessing_context: object = None,
-        pin_memory_device: str = "",
-        in_order: bool = True,
     ) -> None:
-        _check_choice("precision", precision, PRECISIONS)
-        _check_choice("decode", decode, ("cpu", "cuda"))
-        _check_choice("memory_format", memory_format, (torch.contiguous_format, torch.channels_last))
-        if isinstance(dataset, IterableDataset):
-            kind = type(dataset).__name__
-            raise ArgumentError(f"{kind} has no samples by number: it is for DataLoader, not for RecordLoader.")
-        for name, value in {"num_workers": num_workers, "timeout": timeout, "prefetch_factor": prefetch_factor}.items():
-            if value is not None and value < 0:
-                raise ArgumentError(f"{name}={value} must not be negative.")
-        _check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
-        self.dataset, self.batch_size, self.drop_last = dataset, batch_size, drop_last
-        self.collate_fn, self.timeout, self.generator = collate_fn, timeout, generator
-        self.num_workers = default_threads() if num_workers is None else max(1, num_workers)
-        self.prefetch_factor = 2 if prefetch_factor is None else prefetch_factor
+        check_choice("precision", precision, PRECISIONS)
+        check_choice("decode", decode, ("cpu", "cuda"))
+        check_choice("memory_format", memory_format, (torch.contiguous_format, torch.channels_last))
+        check_dataset(dataset)
+        check_worker_init_fn(worker_init_fn)
+        check_sizes(num_workers=num_workers, timeout=timeout, prefetch_factor=prefetch_factor)
+        check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        # Every argument is an attribute of its name: Lightning makes another loader of the attributes.
         self.precision, self.memory_format, self.deterministic = precision, memory_format, deterministic
         self.device, self.decode = checked_device(device), decode
         if decode == "cuda" and (self.device.type != "cuda" or precision != "fast"):
             raise ArgumentError('decode="cuda" needs device="cuda" and precision="fast": its pixels are others.')
-        self.pin_memory = (pin_memory or self.device.type == "cuda") and torch.cuda.is_available()
-        self.batch_sampler = batch_sampler
-        self.sampler: Any = sampler
+        self.seed, self.num_replicas, self.rank, self.drop_cache = seed, num_replicas, rank, drop_cache
+        if isinstance(batch_sampler, EpochBatches):  # one that another loader has made, or Lightning in its likeness
+            sampler, batch_size, drop_last = batch_sampler.sampler, batch_sampler.batch_size, batch_sampler.drop_last
+            batch_sampler, drop_cache = None, False  # as the sampler may be another one now
         chosen = Seed.drawn(generator) if seed is None else Seed(seed)
         if sampler is None and batch_sampler is None:
-            self.sampler = RecordSampler(
-                dataset,
-                shuffle=shuffle or False,
-                num_replicas=num_replicas,
-                rank=rank,
-                drop_last=drop_last,
+            own = RecordSampler(
+                dataset, shuffle=shuffle or False, num_replicas=num_replicas, rank=rank, drop_last=drop_last
             )
-            self.sampler.share_seed(chosen)
-        if drop_cache and getattr(self.sampler, "shuffle", None) != "block":
-            raise ArgumentError('drop_cache=True needs shuffle="block": else any sample may soon be read again.')
-        self.persistent_workers = persistent_workers
+            own.share_seed(chosen)
+            sampler = own
+        check_drop_cache(drop_cache, sampler)
+        super().__init__(
+            dataset,
+            batch_size,
+            None,
+            sampler,
+            batch_sampler,
+            default_threads() if num_workers is None else max(1, num_workers),
+            collate_fn,
+            (pin_memory or self.device.type == "cuda") and torch.cuda.is_available(),
+            drop_last,
+            timeout,
+            None,
+            multiprocessing_context,
+            generator,
+            prefetch_factor=prefetch_factor,
+            persistent_workers=persistent_workers,
+        )
+        self.pin_memory_device, self.in_order = pin_memory_device, in_order
         self._kept: Buffers | None = None
-        self._orders = self._make_orders(chosen, drop_cache)
+        self._orders = self._make_orders(chosen, batch_sampler)
 
-    def _make_orders(self, seed: Seed, drop_cache: bool) -> Orders:
+    def _make_orders(self, seed: Seed, batch_sampler: Iterable[list[Any]] | None) -> Orders:
+        if batch_sampler is not None:
+            return IteratedOrders(batch_sampler, seed, getattr(batch_sampler, "sampler", None))
+        if self.batch_size is not None:  # DataLoader forbids to exchange it
+            batches = EpochBatches(self.sampler, self.batch_size, self.drop_last)
+            object.__setattr__(self, "batch_sampler", batches)
         if isinstance(self.sampler, RecordSampler):
-            return SampledOrders(self.sampler, self.batch_size, self.drop_last, drop_cache=drop_cache)
-        batches = self.batch_sampler
-        if batches is None:
-            batches = BatchSampler(self.sampler, self.batch_size, self.drop_last)
-        sampler = getattr(batches, "sampler", None) if self.sampler is None else self.sampler
-        return IteratedOrders(batches, seed, sampler)
+            size = self.batch_size or 1
+            return SampledOrders(self.sampler, size, self.drop_last, drop_cache=self.drop_cache)
+        each = OneByOne(self.sampler) if self.batch_sampler is None else self.batch_sampler
+        return IteratedOrders(each, seed, self.sampler)
+
+    def check_worker_number_rationality(self) -> None:
+        """Do nothing: `DataLoader` warns of more worker processes than cores, and there are none."""
+
+    @property
+    def worker_init_fn(self) -> Callable[[int], None] | None:
+        """None, or what was set later: Lightning sets a function that seeds worker processes. It is never called."""
+        return self._worker_init_fn
+
+    @worker_init_fn.setter
+    def worker_init_fn(self, function: Callable[[int], None] | None) -> None:
+        self._worker_init_fn = function  # private, so that it is no argument when another loader is made of this one's
 
     def __len__(self) -> int:
         """Return the number of batches in a whole epoch."""
         return len(self._orders)
 
     # Any: a batch is what the collate function makes; as DataLoader's, a list of images and targets.
-    def __iter__(self) -> Iterator[Any]:
+    def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # no worker processes to have another type for
         """Iterate over an epoch: it begins with the first batch; its threads end with it, or when it is left.
 
         Raises:
@@ -172,7 +207,9 @@ class RecordLoader:
         source = Source(self.dataset)
         warn(source)
         maker = self._maker(source)
-        pace = Pace(self.num_workers, self.prefetch_factor, _HINTED, self.timeout or None)
+        # Of single samples there are as many ahead as of worker processes' batches, or most threads would wait.
+        ahead = (self.prefetch_factor or 0) * (1 if self.batch_sampler is not None else self.num_workers)
+        pace = Pace(self.num_workers, ahead, _HINTED, self.timeout or None)
         iteration = Iteration(self.dataset, source, maker, self._orders.begin(), pace)
         return iteration if self.device.type == "cpu" else OnDevice(iteration, self.device, maker.arrived)
 
@@ -204,19 +241,28 @@ class RecordLoader:
         """
         source = Source(self.dataset)
         lines = [repr(self), *sample_lines(self.dataset, source, self.precision), *self._remarks(source)]
-        if len(self.dataset) and not (source.leaves and all(leaf.plan.is_whole for leaf in source.leaves)):
-            lines.append(self._measured(source))
+        is_fused = source.leaves and all(leaf.plan.is_whole for leaf in source.leaves)
+        if not is_fused and hasattr(self.dataset, "__len__") and len(self.dataset):
+            lines.append(measured(len(self.dataset), source, self._sample_maker(source)))
         return "\n  ".join(lines)
 
     __str__ = explain
 
     def __repr__(self) -> str:
-        sampler = self.sampler if self.batch_sampler is None else self.batch_sampler
+        is_own = self.batch_sampler is None or isinstance(self.batch_sampler, EpochBatches)
+        sampler = self.sampler if is_own else self.batch_sampler
         return (
-            f"{type(self).__name__}({type(self.dataset).__name__} of {len(self.dataset):,} samples, "
+            f"{type(self).__name__}({type(self.dataset).__name__}{self._size_text()}, "
             f"batch_size={self.batch_size}, sampler={type(sampler).__name__}, num_workers={self.num_workers}, "
             f"precision={self.precision!r}, device={str(self.device)!r})"
         )
+
+    # Any: attributes.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_kept": None}
+
+    def _size_text(self) -> str:
+        return f" of {len(self.dataset):,} samples" if hasattr(self.dataset, "__len__") else ""
 
     def _maker(self, source: Source) -> Maker:
         plans = [leaf.plan for leaf in source.leaves]
@@ -224,7 +270,8 @@ class RecordLoader:
         is_random = self.deterministic and any(leaf.target_transform is not None for leaf in source.leaves)
         if (
             is_random
-            or self.collate_fn is not None
+            or not self._collates_by_default
+            or self.batch_sampler is None
             or len(kinds) != 1
             or not plans[0].is_whole
             or plans[0].size is None
@@ -238,16 +285,27 @@ class RecordLoader:
     def _buffers(self, shape: tuple[int, ...], dtype: torch.dtype) -> Buffers:
         if self._kept is not None and (self._kept.shape, self._kept.dtype) == (shape, dtype):
             return self._kept
-        limit = self.prefetch_factor + 2
+        limit = (self.prefetch_factor or 0) + 2
         buffers = Buffers(shape, dtype, self.memory_format, pinned=self.pin_memory, limit=limit)
         self._kept = buffers if self.persistent_workers else None
         return buffers
 
     def _sample_maker(self, source: Source) -> SampleMaker:
-        return SampleMaker(self.dataset, source, self.precision, self.collate_fn, deterministic=self.deterministic)
+        return SampleMaker(
+            self.dataset,
+            source,
+            self.precision,
+            self.collate_fn,
+            deterministic=self.deterministic,
+            singly=self.batch_sampler is None,
+        )
+
+    @property
+    def _collates_by_default(self) -> bool:
+        return self.collate_fn is (default_convert if self.batch_sampler is None else default_collate)
 
     def _remarks(self, source: Source) -> Iterator[str]:
-        if self.collate_fn is not None:
+        if not self._collates_by_default:
             yield "collate_fn: samples are made on their own, for it to put together"
         if self.decode == "cuda":
             is_used = isinstance(self._maker(source), EncodedMaker)
@@ -263,37 +321,3 @@ class RecordLoader:
                 else "what is not fused draws random numbers from the process's generators: reproducible with "
                 "num_workers=1, or deterministic=True"
             )
-
-    def _measured(self, source: Source) -> str:
-        try:
-            with restored():
-                return advice(held_by_one(self._probe(source)))
-        except Exception as err:  # noqa: BLE001 - a loader can be printed, whatever its transforms do
-            return f"what is not fused fails: {type(err).__name__}: {err}"
-
-    def _probe(self, source: Source) -> Callable[[], object]:
-        """Return work on a few samples from all over the dataset."""
-        count = min(_PROBES, len(self.dataset))
-        indices = np.arange(count) * (len(self.dataset) // count)
-        (piece,) = cut(Wanted(indices, np.arange(count), lambda: None, indices, indices), source, 0, 0, count)
-        return functools.partial(self._sample_maker(source).make, piece, None)
-
-
-def default_threads() -> int:
-    """Return how many threads make batches: the cores that this process may use, shared with its neighbours."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
-
-
-def _check_choice(name: str, value: object, valid: tuple[object, ...]) -> None:
-    if value not in valid:
-        raise ArgumentError(f"{name}={value!r} is not one of {', '.join(map(repr, valid))}.")
-
-
-def _check_order(batch_size: object, shuffle: object, sampler: object, batch_sampler: object, drop_last: bool) -> None:
-    if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-        raise ArgumentError("batch_sampler stands for batch_size, shuffle, sampler and drop_last: give it or those.")
-    if sampler is not None and shuffle:
-        raise ArgumentError("sampler says the order, and so does shuffle: give one of the two.")
-    if not isinstance(batch_size, int) or batch_size < 1:
-        raise ArgumentError(f"batch_size={batch_size!r} must be a whole number, 1 or more.")

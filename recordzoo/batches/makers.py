@@ -105,6 +105,7 @@ class SampleMaker(Maker):
         precision: How images are made.
         collate: Makes a batch of them.
         deterministic: Run what is not fused one sample at a time, the process's generators seeded for each.
+        singly: A batch is one sample; `collate` gets it, and not a list of it.
     """
 
     def __init__(
@@ -112,29 +113,32 @@ class SampleMaker(Maker):
         dataset: Any,
         source: Source,
         precision: Precision,
-        collate: Callable[[list[Any]], Any] | None,
+        collate: Callable[[Any], Any],
         *,
         deterministic: bool,
+        singly: bool = False,
     ) -> None:
         self._dataset, self._source, self._precision = dataset, source, precision
-        self._collate = collate or default_collate
+        self._collate, self._singly = collate, singly
         self._is_deterministic = deterministic
 
     def make(self, piece: Piece, memory: torch.Tensor | None) -> Any:
         """Return a list of samples."""
         if self._source.leaves:
             return [self._sample(piece, number) for number in range(len(piece))]
-        if not self._is_deterministic and hasattr(self._dataset, "__getitems__"):
-            return list(self._dataset.__getitems__(piece.indices.tolist()))
-        return [self._taken(piece, number) for number in range(len(piece))]
+        keys = piece.keys if isinstance(piece.keys, list) else piece.keys.tolist()
+        if not self._is_deterministic and not self._singly and hasattr(self._dataset, "__getitems__"):
+            return list(self._dataset.__getitems__(keys))
+        return [self._taken(piece, number, key) for number, key in enumerate(keys)]
 
     def batch(self, memory: torch.Tensor | None, parts: list[Any]) -> Any:
         """Return what the collate function makes."""
-        return self._collate([sample for part in parts for sample in part])
+        samples = [sample for part in parts for sample in part]
+        return self._collate(samples[0] if self._singly else samples)
 
-    def _taken(self, piece: Piece, number: int) -> Any:
+    def _taken(self, piece: Piece, number: int, key: Any) -> Any:
         with self._turn(piece, number):
-            return self._dataset[int(piece.indices[number])]
+            return self._dataset[key]
 
     def _sample(self, piece: Piece, number: int) -> tuple[Any, Any]:
         opened = open_sample(self._source, piece, number)

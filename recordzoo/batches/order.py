@@ -1,4 +1,4 @@
-"""Which samples the batches hold: of our sampler many at once, of anybody's one by one."""
+"""Which samples the batches hold: of our sampler many at once, of other samplers one by one."""
 
 from collections.abc import Callable, Iterable, Iterator, Sized
 from dataclasses import dataclass
@@ -6,7 +6,9 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from torch.utils.data import BatchSampler
 
+from recordzoo.batches.keys import Keys, read_keys
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.epoch import CHUNK, Epoch
 from recordzoo.sampling.ranks import Ranks
@@ -21,14 +23,14 @@ class Wanted:
     """A batch that is to be made.
 
     Attributes:
-        indices: Of its samples, int64 [n].
+        keys: Of its samples: int64 [n], or a list of what else the sampler gave.
         places: Where in the epoch they stand, all ranks counted; int64 [n].
         mark: Called when the user has got the batch.
         upcoming: Indices of the samples that are to be read from the disk from now on, int64 [n].
         finished: Indices of those that need not stay in memory once this batch is made, int64 [n].
     """
 
-    indices: NDArray[np.int64]
+    keys: Keys
     places: NDArray[np.int64]
     mark: Callable[[], None]
     upcoming: NDArray[np.int64]
@@ -66,6 +68,37 @@ class Orders(Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:  # Any: as above
         """Go on where `state_dict` was called."""
+
+
+class EpochBatches(BatchSampler):
+    """Batches of a sampler, which can be told the epoch: where a stock DataLoader is made of a loader's batches.
+
+    Hugging Face's Trainer makes one to skip what was trained before a checkpoint, and then looks here for `set_epoch`.
+    """
+
+    def set_epoch(self, epoch: int) -> None:
+        """Tell the sampler, if it has epochs."""
+        if hasattr(self.sampler, "set_epoch"):
+            self.sampler.set_epoch(epoch)
+
+
+class OneByOne:
+    """Batches of one sample each.
+
+    Args:
+        sampler: Gives their keys.
+    """
+
+    # Any: whatever keys.
+    def __init__(self, sampler: Iterable[Any]) -> None:
+        self._sampler = sampler
+
+    def __len__(self) -> int:
+        return len(self._sampler)  # type: ignore[arg-type]  # a TypeError if it has no length, as in DataLoader
+
+    # Any: as above.
+    def __iter__(self) -> Iterator[list[Any]]:
+        return ([key] for key in self._sampler)
 
 
 class SampledOrders:
@@ -186,11 +219,12 @@ class IteratedOrders:
         rank, num_replicas = getattr(self._sampler, "rank", 0), getattr(self._sampler, "num_replicas", 1)
         count = 0
         for number, (chosen, is_last) in enumerate(_with_last(self._batches), 1):
-            places = rank + num_replicas * np.arange(count, count + len(chosen), dtype=np.int64)
-            count += len(chosen)
+            keys = read_keys(chosen)
+            places = rank + num_replicas * np.arange(count, count + len(keys), dtype=np.int64)
+            count += len(keys)
             if number > skipped:
-                indices = np.asarray(chosen, np.int64)
-                yield Wanted(indices, places, self._mark(epoch, number, is_last=is_last), indices, _NONE)
+                upcoming = _NONE if isinstance(keys, list) else keys
+                yield Wanted(keys, places, self._mark(epoch, number, is_last=is_last), upcoming, _NONE)
 
     def _mark(self, epoch: int, number: int, *, is_last: bool) -> Callable[[], None]:
         def mark() -> None:

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset, Subset
 
 from recordzoo.batches.fuse import Plan, read_plan
+from recordzoo.batches.keys import Indices, indices_of
 from recordzoo.datasets.cifar10 import CIFAR10Record
 from recordzoo.datasets.class_folder import ClassFolderDataset
 from recordzoo.datasets.cub200 import CUB200Record
@@ -17,8 +18,6 @@ from recordzoo.loading.decode import name_in
 from recordzoo.loading.frames import Frame, open_encoded, open_raw
 from recordzoo.loading.pictures import is_pixels
 from recordzoo.records.reader import RecordReader
-
-Indices = NDArray[np.int64]
 
 _SMALL_BYTES = 2048
 _LOOKED_AT = 1000
@@ -112,12 +111,14 @@ class Source:
     Attributes:
         leaves: The datasets of this package that it consists of; none if there is a problem.
         problem: Why samples can only be had from the dataset itself; "" if there is no reason.
+        kind: The dataset's class, for messages.
     """
 
     # Any: of whatever samples.
     def __init__(self, dataset: Any) -> None:
         self.leaves: list[Leaf] = []
         self.problem = ""
+        self.kind = type(dataset).__name__
         self._route = self._read(dataset)
         if self.problem:
             self.leaves = []
@@ -138,7 +139,10 @@ class Source:
     # Any: as above.
     def _read(self, dataset: Any) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
         if type(dataset) is Subset:
-            inner, chosen = self._read(dataset.dataset), np.asarray(dataset.indices, np.int64)
+            inner = self._read(dataset.dataset)
+            if self.problem:  # it may have keys that are no numbers
+                return inner
+            chosen = indices_of(dataset.indices, type(dataset.dataset).__name__)
             return lambda indices: inner(chosen[indices])
         if type(dataset) is ConcatDataset:
             return self._read_parts(dataset)

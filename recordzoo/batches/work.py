@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recordzoo.batches.keys import Keys, indices_of
 from recordzoo.batches.order import Wanted
 from recordzoo.batches.render import Precision, render
 from recordzoo.batches.source import Leaf, Source
@@ -21,22 +22,22 @@ class Piece:
 
     Attributes:
         start: The number of its first sample in the batch.
-        indices: Of its samples in the dataset, int64 [n].
-        leaves: The number of each sample's leaf, int64 [n].
-        inner: Its index in that leaf, int64 [n].
+        keys: Of its samples in the dataset.
+        leaves: The number of each sample's leaf, int64 [n]; without leaves empty.
+        inner: Its index in that leaf, int64 [n]; without leaves empty.
         draws: Random numbers for the steps, a row each; float64 [n, draws].
         seeds: For generators of others, 32 bits each; uint64 [n].
     """
 
     start: int
-    indices: NDArray[np.int64]
+    keys: Keys
     leaves: NDArray[np.int64]
     inner: NDArray[np.int64]
     draws: NDArray[np.float64]
     seeds: NDArray[np.uint64]
 
     def __len__(self) -> int:
-        return len(self.indices)
+        return len(self.keys)
 
 
 def cut(wanted: Wanted, source: Source, seed: int, epoch: int, size: int) -> list[Piece]:
@@ -44,15 +45,18 @@ def cut(wanted: Wanted, source: Source, seed: int, epoch: int, size: int) -> lis
 
     Raises:
         IndexError: There is no such sample.
+        TypeError: A key is no index, and the samples are in record sets.
     """
-    leaves, inner = source.locate(wanted.indices) if source.leaves else (wanted.indices, wanted.indices)
+    leaves = inner = np.empty(0, np.int64)
+    if source.leaves:
+        leaves, inner = source.locate(indices_of(wanted.keys, source.kind))
     num_draws = max((leaf.plan.num_draws for leaf in source.leaves), default=0)
     draws = uniforms(seed, epoch, wanted.places, num_draws)
     seeds = local_seeds(seed, epoch, wanted.places)
     pieces = []
-    for start in range(0, len(wanted.indices), size):
+    for start in range(0, len(wanted.keys), size):
         part = slice(start, start + size)
-        pieces.append(Piece(start, wanted.indices[part], leaves[part], inner[part], draws[part], seeds[part]))
+        pieces.append(Piece(start, wanted.keys[part], leaves[part], inner[part], draws[part], seeds[part]))
     return pieces
 
 

@@ -1,0 +1,311 @@
+"""Where a `DataLoader` is expected: class, attributes, what is made of these, single samples, keys of all kinds."""
+
+import copy
+import inspect
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    ConcatDataset,
+    DataLoader,
+    DistributedSampler,
+    SequentialSampler,
+    Subset,
+    default_collate,
+    default_convert,
+)
+from torchvision import transforms as v1
+
+from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
+from recordzoo.batches.makers import RowMaker
+from recordzoo.batches.source import Source
+from recordzoo.errors import ArgumentError
+from tests.batching import FIXED, RANDOM, UINT8, assert_same, make_tree
+
+# Any, here and below: of loaders, samples and batches of all kinds.
+
+ARGUMENTS = [name for name in inspect.signature(DataLoader).parameters if name != "shuffle"]
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tree(tmp_path_factory.mktemp("tree"))
+
+
+@pytest.fixture
+def dataset(tree: Path) -> ImageFolderRecord:
+    return ImageFolderRecord(tree, transform=FIXED)
+
+
+class Named:
+    """A dataset whose keys are names; without a length, if that is wanted."""
+
+    def __init__(self, names: str = "abcdefg") -> None:
+        self.names = names
+
+    def __getitem__(self, name: Any) -> Any:
+        return {"name": name, "number": dict(zip(self.names, range(99), strict=False))[name]}
+
+
+class Counted(Named):
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+# Its class and attributes
+
+
+def test_it_is_a_dataloader(dataset: ImageFolderRecord) -> None:
+    loader = RecordLoader(dataset, 4)
+    stock = DataLoader(dataset, 4, num_workers=1)
+    assert isinstance(loader, DataLoader)
+    for name in vars(stock):
+        assert name.startswith("_") or hasattr(loader, name), name
+    for name in ("batch_size", "collate_fn", "worker_init_fn", "multiprocessing_context", "prefetch_factor", "timeout"):
+        assert getattr(loader, name) == getattr(stock, name), name
+    for name in ("drop_last", "generator", "persistent_workers", "pin_memory", "pin_memory_device", "in_order"):
+        assert getattr(loader, name) == getattr(stock, name), name
+    assert isinstance(loader.batch_sampler, BatchSampler)
+    assert loader.batch_sampler.sampler is loader.sampler
+    assert RecordLoader(dataset, 4, in_order=False, multiprocessing_context="spawn").in_order is False
+
+
+def test_its_arguments_are_in_dataloaders_order() -> None:
+    ours, stock = (list(inspect.signature(kind).parameters.values()) for kind in (RecordLoader, DataLoader))
+    positional = [each.name for each in stock if each.kind is each.POSITIONAL_OR_KEYWORD]
+    assert [each.name for each in ours if each.kind is each.POSITIONAL_OR_KEYWORD] == positional
+    assert {each.name for each in stock} <= {each.name for each in ours}
+
+
+def test_what_cannot_be_set_in_a_dataloader_cannot_be_set(dataset: ImageFolderRecord) -> None:
+    loader = RecordLoader(dataset, 4)
+    with pytest.raises(ValueError, match="batch_size attribute should not be set"):
+        loader.batch_size = 5
+
+
+def test_more_threads_than_cores_are_no_matter() -> None:
+    assert (
+        RecordLoader(range(3), num_workers=999).num_workers == 999
+    )  # DataLoader warns, and a warning is an error here
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"shuffle": True, "drop_last": True, "generator": torch.Generator()},
+        {"shuffle": "block", "drop_cache": True},
+        {"batch_sampler": [[1, 2], [3]]},
+        {"batch_size": None},
+        {"num_replicas": 3, "rank": 1, "prefetch_factor": 0},
+        {"sampler": [5, 6]},
+        {"device": "meta", "memory_format": torch.channels_last, "precision": "fast"},
+    ],
+)
+def test_a_loader_is_made_again_of_its_attributes(dataset: ImageFolderRecord, options: dict[str, Any]) -> None:
+    """As Lightning does it, which exchanges the sampler."""
+    loader = RecordLoader(dataset, **{"seed": 3, **options})
+    names = [name for name in inspect.signature(RecordLoader).parameters if name in vars(loader)]
+    given = {name: getattr(loader, name) for name in names}
+    missing = set(inspect.signature(RecordLoader).parameters) - {*names, "shuffle", "worker_init_fn"}
+    assert missing == {"multiprocessing_context"}  # a property of DataLoader
+    own = {"batch_sampler": None} if "batch_sampler" not in options else {"sampler": None, "batch_size": 1}
+    again = RecordLoader(**{**given, **own})
+    for name in names:
+        if name not in ("batch_sampler", "sampler"):
+            assert getattr(again, name) == getattr(loader, name), name
+    if options.get("device") is None:
+        loader.set_epoch(1)
+        found = list(again)  # of the same sampler, which begins epoch 1
+        loader.set_epoch(1)
+        assert_same(found, list(loader))
+    if "batch_sampler" not in options and loader.batch_size:
+        other = type(loader.batch_sampler)(SequentialSampler(dataset), loader.batch_size, loader.drop_last)
+        again = RecordLoader(**{**given, "sampler": None, "batch_size": 1, "batch_sampler": other, "drop_last": False})
+        assert type(again.sampler) is SequentialSampler
+        assert (again.batch_size, again.drop_last) == (loader.batch_size, loader.drop_last)
+
+
+@pytest.mark.parametrize("options", [{"batch_size": 4, "drop_last": True}, {"batch_sampler": [[3, 1], [0]]}])
+def test_a_stock_dataloader_of_its_attributes(dataset: ImageFolderRecord, options: dict[str, Any]) -> None:
+    """As accelerate makes one, to skip batches: it has the same samples."""
+    loader = RecordLoader(dataset, num_workers=1, **options)
+    chosen = ("batch_size", "shuffle", "sampler", "batch_sampler", "drop_last", "dataset")
+    given = {name: getattr(loader, name) for name in ARGUMENTS if name not in chosen}
+    assert_same(list(DataLoader(dataset, batch_sampler=loader.batch_sampler, **given)), list(loader))
+
+
+def test_its_batches_can_be_told_the_epoch(dataset: ImageFolderRecord) -> None:
+    """As Trainer does it with a DataLoader that it has made of them."""
+    for sampler in (RecordSampler(dataset, seed=1), DistributedSampler(dataset, 1, 0), list(range(41))):
+        loader = RecordLoader(dataset, 8, sampler=sampler)
+        loader.batch_sampler.set_epoch(5)
+        batches = list(loader.batch_sampler)
+        loader.set_epoch(5)
+        assert [labels.tolist() for _, labels in loader] == [
+            [dataset.targets[index] for index in batch] for batch in batches
+        ]
+
+
+def test_copies_and_pickles(dataset: ImageFolderRecord) -> None:
+    """Lightning pickles loaders for processes that it starts; memory that is kept for batches stays behind."""
+    loader = RecordLoader(dataset, 8, True, seed=1, persistent_workers=True)
+    right = list(loader)
+    for again in (pickle.loads(pickle.dumps(loader)), copy.deepcopy(loader)):
+        again.set_epoch(0)
+        assert_same(list(again), right)
+
+
+def test_a_function_for_worker_processes_may_be_set_later(dataset: ImageFolderRecord) -> None:
+    """Lightning's and Fabric's `seed_everything(workers=True)` sets one, which would seed this process's generators."""
+    loader = RecordLoader(dataset, 8)
+    loader.worker_init_fn = seed_all
+    before = torch.get_rng_state()
+    assert len(list(loader)) == 6
+    assert torch.equal(torch.get_rng_state(), before)
+    assert loader.worker_init_fn is seed_all
+    assert "worker_init_fn" not in vars(loader)
+
+
+def seed_all(worker: int) -> None:
+    torch.manual_seed(worker)
+
+
+# Single samples
+
+
+@pytest.mark.parametrize("transform", [FIXED, None, v1.Compose([UINT8, v1.Lambda(torch.neg)])])
+@pytest.mark.parametrize("options", [{}, {"sampler": [3, 1, 40]}, {"collate_fn": lambda sample: {"image": sample[0]}}])
+def test_single_samples(tree: Path, transform: Any, options: dict[str, Any]) -> None:
+    dataset = ImageFolderRecord(tree, transform=transform)
+    for source in (dataset, ConcatDataset([dataset, dataset])):
+        found = list(RecordLoader(source, batch_size=None, num_workers=3, **options))
+        assert_same(found, list(DataLoader(source, batch_size=None, **options)))
+        assert len(RecordLoader(source, batch_size=None, **options)) == len(found)
+    loader = RecordLoader(dataset, batch_size=None, **options)
+    assert (loader.batch_size, loader.batch_sampler) == (None, None)
+    assert "collate_fn" in options or loader.collate_fn is default_convert
+
+
+def test_single_samples_are_resumed(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=RANDOM)
+    loader = RecordLoader(dataset, None, True, seed=2)
+    iterator = iter(loader)
+    for _ in range(17):
+        next(iterator)
+    again = RecordLoader(dataset, None, True)
+    again.load_state_dict(loader.state_dict())
+    assert_same(list(again), list(iterator))
+
+
+def test_batches_that_a_dataset_makes() -> None:
+    """A sampler of batches instead of one of samples, as `DataLoader`'s documentation has it for bulk reading."""
+
+    class Bulk:
+        def __getitem__(self, keys: list[int]) -> torch.Tensor:
+            return torch.tensor(keys) * 10
+
+        def __getitems__(self, keys: list[Any]) -> Any:
+            raise AssertionError("DataLoader does not call it for single samples")
+
+        def __len__(self) -> int:
+            return 7
+
+    options: dict[str, Any] = {"batch_size": None, "sampler": BatchSampler(SequentialSampler(range(7)), 3, False)}
+    assert_same(list(RecordLoader(Bulk(), **options)), list(DataLoader(Bulk(), **options)))
+
+
+# Keys
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"sampler": list("gab")},
+        {"sampler": "gab", "batch_size": 2},
+        {"batch_sampler": ["ab", ["c"]]},
+        {"sampler": np.array(["a", "d"])},
+        {"sampler": ["c", "a"], "batch_size": None},
+    ],
+)
+@pytest.mark.parametrize("kind", [Named, Counted])
+def test_names(kind: type, options: dict[str, Any]) -> None:
+    assert_same(list(RecordLoader(kind(), num_workers=2, **options)), list(DataLoader(kind(), **options)))
+
+
+def test_a_sampler_without_a_length() -> None:
+    found, right = (list(loader(Named(), 2, sampler=iter("bad"))) for loader in (RecordLoader, DataLoader))  # type: ignore[operator]
+    assert_same(found, right)
+    assert list(RecordLoader(Named(), 2, sampler="")) == []
+
+
+def test_names_are_explained() -> None:
+    said = str(RecordLoader(Counted(), 2, sampler="abc"))
+    assert "not measured: the samples of Counted do not have the numbers 0, 1, 2" in said
+    assert str(RecordLoader(Named(), 2, sampler="abc")).startswith("RecordLoader(Named, batch_size=2")
+
+
+def test_names_behind_a_subset() -> None:
+    class Keyed(Counted):
+        def __getitem__(self, name: Any) -> Any:
+            return super().__getitem__(name)["number"]
+
+    names = Subset(Keyed(), ["g", "a"])  # type: ignore[arg-type,list-item]
+    assert [batch.tolist() for batch in RecordLoader(names, 2)] == [[6, 0]]
+
+
+@pytest.mark.parametrize("key", [(1, 2), 1.5, None, 2**70, frozenset("a")])
+def test_any_key(key: Any) -> None:
+    table = {key: 3, 7: 8}
+    for loader in (RecordLoader, DataLoader):
+        assert [batch.tolist() for batch in loader(table, 2, sampler=[key, 7])] == [[3, 8]]  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("wrong", [1.7, "1", None, (1, 2), np.float64(2), torch.tensor(1.0), [1]])
+def test_only_integers_are_indices_of_records(dataset: ImageFolderRecord, wrong: Any) -> None:
+    """A float would be cut off, a text read: another sample than anybody asked for."""
+    options: list[dict[str, Any]] = [
+        {"sampler": [0, wrong]},
+        {"batch_sampler": [[0, wrong]]},
+        {"sampler": [wrong], "batch_size": None},
+    ]
+    for each in options:
+        with pytest.raises(TypeError, match="is no index of ImageFolderRecord"):
+            list(RecordLoader(dataset, **each))
+    with pytest.raises(TypeError, match="is no index of ImageFolderRecord"):
+        list(RecordLoader(Subset(dataset, [0, wrong])))
+
+
+@pytest.mark.parametrize(
+    "right",
+    [[2, 1], (2, 1), np.array([2, 1], np.uint8), torch.tensor([2, 1]), [np.int16(2), torch.tensor(1)], [2, True]],
+)
+def test_all_integers_are_indices_of_records(dataset: ImageFolderRecord, right: Any) -> None:
+    found = list(RecordLoader(dataset, 2, sampler=right))
+    assert_same(found, list(DataLoader(dataset, 2, sampler=[2, 1])))
+    assert_same(list(RecordLoader(Subset(dataset, right), 2)), found)
+
+
+def test_default_collate_is_the_default(dataset: ImageFolderRecord) -> None:
+    loader = RecordLoader(dataset, 8, collate_fn=default_collate)
+    assert type(loader._maker(Source(dataset))) is RowMaker
+    assert_same(list(loader), list(RecordLoader(dataset, 8)))
+
+
+def test_a_batch_sampler_without_a_length(dataset: ImageFolderRecord) -> None:
+    loader = RecordLoader(dataset, batch_sampler=([index] for index in (3, 4)))  # type: ignore[arg-type]
+    with pytest.raises(TypeError):
+        len(loader)
+    assert [labels.tolist() for _, labels in loader] == [[dataset.targets[3]], [dataset.targets[4]]]
+
+
+def test_a_foreign_batch_sampler_stays(dataset: ImageFolderRecord) -> None:
+    with pytest.raises(ArgumentError, match="batch_sampler stands for"):
+        RecordLoader(dataset, 3, batch_sampler=[[1]])
+    loader = RecordLoader(dataset, batch_sampler=[[1]])
+    assert (loader.batch_size, loader.batch_sampler) == (None, [[1]])
