@@ -70,7 +70,7 @@ def test_it_is_a_dataloader(dataset: ImageFolderRecord) -> None:
         assert getattr(loader, name) == getattr(stock, name), name
     for name in ("drop_last", "generator", "persistent_workers", "pin_memory", "pin_memory_device", "in_order"):
         assert getattr(loader, name) == getattr(stock, name), name
-    assert isinstance(loader.batch_sampler, BatchSampler)
+    assert type(loader.batch_sampler) is BatchSampler
     assert loader.batch_sampler.sampler is loader.sampler
     assert RecordLoader(dataset, 4, in_order=False, multiprocessing_context="spawn").in_order is False
 
@@ -124,9 +124,8 @@ def test_a_loader_is_made_again_of_its_attributes(dataset: ImageFolderRecord, op
         found = list(again)  # of the same sampler, which begins epoch 1
         loader.set_epoch(1)
         assert_same(found, list(loader))
-    if "batch_sampler" not in options and loader.batch_size:
-        other = type(loader.batch_sampler)(SequentialSampler(dataset), loader.batch_size, loader.drop_last)
-        again = RecordLoader(**{**given, "sampler": None, "batch_size": 1, "batch_sampler": other, "drop_last": False})
+    if "batch_sampler" not in options:
+        again = RecordLoader(**{**given, **own, "sampler": SequentialSampler(dataset)})
         assert type(again.sampler) is SequentialSampler
         assert (again.batch_size, again.drop_last) == (loader.batch_size, loader.drop_last)
 
@@ -142,7 +141,7 @@ def test_a_stock_dataloader_of_its_attributes(dataset: ImageFolderRecord, option
 
 def test_its_batches_can_be_told_the_epoch(dataset: ImageFolderRecord) -> None:
     """As Trainer does it with a DataLoader that it has made of them."""
-    for sampler in (RecordSampler(dataset, seed=1), DistributedSampler(dataset, 1, 0), list(range(41))):
+    for sampler in (RecordSampler(dataset, seed=1), DistributedSampler(dataset, 1, 0)):
         loader = RecordLoader(dataset, 8, sampler=sampler)
         loader.batch_sampler.set_epoch(5)
         batches = list(loader.batch_sampler)

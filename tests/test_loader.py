@@ -187,7 +187,7 @@ def test_generator(dataset: ImageFolderRecord) -> None:
         ({"batch_size": -1}, "batch_size=-1"),
         ({"batch_size": None, "drop_last": True}, "batch_size=None"),
         ({"worker_init_fn": print}, "worker_init_fn=.*threads and no worker processes.*Leave it out"),
-        ({"drop_cache": True, "sampler": [1]}, "drop_cache"),
+        ({"drop_cache": True, "sampler": RecordSampler(range(9))}, "drop_cache"),
         ({"sampler": [1], "shuffle": True}, "sampler"),
         ({"batch_sampler": [[1]], "batch_size": 2}, "batch_sampler"),
         ({"batch_sampler": [[1]], "shuffle": True}, "batch_sampler"),

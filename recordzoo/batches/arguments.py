@@ -6,6 +6,7 @@ import torch
 from torch.utils.data import IterableDataset
 
 from recordzoo.errors import ArgumentError
+from recordzoo.sampling.samplers import RecordSampler
 
 
 def default_threads() -> int:
@@ -48,8 +49,11 @@ def check_worker_init_fn(function: object) -> None:
 
 
 def check_drop_cache(drop_cache: bool, sampler: object) -> None:
-    """Accept it where samples are read in blocks."""
-    if drop_cache and getattr(sampler, "shuffle", None) != "block":
+    """Accept it where samples are read in blocks, and where another sampler than `RecordSampler` has taken over.
+
+    Lightning puts one into a copy of the loader, for `overfit_batches`; there it has no effect.
+    """
+    if drop_cache and isinstance(sampler, RecordSampler) and sampler.shuffle != "block":
         raise ArgumentError('drop_cache=True needs shuffle="block": else any sample may soon be read again.')
 
 

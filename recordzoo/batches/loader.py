@@ -22,7 +22,7 @@ from recordzoo.batches.explain import measured, sample_lines
 from recordzoo.batches.iteration import Iteration, Pace, Unbegun
 from recordzoo.batches.makers import EncodedMaker, Maker, RowMaker, SampleMaker
 from recordzoo.batches.missing import warn
-from recordzoo.batches.order import EpochBatches, IteratedOrders, OneByOne, Orders, SampledOrders
+from recordzoo.batches.order import IteratedOrders, OneByOne, Orders, SampledOrders
 from recordzoo.batches.render import PRECISIONS, Precision
 from recordzoo.batches.source import Source
 from recordzoo.errors import ArgumentError
@@ -133,9 +133,6 @@ class RecordLoader(DataLoader[Any]):
         if decode == "cuda" and (self.device.type != "cuda" or precision != "fast"):
             raise ArgumentError('decode="cuda" needs device="cuda" and precision="fast": its pixels are others.')
         self.seed, self.num_replicas, self.rank, self.drop_cache = seed, num_replicas, rank, drop_cache
-        if isinstance(batch_sampler, EpochBatches):  # one that another loader has made, or Lightning in its likeness
-            sampler, batch_size, drop_last = batch_sampler.sampler, batch_sampler.batch_size, batch_sampler.drop_last
-            batch_sampler, drop_cache = None, False  # as the sampler may be another one now
         chosen = Seed.drawn(generator) if seed is None else Seed(seed)
         if sampler is None and batch_sampler is None:
             own = RecordSampler(
@@ -168,9 +165,10 @@ class RecordLoader(DataLoader[Any]):
     def _make_orders(self, seed: Seed, batch_sampler: Iterable[list[Any]] | None) -> Orders:
         if batch_sampler is not None:
             return IteratedOrders(batch_sampler, seed, getattr(batch_sampler, "sampler", None))
-        if self.batch_size is not None:  # DataLoader forbids to exchange it
-            batches = EpochBatches(self.sampler, self.batch_size, self.drop_last)
-            object.__setattr__(self, "batch_sampler", batches)
+        if self.batch_sampler is not None and hasattr(self.sampler, "set_epoch"):
+            # Hugging Face's Trainer resumes with a stock DataLoader of these batches, and tells them the epoch. A
+            # subclass with such a method would not do: Lightning exchanges samplers of exactly this class.
+            self.batch_sampler.set_epoch = self.sampler.set_epoch  # type: ignore[attr-defined]
         if isinstance(self.sampler, RecordSampler):
             size = self.batch_size or 1
             return SampledOrders(self.sampler, size, self.drop_last, drop_cache=self.drop_cache)
@@ -249,7 +247,7 @@ class RecordLoader(DataLoader[Any]):
     __str__ = explain
 
     def __repr__(self) -> str:
-        is_own = self.batch_sampler is None or isinstance(self.batch_sampler, EpochBatches)
+        is_own = self.batch_size is not None or self.batch_sampler is None
         sampler = self.sampler if is_own else self.batch_sampler
         return (
             f"{type(self).__name__}({type(self.dataset).__name__}{self._size_text()}, "

@@ -6,7 +6,6 @@ from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from torch.utils.data import BatchSampler
 
 from recordzoo.batches.keys import Keys, read_keys
 from recordzoo.errors import ArgumentError
@@ -68,18 +67,6 @@ class Orders(Protocol):
 
     def load_state_dict(self, state: dict[str, Any]) -> None:  # Any: as above
         """Go on where `state_dict` was called."""
-
-
-class EpochBatches(BatchSampler):
-    """Batches of a sampler, which can be told the epoch: where a stock DataLoader is made of a loader's batches.
-
-    Hugging Face's Trainer makes one to skip what was trained before a checkpoint, and then looks here for `set_epoch`.
-    """
-
-    def set_epoch(self, epoch: int) -> None:
-        """Tell the sampler, if it has epochs."""
-        if hasattr(self.sampler, "set_epoch"):
-            self.sampler.set_epoch(epoch)
 
 
 class OneByOne:

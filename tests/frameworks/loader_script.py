@@ -1,0 +1,61 @@
+"""One rank of several that train with a `RecordLoader`, which is built before the process group is."""
+
+import json
+import sys
+import warnings
+from pathlib import Path
+from typing import Any
+
+from torch.utils.data import RandomSampler
+
+from recordzoo import RecordLoader
+from tests.frameworks.samples import BATCH, Numbers
+from tests.frameworks.ranks import answer_file
+
+
+def main(who: str, kind: str) -> None:
+    warnings.simplefilter("ignore")
+    options: dict[str, Any] = {"shuffle": True} if kind == "own" else {"sampler": RandomSampler(Numbers())}
+    loader = RecordLoader(Numbers(), BATCH, seed=1, **options)
+    epochs, used = {"trainer": by_trainer, "fabric": by_fabric, "accelerate": by_accelerate}[who](loader)
+    answer = {"epochs": epochs, "loader": type(used).__name__, "sampler": type(used.sampler).__name__}
+    answer_file().write_text(json.dumps(answer))
+
+
+def by_trainer(loader: RecordLoader) -> tuple[Any, Any]:
+    from tests.frameworks.test_loader_lightning import Model, lightning
+
+    model = Model()
+    trainer = lightning.Trainer(
+        max_epochs=2,
+        accelerator="cpu",
+        devices=2,
+        strategy="ddp",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=Path.cwd(),
+    )
+    trainer.fit(model, loader)
+    return model.epochs, trainer.train_dataloader
+
+
+def by_fabric(loader: RecordLoader) -> tuple[Any, Any]:
+    import lightning
+
+    fabric = lightning.Fabric(accelerator="cpu", devices=2, strategy="ddp")
+    fabric.launch()
+    prepared = fabric.setup_dataloaders(loader)
+    return [[labels.tolist() for _, labels in prepared] for _ in range(2)], prepared._dataloader
+
+
+def by_accelerate(loader: RecordLoader) -> tuple[Any, Any]:
+    from accelerate import Accelerator
+
+    prepared = Accelerator(cpu=True).prepare(loader)
+    return [[labels.tolist() for _, labels in prepared] for _ in range(2)], prepared
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

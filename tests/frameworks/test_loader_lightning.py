@@ -1,0 +1,147 @@
+"""`RecordLoader` in Lightning's Trainer and in Fabric, where they take a `DataLoader` and make others of it."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import DistributedSampler, SequentialSampler
+
+from recordzoo import RecordLoader
+from tests.frameworks.samples import BATCH, COUNT, Numbers, are_all
+from tests.frameworks.ranks import on_ranks
+
+lightning = pytest.importorskip("lightning", reason="needs the extra `frameworks`: make frameworks")
+
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:.*does not have many workers"),
+    pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+
+class Model(lightning.LightningModule):
+    """Keeps the labels of the batches it gets, epoch by epoch."""
+
+    def __init__(self, make: Any = None) -> None:
+        super().__init__()
+        self.layer = torch.nn.Linear(1, 1)
+        self.epochs: list[list[list[int]]] = []
+        self.make = make  # a loader, in the hook
+
+    def train_dataloader(self) -> Any:
+        return self.make()
+
+    def on_train_epoch_start(self) -> None:
+        self.epochs.append([])
+
+    def training_step(self, batch: Any, index: int) -> torch.Tensor:
+        self.epochs[-1].append(batch[1].tolist())
+        return self.layer(batch[0]).mean()
+
+    def predict_step(self, batch: Any, index: int) -> list[int]:
+        return batch[1].tolist()
+
+    def configure_optimizers(self) -> torch.optim.Optimizer:
+        return torch.optim.SGD(self.parameters(), lr=0.0)
+
+
+def trainer(folder: Path, **options: Any) -> Any:
+    return lightning.Trainer(
+        **{"max_epochs": 2, **options},
+        accelerator="cpu",
+        devices=1,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        default_root_dir=folder,
+    )
+
+
+def fit(folder: Path, loader: RecordLoader | None = None, make: Any = None, **options: Any) -> tuple[Any, Any]:
+    """Train; return the epochs' labels, and the loader that was used in the end."""
+    model, running = Model(make), trainer(folder, **options)
+    running.fit(model, *([] if loader is None else [loader]))
+    return model.epochs, running.train_dataloader
+
+
+def test_fit(tmp_path: Path) -> None:
+    loader = RecordLoader(Numbers(), BATCH, shuffle=True, seed=1)
+    epochs, used = fit(tmp_path, loader)
+    assert used is loader
+    assert are_all(epochs[0])
+    assert are_all(epochs[1])
+    right = RecordLoader(Numbers(), BATCH, shuffle=True, seed=1)
+    assert epochs == [[labels.tolist() for _, labels in right] for _ in range(2)]
+
+
+def test_limit_train_batches(tmp_path: Path) -> None:
+    epochs, _ = fit(tmp_path, RecordLoader(Numbers(), BATCH, shuffle=True), limit_train_batches=3)
+    assert [len(epoch) for epoch in epochs] == [3, 3]
+    assert epochs[0] != epochs[1]
+
+
+FIRST = [[[0, 1, 2, 3], [4, 5, 6, 7]]] * 2
+
+
+@pytest.mark.filterwarnings("ignore:You requested to overfit:UserWarning")
+@pytest.mark.parametrize(
+    "options", [{}, {"shuffle": True, "drop_last": True}, {"shuffle": "block", "drop_cache": True, "seed": 3}]
+)
+@pytest.mark.parametrize("in_hook", [False, True])
+def test_overfit_batches(tmp_path: Path, options: dict[str, Any], in_hook: bool) -> None:
+    """It makes another loader, of the attributes or, in a hook, of the arguments that it has noted."""
+
+    def make() -> RecordLoader:
+        return RecordLoader(Numbers(), BATCH, precision="fast", num_workers=2, **options)
+
+    lightning.seed_everything(1, workers=True, verbose=False)
+    epochs, used = fit(tmp_path, None if in_hook else make(), make, overfit_batches=2)
+    assert epochs == FIRST
+    assert type(used) is RecordLoader
+    assert type(used.sampler) is SequentialSampler
+    assert (used.precision, used.num_workers, used.drop_last) == ("fast", 2, "drop_last" in options)
+
+
+def test_predict(tmp_path: Path) -> None:
+    """Indices of each batch are noted by the batch sampler, while the loader works ahead."""
+    noted: list[Any] = []
+
+    class Writer(lightning.pytorch.callbacks.BasePredictionWriter):
+        def write_on_batch_end(self, trainer: Any, module: Any, found: Any, indices: Any, *others: Any) -> None:
+            noted.append((found, list(indices)))
+
+    running = trainer(tmp_path)
+    running.callbacks.append(Writer(write_interval="batch"))
+    running.predict(Model(), RecordLoader(Numbers(), BATCH, drop_last=True, num_workers=2))
+    assert noted == [([*range(start, start + BATCH)],) * 2 for start in range(0, COUNT, BATCH)]
+    assert type(running.predict_dataloaders) is RecordLoader
+
+
+def test_fabric(tmp_path: Path) -> None:
+    lightning.seed_everything(1, workers=True, verbose=False)
+    fabric = lightning.Fabric(accelerator="cpu", devices=1)
+    fabric.launch()
+    loader = RecordLoader(Numbers(), BATCH, shuffle=True, seed=1)
+    prepared = fabric.setup_dataloaders(loader)
+    epochs = [[labels.tolist() for _, labels in prepared] for _ in range(2)]
+    assert len(prepared) == COUNT // BATCH
+    assert all(map(are_all, epochs))
+    assert epochs[0] != epochs[1]
+
+
+@pytest.mark.parametrize("who", ["trainer", "fabric"])
+def test_two_ranks(tmp_path: Path, who: str) -> None:
+    """Each sample is on one rank, once an epoch; with another sampler too, which Lightning then wraps."""
+    for kind in ("own", "other"):
+        folder = tmp_path / kind
+        folder.mkdir()
+        answers = on_ranks("loader_script", folder, who, kind)
+        for epoch in range(2):
+            parts = [answer["epochs"][epoch] for answer in answers]
+            assert are_all(parts[0] + parts[1])
+            assert len(parts[0]) == len(parts[1])
+        assert {answer["loader"] for answer in answers} == {"RecordLoader"}
+        expected = "RecordSampler" if kind == "own" else DistributedSampler.__name__
+        assert all(expected in answer["sampler"] for answer in answers)
