@@ -9,8 +9,8 @@ from typing import Any
 from torch.utils.data import RandomSampler
 
 from recordzoo import RecordLoader
-from tests.frameworks.samples import BATCH, Numbers
 from tests.frameworks.ranks import answer_file
+from tests.frameworks.samples import BATCH, Numbers
 
 
 def main(who: str, kind: str) -> None:

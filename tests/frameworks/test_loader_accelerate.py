@@ -7,8 +7,8 @@ import pytest
 from torch.utils.data import DataLoader
 
 from recordzoo import RecordLoader
-from tests.frameworks.samples import BATCH, Numbers, are_all
 from tests.frameworks.ranks import on_ranks
+from tests.frameworks.samples import BATCH, Numbers, are_all
 
 accelerate = pytest.importorskip("accelerate", reason="needs the extra `frameworks`: make frameworks")
 

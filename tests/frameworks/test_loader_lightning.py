@@ -8,8 +8,8 @@ import torch
 from torch.utils.data import DistributedSampler, SequentialSampler
 
 from recordzoo import RecordLoader
-from tests.frameworks.samples import BATCH, COUNT, Numbers, are_all
 from tests.frameworks.ranks import on_ranks
+from tests.frameworks.samples import BATCH, COUNT, Numbers, are_all
 
 lightning = pytest.importorskip("lightning", reason="needs the extra `frameworks`: make frameworks")
 
