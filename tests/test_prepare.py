@@ -164,7 +164,7 @@ class TestRoundTrip:
     @fault(
         "C11",
         "a file is larger than a shard, or larger than anything should be",
-        "it gets a shard of its own; above 1 GiB an error names it",
+        "it gets a shard of its own; above 1 GiB an error names it and says how to leave it out",
     )
     def test_a_value_larger_than_a_shard_has_one_of_its_own(self, tmp_path: Path) -> None:
         files = {"c000/0000.jpg": encoded(picture(np.random.default_rng(0), 9, 9), "JPEG") + bytes(3 * SHARD_BYTES)}

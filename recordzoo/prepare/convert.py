@@ -1,5 +1,6 @@
 """One unit of raw data → finished shards. Runs in the parent or in a worker process; writes only files of its own."""
 
+import dataclasses
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,7 +13,7 @@ from recordzoo.prepare.shards import Shards
 from recordzoo.recipes.base import Blob, Recipe, Side
 from recordzoo.recipes.images import open_image, problem_of, quiet
 from recordzoo.records.crc import crc32
-from recordzoo.sources.member import Unit
+from recordzoo.sources.member import Member, Unit
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +70,8 @@ class UnitConverter:
         task = self._task
         expected = self._expected_values()
         with Shards(task.folder, task.number, task.shard_bytes, task.done, self._on_shard) as shards:
-            for blob in self._blobs():
+            blobs = self._blobs()
+            while (blob := next(blobs, None)) is not None:
                 wanted = next(expected, None)
                 if wanted is None:
                     shards.put(blob)
@@ -78,6 +80,7 @@ class UnitConverter:
                 elif wanted[2] != crc32(blob.data):
                     raise _changed(wanted[1], "another of that name")
                 self._advance(len(blob.data), 1)
+                del blob  # or it would be held while the next one, which may be as large, is read
             if (wanted := next(expected, None)) is not None:
                 raise _changed(wanted[1], "nothing")
         sides = save_sides(task.folder, task.number, self._sides)
@@ -91,11 +94,28 @@ class UnitConverter:
     def _blobs(self) -> Iterator[Blob]:
         """Yield what is to be stored; keep aside what is not."""
         for member in self._task.unit.members():
-            for item in self._task.recipe.extract(member):
+            items = self._items(member)
+            while (item := next(items, None)) is not None:
                 if isinstance(item, Side):
                     self._sides[item.name] = item.data
                 elif self._accepts(item):
                     yield item
+                del item  # as above
+
+    def _items(self, member: Member) -> Iterator[Blob | Side]:
+        """Yield what a member becomes: nothing if it is too large and may be skipped."""
+        try:
+            yield from self._task.recipe.extract(member)
+        except SourceError as err:
+            if not err.details.get("is_oversized") or self._task.on_error != "skip":
+                raise
+            # What would it have become? Asked of a member without content: a recipe may call its blobs otherwise.
+            empty = self._task.recipe.extract(dataclasses.replace(member, read=bytes))
+            blobs = [item for item in empty if isinstance(item, Blob)]
+            if not blobs:
+                raise  # a list or so, which nobody can do without
+            problem = f"{member.size_bytes:,} bytes, more than a record holds"
+            self._skipped.update({blob.key: problem for blob in blobs})
 
     def _accepts(self, blob: Blob) -> bool:
         """Look at an image's header; note what is wrong, and say whether the image is stored all the same."""

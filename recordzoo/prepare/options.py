@@ -20,7 +20,7 @@ class PrepareOptions(TypedDict, total=False):
         accept_terms: You accept the official host's terms of access (ImageNet).
         discard_raw: Delete the archives that this preparation downloaded once the records are published.
         on_error: What to do with an image whose header no decoder recognises: "keep" it as it is (default; reading it
-            raises, as in torchvision), "skip" it, or "raise".
+            raises, as in torchvision), "skip" it, or "raise". A file of more than 1 GiB can only be skipped.
         refresh: True: rebuild the record set and replace the existing one atomically. "if-changed": only if raw files
             of a tree or a list have changed since; all are compared. Default: use what is there.
         shard_bytes: About how large a shard becomes; default an eighth of the raw data, 64 MiB to 1 GiB; of a

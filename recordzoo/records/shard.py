@@ -211,7 +211,7 @@ def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
     offsets = values.offsets.tolist()
     kept_from = 0
     for slot, (offset, length, crc) in enumerate(zip(offsets, lengths, crcs, strict=True)):
-        if crc32(view[offset : offset + length]) != crc:
+        if _crc32_of(data, view, offset, length) != crc:
             raise CorruptRecordError(f"{where}: value {slot} reads back otherwise than it was put.", path=where)
         if offset - kept_from > _CHUNK_BYTES:
             kept_from = _unmap(data, offset)
@@ -227,6 +227,17 @@ def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
         blake2b=digest.hexdigest(),
         offsets=values.offsets,
     )
+
+
+def _crc32_of(data: mmap.mmap, view: memoryview, offset: int, length: int) -> int:
+    """Return the CRC-32 of a value, without ever having all of a large one in memory."""
+    crc = 0
+    for start in range(offset, offset + length, _CHUNK_BYTES):
+        stop = min(start + _CHUNK_BYTES, offset + length)
+        crc = crc32(view[start:stop], crc)
+        if stop < offset + length:
+            _unmap(data, stop)
+    return crc
 
 
 def _unmap(data: mmap.mmap, end: int) -> int:

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Protocol
+from typing import NoReturn, Protocol
 
+from recordzoo.errors import SourceError
 from recordzoo.sources.file_table import FileTable
 
 MAX_MEMBER_BYTES = 1 << 30
-"""A member larger than this is refused: no image is, and a forged size field would otherwise eat the memory."""
+"""A larger member cannot be read: few images are, and a forged size field would otherwise eat the memory. It does no
+harm to a source whose other members are wanted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +26,25 @@ class Member:
     name: str
     size_bytes: int
     read: Callable[[], bytes]
+
+
+def refuse_oversized(error: Callable[[str], SourceError], name: str, size_bytes: int) -> NoReturn:
+    """Refuse to read a member that is larger than `MAX_MEMBER_BYTES`.
+
+    Args:
+        error: Makes the source's own error of what is wrong.
+        name: The member.
+        size_bytes: Its size.
+
+    Raises:
+        SourceError: Always; ``err.is_oversized`` is true.
+    """
+    err = error(
+        f"member {name!r} has {size_bytes:,} bytes; {MAX_MEMBER_BYTES:,} are the limit for one record. Move it out, or "
+        "pass on_error='skip' (--on-error skip) to leave it out"
+    )
+    err.details["is_oversized"] = True
+    raise err
 
 
 class Unit(Protocol):

@@ -3,10 +3,10 @@
 import functools
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple, Self
 
-from recordzoo.sources.member import MAX_MEMBER_BYTES, Member
+from recordzoo.sources.member import MAX_MEMBER_BYTES, Member, refuse_oversized
 from recordzoo.sources.stream import PassedOver, Tape, plain_name, refused
 
 MAX_EXTENSION_BYTES = 1 << 20  # of one long name or pax header; macOS stores a file's attributes there
@@ -65,9 +65,10 @@ def tar_files(tape: Tape) -> Iterator[TarEntry]:
 def tar_members(tape: Tape, prefix: str = "") -> Iterator[Member]:
     """Yield the members of a tar; see `tar_files`. `prefix` comes before their names."""
     for name, size_bytes in tar_files(tape):
+        read: Callable[[], bytes] = functools.partial(tape.take, size_bytes, f"member {name!r}")
         if size_bytes > MAX_MEMBER_BYTES:
-            raise tape.error(f"has a member {name!r} of {size_bytes:,} bytes; {MAX_MEMBER_BYTES:,} are the limit")
-        yield Member(prefix + name, size_bytes, functools.partial(tape.take, size_bytes, f"member {name!r}"))
+            read = functools.partial(refuse_oversized, tape.error, name, size_bytes)
+        yield Member(prefix + name, size_bytes, read)
 
 
 def _headers(tape: Tape) -> Iterator[tarfile.TarInfo]:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from recordzoo.errors import ArgumentError, FolderError, SourceError
 from recordzoo.sources.file_table import FileTable
-from recordzoo.sources.member import MAX_MEMBER_BYTES, Member, Unit
+from recordzoo.sources.member import MAX_MEMBER_BYTES, Member, Unit, refuse_oversized
 
 logger = logging.getLogger("recordzoo")
 
@@ -169,9 +169,7 @@ def even_runs(sizes: Sequence[int], num_runs: int, where: str) -> list[tuple[int
 def _read_file(base: str, name: str, size_bytes: int) -> bytes:
     path = os.path.join(base, name)
     if size_bytes > MAX_MEMBER_BYTES:
-        raise SourceError(
-            f"{path}: the file has {size_bytes:,} bytes; {MAX_MEMBER_BYTES:,} are the limit for one member.", path=path
-        )
+        refuse_oversized(lambda what: SourceError(f"{base}: {what}.", path=path), name, size_bytes)
     try:
         # Should it have become a FIFO since it was listed, opening it must not wait for a writer.
         with open(path, "rb", opener=_open_at_once) as file:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from recordzoo.errors import ArchiveError
-from recordzoo.sources.member import MAX_MEMBER_BYTES, Member
+from recordzoo.sources.member import MAX_MEMBER_BYTES, Member, refuse_oversized
 from recordzoo.sources.stream import ADVICE, PassedOver, plain_name, refused, shortened, unpacked_cap
 
 ZIP_STARTS = (b"PK\x03\x04", b"PK\x05\x06")
@@ -53,6 +53,8 @@ def zip_members(path: Path, file: BinaryIO, archive_bytes: int) -> Iterator[Memb
 
 
 def _read(path: Path, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> bytes:
+    if info.file_size > MAX_MEMBER_BYTES:
+        refuse_oversized(lambda what: _broken(path, what, name), name, info.file_size)
     _check_local(path, file, info, name)
     try:
         with archive.open(info) as content:
@@ -156,8 +158,6 @@ def _check_entry(path: Path, info: zipfile.ZipInfo, name: str) -> None:
         raise _broken(
             path, f"member {name!r} is compressed by method {info.compress_type} ({method}), not deflate", name
         )
-    if info.file_size > MAX_MEMBER_BYTES:
-        raise _broken(path, f"member {name!r} has {info.file_size:,} bytes; {MAX_MEMBER_BYTES:,} are the limit", name)
 
 
 def _broken(path: Path, what: str, member: str = "") -> ArchiveError:
