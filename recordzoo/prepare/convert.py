@@ -70,8 +70,7 @@ class UnitConverter:
         task = self._task
         expected = self._expected_values()
         with Shards(task.folder, task.number, task.shard_bytes, task.done, self._on_shard) as shards:
-            blobs = self._blobs()
-            while (blob := next(blobs, None)) is not None:
+            for blob in self._blobs():
                 wanted = next(expected, None)
                 if wanted is None:
                     shards.put(blob)
@@ -94,8 +93,7 @@ class UnitConverter:
     def _blobs(self) -> Iterator[Blob]:
         """Yield what is to be stored; keep aside what is not."""
         for member in self._task.unit.members():
-            items = self._items(member)
-            while (item := next(items, None)) is not None:
+            for item in self._items(member):
                 if isinstance(item, Side):
                     self._sides[item.name] = item.data
                 elif self._accepts(item):
