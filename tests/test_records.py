@@ -391,6 +391,41 @@ class TestManifest:
         assert report.ok
         assert report.notes == ["tree.json is not named in the manifest; nothing reads it as data."]
 
+    def test_marks(self, tmp_path: Path) -> None:
+        """They are no part of the set's identity; damaged, or of another set, they are not used."""
+        values = some_values(5)
+        marked = write_records(tmp_path / "a.records", values, marks={"image": np.array([1, 2, 0, 1, 2], np.uint8)})
+        plain = write_records(tmp_path / "b.records", values)
+        other = write_records(tmp_path / "c.records", some_values(5, seed=1))
+        assert RecordReader(marked).digest == RecordReader(plain).digest
+        assert (marked / MANIFEST_NAME).read_bytes() == (plain / MANIFEST_NAME).read_bytes()
+        assert RecordReader(marked).marks("image") == bytes([1, 2, 0, 1, 2])
+        assert verify(marked).notes == []
+        reader = RecordReader(plain)
+        assert reader.marks("image") == bytes(5)
+        reader.marks("image")[3] = 1
+        assert reader.marks("image") == bytes([0, 0, 0, 1, 0])
+        with pytest.raises(KeyError, match="'mask'"):
+            reader.marks("mask")
+        data = (marked / "image.marks").read_bytes()
+        for changed in (data[:2] + b"\x01" + data[3:], data[:-1], data + b"\0", b""):
+            for folder in (marked, other):
+                (folder / "image.marks").write_bytes(changed)
+                assert RecordReader(folder).marks("image") == bytes(5)
+                report = verify(folder)
+                assert report.ok
+                assert report.notes == ["image.marks is damaged, or of another record set; it is not used."]
+        (other / "image.marks").write_bytes(data)
+        assert RecordReader(other).marks("image") == bytes(5)
+        (other / "image.marks").unlink()
+        (other / "image.marks").symlink_to(marked / "image.marks")
+        assert RecordReader(other).marks("image") == bytes(5)
+
+    def test_marks_of_an_empty_set(self, tmp_path: Path) -> None:
+        folder = write_records(tmp_path / "x.records", [], marks={"image": np.zeros(0, np.uint8)})
+        assert RecordReader(folder).marks("image") == b""
+        assert verify(folder).notes == []
+
     def test_an_edited_manifest_is_refused(self, tmp_path: Path) -> None:
         folder = write_records(tmp_path / "x.records", some_values(3), classes=["cat", "dog"])
         path = folder / MANIFEST_NAME

@@ -103,9 +103,6 @@ UNUSUAL = {
     "lossless": encode(PIXELS, "4:4:4", lossless=1),
     "4:1:1": encode(PIXELS, "4:1:1"),
     "4:4:1": encode(PIXELS, "4:4:1"),
-    "cut": jpeg(PHOTO)[:-20],
-    "without its end": jpeg(PHOTO)[:-2],
-    "much behind its end": jpeg(PHOTO) + bytes(1000),
     "of no size": with_size(jpeg(PHOTO), 0, 30),
 }
 

@@ -17,6 +17,7 @@ from recordzoo.datasets.selection import Selection
 from recordzoo.loading.decode import name_in
 from recordzoo.loading.frames import Frame, open_encoded, open_raw
 from recordzoo.loading.pictures import is_pixels
+from recordzoo.recipes.jpeg import PLAIN, UNKNOWN, mark_of
 from recordzoo.records.reader import RecordReader
 
 _SMALL_BYTES = 2048
@@ -37,6 +38,7 @@ class Leaf:
         self.reader: RecordReader = self.selection.reader
         self.plan: Plan = read_plan(dataset.transform)
         self.is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
+        self._marks = self.reader.marks("image")
         self.target_transform: Callable[[Any], Any] | None = dataset.target_transform
 
     def frame(self, index: int) -> Frame:
@@ -49,7 +51,10 @@ class Leaf:
         position = self.selection.position(index)
         if self.is_raw:
             return open_raw(self.reader.value("image", position))
-        return open_encoded(self.reader.read("image", position))
+        data = self.reader.read("image", position)
+        if self._marks[position] == UNKNOWN:  # in a record set of an earlier version
+            self._marks[position] = mark_of(data)
+        return open_encoded(data, is_plain=self._marks[position] == PLAIN)
 
     @property
     def is_small(self) -> bool:

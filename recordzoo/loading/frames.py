@@ -13,6 +13,7 @@ from PIL import Image
 from recordzoo.loading.decode import decode_rgb
 from recordzoo.loading.pictures import from_pixels
 from recordzoo.loading.turbojpeg import Box, Decompressor, UnusualImage, library
+from recordzoo.recipes.jpeg import is_plain_jpeg
 
 try:
     import simplejpeg
@@ -55,10 +56,10 @@ class ArrayFrame:
 
 
 class JpegFrame:
-    """A JPEG file, of which no more is decoded than is asked for; in any thread.
+    """A plain JPEG file, of which no more is decoded than is asked for; in any thread.
 
     Args:
-        data: The file.
+        data: The file. `recordzoo.recipes.jpeg` says what is plain: of others the pixels of a part may be wrong.
         decompressor: This thread's, which then is ready for this file until it reads the header of another one.
 
     Raises:
@@ -76,16 +77,22 @@ class JpegFrame:
             ready = self.decompressor if self.decompressor.is_ready_for(self.data) else _decompressors.next()
             return ready.region(self.data, self.header, box, denominator)
         except UnusualImage:  # a warning, in the middle of it: Pillow says whether that is an error
-            return ArrayFrame(_decoded(self.data)).pixels(box)
+            return ArrayFrame(np.asarray(decode_rgb(self.data))).pixels(box)
 
 
-def open_encoded(data: bytes) -> Frame:
-    """Open an encoded image; without libjpeg-turbo 3, and if it is no ordinary JPEG, it is decoded at once.
+def open_encoded(data: bytes, *, is_plain: bool | None = None) -> Frame:
+    """Open an encoded image; without libjpeg-turbo 3, and if it is not a plain JPEG, it is decoded at once.
+
+    Args:
+        data: The file.
+        is_plain: Whether it is a plain JPEG; found out by default, in a tenth of the time that decoding takes.
 
     Raises:
         OSError: Pillow cannot read it.
     """
-    if library() is not None:
+    if is_plain is None:
+        is_plain = is_plain_jpeg(data)
+    if is_plain and library() is not None:
         try:
             frame = JpegFrame(data, _decompressors.next())
         except UnusualImage:
@@ -94,7 +101,7 @@ def open_encoded(data: bytes) -> Frame:
             # More than this many pixels make Pillow warn, or refuse.
             if Image.MAX_IMAGE_PIXELS is None or frame.width * frame.height <= Image.MAX_IMAGE_PIXELS:
                 return frame
-    return ArrayFrame(_decoded(data))
+    return ArrayFrame(_decoded(data) if is_plain else np.asarray(decode_rgb(data)))
 
 
 def open_raw(pixels: NDArray[np.uint8]) -> Frame:
@@ -145,7 +152,8 @@ _decompressors = _Decompressors()
 
 
 def _decoded(data: bytes) -> NDArray[np.uint8]:
-    if simplejpeg is not None and library() is None and _is_plain_jpeg(data):
+    """Decode a plain JPEG as a whole."""
+    if simplejpeg is not None and library() is None and _is_usual(data):
         try:
             pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(data, "RGB", fastdct=False, fastupsample=False)
         except ValueError:  # or a warning: Pillow says whether that is an error
@@ -155,10 +163,10 @@ def _decoded(data: bytes) -> NDArray[np.uint8]:
     return np.asarray(decode_rgb(data))
 
 
-def _is_plain_jpeg(data: bytes) -> bool:
+def _is_usual(data: bytes) -> bool:
     try:
         height, width, colors, _ = simplejpeg.decode_jpeg_header(data)
     except ValueError:
         return False
     limit = Image.MAX_IMAGE_PIXELS
-    return colors in ("YCbCr", "Gray") and (limit is None or height * width <= limit) and data.endswith(b"\xff\xd9")
+    return colors in ("YCbCr", "Gray") and (limit is None or height * width <= limit)

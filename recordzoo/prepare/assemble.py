@@ -11,11 +11,14 @@ from recordzoo.errors import PrepareError
 from recordzoo.prepare.build import Build
 from recordzoo.prepare.rows import load_rows, load_sides
 from recordzoo.recipes.base import ABSENT, Arrangement, BlobField, Recipe, Stored
+from recordzoo.recipes.jpeg import UNKNOWN
 from recordzoo.records.manifest import INDEX_DTYPE, NO_SHARD, BlobSpec, RawFile, ShardSpec, shard_name
 from recordzoo.records.writer import SetContents, write_set
 
 MOST_NAMED = 1000
 """How many broken images the manifest names; of more it has the number."""
+
+_ROW_DTYPE = np.dtype([*INDEX_DTYPE.descr, ("mark", "u1")])
 
 logger = logging.getLogger("recordzoo")
 
@@ -33,7 +36,7 @@ class _Rows:
 
     def unique(self, field: str) -> NDArray[np.void]:
         """Return the rows; of two with the same key the later counts, as when an archive is unpacked."""
-        rows = np.concatenate(self._parts) if self._parts else np.zeros(0, INDEX_DTYPE)
+        rows = np.concatenate(self._parts) if self._parts else np.zeros(0, _ROW_DTYPE)
         last = {key: number for number, key in enumerate(self.keys)}
         if len(last) != len(self.keys):
             logger.warning("%d %s names stand twice in the raw data; the later counts.", len(rows) - len(last), field)
@@ -86,6 +89,11 @@ def assemble(
             variant=recipe.variant,
             blobs={name: _spec(spec, shapes.get(name)) for name, spec in recipe.fields.items()},
             indices={name: _index(rows[name], arrangement.blobs[name]) for name in recipe.fields},
+            marks={
+                name: _marks(rows[name], arrangement.blobs[name])
+                for name, spec in recipe.fields.items()
+                if spec.encoding == "image"
+            },
             names=arrangement.names,
             shards=shards,
             arrays={
@@ -135,10 +143,11 @@ def _load(build: Build, recipe: Recipe) -> tuple[dict[str, _Rows], list[ShardSpe
             )
         )
         loaded = load_rows(build.path, shard)
-        rows = np.zeros(shard.num_values, INDEX_DTYPE)
+        rows = np.zeros(shard.num_values, _ROW_DTYPE)
         rows["shard"] = number
         rows["slot"] = np.arange(shard.num_values)
         rows["length"], rows["crc32"], rows["offset"] = loaded.lengths, loaded.crcs, loaded.offsets
+        rows["mark"] = loaded.marks
         names = list(loaded.names)
         for code, field in enumerate(loaded.field_names):
             mine = np.flatnonzero(loaded.fields == code)
@@ -159,9 +168,15 @@ def _spec(field: BlobField, shapes: NDArray[np.uint32] | None) -> BlobSpec:
 def _index(rows: NDArray[np.void], order: NDArray[np.int64]) -> NDArray[np.void]:
     index = np.zeros(len(order), INDEX_DTYPE)
     present = order != ABSENT
-    index[present] = rows[order[present]]
+    index[present] = rows[list(INDEX_DTYPE.names or ())][order[present]]
     index["shard"][~present] = NO_SHARD
     return index
+
+
+def _marks(rows: NDArray[np.void], order: NDArray[np.int64]) -> NDArray[np.uint8]:
+    marks = np.full(len(order), UNKNOWN, np.uint8)
+    marks[order != ABSENT] = rows["mark"][order[order != ABSENT]]
+    return marks
 
 
 def _check(arrangement: Arrangement, recipe: Recipe, rows: dict[str, NDArray[np.void]]) -> None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from recordzoo import durable
 from recordzoo.errors import PrepareError
+from recordzoo.recipes.jpeg import UNKNOWN
 from recordzoo.records.arrays import Names, pack_names
 
 
@@ -55,19 +56,21 @@ class UnitDone:
 
 @dataclass
 class ShardRows:
-    """What was put into a shard, by slot: field and key of each value, its length in bytes and its CRC-32."""
+    """What was put into a shard, by slot: field and key of each value, its length in bytes, its CRC-32 and its mark."""
 
     fields: list[str] = field(default_factory=list)
     keys_: list[str] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     crcs: list[int] = field(default_factory=list)
+    marks: list[int] = field(default_factory=list)
 
-    def append(self, field_name: str, key: str, length: int, crc: int) -> None:
+    def append(self, field_name: str, key: str, length: int, crc: int, mark: int) -> None:
         """Note the next slot."""
         self.fields.append(field_name)
         self.keys_.append(key)
         self.lengths.append(length)
         self.crcs.append(crc)
+        self.marks.append(mark)
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,7 @@ class LoadedRows:
     names: Names
     lengths: NDArray[np.uint32]
     crcs: NDArray[np.uint32]
+    marks: NDArray[np.uint8]
     offsets: NDArray[np.uint64]
 
     def values(self) -> Iterator[tuple[str, str, int]]:
@@ -100,6 +104,7 @@ def save_rows(folder: Path, name: str, rows: ShardRows, offsets: NDArray[np.uint
         bounds=bounds,
         lengths=np.array(rows.lengths, np.uint32),
         crcs=np.array(rows.crcs, np.uint32),
+        marks=np.array(rows.marks, np.uint8),
         offsets=offsets,
     )
 
@@ -117,6 +122,8 @@ def load_rows(folder: Path, shard: ShardDone) -> LoadedRows:
         names=Names(arrays["packed"], arrays["bounds"]),
         lengths=arrays["lengths"],
         crcs=arrays["crcs"],
+        # Builds that an earlier version began have none.
+        marks=arrays.get("marks", np.full(len(arrays["crcs"]), UNKNOWN, np.uint8)),
         offsets=arrays["offsets"],
     )
 

@@ -11,6 +11,8 @@ from recordzoo import durable
 from recordzoo.errors import PrepareError
 from recordzoo.prepare.rows import ShardDone, ShardRows, save_rows
 from recordzoo.recipes.base import Blob
+from recordzoo.recipes.images import quiet
+from recordzoo.recipes.jpeg import mark_of
 from recordzoo.records.crc import crc32
 from recordzoo.records.shard import ShardWriter, capacity_for, seal, stored_bytes
 from recordzoo.steps import step
@@ -77,7 +79,9 @@ class Shards:
         if self._open is None:
             self._open = self._new_shard(cost)
         self._open.writer.put(blob.data)
-        self._open.rows.append(blob.field, blob.key, len(blob.data), crc32(blob.data))
+        with quiet():
+            mark = mark_of(blob.data)
+        self._open.rows.append(blob.field, blob.key, len(blob.data), crc32(blob.data), mark)
         self._open.size_bytes += cost
 
     def _new_shard(self, first: int) -> _OpenShard:

@@ -25,6 +25,7 @@ from recordzoo.records.manifest import (
     manifest_digest,
     parse_manifest,
 )
+from recordzoo.records.marks import read_marks
 from recordzoo.records.values import decode_value
 
 _HAS_FADVISE = hasattr(os, "posix_fadvise")
@@ -78,6 +79,7 @@ class RecordReader:
         self.manifest: Manifest = parse_manifest(data, os.fspath(self.path / MANIFEST_NAME))
         self._arrays: dict[str, NDArray[Any]] = {}  # Any: arrays of any dtype of the format
         self._rows: dict[str, memoryview] = {}  # the indices' rows by field
+        self._marks: dict[str, bytearray] = {}
         self._names: Names | None = None
         self._token = next(_tokens)
         weakref.finalize(self, shard_files.drop, self._token)
@@ -234,6 +236,19 @@ class RecordReader:
         """Return the length in bytes of each position's value, uint32 [N]; 0 where there is none."""
         lengths: NDArray[np.uint32] = self._index(field)["length"]
         return lengths
+
+    def marks(self, field: str) -> bytearray:
+        """Return what is known of each value of a blob field, a byte a position; 0: nothing.
+
+        That is what was stored beside the index. Who finds out more of a value notes it here, for as long as this
+        reader lives.
+        """
+        found = self._marks.get(field)
+        if found is None:
+            num_values = len(self._index(field))
+            stored = read_marks(self._directory, field, self.manifest.arrays[f"{field}.index"])
+            found = self._marks.setdefault(field, stored or bytearray(num_values))
+        return found
 
     def hint(self, field: str, positions: Sequence[int]) -> None:
         """Tell the kernel which values will be read soon, so that the disk can work on all of them at once.

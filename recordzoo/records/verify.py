@@ -29,6 +29,7 @@ from recordzoo.records.manifest import (
     manifest_digest,
     parse_manifest,
 )
+from recordzoo.records.marks import marks_name, read_marks
 
 _CHUNK_BYTES = 4 << 20
 _MAX_RECORDS_NAMED = 100  # of one shard and field; the rest are counted
@@ -155,8 +156,14 @@ class _Check:
 
     def _note_others(self) -> None:
         own = {MANIFEST_NAME, *map(file_name, self.manifest.arrays), *(shard.name for shard in self.manifest.shards)}
+        own |= set(map(marks_name, self.manifest.blobs))
         others = sorted(set(os.listdir(self.directory.path)) - own)
         self.report.notes.extend(f"{name} is not named in the manifest; nothing reads it as data." for name in others)
+        for name in self.manifest.blobs:
+            index = self.manifest.arrays[f"{name}.index"]
+            is_there = os.path.lexists(self.directory.path / marks_name(name))
+            if is_there and read_marks(self.directory, name, index) is None:
+                self.report.notes.append(f"{marks_name(name)} is damaged, or of another record set; it is not used.")
 
     # Any: arrays of any dtype of the format.
     def _array(self, name: str, spec: ArraySpec) -> NDArray[Any] | None:

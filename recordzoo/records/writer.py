@@ -22,6 +22,7 @@ from recordzoo.records.manifest import (
     manifest_digest,
     parse_manifest,
 )
+from recordzoo.records.marks import marks_name, pack_marks
 from recordzoo.steps import step
 
 
@@ -35,6 +36,8 @@ class SetContents:
         arrays: Array fields, first dimension the position.
         splits: int64 positions of each split.
         shards: The shards that lie in the folder, by number.
+        marks: What is known of each value of a blob field, uint8 [N], for `RecordReader.marks`; 0: nothing. They
+            follow from the values, so they are no part of the set's identity.
         extras: Files that are not part of the set's identity, by name.
     """
 
@@ -53,6 +56,7 @@ class SetContents:
     bad: Mapping[str, str] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)  # Any: JSON values
+    marks: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
     extras: Mapping[str, bytes] = field(default_factory=dict)
 
 
@@ -68,7 +72,9 @@ def write_set(folder: Path, contents: SetContents) -> str:
         ManifestError: The contents break the format, so that the set could not be read.
     """
     specs = _write_arrays(folder, contents)
-    for name, data in contents.extras.items():
+    marks = {marks_name(name): pack_marks(found, specs[f"{name}.index"]) for name, found in contents.marks.items()}
+    extras = {**contents.extras, **marks}
+    for name, data in extras.items():
         durable.write_file(folder / name, data)
     step("set.arrays_written")
     manifest = Manifest(
@@ -89,7 +95,7 @@ def write_set(folder: Path, contents: SetContents) -> str:
     )
     data = manifest.to_bytes()
     parse_manifest(data, os.fspath(folder / MANIFEST_NAME))  # what cannot be read is not published
-    own = {MANIFEST_NAME, *contents.extras, *(shard.name for shard in contents.shards), *map(file_name, specs)}
+    own = {MANIFEST_NAME, *extras, *(shard.name for shard in contents.shards), *map(file_name, specs)}
     for entry in list(os.scandir(folder)):
         if entry.name not in own:
             os.unlink(entry.path)

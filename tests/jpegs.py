@@ -1,0 +1,217 @@
+"""Damaged JPEGs through `RecordLoader`: what Pillow refuses is refused, of all else any part has Pillow's pixels.
+
+    python -m tests.jpegs 200000 --seed 1 --photos ~/photos
+
+Each file goes the whole way: into a tree, a record set, batches, whose threads use their decompressors again for one
+file after another. Half of the sets have no marks, as those of earlier versions.
+"""
+
+import argparse
+import contextlib
+import io
+import itertools
+import logging
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch.utils.data import Subset
+from torchvision.transforms import v2
+
+from recordzoo import ImageFolderRecord, RecordLoader
+from recordzoo.batches.order import Wanted
+from recordzoo.batches.source import Source
+from recordzoo.batches.steps import Crop, decide
+from recordzoo.batches.uniform import uniforms
+from recordzoo.batches.work import cut
+from recordzoo.errors import ImageError
+from recordzoo.loading.decode import decode_rgb
+from recordzoo.loading.frames import JpegFrame, open_encoded
+from recordzoo.recipes.jpeg import PLAIN
+from recordzoo.records.marks import marks_name
+from tests.fakes.jpeg_mutants import Mutants
+
+MAX_PIXELS = 300_000
+"""Pillow's limit meanwhile: sizes in headers are changed too, and twice as many pixels are refused."""
+
+Right = NDArray[np.uint8] | Exception
+_CROP = 24
+_SET_SIZE = 1000
+
+
+class Disagreement(AssertionError):
+    """A file that is not what Pillow says; `data` is the file."""
+
+    def __init__(self, what: str, data: bytes) -> None:
+        super().__init__(f"{what}; the file, {len(data)} bytes: {data[:4000]!r}")
+        self.data = data
+
+
+def pillows(data: bytes) -> Right:
+    """Return the pixels that torchvision's loader gives, uint8 [H, W, 3], or what it raises."""
+    try:
+        return np.asarray(decode_rgb(data))
+    except Exception as err:  # noqa: BLE001 - whatever Pillow raises
+        return err
+
+
+def check(files: Sequence[bytes], folder: Path, seed: int, *, with_marks: bool) -> Counter[str]:
+    """Compare files with Pillow, and count what they were; one of them at least must be an image.
+
+    Raises:
+        Disagreement: One of them comes out otherwise.
+    """
+    with _undisturbed():
+        return _check(files, folder, seed, with_marks=with_marks)
+
+
+def _check(files: Sequence[bytes], folder: Path, seed: int, *, with_marks: bool) -> Counter[str]:
+    rights = [pillows(data) for data in files]
+    (folder / "a").mkdir(parents=True)
+    for number, data in enumerate(files):
+        (folder / "a" / f"{number:06d}.jpg").write_bytes(data)
+    transform = v2.Compose([v2.RandomCrop(_CROP), v2.PILToTensor()])
+    dataset = ImageFolderRecord(folder, transform=transform)
+    if not with_marks:
+        (dataset.records_path / marks_name("image")).unlink()
+        dataset = ImageFolderRecord(folder, transform=transform)
+    good = [number for number, right in enumerate(rights) if isinstance(right, np.ndarray)]
+    bad = [number for number, right in enumerate(rights) if isinstance(right, Exception)]
+    large = [number for number in good if min(np.shape(rights[number])[:2]) > _CROP]
+    _check_crops(dataset, files, rights, large, seed)
+    _check_refused(dataset, files, rights, large, bad)
+    counts = Counter({"refused": len(bad), "images": len(good)})
+    marks = Source(dataset).leaves[0]._marks
+    for number in good:
+        right = rights[number]
+        assert isinstance(right, np.ndarray)
+        counts["plain"] += marks[number] == PLAIN
+        counts["decoded by Pillow"] += not _check_parts(files[number], right, seed + number)
+    return counts
+
+
+# Any, here and below: datasets and loaders of any kind.
+def _check_crops(dataset: Any, files: Sequence[bytes], rights: Sequence[Right], large: list[int], seed: int) -> None:
+    """Give images to a loader, and look at its crops."""
+    plan = Source(dataset).leaves[0].plan
+    draws = uniforms(seed, 0, np.arange(len(large), dtype=np.int64), plan.num_draws)
+    loader = RecordLoader(Subset(dataset, large), 64, num_workers=3, seed=seed)
+    rows = itertools.chain.from_iterable(images for images, _ in loader)
+    for number, row, found in zip(large, draws.tolist(), rows, strict=True):
+        right = rights[number]
+        assert isinstance(right, np.ndarray)
+        (crop,) = decide(plan.steps, (right.shape[0], right.shape[1]), row)
+        assert isinstance(crop, Crop)
+        wanted = right[crop.top : crop.top + _CROP, crop.left : crop.left + _CROP]
+        if not np.array_equal(found.permute(1, 2, 0).numpy(), wanted):
+            raise Disagreement(f"other pixels in {crop}", files[number])
+
+
+def _check_refused(
+    dataset: Any, files: Sequence[bytes], rights: Sequence[Right], large: list[int], bad: list[int]
+) -> None:
+    """Make a piece of a batch of each that is no image, and of one that is: as a thread of a loader does."""
+    loader = RecordLoader(dataset, 2, num_workers=3)
+    source = Source(dataset)
+    maker = loader._maker(source)
+
+    def work(number: int) -> None:
+        pair = np.array([large[number % len(large)], number], np.int64)
+        right, memory = rights[number], maker.memory(2)
+        (piece,) = cut(Wanted(pair, pair, lambda: None, pair[:0], pair[:0]), source, 0, 0, 2)
+        try:
+            maker.make(piece, memory)
+        except ImageError as err:
+            if type(err.__cause__) is not type(right) or f"{number:06d}.jpg" not in str(err):
+                raise Disagreement(f"{err.__cause__!r} instead of {right!r}", files[number]) from err
+        except Exception as err:
+            if type(err) is not type(right):
+                raise Disagreement(f"{err!r} instead of {right!r}", files[number]) from err
+        else:
+            raise Disagreement(f"an image instead of {right!r}", files[number])
+
+    with ThreadPoolExecutor(3) as pool:
+        list(pool.map(work, bad))
+
+
+def _check_parts(data: bytes, right: NDArray[np.uint8], seed: int) -> bool:
+    """Look at the whole, at a part, and at a part at a fraction of the size; say whether the decoder made them all."""
+    rng = np.random.default_rng(seed)
+    height, width = right.shape[:2]
+    left, top = int(rng.integers(width)), int(rng.integers(height))
+    box = left, top, int(rng.integers(1, width - left + 1)), int(rng.integers(1, height - top + 1))
+    frame = open_encoded(data)
+    part = right[top : top + box[3], left : left + box[2]]
+    if (frame.height, frame.width) != (height, width) or not np.array_equal(frame.pixels(), right):
+        raise Disagreement("another whole", data)
+    if not np.array_equal(open_encoded(data).pixels(box), part):
+        raise Disagreement(f"another part {box}", data)
+    if not isinstance(frame, JpegFrame):
+        return False
+    denominator = min(2 ** int(rng.integers(1, 4)), 1 << min(height, width).bit_length() - 1)  # Pillow has none beyond
+    small = frame.pixels(box, denominator)
+    if small.shape == part.shape and np.array_equal(small, part):  # Pillow made it
+        return False
+    with Image.open(io.BytesIO(data)) as image:
+        image.draft(None, (width // denominator, height // denominator))
+        reduced = np.asarray(image.convert("RGB"))
+    rows, columns = small.shape[:2]
+    y, x = top // denominator, left // denominator
+    if not np.array_equal(small, reduced[y : y + rows, x : x + columns]):
+        raise Disagreement(f"another part {box} at 1/{denominator}", data)
+    return True
+
+
+def run(count: int, seed: int, photos: list[bytes], *, says: bool = False) -> Counter[str]:
+    """Compare so many files with Pillow, and count what they were.
+
+    Raises:
+        Disagreement: One of them comes out otherwise.
+    """
+    counts: Counter[str] = Counter()
+    mutants = iter(Mutants(seed, photos))
+    for number, done in enumerate(range(0, count, _SET_SIZE)):
+        files = list(itertools.islice(mutants, min(_SET_SIZE, count - done)))
+        with tempfile.TemporaryDirectory() as work:
+            counts += check(files, Path(work), seed + number, with_marks=number % 2 == 0)
+        if says:
+            print(f"{done + len(files):,}", dict(counts), flush=True)
+    return counts
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Leave out Pillow's warnings, and images with very many pixels."""
+    limit, Image.MAX_IMAGE_PIXELS = Image.MAX_IMAGE_PIXELS, MAX_PIXELS
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            yield
+    finally:
+        Image.MAX_IMAGE_PIXELS = limit
+
+
+def main() -> None:
+    """Run as a command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("count", type=int)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--photos", type=Path, help="a folder of JPEGs to damage too")
+    given = parser.parse_args()
+    photos = [path.read_bytes() for path in sorted(given.photos.glob("*.[jJ][pP]*"))] if given.photos else []
+    torch.set_num_threads(1)
+    logging.disable(logging.WARNING)  # each set names its broken images
+    start = time.monotonic()
+    print(dict(run(given.count, given.seed, photos, says=True)), f"{time.monotonic() - start:.0f} s")
+
+
+if __name__ == "__main__":
+    main()
