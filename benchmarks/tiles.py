@@ -89,12 +89,12 @@ def assembled(photo: Photo, starts: list[int]) -> tuple[bytes, Box]:
 
 
 def from_plain(photo: Photo, starts: list[int]) -> np.ndarray:
-    return open_encoded(photo.plain).pixels(photo.box)
+    return open_encoded(photo.plain, is_plain=True).pixels(photo.box)
 
 
 def from_tiles(photo: Photo, starts: list[int]) -> np.ndarray:
     data, box = assembled(photo, starts)
-    return open_encoded(data).pixels(box)
+    return open_encoded(data, is_plain=True).pixels(box)
 
 
 def from_scanned(photo: Photo, starts: list[int]) -> np.ndarray:
