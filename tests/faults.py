@@ -20,7 +20,7 @@ PLACES = {
     "A": ("In an archive", 14),
     "I": ("In an image", 10),
     "C": ("While converting", 15),
-    "K": ("Disks and file systems", 13),
+    "K": ("Disks and file systems", 14),
     "P": ("Many processes", 18),
     "H": ("Damaged and hostile record sets", 21),
     "U": ("Arguments", 12),

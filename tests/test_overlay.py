@@ -58,7 +58,7 @@ def prepare_in(volume: Volume, **options: object) -> preparing.Ended:
 
 
 @fault(
-    "K12",
+    "K14",
     "in a container an interrupted build, or the record set, lies in a layer of the image, whose directories cannot be "
     "renamed",
     "a new build is begun and the old one removed; the set is removed and replaced, also after an interruption",
@@ -86,7 +86,7 @@ def rename_inside(volume: Volume, one: str, other: str) -> None:
         raise OSError(done.returncode, os.strerror(done.returncode))
 
 
-@fault("K12")
+@fault("K14")
 def test_a_set_in_the_image_is_made_again(
     container: Callable[[Path], Volume], wanted: dict[str, str], tmp_path: Path
 ) -> None:
@@ -100,7 +100,7 @@ def test_a_set_in_the_image_is_made_again(
     assert prepare_in(volume).digest
 
 
-@fault("K12")
+@fault("K14")
 @pytest.mark.parametrize("when", ["before the first file", "half of it", "all of it"])
 def test_interrupted_while_the_set_is_removed(
     when: str,
@@ -142,7 +142,7 @@ def test_interrupted_while_the_set_is_removed(
     assert [path.name for path in root.iterdir() if path.name != "simple"] == ["simple.records"]
 
 
-@fault("K12")
+@fault("K14")
 def test_a_part_of_a_download_in_the_image(container: Callable[[Path], Volume], tmp_path: Path) -> None:
     """Files of a layer can be renamed: the download goes on where it was."""
     from tests.fakes.server import FileServer
@@ -160,7 +160,7 @@ def test_a_part_of_a_download_in_the_image(container: Callable[[Path], Volume], 
     assert (volume.path / "simple.tgz").read_bytes() == archive.read_bytes()
 
 
-@fault("K12")
+@fault("K14")
 def test_an_overlay_in_which_no_directory_can_be_renamed(wanted: dict[str, str], tmp_path: Path) -> None:
     lower = layer(tmp_path / "image")
     old = ensure(SimpleRecipe("tree"), lower, workers=1, num_shards=1)
