@@ -1,0 +1,170 @@
+"""Every code block of every page runs as it is written: a page in one go, in an empty directory, as a reader would.
+
+A page may suppose some data of the reader's (`GIVEN`). Downloads come from a mirror on the loopback interface, which
+has a small CUB-200-2011 of that name; so the catalogue that the page's programs read has its size and hash.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from recordzoo import catalogue
+from tests.fakes import cub200, legacy, lists
+from tests.fakes.server import FileServer
+from tests.test_docs import BLOCK, NOT_RUN, PAGES, ROOT
+
+pytestmark = pytest.mark.slow
+
+ELSEWHERE = ("pip ", "make ")
+"""Lines that install recordzoo or need its sources: `make` is how these tests are run."""
+
+DRIVER = """
+import json, subprocess, sys
+with open(sys.argv[1]) as file:
+    blocks = json.load(file)
+for language, code in blocks:
+    if language == "python":
+        exec(compile(code, sys.argv[1], "exec"), globals())
+    else:
+        subprocess.run(["bash", "-euo", "pipefail", "-c", code], check=True)
+"""
+
+# Imported by every Python that the page starts.
+CUSTOMIZE = """
+from pathlib import Path
+from recordzoo import catalogue
+catalogue._FOLDER = Path({folder!r})
+"""
+
+
+def steps(page: Path) -> list[tuple[str, str]]:
+    """Find a page's blocks in their order, without those that carry a reason for not being run."""
+    text = page.read_text(encoding="utf-8")
+    found = []
+    for match in BLOCK.finditer(text):
+        if match["language"] not in ("python", "sh") or NOT_RUN.search(text[: match.start()].rstrip("\n") + "\n"):
+            continue
+        lines = match["code"].splitlines()
+        code = "\n".join(line for line in lines if match["language"] == "python" or not line.startswith(ELSEWHERE))
+        found.append((match["language"], code))
+    return [(language, code) for language, code in found if code]
+
+
+def photos(folder: Path) -> None:
+    for index, name in enumerate(("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png")):
+        (folder / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
+        Image.new("RGB", (300 + index, 200)).save(folder / "photos" / name)
+
+
+def a_list(folder: Path) -> None:
+    names = [f"photos/{number}.png" for number in range(16)]
+    lists.write_images(folder, names)
+    (folder / "train.txt").write_text("".join(f"{name} cat\n" for name in names))
+
+
+def a_table(folder: Path) -> None:
+    """The table of docs/lists.md as it stands there, and the images that it names."""
+    text = (ROOT / "docs" / "lists.md").read_text(encoding="utf-8")
+    table = next(match["code"] for match in BLOCK.finditer(text) if match["code"].startswith("path,"))
+    (folder / "animals.csv").write_text(table)
+    lists.write_images(folder, [line.partition(",")[0] for line in table.splitlines()[1:]])
+
+
+def a_csv_and_a_database(folder: Path) -> None:
+    lists.write_images(folder, ["1.png"])
+    (folder / "list.csv").write_text("path,label\n1.png,cat\n")
+    legacy.folder2lmdb(folder / "old.lmdb", legacy.files(3))
+
+
+def databases(folder: Path) -> None:
+    legacy.folder2lmdb(folder / "train.lmdb", legacy.files(3))
+    (folder / "old").mkdir()
+    legacy.torchrecord(folder / "old" / "torchrecord", [legacy.tensors(*pair) for pair in legacy.pixels(3)], 2)
+    datums = {f"{i}.jpg": legacy.datum(*pair) for i, pair in enumerate(legacy.pixels(3))}
+    legacy.caffe(folder / "ilsvrc12_train_lmdb", datums)
+
+
+def records_of_birds(folder: Path) -> None:
+    from recordzoo import CUB200Record
+
+    cub200.build(4, 6).write_tree(folder / "data")
+    CUB200Record(folder / "data", prepare=True, workers=1)
+
+
+def own_records(folder: Path) -> None:
+    from recordzoo import RecordWriter
+
+    with RecordWriter(folder / "my.records") as writer:
+        writer.write({"image": legacy.files(1)[0][0], "target": 0})
+
+
+GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
+    "README.md": (photos, a_csv_and_a_database),
+    "faults.md": (records_of_birds,),
+    "format.md": (records_of_birds,),
+    "importing.md": (databases,),
+    "lists.md": (a_list, a_table),
+    "looking.md": (photos,),
+    "quickstart.md": (photos,),
+    "variants.md": (photos, own_records),
+}
+"""What a page supposes that its reader has."""
+
+
+@pytest.fixture(scope="module")
+def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Serve a small CUB-200-2011; yields the environment in which it is what `cub200` means."""
+    root = tmp_path_factory.mktemp("mirror")
+    cub200.build(4, 6).write_archive(root)
+    data = (root / cub200.ARCHIVE).read_bytes()
+    (root / "bin").mkdir()
+    (root / "bin" / "recordzoo").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m recordzoo "$@"\n')
+    (root / "bin" / "recordzoo").chmod(0o755)
+    shutil.copytree(catalogue._FOLDER, root / "catalogue")
+    facts = catalogue.entry("cub200").files[0]
+    toml = (root / "catalogue" / "cub200.toml").read_text(encoding="utf-8")
+    for old, new in (
+        (f"{facts.size_bytes:_}", f"{len(data)}"),
+        (facts.md5, hashlib.md5(data).hexdigest()),
+        (facts.sha256, hashlib.sha256(data).hexdigest()),
+    ):
+        assert toml.count(str(old)) == 1
+        toml = toml.replace(str(old), new)
+    (root / "catalogue" / "cub200.toml").write_text(toml, encoding="utf-8")
+    (root / "sitecustomize.py").write_text(CUSTOMIZE.format(folder=str(root / "catalogue")))
+    with FileServer({f"cub200/{cub200.ARCHIVE}": data}) as server:
+        yield {
+            "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}",
+            "PYTHONPATH": f"{root}{os.pathsep}{ROOT}",
+            "RECORDZOO_MIRROR": server.url,
+        }
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if steps(page)], ids=lambda page: page.name)
+def test_a_page_runs_in_an_empty_directory(page: Path, mirror: dict[str, str], tmp_path: Path) -> None:
+    for give in GIVEN.get(page.name, ()):
+        give(tmp_path)
+    blocks = tmp_path.with_name(f"{tmp_path.name}.json")
+    blocks.write_text(json.dumps(steps(page)))
+    ended = subprocess.run(
+        [sys.executable, "-W", "error", "-c", DRIVER, blocks],
+        cwd=tmp_path,
+        env={**os.environ, **mirror},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=280,
+    )
+    assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
+
+
+def test_what_is_given_is_given_to_pages_that_are_there() -> None:
+    assert set(GIVEN) <= {page.name for page in PAGES if steps(page)}
