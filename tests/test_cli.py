@@ -540,7 +540,7 @@ class TestVerify:
         for options in ([], ["--full"]):
             result = recordzoo("verify", birds / "cub200.records", *options)
             assert result.returncode == 0, result.stderr
-            assert result.stdout.startswith(f"{birds}/cub200.records: ok (")
+            assert result.stdout.startswith(f"{birds}/cub200.records: ok. ")
         document = json.loads(recordzoo("verify", birds / "cub200.records", "--json").stdout)
         assert (document["ok"], document["problems"]) == (True, [])
 

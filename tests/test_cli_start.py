@@ -1,13 +1,20 @@
 """What a newcomer meets first on the command line: no arguments, wrong places, misspelt paths, Ctrl-C."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from PIL import Image
+from torchvision.datasets import ImageFolder
+from torchvision.transforms import PILToTensor
 
+from recordzoo import ImageFolderRecord, RecordLoader
+from recordzoo.errors import FolderError
+from recordzoo.records.reader import RecordReader
 from tests.fakes import folder
 from tests.running import run
 
@@ -51,3 +58,248 @@ class TestInterrupted:
         assert process.returncode == 130
         assert said.splitlines()[-1] == ("interrupted; nothing of this run is kept, and the same command begins again.")
         assert "Traceback" not in said
+
+
+def says(result, code, *texts):
+    """Check an exit code and that one line on stderr says these texts."""
+    (line,) = [line for line in result.stderr.splitlines() if line.startswith("error: ")]
+    assert result.returncode == code, result.stderr
+    for text in texts:
+        assert text in line
+
+
+class TestWrongPlace:
+    @pytest.mark.parametrize("name", ["prepare", "info", "show", "bench", "verify"])
+    def test_a_misspelt_path_is_answered_with_the_right_one(self, photos, tmp_path, name):
+        says(
+            run(name, "photoss", cwd=tmp_path),
+            2,
+            "no dataset and no path 'photoss'",
+            "Did you mean ./photos?",
+            "cub200",
+        )
+        says(run(name, "./photoss", cwd=tmp_path), 3, "./photoss does not exist", "Did you mean ./photos?")
+
+    def test_a_dataset_is_meant_before_a_path(self, tmp_path):
+        (tmp_path / "cub2000").mkdir()
+        says(run("info", "cub20", cwd=tmp_path), 2, "Did you mean cub200?")
+
+    def test_files_that_are_nothing_are_not_suggested(self, tmp_path):
+        (tmp_path / "photo.jpg").touch()
+        (tmp_path / ".photos").mkdir()
+        assert "Did you mean" not in run("prepare", "photos", cwd=tmp_path).stderr
+
+    def test_a_root_is_not_ignored(self, photos, tmp_path):
+        result = run("prepare", "photos", "--root", "elsewhere", cwd=tmp_path)
+        says(
+            result, 2, "--root elsewhere is for datasets", "photos is a directory", "--output elsewhere/photos.records"
+        )
+        assert run("prepare", "photos", "--output", "elsewhere/photos.records", cwd=tmp_path).returncode == 0
+        assert (tmp_path / "elsewhere" / "photos.records" / "manifest.json").exists()
+
+    @pytest.mark.parametrize(
+        ("words", "option"),
+        [
+            (["photos", "--mirror", "https://example.org"], "--mirror"),
+            (["photos", "--accept-terms"], "--accept-terms"),
+            (["photos", "--discard-raw"], "--discard-raw"),
+            (["photos", "--no-check-hash"], "--no-check-hash"),
+            (["cub200", "--flat"], "--flat"),
+            (["cub200", "--as-classes"], "--as-classes"),
+            (["cub200", "--allow-empty"], "--allow-empty"),
+        ],
+    )
+    def test_an_option_that_would_be_ignored_is_refused(self, photos, tmp_path, words, option):
+        says(run("prepare", *words, cwd=tmp_path), 2, f"{option} is for ", f"{words[0]} is a")
+        assert not list(tmp_path.glob("*.records"))
+
+    def test_an_option_for_one_of_several_is_taken(self, photos, tmp_path):
+        assert run("prepare", "cub200", "photos", "--flat", "--dry-run", cwd=tmp_path).returncode == 0
+
+
+class TestGoneTree:
+    @pytest.fixture(autouse=True)
+    def gone(self, photos, tmp_path):
+        assert run("prepare", "photos", cwd=tmp_path).returncode == 0
+        photos.rename(tmp_path / "elsewhere")
+
+    @pytest.mark.parametrize("name", ["photos", "./photos", "photos/"])
+    def test_its_records_are_found(self, tmp_path, name):
+        for command in ("info", "show", "verify"):
+            result = run(command, name, cwd=tmp_path)
+            assert result.returncode == 0, result.stderr
+        result = run("prepare", name, cwd=tmp_path)
+        assert result.returncode == 0
+        assert "ready, " in result.stderr
+
+    def test_it_cannot_be_made_again(self, tmp_path):
+        says(run("prepare", "photos", "--refresh", cwd=tmp_path), 3, "photos does not exist")
+
+    def test_a_list_that_is_gone_is_not_ready(self, tmp_path):
+        (tmp_path / "photos.records").rename(tmp_path / "all.records")
+        says(run("prepare", "all.csv", cwd=tmp_path), 3, "all.csv does not exist", "all.records")
+        assert run("info", "all.csv", cwd=tmp_path).returncode == 0
+
+
+class TestSplits:
+    @pytest.fixture
+    def data(self, tmp_path):
+        for name in ("train", "Val"):
+            folder.write_tree(tmp_path / "data" / name)
+        return tmp_path / "data"
+
+    def test_each_becomes_a_set(self, data, tmp_path):
+        result = run("prepare", "data", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert result.stderr.startswith("data has splits and no classes (Val, train): ")
+        assert "recordzoo prepare data --as-classes" in result.stderr
+        assert sorted(path.name for path in data.iterdir()) == ["Val", "Val.records", "train", "train.records"]
+        assert RecordReader(data / "train.records").manifest.classes == ("Zebra", "cat", "dog")
+        assert not (tmp_path / "data.records").exists()
+        says(run("info", "data", cwd=tmp_path), 2, f"{data}/Val.records, {data}/train.records")
+
+    def test_one_of_them(self, data, tmp_path):
+        result = run("prepare", "data", "--split", "train", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert [path.name for path in data.glob("*.records")] == ["train.records"]
+        says(run("prepare", "data", "--split", "test", cwd=tmp_path), 2, "no split 'test'; it has Val, train")
+
+    def test_they_can_be_classes(self, data, tmp_path):
+        assert run("prepare", "data", cwd=tmp_path).returncode == 0
+        result = run("prepare", "data", "--as-classes", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert RecordReader(tmp_path / "data.records").manifest.classes == ("Val", "train")
+
+    def test_one_without_classes_says_both_ways_out(self, data, tmp_path):
+        (data / "test").mkdir()
+        (data / "test" / "1.jpg").write_bytes(b"a picture")
+        result = run("prepare", "data", cwd=tmp_path)
+        says(result, 3, "data/test. 1 image lies there", "prepare data --as-classes")
+        assert not list(data.glob("*.records"))
+
+    def test_python_takes_them_as_torchvision_does(self, data, tmp_path):
+        assert run("prepare", "data", cwd=tmp_path).returncode == 0
+        with pytest.warns(
+            UserWarning, match=r"its classes are Val, train, which look like splits.*open .*data/Val"
+        ) as all_:
+            dataset = ImageFolderRecord(data)
+        assert len(all_) == 1
+        for name in ("Val.records", "train.records"):
+            shutil.rmtree(data / name)  # which torchvision takes for classes
+        assert dataset.classes == ImageFolder(data).classes
+        assert list(dataset.samples) == ImageFolder(data).samples
+
+    def test_other_folders_are_classes(self, tmp_path):
+        folder.write_tree(tmp_path / "data")
+        (tmp_path / "data" / "cat").rename(tmp_path / "data" / "train")
+        assert "splits" not in run("prepare", "data", cwd=tmp_path).stderr
+        assert (tmp_path / "data.records").is_dir()
+
+
+class TestNoImages:
+    def test_an_empty_class_is_refused_as_python_does(self, photos, tmp_path):
+        (photos / "zebra").mkdir()
+        says(run("prepare", "photos", cwd=tmp_path), 3, "Found no valid file for the classes zebra", "--allow-empty")
+        with pytest.raises(FolderError, match="zebra"):
+            ImageFolderRecord(photos)
+        assert run("prepare", "photos", "--allow-empty", cwd=tmp_path).returncode == 0
+        assert "zebra" in ImageFolderRecord(photos, allow_empty=True).classes
+
+    def test_records_with_an_empty_class_are_not_ready(self, photos, tmp_path):
+        (photos / "zebra").mkdir()
+        assert run("prepare", "photos", "--allow-empty", cwd=tmp_path).returncode == 0
+        for more in ([], ["--dry-run"]):
+            says(run("prepare", "photos", *more, cwd=tmp_path), 3, "classes zebra", "--allow-empty")
+        assert "ready" in run("prepare", "photos", "--allow-empty", cwd=tmp_path).stderr
+
+    @pytest.mark.parametrize("option", ["--as-classes", "--allow-empty", "--flat"])
+    def test_a_set_without_images_is_not_made(self, tmp_path, option):
+        (tmp_path / "photos" / "cat").mkdir(parents=True)
+        (tmp_path / "photos" / "cat" / "notes.txt").touch()
+        assert run("prepare", "photos", option, cwd=tmp_path).returncode == 3
+        assert not (tmp_path / "photos.records").exists()
+
+    def test_record_sets_are_no_classes(self, photos, tmp_path):
+        assert run("prepare", "photos", cwd=tmp_path).returncode == 0
+        (tmp_path / "photos.records").rename(photos / "old.records")
+        (photos / "new.records.build.free-1").mkdir()
+        assert run("prepare", "photos", cwd=tmp_path).returncode == 0
+        assert ImageFolderRecord(photos).classes == ["Zebra", "cat", "dog"]
+        assert RecordReader(tmp_path / "photos.records").manifest.classes == ("Zebra", "cat", "dog")
+
+
+class TestFlat:
+    @pytest.fixture
+    def images(self, tmp_path):
+        place = tmp_path / "images"
+        for number, name in enumerate(["b.png", "a.jpg", "more/c.png", "notes.txt"]):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            Image.new("RGB", (8 + number, 6), "red").save(
+                place / name, name[-3:].replace("jpg", "jpeg").replace("txt", "png")
+            )
+        return place
+
+    def test_a_flat_directory_says_what_serves_it(self, images, tmp_path):
+        shutil.rmtree(images / "more")
+        says(
+            run("prepare", "images", cwd=tmp_path),
+            3,
+            f"Couldn't find any class folder in {images}. 2 images lie there without class folders.",
+            "list (.csv, .txt)",
+            f"recordzoo prepare {images} --flat",
+        )
+        with pytest.raises(FolderError, match="2 images lie there without class folders"):
+            ImageFolderRecord(images)
+
+    def test_all_images_without_classes(self, images, tmp_path):
+        result = run("prepare", "images", "--flat", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        dataset = ImageFolderRecord(tmp_path / "images.records")
+        assert [path for path, _ in dataset.samples] == [
+            str(images / name) for name in ("a.jpg", "b.png", "more/c.png")
+        ]
+        assert list(dataset.targets) == [-1, -1, -1]
+        assert dataset.classes == []
+        assert [image.size for image, _ in dataset] == [(9, 6), (8, 6), (10, 6)]
+        as_tensors = ImageFolderRecord(tmp_path / "images.records", PILToTensor())
+        batches = list(RecordLoader(as_tensors, batch_size=1, num_workers=1))
+        assert [target.tolist() for _, target in batches] == [[-1]] * 3
+
+    def test_it_can_be_seen_and_varied(self, images, tmp_path):
+        assert run("prepare", "images", "--flat", cwd=tmp_path).returncode == 0
+        assert run("show", "images", cwd=tmp_path).returncode == 0
+        assert run("verify", "images", "--full", cwd=tmp_path).stderr.count("not named in the manifest") == 0
+        shown = run("info", "images", cwd=tmp_path)
+        assert "records:   3" in shown.stdout
+        assert "records of each class" not in shown.stdout
+        result = run("prepare", "images", "--flat", "--short-side", 4, cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert [image.size for image, _ in ImageFolderRecord(tmp_path / "images-4.records")] == [(6, 4), (5, 4), (6, 4)]
+
+    def test_changes_are_said(self, images, tmp_path):
+        assert run("prepare", "images", "--flat", cwd=tmp_path).returncode == 0
+        assert "warning" not in run("prepare", "images", "--flat", cwd=tmp_path).stderr
+        (images / "d.png").write_bytes((images / "b.png").read_bytes())
+        again = run("prepare", "images", "--flat", cwd=tmp_path)
+        assert "warning: images is not what it was" in again.stderr
+        assert "recordzoo prepare images --flat --refresh" in again.stderr
+        assert "ready, 4 records" in run("prepare", "images", "--flat", "--refresh", cwd=tmp_path).stderr
+
+    def test_it_is_not_taken_for_classes(self, images, photos, tmp_path):
+        assert run("prepare", "photos", "--flat", cwd=tmp_path).returncode == 0
+        says(run("prepare", "photos", cwd=tmp_path), 1, "holds images without classes (--flat), not images in classes")
+        assert run("prepare", "photos", "--refresh", cwd=tmp_path).returncode == 0
+        says(run("prepare", "photos", "--flat", cwd=tmp_path), 1, "holds images in classes")
+
+
+class TestVerify:
+    def test_it_says_what_was_not_read(self, photos, tmp_path):
+        assert run("prepare", "photos", cwd=tmp_path).returncode == 0
+        count = len(RecordReader(tmp_path / "photos.records"))
+        (line,) = run("verify", "photos.records", cwd=tmp_path).stdout.splitlines()
+        assert line.startswith("photos.records: ok. The sizes of ")
+        assert f"The {count} records themselves" in line
+        assert line.endswith("were not read; --full does that.")
+        (line,) = run("verify", "photos", "--full", cwd=tmp_path).stdout.splitlines()
+        assert line.startswith("photos.records: ok. Every byte of ")
+        assert line.endswith(f"the checksum of each of {count} records were checked.")

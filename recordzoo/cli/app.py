@@ -102,8 +102,12 @@ def prepare(
         ),
     ],
     root: Annotated[
-        Path, typer.Option(help="Where raw files and record sets are, or go to.", file_okay=False, show_default=True)
-    ] = Path("."),
+        Path | None,
+        typer.Option(
+            help="Of datasets: where raw files and record sets are, or go to; default: the current directory.",
+            file_okay=False,
+        ),
+    ] = None,
     split: Annotated[str | None, typer.Option(help="Only the part that holds this split.")] = None,
     mirror: Annotated[
         str | None,
@@ -162,6 +166,20 @@ def prepare(
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Print what would be done, how large, and where to; do nothing.")
     ] = False,
+    as_classes: Annotated[
+        bool,
+        typer.Option(
+            "--as-classes",
+            help="Of directories: train/ and val/ are classes of one record set, not splits with one each.",
+        ),
+    ] = False,
+    flat: Annotated[
+        bool,
+        typer.Option("--flat", help="Of directories: all images in and below them, without classes (target -1)."),
+    ] = False,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Of directories: a class may be without images.")
+    ] = False,
     refresh: Annotated[
         bool, typer.Option("--refresh", help="Make the record set again although it is there, and exchange the two.")
     ] = False,
@@ -173,11 +191,13 @@ def prepare(
     """Download what is not there, convert it once, publish the record set.
 
     Run the same command again to go on after any failure or interruption. A record set that is there is left alone.
+    A directory whose only folders are called like splits (train, val, test, ...) becomes one record set for each.
     With a side, a format or a quality a variant is made: of the original record set if it is there, which is left as
     it is, and else of the raw data.
     """
-    from recordzoo.cli.prepare import prepare_all, variant_name
+    from recordzoo.cli.prepare import Request, prepare_all, variant_name
     from recordzoo.cli.sizes import parse_bytes
+    from recordzoo.cli.targets import TreeOptions
 
     options = {
         "mirror": mirror,
@@ -191,7 +211,10 @@ def prepare(
         "refresh": refresh or ("if-changed" if refresh_if_changed else False),
         "variant": variant_name(short_side, max_side, format, quality),
     }
-    prepare_all(names, root, split, options, shuffle_seed=shuffle, dry_run=dry_run, as_json=as_json)
+    request = Request(
+        names, root, split, TreeOptions(as_classes, flat, allow_empty), shuffle_seed=shuffle, dry_run=dry_run
+    )
+    prepare_all(request, options, as_json=as_json)
 
 
 @app.command("import", short_help="Store another tool's LMDB database as a record set.")
@@ -230,7 +253,9 @@ def import_command(
 
 @app.command()
 def verify(
-    path: Annotated[Path, typer.Argument(metavar="PATH", help="A record set's directory.")],
+    path: Annotated[
+        str, typer.Argument(metavar="PATH", help="A record set's directory, or the tree that it was made from.")
+    ],
     full: Annotated[
         bool, typer.Option("--full", help="Also read every byte: hashes of all files, every record's checksum.")
     ] = False,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from recordzoo.cli.set_check import explained
 from recordzoo.cli.targets import Target
 from recordzoo.errors import DownloadError, TermsError
 
@@ -37,7 +38,8 @@ def look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> list[Pro
 
     prospects = []
     for target in wanted:
-        plan = describe(target.recipe(), target.root, download=True, **options)
+        with explained(target):
+            plan = describe(target.recipe(), target.root, download=True, **options)
         obstacle = _obstacle(target, options) if plan["state"] == "download" else None
         prospects.append(Prospect(target, plan, obstacle))
     return prospects

@@ -10,8 +10,11 @@ from recordzoo.bars import clean
 from recordzoo.cli import output
 from recordzoo.cli.foresight import check_room, look_ahead
 from recordzoo.cli.progress import make_progress
-from recordzoo.cli.targets import Target, resolve
+from recordzoo.cli.set_check import check_set, explained
+from recordzoo.cli.targets import Target, TreeOptions, resolve
+from recordzoo.cli.usage import check_usage
 from recordzoo.errors import ArgumentError, RecordZooError
+from recordzoo.program import command
 from recordzoo.progress import format_bytes, format_seconds
 
 if TYPE_CHECKING:
@@ -19,17 +22,29 @@ if TYPE_CHECKING:
     from recordzoo.records.reader import RecordReader
 
 
+@dataclasses.dataclass(frozen=True, slots=True)
+class Request:
+    """What `prepare` was asked for, besides the library's options.
+
+    Attributes:
+        names: Datasets, parts of them, paths.
+        root: Where the raw data of datasets is or goes to; None for the current directory.
+        split: Only the part that holds this split.
+        trees: How directories of images are taken.
+        shuffle_seed: For lists: the order of writing.
+        dry_run: Only say what would be done.
+    """
+
+    names: Sequence[str]
+    root: Path | None = None
+    split: str | None = None
+    trees: TreeOptions = dataclasses.field(default_factory=TreeOptions)
+    shuffle_seed: int | None = None
+    dry_run: bool = False
+
+
 # Any: the options are checked by the library's own TypedDict when they get there.
-def prepare_all(
-    names: Sequence[str],
-    root: Path,
-    split: str | None,
-    options: Mapping[str, Any],
-    *,
-    shuffle_seed: int | None = None,
-    dry_run: bool = False,
-    as_json: bool = False,
-) -> None:
+def prepare_all(request: Request, options: Mapping[str, Any], *, as_json: bool = False) -> None:
     """Prepare every record set that the names mean, one after another; the first error ends it.
 
     Who names a dataset of several parts gets those whose files are there or may be fetched.
@@ -38,11 +53,18 @@ def prepare_all(
         TermsError: Of a dataset that was named, not all parts could be prepared; those that could are.
         ArgumentError: An option does not go with what was named.
     """
-    wanted = [_set(target, shuffle_seed, options) for name in names for target in resolve(name, root, split)]
+    wanted = [
+        _set(target, request.shuffle_seed, options)
+        for name in request.names
+        for target in resolve(name, request.root or Path(), request.split, request.trees)
+    ]
+    check_usage(request, wanted, options)
     if options["records_dir"] is not None and len(wanted) > 1:
         sets = ", ".join(target.label for target in wanted)
         raise ArgumentError(f"--output (--records-dir) names one record set, but {len(wanted)} are asked for: {sets}.")
-    if dry_run:
+    if request.split is None:
+        _say_splits(wanted)
+    if request.dry_run:
         _show_plans(wanted, options, as_json)
         return
     blocked = _look_ahead(wanted, options) if len(wanted) > 1 else {}
@@ -55,6 +77,16 @@ def prepare_all(
         raise err
 
 
+def _say_splits(wanted: Sequence[Target]) -> None:
+    """Say of which trees every folder is taken as a split."""
+    for tree in dict.fromkeys(target.split_of for target in wanted if target.split_of):
+        names = ", ".join(target.root.name for target in wanted if target.split_of == tree)
+        output.say(
+            f"{tree} has splits and no classes ({names}): each is a record set of its own. For one record set with "
+            f"these as its classes, run: {command('prepare', tree, '--as-classes')}"
+        )
+
+
 # Any: as above.
 def _set(target: Target, shuffle_seed: int | None, options: Mapping[str, Any]) -> Target:
     """Give a list the options that are its own.
@@ -62,11 +94,11 @@ def _set(target: Target, shuffle_seed: int | None, options: Mapping[str, Any]) -
     Raises:
         ArgumentError: It is no list and shall be shuffled; or it is a record set already.
     """
-    if target.is_set and options["variant"] is None:
+    if target.kind == "set" and options["variant"] is None:
         raise ArgumentError(
             f"{target.label} is a record set already. For a variant of it pass --short-side, --max-side or --format."
         )
-    if target.is_list:
+    if target.kind == "list":
         from recordzoo.own.listing import layout_of
 
         settings = {"shuffle_seed": shuffle_seed, "layout": layout_of(options)}
@@ -125,15 +157,18 @@ def _prepare(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
     from recordzoo.recipes.variants import variant_recipe
     from recordzoo.records.reader import RecordReader
 
-    recipe = variant_recipe(target.recipe(), target.root, options["variant"])
+    with explained(target):
+        recipe = variant_recipe(target.recipe(), target.root, options["variant"])
     before = _generation(Path(options["records_dir"] or recipe.target(target.root)))
     began = time.monotonic()
-    path = ensure(recipe, target.root, download=True, progress=make_progress(), **options)
+    with explained(target):
+        path = ensure(recipe, target.root, download=True, progress=make_progress(), **options)
     elapsed_s = time.monotonic() - began
     reader = RecordReader(path)
+    check_set(target, reader)
     was_ready = before is not None and before == _generation(path)
-    warning = _change_warning(recipe, target, reader, options) if was_ready and not target.is_list else None
-    if target.is_list:
+    warning = _change_warning(recipe, target, reader, options) if was_ready and target.kind != "list" else None
+    if target.kind == "list":
         _check_list(target, path, was_ready)
     if warning is not None:
         output.say(f"warning: {clean(warning)}")
@@ -185,10 +220,14 @@ def _check_list(target: Target, path: Path, was_ready: bool) -> None:
 
 
 def _show_plans(wanted: Sequence[Target], options: Mapping[str, Any], as_json: bool) -> None:
+    from recordzoo.records.reader import RecordReader
+
     prospects = look_ahead(wanted, options)
     for prospect in prospects:
-        if prospect.target.is_list and prospect.plan["state"] == "ready":
-            _check_list(prospect.target, Path(prospect.plan["target"]), was_ready=True)
+        if prospect.plan["state"] == "ready":
+            check_set(prospect.target, RecordReader(Path(prospect.plan["target"])))
+            if prospect.target.kind == "list":
+                _check_list(prospect.target, Path(prospect.plan["target"]), was_ready=True)
     plans = [{"name": p.target.label, **p.plan, "must_be_fetched_by_hand": p.obstacle is not None} for p in prospects]
     if as_json:
         output.put_json({"dry_run": True, "plans": plans})

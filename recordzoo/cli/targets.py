@@ -1,20 +1,45 @@
-"""What a name on the command line means: a dataset, one part of it, a class-per-folder tree, or a list of files."""
+"""What a name on the command line means: a dataset, one part of it, a directory of images, a list, a record set."""
 
 import importlib
 import os
-import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 from recordzoo import catalogue
 from recordzoo.catalogue import Entry
+from recordzoo.cli.nearby import nothing_there, unknown_name
 from recordzoo.errors import ArgumentError, NotPreparedError
+from recordzoo.program import command
 from recordzoo.recipes.list_table import LIST_ENDINGS
 
 if TYPE_CHECKING:
     from recordzoo.recipes.base import Recipe
+
+Kind = Literal["dataset", "tree", "flat", "list", "set"]
+
+_RECIPES: dict[Kind, str] = {
+    "tree": "recordzoo.recipes.folder",
+    "flat": "recordzoo.recipes.flat",
+    "list": "recordzoo.recipes.listing",
+    "set": "recordzoo.recipes.folder",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TreeOptions:
+    """How a directory of images is taken.
+
+    Attributes:
+        as_classes: Every folder is a class, also those called like splits.
+        flat: All images, without classes.
+        allow_empty: A class may be without images.
+    """
+
+    as_classes: bool = False
+    flat: bool = False
+    allow_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,28 +48,27 @@ class Target:
 
     Attributes:
         label: What it is called: "imagenet.train", or the path of a tree or of a list.
-        root: Where its raw data is or goes to; the tree or the list itself.
-        entry: Its dataset; None for a tree or a list.
+        root: Where its raw data is or goes to; the tree, the list or the record set itself.
+        kind: What `root` is; of a record set, variants are made.
+        entry: Its dataset; None if it is a path.
         part: Its part.
         is_named: This record set itself was asked for, not a dataset of which it is one.
-        is_list: It is a list of files.
-        is_set: It is a record set, of which variants are made.
-        settings: How the recipe of a list is to be made.
+        split_of: The tree whose split it is, if it is one.
+        settings: The arguments of its recipe, if it is a path.
     """
 
     label: str
     root: Path
+    kind: Kind = "dataset"
     entry: Entry | None = None
     part: str = ""
     is_named: bool = True
-    is_list: bool = False
-    is_set: bool = False
+    split_of: str = ""
     settings: Mapping[str, Any] = field(default_factory=dict)  # Any: as the recipe takes them
 
     def recipe(self) -> "Recipe":
         """Make its recipe; imports no torch, but NumPy and what reads archives."""
-        own = "recordzoo.recipes.listing" if self.is_list else "recordzoo.recipes.folder"
-        module = importlib.import_module(self.entry.recipe_module if self.entry else own)
+        module = importlib.import_module(self.entry.recipe_module if self.entry else _RECIPES[self.kind])
         made: Recipe = module.recipe(self.part) if self.entry else module.recipe(**self.settings)
         return made
 
@@ -61,34 +85,38 @@ def find_dataset(name: str) -> tuple[Entry, str | None]:
     if dot and part and dataset in catalogue.names():
         entry = catalogue.entry(dataset)
         return entry, entry.part(part).name
-    raise catalogue.unknown(name)
+    raise unknown_name(name)
 
 
 def is_path(text: str) -> bool:
     """Whether an argument means a directory or a file.
 
-    It has a separator or a list's ending, or something here has that name and no dataset does.
+    It has a separator or a list's ending; or something here, or a record set made from it, has that name and no
+    dataset does.
     """
     separators = [os.sep, *([os.altsep] if os.altsep else [])]
     if text in (".", "..") or any(separator in text for separator in separators) or _is_list(text):
         return True
-    return Path(text).exists() and text.partition(".")[0] not in catalogue.names()
+    if text.partition(".")[0] in catalogue.names():
+        return False
+    return Path(text).exists() or _records_beside(text) is not None
 
 
-def resolve(text: str, root: Path, split: str | None = None) -> list[Target]:
+def resolve(text: str, root: Path, split: str | None = None, trees: TreeOptions | None = None) -> list[Target]:
     """Turn one argument of `prepare` into record sets.
 
     Args:
-        text: A dataset (all its parts that are not optional), a part of one, or the path of a tree or a list.
+        text: A dataset (all its parts that are not optional), a part of one, or the path of a tree, a list or a set.
         root: Where the raw data of a dataset is or goes to.
         split: Only the part that holds this split.
+        trees: How directories of images are taken.
 
     Raises:
         ArgumentError: There is no such dataset, part or split.
         NotPreparedError: The path does not exist.
     """
     if is_path(text) or _is_set(Path(text)):
-        return [_own(text, split)]
+        return _own(text, split, trees or TreeOptions())
     entry, part = find_dataset(text)
     parts = [p.name for p in entry.parts if not p.optional] if part is None else [part]
     if split is not None:
@@ -98,7 +126,7 @@ def resolve(text: str, root: Path, split: str | None = None) -> list[Target]:
             raise ArgumentError(f"{text} has no split {split!r}; it has {', '.join(known) or 'none'}.")
         parts = list(dict.fromkeys(holders))
     is_named = part is not None or split is not None
-    return [Target(entry.label(p), root, entry, p, is_named) for p in parts]
+    return [Target(entry.label(p), root, "dataset", entry, p, is_named) for p in parts]
 
 
 def is_set_path(text: str) -> bool:
@@ -109,22 +137,25 @@ def is_set_path(text: str) -> bool:
 def find_record_set(text: str) -> Path:
     """Find the record set that an argument means: its directory, its tree or list, or a dataset in this one.
 
+    A tree or a list may be gone.
+
     Raises:
         ArgumentError: There is no such dataset, or several of its record sets are here.
         NotPreparedError: There is no record set.
     """
     path = Path(text)
     if is_set_path(text):
-        if not path.exists():
-            raise NotPreparedError(f"There is no record set at {path}: it does not exist.", path=str(path))
-        if (path / "manifest.json").exists() or path.name.endswith(".records"):
+        if path.exists() and ((path / "manifest.json").exists() or path.name.endswith(".records")):
             return path
+        beside = _records_beside(text)
+        if beside is not None:
+            return beside
     places = [target.recipe().target(target.root) for target in resolve(text, Path())]
     found = [place for place in places if place.is_dir()]
     if not found:
         raise NotPreparedError(
             f"There is no record set for {text}: {' and '.join(map(str, places))} "
-            f"{'does' if len(places) == 1 else 'do'} not exist. Run: recordzoo prepare {shlex.quote(text)}",
+            f"{'does' if len(places) == 1 else 'do'} not exist. Run: {command('prepare', text)}",
             path=str(places[0]),
         )
     if len(found) > 1:
@@ -142,19 +173,65 @@ def _is_set(path: Path) -> bool:
     return is_record_set(path)
 
 
-def _own(text: str, split: str | None) -> Target:
+def _records_beside(text: str) -> Path | None:
+    """Find the record set that was made from a tree or a list, which may be gone, by its name."""
+    path = Path(os.path.normpath(text))
+    if not path.name or path.name == "..":
+        return None
+    place = path.with_suffix(".records") if _is_list(text) else path.with_name(f"{path.name}.records")
+    return place if place.is_dir() and _is_set(place) else None
+
+
+def _own(text: str, split: str | None, trees: TreeOptions) -> list[Target]:
+    """Turn a path into record sets: several if it is a tree whose only folders are splits."""
     path = Path(text)
+    is_list = _is_list(text) and not path.is_dir()
+    _check_there(text, is_list=is_list)
+    kind: Kind = "set" if _is_set(path) else "list" if is_list else "flat" if trees.flat else "tree"
+    folders = _split_folders(path) if kind == "tree" and not trees.as_classes else []
     if split is not None:
-        raise ArgumentError(f"--split {split} is for datasets; all of {text} is prepared at once.")
-    is_list = _is_list(text) and not path.is_dir() and path.exists()
-    if not is_list and not path.is_dir():
-        found = "is a file, and by its name no list of files" if path.exists() else "does not exist"
-        hint = ""
-        if path.exists() and path.suffix.lower() in (".lmdb", ".mdb"):
-            hint = f"An LMDB database becomes a record set by: recordzoo import {shlex.quote(text)}. "
+        if split not in folders:
+            what = f"it has {', '.join(folders)}" if folders else "all of it is prepared at once"
+            raise ArgumentError(f"{text} has no split {split!r}; {what}.")
+        folders = [split]
+    settings = {"allow_empty": trees.allow_empty, "allow_none": False} if kind == "tree" else {}
+    if folders:
+        return [
+            Target(os.path.join(text, name), path / name, kind, split_of=text, settings=settings) for name in folders
+        ]
+    return [Target(text, path, kind, settings=settings)]
+
+
+def _split_folders(path: Path) -> list[str]:
+    from recordzoo.recipes.folder import split_folders
+
+    return split_folders(path) if path.is_dir() else []
+
+
+def _check_there(text: str, *, is_list: bool) -> None:
+    """Refuse a path at which there is nothing that can be prepared; of a tree that is gone, its record set is enough.
+
+    Raises:
+        NotPreparedError: There is nothing.
+    """
+    path = Path(text)
+    if path.is_dir() or (is_list and path.exists()):
+        return
+    if path.exists():
+        is_database = path.suffix.lower() in (".lmdb", ".mdb")
+        hint = f"An LMDB database becomes a record set by: {command('import', text)}. " if is_database else ""
         raise NotPreparedError(
-            f"{text} {found}. {hint}Give a directory with one folder for each class, a list of files "
-            f"({', '.join(LIST_ENDINGS)}), or the name of a dataset ({', '.join(catalogue.names())}).",
+            f"{text} is a file, and by its name no list of files. {hint}Give a directory with one folder for each "
+            f"class, a list of files ({', '.join(LIST_ENDINGS)}), or the name of a dataset "
+            f"({', '.join(catalogue.names())}).",
             path=text,
         )
-    return Target(text, path, is_list=is_list, is_set=_is_set(path))
+    beside = _records_beside(text)
+    if beside is None:
+        raise nothing_there(text)
+    if is_list:
+        raise NotPreparedError(
+            f"{text} does not exist, so nothing can be prepared from it. {beside}, which has its name, can be opened "
+            "as it is.",
+            path=text,
+        )

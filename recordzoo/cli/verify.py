@@ -2,21 +2,26 @@
 
 import dataclasses
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recordzoo.bars import clean
-from recordzoo.cli import output
+from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.progress import make_progress
 from recordzoo.errors import NotPreparedError
+from recordzoo.program import command
+from recordzoo.progress import format_bytes
+
+if TYPE_CHECKING:
+    from recordzoo.records.reader import RecordReader
+    from recordzoo.records.verify import Report
 
 MAX_PROBLEMS_SHOWN = 50
 
 
-def verify_set(path: Path, *, full: bool, as_json: bool) -> int:
+def verify_set(text: str, *, full: bool, as_json: bool) -> int:
     """Check a record set and print what was found; returns the exit code."""
-    if not path.exists():
-        raise NotPreparedError(f"There is no record set at {path}: it does not exist.", path=str(path))
+    place = _find(text)
     from recordzoo.cli.changed import say_changes
     from recordzoo.prepare.changes import recorded_changes
     from recordzoo.prepare.describe import MOST_NAMED
@@ -26,20 +31,20 @@ def verify_set(path: Path, *, full: bool, as_json: bool) -> int:
     from recordzoo.records.reader import RecordReader
     from recordzoo.records.verify import verify
 
-    report = verify(path, full=full, progress=make_progress())
-    changes = recorded_changes(RecordReader(path), full=True, progress=make_progress()) if report.ok else None
+    report = verify(place, full=full, progress=make_progress())
+    changes = recorded_changes(RecordReader(place), full=True, progress=make_progress()) if report.ok else None
     if as_json:
         named = list(changes.found[:MOST_NAMED]) if changes else []
-        output.put_json({"path": str(path), "full": full, "ok": report.ok, **_fields(report), "changes": named})
+        output.put_json({"path": str(place), "full": full, "ok": report.ok, **_fields(report), "changes": named})
         return Exit.OK if report.ok else Exit.CORRUPT
+    ours = tuple(f"{name} is " for name in (TREE_FILE, LIST_FILE, MADE_FROM_FILE))  # beside the format's own files
     for note in report.notes:
-        if not note.startswith(tuple(f"{name} is " for name in (TREE_FILE, LIST_FILE, MADE_FROM_FILE))):  # ours
+        if not note.startswith(ours):
             output.say(clean(note))
-    shown = clean(str(path))
-    checked = ", ".join(f"{key.replace('_', ' ')} {_shown(value)}" for key, value in report.checked.items())
+    shown = clean(str(place))
     if report.ok:
-        output.put(f"{shown}: ok ({checked})")
-        say_changes(RecordReader(path), changes)
+        output.put(f"{shown}: ok. {_checked(RecordReader(place), report, full=full)}")
+        say_changes(RecordReader(place), changes)
         return Exit.OK
     for problem in report.problems[:MAX_PROBLEMS_SHOWN]:
         output.put(clean(problem))
@@ -48,9 +53,36 @@ def verify_set(path: Path, *, full: bool, as_json: bool) -> int:
         output.put(f"... and {more:,} more")
     output.say(
         f"error: {shown} is damaged: {len(report.problems):,} problem{'s' if len(report.problems) > 1 else ''}. "
-        "Make it again with `recordzoo prepare ... --refresh`, or copy it again."
+        f"Make it again with `{command('prepare')} ... --refresh`, or copy it again."
     )
     return Exit.CORRUPT
+
+
+def _find(text: str) -> Path:
+    """Return the directory that is checked: the one given, or the record set of the tree or the list given.
+
+    Raises:
+        NotPreparedError: There is no record set.
+    """
+    path = Path(text)
+    if path.is_dir() and (path.name.endswith(".records") or (path / "manifest.json").exists()):
+        return path
+    if not path.exists() and path.name.endswith(".records"):
+        raise NotPreparedError(f"There is no record set at {path}: it does not exist.", path=str(path))
+    return targets.find_record_set(text)
+
+
+def _checked(reader: "RecordReader", report: "Report", *, full: bool) -> str:
+    """Say what was checked, and what was not."""
+    records = f"{len(reader):,} record{'' if len(reader) == 1 else 's'}"
+    files, size = f"{report.checked['files']:,} files", format_bytes(report.checked["bytes"])
+    if full:
+        return f"Every byte of {files} ({size}) and the checksum of each of {records} were checked."
+    unread = format_bytes(sum(shard.size_bytes for shard in reader.manifest.shards))
+    return (
+        f"The sizes of {files}, and the contents of the manifest, indices and labels ({size}) were checked. The "
+        f"{records} themselves ({unread}) were not read; --full does that."
+    )
 
 
 # Any: JSON values.
@@ -58,7 +90,3 @@ def _fields(report: Any) -> dict[str, Any]:
     """Take the report's lists as they are; its attributes are the JSON's keys."""
     document = dataclasses.asdict(report)
     return {key: document[key] for key in ("problems", "checked", "notes")}
-
-
-def _shown(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else str(value)

@@ -2,6 +2,7 @@
 
 import glob
 import os
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Unpack, cast
@@ -18,8 +19,14 @@ from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.prepare import PrepareOptions, ensure, is_record_set
 from recordzoo.prepare.changes import find_changes, refuse_other, warn_of_changes
 from recordzoo.recipes.base import Recipe
-from recordzoo.recipes.class_folders import class_folder_order
-from recordzoo.recipes.folder import raise_if_empty, recipe, selection_digest
+from recordzoo.recipes.class_folders import are_splits, class_folder_order
+from recordzoo.recipes.folder import (
+    no_class_folder,
+    raise_if_empty,
+    recipe,
+    selection_digest,
+    without_record_sets,
+)
 from recordzoo.recipes.variants import check_variant, variant_recipe
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
@@ -99,6 +106,8 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         self._show_folder(selection, folder, loader, allow_empty=True)
         if is_valid_file is not None:
             self.extensions = None
+        if not self._overrides():
+            _warn_of_splits(selection.reader.manifest.classes or (), folder)
 
     def _check_tree(self, reader: RecordReader, tree: Path, *, explicit: bool, new_names: bool = True) -> None:
         """Warn if a tree is not what its records were made from.
@@ -261,6 +270,8 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
     def find_classes(self, directory: str | os.PathLike[str]) -> tuple[list[Any], dict[Any, int]]:
         """Find the classes of a directory; those of the records for our own root when the tree is gone.
 
+        Record sets in the directory are no classes.
+
         Raises:
             FolderError: There is no such directory, or no class in it.
         """
@@ -269,9 +280,15 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
             classes = list(reader.manifest.classes or ())
             return classes, {name: label for label, name in enumerate(classes)}
         try:
-            return cast(tuple[list[Any], dict[Any, int]], ImageFolder.find_classes(self, directory))
+            found, _ = ImageFolder.find_classes(self, directory)
         except FileNotFoundError as err:
+            if Path(directory).is_dir():
+                raise no_class_folder(Path(directory)) from err
             raise FolderError(str(err), path=os.fspath(directory)) from err
+        classes = without_record_sets(Path(directory), found)
+        if not classes:
+            raise no_class_folder(Path(directory))
+        return classes, {name: label for label, name in enumerate(classes)}
 
 
 def positions_of(names: Sequence[str], stored: Sequence[str]) -> NDArray[np.int64] | None:
@@ -290,6 +307,16 @@ def positions_of(names: Sequence[str], stored: Sequence[str]) -> NDArray[np.int6
             position, current = found
         positions[index] = position
     return positions
+
+
+def _warn_of_splits(classes: Sequence[str], folder: str) -> None:
+    """Warn if the classes of a tree are called like splits."""
+    if not is_record_set(Path(folder)) and are_splits(classes):
+        warnings.warn(
+            f"{folder}: its classes are {', '.join(classes)}, which look like splits. Like torchvision, "
+            f"ImageFolderRecord takes each folder as a class; for one split, open {os.path.join(folder, classes[0])}.",
+            stacklevel=3,
+        )
 
 
 def _at(place: Path, options: PrepareOptions) -> PrepareOptions:

@@ -17,6 +17,7 @@ from recordzoo.datasets.selection import find_name, is_listed, join_name
 from recordzoo.errors import RecordError
 from recordzoo.loading.decode import decode_rgb, naming
 from recordzoo.recipes.listing import LIST_FILE
+from recordzoo.records.made_from import MadeFrom
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 
@@ -126,7 +127,7 @@ class PathLoader:
 
 
 def files_folder(reader: RecordReader, folder: str) -> str:
-    """Return the directory that names are relative to: that of the list that the records were made from, if it exists.
+    """Return the directory that names are relative to: the flat one, or that of the list, if it still exists.
 
     Args:
         reader: The record set.
@@ -137,7 +138,8 @@ def files_folder(reader: RecordReader, folder: str) -> str:
     try:
         root = json.loads(reader.extra(LIST_FILE) or b"")["root"]
     except (ValueError, LookupError, TypeError, RecursionError):  # it may be anything, and only helps
-        return folder
+        made_from = MadeFrom.of(reader) if reader.manifest.dataset == "flat" else None
+        root = made_from.base if made_from is not None else ""
     return root if isinstance(root, str) and os.path.isabs(root) and os.path.isdir(root) else folder
 
 

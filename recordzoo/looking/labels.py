@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from recordzoo.bars import clean
 from recordzoo.errors import ArgumentError
+from recordzoo.recipes.base import NO_TARGET
 from recordzoo.records.reader import RecordReader
 
 _COLUMNS = ("target", "label")
@@ -68,6 +69,8 @@ class Labels:
 def load_labels(reader: RecordReader) -> Labels | None:
     """Find a record set's classes: whole numbers, one for each position, in the field "target" or "label".
 
+    There are none if no image has a label: all numbers are -1, and classes have no names.
+
     Raises:
         CorruptRecordError: Their array is damaged.
     """
@@ -75,7 +78,10 @@ def load_labels(reader: RecordReader) -> Labels | None:
     if column is None:
         return None
     classes = reader.manifest.classes or ()
-    return Labels(column, reader.array(column).astype(np.int64), classes, _synonyms(reader, len(classes)))
+    numbers = reader.array(column).astype(np.int64)
+    if not classes and bool((numbers == NO_TARGET).all()):
+        return None
+    return Labels(column, numbers, classes, _synonyms(reader, len(classes)))
 
 
 def _is_label(reader: RecordReader, name: str) -> bool:

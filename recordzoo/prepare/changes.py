@@ -157,7 +157,9 @@ def change_text(reader: RecordReader, changes: Changes, command: str) -> str:
 def refresh_command(reader: RecordReader, root: str) -> str:
     """Return the command line that prepares a record set, by what it says of itself; without ``--refresh``."""
     manifest = reader.manifest
-    if manifest.dataset in ("folder", "list"):
+    if manifest.dataset == "flat":
+        words = [root, "--flat"]
+    elif manifest.dataset in ("folder", "list"):
         words = [list_path(reader) or root]
     else:
         words = [f"{manifest.dataset}.{manifest.part}" if manifest.part else manifest.dataset, "--root", root]

@@ -19,12 +19,15 @@ from recordzoo.records.manifest import ORIGINAL, Manifest, RawFile
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
 
-OWN_DATASETS = ("imported", "list", "own")
+OWN_DATASETS = ("flat", "imported", "list", "own")
 """Record sets of people's own data carry these names. Theirs are no class folders: records may have any names, in any
 order, and any targets."""
 
 ABSENT = -1
 """In an arrangement: this position has no blob in this field."""
+
+NO_TARGET = -1
+"""The target of an image that has no label."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,9 +9,26 @@ IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff
 """torchvision.datasets.folder.IMG_EXTENSIONS, which cannot be imported here without torch (a test compares them)."""
 
 
+SPLIT_NAMES = frozenset(
+    ("train", "training", "trainval", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation")
+)
+"""Folders with these names, in any case, hold splits and are no classes."""
+
+
+def is_image(name: str) -> bool:
+    """Whether a file's name ends as that of an image."""
+    return name.lower().endswith(IMAGE_ENDINGS)
+
+
 def is_class_image(name: str) -> bool:
     """Whether ImageFolder would take ``name`` ("class/file.jpg", from the tree's root) as a sample."""
-    return "/" in name and name.lower().endswith(IMAGE_ENDINGS)
+    return "/" in name and is_image(name)
+
+
+def are_splits(folders: Sequence[str]) -> bool:
+    """Whether all folders of a tree are called like splits; hidden ones do not count."""
+    visible = [name for name in folders if not name.startswith(".")]
+    return bool(visible) and all(name.lower() in SPLIT_NAMES for name in visible)
 
 
 def class_folder_order(names: Sequence[str]) -> NDArray[np.int64]:

@@ -4,6 +4,7 @@ The scan is `torchvision.datasets.folder.find_classes` and `make_dataset` withou
 error texts (a differential test compares them).
 """
 
+import contextlib
 import hashlib
 import json
 import os
@@ -17,24 +18,28 @@ import numpy as np
 from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.program import command
 from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Stored
-from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS, are_splits, class_folder_order, is_image
 from recordzoo.records.manifest import Manifest
+from recordzoo.records.reader import is_record_set
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
 from recordzoo.sources.tree import TreeSource
+
+_BUILD = ".records.build."  # in the name of a record set that is being made
 
 TREE_FILE = "tree.json"
 """Beside the manifest: where the tree was and when its directories last changed. Not a part of the format."""
 
 
-def recipe(names: Sequence[str] | None = None, *, allow_empty: bool = True) -> "FolderRecipe":
+def recipe(names: Sequence[str] | None = None, *, allow_empty: bool = True, allow_none: bool = True) -> "FolderRecipe":
     """Return the recipe of a tree.
 
     Args:
         names: Only these files of it, ``class/[folders/]file``; by default everything that ends as an image does.
         allow_empty: Whether a class may be without images.
+        allow_none: Whether all of them may.
     """
-    return FolderRecipe(names, allow_empty=allow_empty)
+    return FolderRecipe(names, allow_empty=allow_empty, allow_none=allow_none)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,15 +72,17 @@ class FolderRecipe(Recipe):
     fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
     raw_files: tuple[RemoteFile, ...] = ()
 
-    def __init__(self, names: Sequence[str] | None = None, *, allow_empty: bool = True) -> None:
+    def __init__(
+        self, names: Sequence[str] | None = None, *, allow_empty: bool = True, allow_none: bool = True
+    ) -> None:
         self.selection = "" if names is None else selection_digest(names)
-        self.allow_empty = allow_empty
+        self.allow_empty, self.allow_none = allow_empty, allow_none
         self._names = None if names is None else tuple(names)
         self._scan: Scan | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         # Worker processes get their names with their unit; a million of them would travel for nothing.
-        return {"selection": self.selection, "allow_empty": self.allow_empty, "_names": None, "_scan": None}
+        return {**self.__dict__, "_names": None, "_scan": None}
 
     # Any: JSON, declared so by Recipe.
     @property
@@ -110,11 +117,14 @@ class FolderRecipe(Recipe):
         """Scan the tree.
 
         Raises:
-            FolderError: There is no tree, no class, or a class has no images; in torchvision's words.
+            FolderError: There is no tree, no class, or a class has no images; in torchvision's words. Or there is no
+                image at all.
         """
         self._scan = scan(root.resolve(), self._names)
         if not self.allow_empty:
             raise_if_empty(self._scan.empty_classes, IMAGE_ENDINGS if self._names is None else None)
+        if not self.allow_none and not self._scan.names:
+            raise no_images(root)
         return TreeSource(self._scan.root, list(self._scan.names))
 
     def looked_for(self, root: Path) -> list[str]:
@@ -185,19 +195,57 @@ def scan(root: Path, names: Sequence[str] | None = None) -> Scan:
 
 
 def class_names(root: Path) -> list[str]:
-    """List the first-level directories of a tree, sorted.
+    """List the first-level directories of a tree, sorted, without record sets.
 
     Raises:
         FolderError: There is no tree, or no directory in it.
     """
     try:
         with os.scandir(root) as entries:
-            classes = sorted(entry.name for entry in entries if entry.is_dir())
+            found = sorted(entry.name for entry in entries if entry.is_dir())
     except FileNotFoundError as err:
         raise FolderError(str(err), path=os.fspath(root)) from err
+    classes = without_record_sets(root, found)
     if not classes:
-        raise FolderError(f"Couldn't find any class folder in {root}.", path=os.fspath(root))
+        raise no_class_folder(root)
     return classes
+
+
+def without_record_sets(root: Path, folders: Sequence[str]) -> list[str]:
+    """Leave out those folders of a tree that are record sets, finished or being made: they are no classes."""
+    return [name for name in folders if _BUILD not in name and not is_record_set(root / name)]
+
+
+def split_folders(root: Path) -> list[str]:
+    """List the folders of a tree whose only folders are splits (train, val, ...); none of another tree.
+
+    Raises:
+        OSError: The tree cannot be listed.
+    """
+    with os.scandir(root) as entries:
+        folders = without_record_sets(root, sorted(entry.name for entry in entries if entry.is_dir()))
+    return [name for name in folders if not name.startswith(".")] if are_splits(folders) else []
+
+
+def no_class_folder(root: Path) -> FolderError:
+    """Make torchvision's error for a tree without class folders, and say what can be done with images that it has."""
+    count, hint = 0, ""
+    with contextlib.suppress(OSError):
+        count = sum(is_image(name) for name in os.listdir(root))
+    if count:
+        lie = "1 image lies" if count == 1 else f"{count:,} images lie"
+        hint = (
+            f" {lie} there without class folders. To give them classes, move them into one folder for each class, or "
+            "write a list (.csv, .txt) of their paths and labels and prepare that. To store them without classes, run: "
+            f"{command('prepare', root, '--flat')}"
+        )
+    return FolderError(f"Couldn't find any class folder in {root}.{hint}", path=os.fspath(root), num_images=count)
+
+
+def no_images(root: Path) -> FolderError:
+    """Make the error for a tree in which no class has an image."""
+    text = f"There are no images in {root}: none of its class folders has a file that ends with"
+    return FolderError(f"{text} {', '.join(IMAGE_ENDINGS)}.", path=os.fspath(root))
 
 
 def raise_if_empty(empty: Sequence[str], endings: Sequence[str] | None) -> None:

@@ -1,0 +1,62 @@
+"""What may have been meant by a name or a path that is not there."""
+
+import difflib
+import os
+from pathlib import Path
+
+from recordzoo import catalogue
+from recordzoo.errors import ArgumentError, NotPreparedError
+from recordzoo.recipes.list_table import LIST_ENDINGS
+
+_ENDING = ".records"
+
+
+def unknown_name(name: str) -> ArgumentError:
+    """Make the error for a word that is no dataset and no path, with datasets and paths that have similar names."""
+    err = catalogue.unknown(name)
+    meant = err.details.get("meant")
+    near = near_paths(name)
+    if meant is None and near:
+        meant = near[0]
+    hint = f"Did you mean {meant}? " if meant else ""
+    return ArgumentError(
+        f"There is no dataset and no path {name!r}. {hint}The datasets are {', '.join(catalogue.names())}; a path is a "
+        f"directory with one folder for each class, a list of files ({', '.join(LIST_ENDINGS)}), or a record set.",
+        name=name,
+        meant=meant,
+    )
+
+
+def nothing_there(text: str) -> NotPreparedError:
+    """Make the error for a path that does not exist, with similar paths beside it."""
+    near = near_paths(text)
+    hint = f" Did you mean {' or '.join(near)}?" if near else ""
+    return NotPreparedError(
+        f"{text} does not exist.{hint} Give a directory with one folder for each class, a list of files "
+        f"({', '.join(LIST_ENDINGS)}), a record set, or the name of a dataset ({', '.join(catalogue.names())}).",
+        path=text,
+        meant=near[0] if near else None,
+    )
+
+
+def near_paths(text: str) -> list[str]:
+    """Find directories, lists and record sets beside a path that have a similar name, the most similar first."""
+    path = Path(text)
+    found: dict[str, str] = {}
+    try:
+        names = sorted(os.listdir(path.parent))
+    except OSError:
+        return []
+    for name in names:
+        is_list = name.lower().endswith(LIST_ENDINGS)
+        if name.startswith(".") or not (is_list or (path.parent / name).is_dir()):
+            continue
+        # Of photos and photos.records one is enough: every command takes both.
+        found.setdefault(_stem(name), name)
+    close = difflib.get_close_matches(_stem(path.name), list(found), 3, 0.7)
+    folder = "." if path.parent == Path() else str(path.parent)
+    return [os.path.join(folder, found[stem]) for stem in close]
+
+
+def _stem(name: str) -> str:
+    return name.lower().removesuffix(_ENDING)

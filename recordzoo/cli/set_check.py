@@ -1,0 +1,68 @@
+"""Is a record set that is there what `prepare` was asked for, and one that Python will open?"""
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from recordzoo.cli.targets import Target
+from recordzoo.errors import FolderError, OtherSourceError
+from recordzoo.program import command
+
+if TYPE_CHECKING:
+    from recordzoo.records.reader import RecordReader
+
+
+@contextlib.contextmanager
+def explained(target: Target) -> Iterator[None]:
+    """Let what is wrong with a directory of images be said together with the option that helps.
+
+    Raises:
+        FolderError: As it was raised, with more words.
+    """
+    try:
+        yield
+    except FolderError as err:
+        text = str(err)
+        if target.kind in ("tree", "flat") and not target.root.exists():
+            text = f"{target.label} does not exist, so its record set cannot be made."
+        elif "classes" in err.details:
+            text = f"{text.rstrip('. ')}. Remove these folders, or pass --allow-empty."
+        if target.split_of:
+            text += f" If it is a class and no split, run: {command('prepare', target.split_of, '--as-classes')}"
+        raise FolderError(text, **err.details) from err
+
+
+def check_set(target: Target, reader: "RecordReader") -> None:
+    """Refuse a record set that is not of a directory as it was asked for, or that holds no images.
+
+    Raises:
+        OtherSourceError: It is of something else.
+        FolderError: It has no images, or a class has none.
+    """
+    if target.kind not in ("tree", "flat"):
+        return
+    found, wanted = reader.manifest.dataset, target.recipe().dataset
+    if found != wanted:
+        how = {"flat": "images without classes (--flat)", "folder": "images in classes"}
+        raise OtherSourceError(
+            f"{reader.path} holds {how.get(found, f'records of {found}')}, not {how[wanted]}. Pass --refresh to make "
+            "it again, or --output for another place.",
+            path=os.fspath(reader.path),
+        )
+    if not len(reader):
+        raise FolderError(f"{reader.path} holds no images. Add some, and pass --refresh.", path=os.fspath(reader.path))
+    if target.kind == "tree" and not target.settings.get("allow_empty"):
+        _check_classes(target, reader)
+
+
+def _check_classes(target: Target, reader: "RecordReader") -> None:
+    from recordzoo.recipes.class_folders import IMAGE_ENDINGS
+    from recordzoo.recipes.folder import raise_if_empty
+
+    empty = reader.manifest.metadata.get("empty_classes")
+    try:
+        raise_if_empty(empty if isinstance(empty, list) else [], IMAGE_ENDINGS)
+    except FolderError as err:
+        text = f"{reader.path}: {err}. Pass --allow-empty, or remove these folders and pass --refresh."
+        raise FolderError(text, path=os.fspath(reader.path), **err.details) from err

@@ -1,0 +1,66 @@
+"""How a directory of images without class folders becomes records: all images, no classes, target -1."""
+
+import os
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+
+from recordzoo.errors import FolderError
+from recordzoo.program import command
+from recordzoo.recipes.base import NO_TARGET, Arrangement, Blob, BlobField, Recipe, Stored
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS, is_image
+from recordzoo.sources.download import RemoteFile
+from recordzoo.sources.member import Member, Source
+from recordzoo.sources.tree import TreeSource
+
+
+def recipe() -> "FlatRecipe":
+    """Return the recipe."""
+    return FlatRecipe()
+
+
+class FlatRecipe(Recipe):
+    """The images in a directory and below it, in the order of ``sorted(os.walk(directory))``."""
+
+    dataset = "flat"
+    part = ""
+    fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
+    raw_files: tuple[RemoteFile, ...] = ()
+
+    def target(self, root: Path) -> Path:
+        """See `Recipe`: beside the directory."""
+        tree = root.resolve()
+        return tree.with_name(f"{tree.name}.records")
+
+    def command(self, root: Path) -> str:
+        """See `Recipe`."""
+        return command("prepare", root, "--flat")
+
+    def find(self, root: Path) -> Source | None:
+        """List the images.
+
+        Raises:
+            FolderError: There is no such directory, or no image in it.
+        """
+        source = TreeSource(root.resolve(), wanted=is_image)
+        if not source.num_files:
+            raise FolderError(f"There are no images in {root} ({', '.join(IMAGE_ENDINGS)}).", path=os.fspath(root))
+        return source
+
+    def looked_for(self, root: Path) -> list[str]:
+        """See `Recipe`."""
+        return ["images"]
+
+    def extract(self, member: Member) -> Iterator[Blob]:
+        """See `Recipe`."""
+        yield Blob("image", member.name, member.read())
+
+    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
+        """See `Recipe`."""
+        keys = list(stored.keys["image"])
+        return Arrangement(
+            names=keys,
+            blobs={"image": np.arange(len(keys), dtype=np.int64)},
+            arrays={"target": np.full(len(keys), NO_TARGET, np.int64)},
+        )
