@@ -2,10 +2,14 @@
 
 import os
 import sys
+import unicodedata
 from typing import Any
 
 from recordzoo import settings
 from recordzoo.progress import LOG_INTERVAL_S, LogProgress, Progress, logger
+
+_COLUMNS = 79  # where the terminal does not say
+_BESIDE_STAGE = 57  # columns of a bar of 10 with all that is shown behind it: what is left is the stage's name
 
 
 def default_progress(interval_s: float = LOG_INTERVAL_S) -> Progress:
@@ -50,32 +54,66 @@ class LineProgress(LogProgress):
             print(f"recordzoo: {clean(text)}", file=sys.stderr, flush=True)  # noqa: T201 - people see nothing else
 
 
+def display_width(text: str) -> int:
+    """Return how many columns a terminal takes for a text: two for a Chinese character, none for an accent."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def shorten(text: str, columns: int) -> str:
+    """Cut a text in the middle to so many columns."""
+    if display_width(text) <= columns:
+        return text
+    start, end = "", ""
+    for head, tail in zip(text, reversed(text), strict=True):
+        if display_width(start + head + end) + 3 > columns:
+            break
+        start += head
+        if display_width(start + tail + end) + 3 > columns:
+            break
+        end = tail + end
+    return f"{start}...{end}"
+
+
+def close_bars() -> None:
+    """End the line of a bar that an error left open, so that its message begins on a line of its own."""
+    if "tqdm" in sys.modules:
+        from tqdm import tqdm
+
+        for bar in list(getattr(tqdm, "_instances", ())):
+            bar.close()
+
+
 class BarProgress:
-    """A tqdm bar for each stage: bytes, images, rates and the time left."""
+    """A tqdm bar for each stage: how much is done, the rate and the time left, in 80 columns.
+
+    Bytes measure the progress. Where images are counted these are shown instead: a line has not the room for both.
+    """
 
     def __init__(self) -> None:
         # Any: tqdm's own type is generic over what it iterates; this one iterates nothing.
         self._bar: Any = None
+        self._has_total = False
         self._images = 0
 
     def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
         """See `recordzoo.progress.Progress`."""
         from tqdm import tqdm
 
-        self.end()
-        self._images = 0
-        sized = _knows_its_size()
+        self._close()
+        self._images, self._has_total = 0, bool(total_bytes)
+        columns = _columns()
         self._bar = tqdm(
-            desc=clean(stage),
-            total=total_bytes,
+            desc=shorten(clean(stage), max(12, (columns or _COLUMNS) - _BESIDE_STAGE)),
+            total=total_bytes or None,
             initial=done_bytes,
             unit="B",
             unit_scale=True,
-            dynamic_ncols=sized,
-            ncols=None if sized else 79,
-            nrows=None if sized else 24,
+            dynamic_ncols=bool(columns),
+            ncols=None if columns else _COLUMNS,
+            nrows=None if columns else 24,
             file=sys.stderr,
             mininterval=0.2,
+            bar_format=self._layout("{remaining} left"),
         )
 
     def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
@@ -83,10 +121,7 @@ class BarProgress:
         if self._bar is None:
             return
         self._images += num_images
-        if self._images:
-            elapsed = self._bar.format_dict["elapsed"]
-            rate = f", {self._images / elapsed:,.0f}/s" if elapsed > 0.5 else ""
-            self._bar.set_postfix_str(f"{self._images:,} images{rate}", refresh=False)
+        self._bar.bar_format = self._layout("{remaining} left")
         if num_bytes < 0:  # work is done again: tqdm smooths its rate over what it is told, so it is not told this
             self._bar.n = max(0, self._bar.n + num_bytes)
             self._bar.refresh()
@@ -102,13 +137,31 @@ class BarProgress:
     def end(self) -> None:
         """See `recordzoo.progress.Progress`."""
         if self._bar is not None:
+            if self._has_total:  # an estimate, or the work ended sooner: what was done is all there was
+                self._bar.total = self._bar.n
+            self._bar.bar_format = self._layout("{elapsed}")
+        self._close()
+
+    def _close(self) -> None:
+        if self._bar is not None:
             self._bar.close()
             self._bar = None
 
+    def _layout(self, time: str) -> str:
+        """Write tqdm's format: the bar takes what the other parts leave of a line."""
+        done, rate = "{n_fmt}B/{total_fmt}B" if self._has_total else "{n_fmt}B", "{rate_fmt}"
+        if self._images:
+            elapsed = self._bar.format_dict["elapsed"]
+            done = f"{self._images:,} image{'' if self._images == 1 else 's'}"
+            rate = f"{self._images / elapsed:,.0f}/s" if elapsed > 0.5 else "-/s"
+        if not self._has_total:
+            return f"{{desc}}: {done}, {rate}, {{elapsed}}"
+        return f"{{desc}}: {{percentage:3.0f}}%|{{bar}}| {done}, {rate}, {time}"
 
-def _knows_its_size() -> bool:
-    """Whether the terminal says how wide it is; where it says 0 (under `script`, in some CI), tqdm draws nothing."""
+
+def _columns() -> int:
+    """Return how wide the terminal says that it is; 0 (under `script`, in some CI) is no width: tqdm draws nothing."""
     try:
-        return os.get_terminal_size(sys.stderr.fileno()).columns > 0
+        return os.get_terminal_size(sys.stderr.fileno()).columns
     except OSError:
-        return False
+        return 0

@@ -32,8 +32,14 @@ def write_file(path: Path, data: bytes | memoryview) -> None:
 def replace_file(path: Path, data: bytes) -> None:
     """Replace a file by one rename, so that it has the old bytes or the new ones, never a mixture."""
     aside = path.with_name(f"{path.name}.new")
-    write_file(aside, data)
-    _move(os.replace, aside, path)
+    try:
+        write_file(aside, data)
+        _move(os.replace, aside, path)
+    except OSError as err:
+        with contextlib.suppress(OSError):
+            remove(aside)
+        err.filename, err.filename2 = os.fspath(path), None  # the caller's file, not ours
+        raise
 
 
 def write_text_here(path: Path, text: str) -> None:

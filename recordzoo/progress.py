@@ -25,7 +25,7 @@ class Progress(Protocol):
         ...
 
     def end(self) -> None:
-        """Finish the stage."""
+        """Finish the stage; not called when it fails."""
         ...
 
 
@@ -66,6 +66,8 @@ class LogProgress:
 
     def end(self) -> None:
         """See `Progress`."""
+        if self._bytes != self._total:  # an estimate, or the work ended sooner: what was done is all there was to do
+            self._total = None
         self._say(f"{self._line(time.monotonic())}: done")
 
     def _say(self, text: str) -> None:

@@ -23,7 +23,8 @@ from recordzoo.bars import BarProgress, default_progress
 from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.cli.foresight import Prospect, check_room
 from recordzoo.cli.info import entry_document
-from recordzoo.cli.output import clean, table
+from recordzoo.cli.output import clean
+from recordzoo.cli.tables import table
 from recordzoo.cli.targets import resolve
 from recordzoo.progress import LogProgress
 from recordzoo.records.reader import RecordReader

@@ -13,6 +13,7 @@ from recordzoo.benching.transform import DEFAULT
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
 from recordzoo.cli.exits import Exit
+from recordzoo.cli.tables import table as table_of
 from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.looking.stats import tree_root
 from recordzoo.progress import format_bytes
@@ -62,7 +63,7 @@ def table(results: Sequence[Result]) -> str:
     rows = [
         (result.loader, *_cells(result.median, ratio)) for result, ratio in zip(results, ratios(results), strict=True)
     ]
-    return output.table(head, rows)
+    return table_of(head, rows)
 
 
 # Any: JSON values.

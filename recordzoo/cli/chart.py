@@ -2,10 +2,9 @@
 
 import shutil
 import sys
-import unicodedata
 from collections.abc import Sequence
 
-from recordzoo.bars import clean
+from recordzoo.bars import clean, display_width, shorten
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _PLAIN = "#"
@@ -29,26 +28,6 @@ def bar_chart(rows: Sequence[tuple[str, int]], width: int, *, blocks: bool = Tru
         f"{_padded(name, name_width)}  {count:>{number_width},}  {_bar(count, most, room, blocks)}".rstrip()
         for name, (_, count) in zip(names, rows, strict=True)
     ]
-
-
-def display_width(text: str) -> int:
-    """Return how many columns a terminal takes for a text: two for a Chinese character, none for an accent."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def shorten(text: str, columns: int) -> str:
-    """Cut a text in the middle to so many columns."""
-    if display_width(text) <= columns:
-        return text
-    start, end = "", ""
-    for head, tail in zip(text, reversed(text), strict=True):
-        if display_width(start + head + end) + 3 > columns:
-            break
-        start += head
-        if display_width(start + tail + end) + 3 > columns:
-            break
-        end = tail + end
-    return f"{start}...{end}"
 
 
 def shorten_end(text: str, columns: int) -> str:

@@ -8,6 +8,8 @@ from recordzoo.addresses import public_url
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
+from recordzoo.cli.tables import FIXED_SPACE, table, wrapped, wrapping_width
+from recordzoo.program import command
 from recordzoo.progress import format_bytes
 
 
@@ -18,7 +20,8 @@ def list_datasets(as_json: bool) -> None:
         output.put_json({"datasets": [entry_document(entry) for entry in entries]})
         return
     head = ("NAME", "SIZE", "CLASSES", "SPLITS", "TITLE")
-    output.put(output.table(head, [(e.name, size(e), number(e.num_classes), splits(e), e.title) for e in entries]))
+    rows = [(e.name, size(e), number(e.num_classes), splits(e), e.title) for e in entries]
+    output.put(table(head, rows, wrapping_width()))
 
 
 def show(name: str, *, full: bool, as_json: bool) -> int:
@@ -31,17 +34,18 @@ def show(name: str, *, full: bool, as_json: bool) -> int:
     if as_json:
         output.put_json({"dataset": entry_document(entry)})
     else:
-        output.put(describe(entry))
+        width = wrapping_width()
+        output.put(wrapped(describe(entry, width), width))
     return Exit.OK
 
 
-def describe(entry: Entry) -> str:
+def describe(entry: Entry, width: int | None = None) -> str:
     """Write what is known of a dataset, for people."""
     lines = [f"{entry.title} ({entry.name})", entry.summary, ""]
     facts = {
         "download": size(entry),
         "classes": number(entry.num_classes),
-        "splits": splits(entry),
+        "splits": splits(entry).replace(FIXED_SPACE, " "),
         "python": ", ".join(f"recordzoo.{name}" for name in entry.class_names),
         "homepage": entry.homepage,
         "licence": entry.licence,
@@ -57,10 +61,10 @@ def describe(entry: Entry) -> str:
         )
         for part in entry.parts
     ]
-    lines.append(output.table(("  NAME", "DIRECTORY", "HOLDS"), rows))
+    lines.append(table(("  NAME", "DIRECTORY", "HOLDS"), rows, width))
     lines += ["", "raw files:", *(f"  {_file_line(file)}" for file in entry.files)]
     terms = " --accept-terms" if any(file.needs_terms for file in entry.files) else ""
-    lines += ["", f"prepare:   recordzoo prepare {entry.name} --root DIR{terms}"]
+    lines += ["", f"prepare:   {command('prepare', entry.name, '--root', 'DIR')}{terms}"]
     return "\n".join(lines)
 
 
@@ -76,7 +80,7 @@ def number(value: int | None) -> str:
 
 def splits(entry: Entry) -> str:
     """List the splits with their numbers of samples."""
-    return ", ".join(f"{split.name} {split.count:,}" for split in entry.splits)
+    return ", ".join(f"{split.name}{FIXED_SPACE}{split.count:,}" for split in entry.splits)
 
 
 # Any: JSON values.

@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, TextIO
 
 from recordzoo.bars import clean
@@ -49,16 +49,6 @@ def say_json(document: Mapping[str, Any]) -> None:
 # Any: as above.
 def _json(document: Mapping[str, Any]) -> str:
     return json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=2, default=str)
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """Lay rows out in columns under a head; the last column is as wide as it wants."""
-    lines = [head, *rows]
-    widths = [max(len(line[i]) for line in lines) for i in range(len(head) - 1)]
-    return "\n".join(
-        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]).rstrip()
-        for line in lines
-    )
 
 
 def make_safe() -> None:

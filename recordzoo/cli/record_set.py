@@ -9,12 +9,13 @@ from typing import Any
 
 import numpy as np
 
-from recordzoo.bars import clean
+from recordzoo.bars import clean, display_width
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
-from recordzoo.cli.chart import bar_chart, display_width, encodable, has_blocks, shorten_end, terminal_width
+from recordzoo.cli.chart import bar_chart, encodable, has_blocks, shorten_end, terminal_width
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.progress import make_progress
+from recordzoo.cli.tables import table, wrapped, wrapping_width
 from recordzoo.errors import ArgumentError
 from recordzoo.looking.choose import picture_field
 from recordzoo.looking.headers import Headers, read_headers
@@ -55,7 +56,7 @@ def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
     if as_json:
         output.put_json({"record_set": document})
     else:
-        output.put("\n".join(_lines(reader, headers, document)))
+        output.put(wrapped("\n".join(_lines(reader, headers, document)), wrapping_width()))
         say_changes(reader, changes)
     if headers is None or not headers.damaged:
         return Exit.OK
@@ -219,7 +220,7 @@ def _field_table(document: Mapping[str, Any]) -> str:
         )
         for name, array in document["arrays"].items()
     ]
-    return output.table(("NAME", "KIND", "VALUES", "BYTES"), [*blobs, *arrays])
+    return table(("NAME", "KIND", "VALUES", "BYTES"), [*blobs, *arrays])
 
 
 def _dtype(text: str) -> str:

@@ -1,5 +1,6 @@
 """From the command line to an exit code: one place where errors, signals and broken pipes end."""
 
+import os
 import signal
 import time
 import traceback
@@ -9,6 +10,7 @@ from typing import Any
 
 import typer
 
+from recordzoo.bars import close_bars
 from recordzoo.cli import output
 from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.errors import RecordZooError, TermsError
@@ -51,10 +53,11 @@ def run(app: Callable[..., Any], args: Sequence[str]) -> int:
 
 def _report(err: Any, as_json: bool) -> int:
     """Say what went wrong and what to do next, on stderr; `err` is any exception."""
+    close_bars()
     if isinstance(err, _USAGE_ERROR):
         code, text = Exit.USAGE, f"{err.format_message().rstrip('.')}. See: {_command_path(err)} --help"
     elif isinstance(err, RecordZooError | OSError):
-        code, text = exit_code(err), str(err)
+        code, text = exit_code(err), _text(err)
     else:
         code, text = Exit.FAILED, f"{type(err).__name__}: {err} (an error in recordzoo; please report it)"
         if not as_json:
@@ -70,7 +73,15 @@ def _report(err: Any, as_json: bool) -> int:
     return int(code)
 
 
+def _text(err: RecordZooError | OSError) -> str:
+    """Return an error's message; of the system's own the file and the reason, without its number."""
+    if isinstance(err, RecordZooError) or not isinstance(err, OSError) or not err.strerror:
+        return str(err)
+    return f"{os.fsdecode(err.filename)}: {err.strerror}" if isinstance(err.filename, str | bytes) else err.strerror
+
+
 def _report_interrupted(code: int, args: Sequence[str], as_json: bool) -> None:
+    close_bars()
     name = Exit(code).name.lower()
     resumes = next((word for word in args if not word.startswith("-")), "") in _RESUMABLE
     text = f"{name}; {_KEPT if resumes else _NOT_KEPT}"

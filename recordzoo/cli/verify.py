@@ -8,6 +8,7 @@ from recordzoo.bars import clean
 from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.progress import make_progress
+from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import NotPreparedError
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
@@ -43,7 +44,7 @@ def verify_set(text: str, *, full: bool, as_json: bool) -> int:
             output.say(clean(note))
     shown = clean(str(place))
     if report.ok:
-        output.put(f"{shown}: ok. {_checked(RecordReader(place), report, full=full)}")
+        output.put(wrapped(f"{shown}: ok. {_checked(RecordReader(place), report, full=full)}", wrapping_width()))
         say_changes(RecordReader(place), changes)
         return Exit.OK
     for problem in report.problems[:MAX_PROBLEMS_SHOWN]:

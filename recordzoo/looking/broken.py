@@ -49,17 +49,15 @@ def find_broken(
         others = np.sort(np.random.default_rng(seed).permutation(others)[:at_most])
     broken: list[int] = []
     looked_at = 0
-    progress.begin("looking for broken images", int(reader.lengths(field)[[*named, *others]].sum()))
-    try:
-        for thumbnail in _small_ones(reader, field, [*named.tolist(), *others.tolist()]):
-            looked_at += 1
-            progress.advance(thumbnail.num_bytes, 1)
-            if thumbnail.problem in ("broken", "damaged"):
-                broken.append(thumbnail.position)
-                if len(broken) == number:
-                    break
-    finally:
-        progress.end()
+    progress.begin("finding broken images", int(reader.lengths(field)[[*named, *others]].sum()))
+    for thumbnail in _small_ones(reader, field, [*named.tolist(), *others.tolist()]):
+        looked_at += 1
+        progress.advance(thumbnail.num_bytes, 1)
+        if thumbnail.problem in ("broken", "damaged"):
+            broken.append(thumbnail.position)
+            if len(broken) == number:
+                break
+    progress.end()
     return Broken(broken, looked_at)
 
 

@@ -69,13 +69,11 @@ def read_headers(
         positions = np.sort(np.random.default_rng(seed).permutation(positions)[:sample])
     headers = Headers(count, len(positions))
     progress.begin("reading headers", int(reader.lengths(field_name)[positions].sum()))
-    try:
-        with quiet():
-            for position in _hinted(reader, field_name, positions.tolist()):
-                _read_header(reader, field_name, position, headers)
-                progress.advance(int(reader.lengths(field_name)[position]), 1)
-    finally:
-        progress.end()
+    with quiet():
+        for position in _hinted(reader, field_name, positions.tolist()):
+            _read_header(reader, field_name, position, headers)
+            progress.advance(int(reader.lengths(field_name)[position]), 1)
+    progress.end()
     return headers
 
 

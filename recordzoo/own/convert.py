@@ -125,7 +125,7 @@ def _check_dataset(dataset: Any) -> None:
             + (f"; pass one of its values, such as dataset[{keys[0]}]." if keys else ".")
         )
     if not hasattr(dataset, "__len__") or not hasattr(dataset, "__getitem__"):
-        raise ArgumentError(f"{name} is not map-style: it needs __len__ and __getitem__..")
+        raise ArgumentError(f"{name} is not map-style: it needs __len__ and __getitem__.")
     if len(dataset) == 0:
         raise ArgumentError(f"{name} is empty; there is nothing to convert.")
 

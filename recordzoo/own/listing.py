@@ -9,6 +9,7 @@ from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.own.options import OwnOptions, check_options
 from recordzoo.prepare import ensure, is_record_set
 from recordzoo.prepare.changes import find_changes
+from recordzoo.progress import format_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.list_file import read_list
 from recordzoo.recipes.listing import ListRecipe, list_path
@@ -111,5 +112,15 @@ def _difference(reader: RecordReader, recipe: Recipe, path: Path) -> str | None:
     for name, wanted in recipe.options.items():
         found = written.get(name) if isinstance(written, dict) else None
         if wanted is not None and wanted != found:
-            return f"was written with {name}={found}, not {wanted}"
+            return f"was written {_written(name, found)}, not {_written(name, wanted)}"
     return None
+
+
+# Any: JSON values.
+def _written(name: str, value: Any) -> str:
+    """Say how a list was written, with the options of Python and of the command line."""
+    options = {"shuffle_seed": "--shuffle", "num_shards": "--shards", "shard_bytes": "--shard-size"}
+    if value is None:
+        return f"without {name} ({options[name]})"
+    shown = f" ({format_bytes(value)})" if name == "shard_bytes" and isinstance(value, int) else ""
+    return f"with {name} ({options[name]}) {value}{shown}"

@@ -45,7 +45,7 @@ class UnitConverter:
     Args:
         task: What to convert.
         on_shard: Told of each shard as soon as it is finished, in order.
-        advance: Told how many bytes and images were stored; called from the thread that runs.
+        advance: Told how many bytes were read and images stored; called from the thread that runs.
     """
 
     def __init__(
@@ -78,7 +78,7 @@ class UnitConverter:
                     raise _changed(wanted[1], repr(blob.key))
                 elif wanted[2] != crc32(blob.data):
                     raise _changed(wanted[1], "another of that name")
-                self._advance(len(blob.data), 1)
+                self._advance(0, 1)
                 del blob  # or it would be held while the next one, which may be as large, is read
             if (wanted := next(expected, None)) is not None:
                 raise _changed(wanted[1], "nothing")
@@ -99,6 +99,7 @@ class UnitConverter:
                 elif self._accepts(item):
                     yield item
                 del item  # as above
+            self._advance(member.size_bytes, 0)
 
     def _items(self, member: Member) -> Iterator[Blob | Side]:
         """Yield what a member becomes: nothing if it is too large and may be skipped."""

@@ -260,9 +260,13 @@ class Job:
             raise NotPreparedError(f"{self._missing()} {hint}".strip(), root=str(self.root))
         return source
 
+    @property
+    def _title(self) -> str:
+        return self.recipe.title(self.root)
+
     def _missing(self) -> str:
         looked = [self.target.name, *self.recipe.looked_for(self.root)]
-        return f"{self.recipe.set_name}: no records and no raw data in {self.root} (looked for {', '.join(looked)})."
+        return f"{self._title}: no records and no raw data in {self.root} (looked for {', '.join(looked)})."
 
     def _check_size(self, source: Source) -> None:
         """Refuse to convert what nobody asked for, or more than one expects of a constructor.
@@ -276,7 +280,7 @@ class Job:
             return
         if source.size_bytes > settings.auto_prepare_bytes():
             raise NotPreparedError(
-                f"{self.recipe.set_name}: {source.description} ({format_bytes(source.size_bytes)}) is not converted "
+                f"{self._title}: {source.description} ({format_bytes(source.size_bytes)}) is not converted "
                 f"unasked: it is more than {format_bytes(settings.auto_prepare_bytes())} "
                 f"(RECORDZOO_AUTO_PREPARE_GB). {self._command}"
             )
@@ -288,7 +292,7 @@ class Job:
     def _forbidden(self) -> NotPreparedError:
         there = f"{self.target} is not made again, for prepare=False" if self.is_published else ""
         return NotPreparedError(
-            f"{self.recipe.set_name}: {there or f'no records at {self.target}'}. {self._command}", root=str(self.root)
+            f"{self._title}: {there or f'no records at {self.target}'}. {self._command}", root=str(self.root)
         )
 
     @property
@@ -351,7 +355,7 @@ class Job:
                 "belongs to another user or to an image's layer. It is removed, if it can be, when this one is done."
             )
         self.progress.note(
-            f"Preparing {self.recipe.set_name}: {source.description} ({size}) -> {self.target}; "
+            f"Preparing {self._title}: {source.description} ({size}) -> {self.target}; "
             f"raw data and records together take {format_bytes(there)}"
             + (f"; {format_bytes(resumed)} are already converted" if resumed else "")
         )
@@ -393,11 +397,11 @@ class Job:
                 )
                 for number, unit in enumerate(units)
             ]
-            is_variant = self.recipe.variant != ORIGINAL
-            total = records_bytes(self.recipe, source) if is_variant else source.size_bytes
-            done = sum(tasks[number].unit.size_bytes for number in build.units) * total // max(1, source.size_bytes)
-            self.progress.begin(f"converting {self.recipe.set_name}", total, done)
-            workers = Workers(self.options.get("workers") or default_workers(), self.recipe.worker_setup())
+            total = sum(task.unit.size_bytes for task in tasks)
+            done = sum(tasks[number].unit.size_bytes for number in build.units)
+            self.progress.begin(f"converting {self._title}", total, done)
+            expansion = records_bytes(self.recipe, source) / max(1, source.size_bytes)
+            workers = Workers(self.options.get("workers") or default_workers(), self.recipe.worker_setup(), expansion)
             run_tasks(build, tasks, workers, list(hashes.values()), self.progress)
             self.progress.end()
             return [self._raw.checked(path, remote, hashes.get(path)) for path, remote in archives.items()]

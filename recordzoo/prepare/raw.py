@@ -48,7 +48,8 @@ class RawData:
             source = None  # something of it is missing; it is fetched now
         if source is None and self.download:
             if not self.recipe.raw_files:
-                raise NotPreparedError(f"{self.recipe.set_name}: no raw data in {self.root}; it cannot be downloaded.")
+                name = self.recipe.title(self.root)
+                raise NotPreparedError(f"{name}: no raw data in {self.root}; it cannot be downloaded.")
             self._ask_for_terms()
             self._check_room()
             for remote in self.recipe.raw_files:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
-from pathlib import Path
 
 import loky
 from loky.process_executor import TerminatedWorkerError
@@ -18,6 +17,7 @@ from loky.process_executor import TerminatedWorkerError
 from recordzoo.errors import PrepareError
 from recordzoo.prepare.build import Build
 from recordzoo.prepare.convert import Task, UnitConverter, convert_unit
+from recordzoo.prepare.meter import PoolProgress, UnitProgress
 from recordzoo.prepare.rows import UnitDone
 from recordzoo.progress import Progress
 from recordzoo.sources.hashing import BackgroundHash
@@ -35,10 +35,12 @@ class Workers:
     Attributes:
         number: How many, at most; 1 for none but this one.
         setup: What each calls before its first unit.
+        expansion: About how many bytes they write for each byte of raw data.
     """
 
     number: int
     setup: Callable[[], None] | None = None
+    expansion: float = 1.0
 
 
 def default_workers() -> int:
@@ -66,7 +68,7 @@ def run_tasks(
         max_workers=min(workers.number, len(todo)), initializer=_serve, initargs=(os.getpid(), workers.setup)
     )
     try:
-        _run_pool(build, executor, todo, workers.number, hashes, progress)
+        _run_pool(build, executor, todo, workers, hashes, progress)
     except (BrokenProcessPool, TerminatedWorkerError) as err:
         raise PrepareError(
             "A converting process was killed (by the system, for want of memory?). What is finished is kept; "
@@ -77,47 +79,51 @@ def run_tasks(
 
 
 def _run_here(build: Build, task: Task, progress: Progress) -> None:
-    unit = UnitConverter(task, build.journal_shard, progress.advance).run()
+    meter = UnitProgress(task.unit.size_bytes, progress)
+    unit = UnitConverter(task, build.journal_shard, meter.advance).run()
     build.journal_unit(unit)
+    meter.finish()
 
 
 def _run_pool(
     build: Build,
     executor: Executor,
     todo: Sequence[Task],
-    workers: int,
+    workers: Workers,
     hashes: Sequence[BackgroundHash],
     progress: Progress,
 ) -> None:
     waiting = list(reversed(todo))
     running: dict[Future[UnitDone], Task] = {}
     starts = dict(zip((task.number for task in todo), _starts(todo), strict=True))
-    meter = _Meter(build.path, progress)
+    meter = PoolProgress(build.path, workers.expansion, progress)
     try:
         while waiting or running:
-            while waiting and len(running) <= workers and _may_start(starts[waiting[-1].number], hashes, running):
+            while waiting and len(running) <= workers.number:
+                if not _may_start(starts[waiting[-1].number], hashes, running):
+                    break
                 task = waiting.pop()
                 running[executor.submit(convert_unit, task)] = task
             finished, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
             for future in finished:
-                del running[future]
-                _journal(build, future.result(), meter)
-            meter.look()
+                _journal(build, future.result(), running.pop(future), meter)
+            meter.look([(task.number, task.unit.size_bytes) for task in running.values()])
             build.check()
     except BaseException:
         # Journal what finished meanwhile: it need not be made again.
-        for future in running:
+        for future, task in running.items():
             if future.done() and not future.cancelled() and future.exception() is None:
                 with contextlib.suppress(OSError, PrepareError):
-                    _journal(build, future.result(), meter)
+                    _journal(build, future.result(), task, meter)
         raise
 
 
-def _journal(build: Build, unit: UnitDone, meter: "_Meter") -> None:
-    for shard in unit.shards[len(build.shards.get(unit.unit, ())) :]:
+def _journal(build: Build, unit: UnitDone, task: Task, meter: PoolProgress) -> None:
+    new = unit.shards[len(build.shards.get(unit.unit, ())) :]
+    for shard in new:
         build.journal_shard(shard)
-        meter.finished(shard.size_bytes, shard.num_values)
     build.journal_unit(unit)
+    meter.finished(unit, task.unit.size_bytes, sum(shard.num_values for shard in new))
 
 
 def _starts(tasks: Sequence[Task]) -> Iterator[int]:
@@ -146,26 +152,3 @@ def _end_with(builder: int) -> None:
     while os.getppid() == builder:
         time.sleep(_POLL_S)
     os._exit(1)
-
-
-class _Meter:
-    """Tells progress from the files that workers write: it needs no channel, so any executor will do."""
-
-    def __init__(self, folder: Path, progress: Progress) -> None:
-        self._folder, self._progress = folder, progress
-        self._done = self._told = 0
-
-    def finished(self, num_bytes: int, num_images: int) -> None:
-        """Count a finished shard."""
-        self._done += num_bytes
-        self._progress.advance(0, num_images)
-
-    def look(self) -> None:
-        """Tell what has been written since the last look."""
-        growing = 0
-        for path in self._folder.glob("*.tmp"):
-            with contextlib.suppress(OSError):
-                growing += path.stat().st_size
-        now = max(self._told, self._done + growing)  # a shard that is renamed just now is counted by neither
-        self._progress.advance(now - self._told)
-        self._told = now

@@ -141,6 +141,10 @@ class Recipe(ABC):
         """The record set's directory name without its ending: "cub200", "imagenet.train"."""
         return f"{self.dataset}.{self.part}" if self.part else self.dataset
 
+    def title(self, root: Path) -> str:
+        """Return what people call this data: a dataset's name, that of their directory or list."""
+        return self.set_name
+
     @property
     def options(self) -> Mapping[str, Any]:
         """What besides the raw data decides the result (JSON); part of the plan, so that a resume never mixes."""

@@ -33,6 +33,10 @@ class FlatRecipe(Recipe):
         tree = root.resolve()
         return tree.with_name(f"{tree.name}.records")
 
+    def title(self, root: Path) -> str:
+        """See `Recipe`."""
+        return root.resolve().name
+
     def command(self, root: Path) -> str:
         """See `Recipe`."""
         return command("prepare", root, "--flat")
@@ -44,7 +48,7 @@ class FlatRecipe(Recipe):
             FolderError: There is no such directory, or no image in it.
         """
         source = TreeSource(root.resolve(), wanted=is_image)
-        if not source.num_files:
+        if not len(source.files().sizes):
             raise FolderError(f"There are no images in {root} ({', '.join(IMAGE_ENDINGS)}).", path=os.fspath(root))
         return source
 

@@ -109,6 +109,10 @@ class FolderRecipe(Recipe):
         ending = f"-{self.selection[:8]}" if self.selection else ""
         return tree.with_name(f"{tree.name}{ending}.records")
 
+    def title(self, root: Path) -> str:
+        """See `Recipe`."""
+        return root.resolve().name
+
     def command(self, root: Path) -> str:
         """See `Recipe`."""
         return command("prepare", root)

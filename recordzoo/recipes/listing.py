@@ -68,6 +68,10 @@ class ListRecipe(Recipe):
         """See `Recipe`: beside the list."""
         return root.absolute().with_suffix(".records")
 
+    def title(self, root: Path) -> str:
+        """See `Recipe`."""
+        return root.name
+
     def command(self, root: Path) -> str:
         """See `Recipe`."""
         return command("prepare", root)

@@ -59,11 +59,6 @@ class TreeSource:
         return str(self.base)
 
     @property
-    def num_files(self) -> int:
-        """How many files there are."""
-        return len(self._listing.names)
-
-    @property
     def size_bytes(self) -> int:
         """The files' sizes together."""
         return sum(self.files().sizes)

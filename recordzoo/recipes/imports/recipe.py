@@ -55,6 +55,10 @@ class ImportRecipe(Recipe):
         """See `Recipe`."""
         return self.output
 
+    def title(self, root: Path) -> str:
+        """See `Recipe`."""
+        return self.path.name
+
     def command(self, root: Path) -> str:
         """See `Recipe`."""
         return command("import", self.path, "--output", self.output)

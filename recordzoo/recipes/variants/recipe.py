@@ -46,7 +46,7 @@ def variant_recipe(recipe: Recipe, root: Path, name: str | None) -> Recipe:
         if is_given or recipe.is_of(reader.manifest, root):
             check_variant(reader, ORIGINAL)
             recipe = StoredRecipe(reader)
-    _check_fields(recipe)
+    _check_fields(recipe, root)
     return VariantRecipe(recipe, variant, original)
 
 
@@ -64,7 +64,7 @@ def check_variant(reader: RecordReader, name: str | None) -> None:
         )
 
 
-def _check_fields(recipe: Recipe) -> None:
+def _check_fields(recipe: Recipe, root: Path) -> None:
     pictures = [name for name, field in recipe.fields.items() if field.encoding in ("image", "raw")]
     image = recipe.fields.get("image")
     if image is None or image.encoding != "image":
@@ -74,7 +74,7 @@ def _check_fields(recipe: Recipe) -> None:
         why = f"its images come with others ({others}), which belong to the original's pixels and would not fit"
     else:
         return
-    raise ArgumentError(f"There are no variants of {recipe.set_name}: {why}.")
+    raise ArgumentError(f"There are no variants of {recipe.title(root)}: {why}.")
 
 
 class VariantRecipe(Recipe):
@@ -129,6 +129,10 @@ class VariantRecipe(Recipe):
     def target(self, root: Path) -> Path:
         """See `Recipe`."""
         return self.original.with_name(f"{self.original.name.removesuffix('.records')}-{self.wanted}.records")
+
+    def title(self, root: Path) -> str:
+        """See `Recipe`."""
+        return f"{self.inner.title(root)}-{self.wanted}"
 
     def command(self, root: Path) -> str:
         """See `Recipe`."""

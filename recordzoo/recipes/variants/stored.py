@@ -45,6 +45,10 @@ class StoredRecipe(Recipe):
         """See `Recipe`: itself."""
         return self.reader.path
 
+    def title(self, root: Path) -> str:
+        """See `Recipe`."""
+        return self.reader.path.name.removesuffix(".records")
+
     def command(self, root: Path) -> str:
         """See `Recipe`."""
         return command("prepare", self.reader.path)

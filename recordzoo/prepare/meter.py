@@ -1,0 +1,88 @@
+"""How far a conversion is, in bytes of its raw data: each unit counts for its size, no more and in the end no less."""
+
+import contextlib
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from recordzoo.prepare.rows import UnitDone
+from recordzoo.progress import Progress
+
+_SHARDS = (".tmp", ".lmdb")
+
+
+class UnitProgress:
+    """Tells how far one unit is that is converted in this process.
+
+    Args:
+        size_bytes: The unit's size. Its members may have more or fewer bytes together, where it is an estimate.
+        progress: Told.
+    """
+
+    def __init__(self, size_bytes: int, progress: Progress) -> None:
+        self._left, self._progress = size_bytes, progress
+
+    def advance(self, num_bytes: int, num_images: int) -> None:
+        """Count what was read and stored."""
+        counted = min(num_bytes, self._left)
+        self._left -= counted
+        self._progress.advance(counted, num_images)
+
+    def finish(self) -> None:
+        """Count what the unit has left: all of it is done."""
+        self.advance(self._left, 0)
+
+
+class PoolProgress:
+    """Tells how far units are that other processes convert, from the size of the shards that they write.
+
+    It needs no channel, so any executor will do.
+
+    Args:
+        folder: The build directory.
+        expansion: Bytes in shards for each byte of raw data, as estimated; corrected by the units that are finished.
+        progress: Told.
+    """
+
+    def __init__(self, folder: Path, expansion: float, progress: Progress) -> None:
+        self._folder, self._expansion, self._progress = folder, expansion, progress
+        self._told: dict[int, int] = {}
+        self._raw_bytes = self._shard_bytes = 0
+
+    def finished(self, unit: UnitDone, size_bytes: int, num_images: int) -> None:
+        """Count a finished unit.
+
+        Args:
+            unit: The unit.
+            size_bytes: The size of its raw data.
+            num_images: How many images were stored since they were last counted.
+        """
+        self._progress.advance(size_bytes - self._told.pop(unit.unit, 0), num_images)
+        self._raw_bytes += size_bytes
+        self._shard_bytes += sum(shard.size_bytes for shard in unit.shards)
+
+    def look(self, running: Sequence[tuple[int, int]]) -> None:
+        """Tell what was written since the last look.
+
+        Args:
+            running: Number and size of each unit that is being converted.
+        """
+        written = self._written()
+        expansion = self._shard_bytes / self._raw_bytes if self._raw_bytes and self._shard_bytes else self._expansion
+        for number, size_bytes in running:
+            before = self._told.get(number, 0)
+            estimate = int(written.get(number, 0) / expansion) if expansion > 0 else 0
+            now = max(before, min(size_bytes, estimate))
+            self._told[number] = now
+            self._progress.advance(now - before)
+
+    def _written(self) -> dict[int, int]:
+        """Add up the shards of each unit, finished or not, in a directory that changes meanwhile."""
+        written: dict[int, int] = {}
+        with os.scandir(self._folder) as entries:
+            for entry in entries:
+                number = entry.name[1:].partition("-s")[0]
+                if entry.name.startswith("u") and number.isdecimal() and entry.name.endswith(_SHARDS):
+                    with contextlib.suppress(OSError):
+                        written[int(number)] = written.get(int(number), 0) + entry.stat().st_size
+        return written

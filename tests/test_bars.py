@@ -1,0 +1,100 @@
+"""Bars on a terminal of 80 columns: the bar can be seen, and the end is 100 %."""
+
+import contextlib
+import os
+import pty
+import re
+import struct
+import sys
+import termios
+from fcntl import ioctl
+
+import pytest
+
+from recordzoo.bars import BarProgress, close_bars, shorten
+
+
+def shown(work):
+    """Call a function while stderr is a terminal of 80 columns; return the lines that were drawn there."""
+    outer, inner = pty.openpty()
+    ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 80, 0, 0))
+    with os.fdopen(inner, "w", encoding="utf-8") as stream, contextlib.redirect_stderr(stream):
+        work()
+    drawn = b""
+    with os.fdopen(outer, "rb", buffering=0) as screen, contextlib.suppress(OSError):  # EIO: that was all
+        while piece := screen.read(1 << 16):
+            drawn += piece
+    return [line for line in re.split(r"[\r\n]+", drawn.decode()) if line.strip()]
+
+
+def bar_of(line):
+    return len(re.search(r"\|(.*)\|", line)[1])
+
+
+@pytest.mark.parametrize("stage", ["converting photos", "downloading ILSVRC2012_img_train.tar.part.of.a.long.name"])
+def test_a_bar_is_ten_columns_wide_at_least(stage):
+    def work():
+        bar = BarProgress()
+        bar.begin(stage, 147_897_477_120)
+        bar.advance(73_000_000_000)
+        bar._bar.refresh()
+        bar.advance(73_000_000_000, 1_281_167)
+        bar._bar.refresh()
+        bar.end()
+
+    lines = shown(work)
+    assert len(lines) >= 4
+    assert all(bar_of(line) >= 10 for line in lines)
+    assert max(map(len, lines)) <= 80
+    assert "1,281,167 images" in lines[-1]
+
+
+def test_a_download_shows_bytes():
+    def work():
+        bar = BarProgress()
+        bar.begin("downloading CUB_200_2011.tgz", 1_150_585_339, 500_000_000)
+        bar.advance(650_585_339)
+        bar.end()
+
+    first, *_, last = shown(work)
+    assert "500MB/1.15GB" in first
+    assert first.endswith(" left")
+    assert "100%|" in last
+    assert "1.15GB/1.15GB" in last
+
+
+@pytest.mark.parametrize(("total", "done"), [(39_000_000, 25_000_000), (181_000_000, 197_000_000)])
+def test_the_end_is_the_end(total, done):
+    def work():
+        bar = BarProgress()
+        bar.begin("looking for broken images", total)
+        bar.advance(done, 7)
+        bar.end()
+
+    assert "100%|" in shown(work)[-1]
+
+
+def test_without_a_total_there_is_no_bar():
+    def work():
+        bar = BarProgress()
+        bar.begin("reading", None)
+        bar.advance(5_000_000)
+        bar.end()
+
+    last = shown(work)[-1]
+    assert last.startswith("reading: 5.00MB, ")
+    assert "%" not in last
+
+
+def test_a_message_begins_on_a_line_of_its_own():
+    def work():
+        bar = BarProgress()
+        bar.begin("converting photos", 100)
+        close_bars()
+        sys.stderr.write("error: it broke\n")
+
+    assert shown(work)[-1] == "error: it broke"
+
+
+def test_a_long_name_is_cut_in_the_middle():
+    assert shorten("downloading ILSVRC2012_img_train.tar", 20) == "downloadi...rain.tar"

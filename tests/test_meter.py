@@ -1,0 +1,82 @@
+"""How far a conversion is: counted in raw data, so that it ends where it should, whatever is written."""
+
+from typing import Any
+
+import pytest
+from PIL import Image
+
+from recordzoo.prepare import ensure
+from recordzoo.prepare.meter import PoolProgress, UnitProgress
+from recordzoo.prepare.rows import UnitDone
+from recordzoo.recipes.cub200 import recipe as birds
+from recordzoo.recipes.folder import recipe
+from tests.fakes import cub200, folder
+
+
+class Heard:
+    """Keeps what is told."""
+
+    def __init__(self) -> None:
+        self.stages: list[list[Any]] = []  # Any: name, total, done
+
+    def begin(self, stage, total_bytes=None, done_bytes=0):
+        self.stages.append([stage, total_bytes, done_bytes])
+
+    def advance(self, num_bytes=0, num_images=0):
+        assert num_bytes >= 0
+        self.stages[-1][2] += num_bytes
+        assert self.stages[-1][2] <= self.stages[-1][1]
+
+    def note(self, text):
+        """Not of interest."""
+
+    def end(self):
+        """Nor this."""
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("variant", [None, "8", "8-raw", "full-png"])
+def test_a_conversion_ends_at_its_total(tmp_path, workers, variant):
+    tree = folder.write_tree(tmp_path / "photos")
+    for number in range(40):
+        Image.effect_noise((64, 64), 50).save(tree / "cat" / f"noise{number}.png")
+    heard = Heard()
+    options = {"workers": workers, "variant": variant, "progress": heard, "shard_bytes": 20_000}
+    ensure(recipe(), tree, prepare=True, **options)
+    (stage,) = heard.stages
+    assert stage[0] == f"converting photos{f'-{variant}' if variant else ''}"
+    assert stage[2] == stage[1] > 0
+
+
+def test_an_archive_ends_at_its_total(tmp_path):
+    cub200.build(3, 3).write_archive(tmp_path)
+    heard = Heard()
+    ensure(birds(""), tmp_path, prepare=True, check_hash=False, progress=heard)
+    total, done = heard.stages[-1][1:]
+    assert done == total > 0
+
+
+def test_a_unit_counts_for_its_size():
+    heard = Heard()
+    heard.begin("", 10)
+    unit = UnitProgress(10, heard)
+    unit.advance(7, 1)
+    unit.advance(7, 1)
+    assert heard.stages[-1][2] == 10
+    heard.begin("", 10)
+    UnitProgress(10, heard).finish()
+    assert heard.stages[-1][2] == 10
+
+
+def test_what_is_written_is_an_estimate_within_the_unit(tmp_path):
+    heard = Heard()
+    heard.begin("", 300)
+    meter = PoolProgress(tmp_path, 2.0, heard)
+    (tmp_path / "u00000-s0000.abc.tmp").write_bytes(bytes(100))
+    (tmp_path / "u00000-s0000.rows.npz").write_bytes(bytes(1000))
+    (tmp_path / "u00002-s0000.lmdb").write_bytes(bytes(1000))
+    meter.look([(0, 100), (1, 100), (2, 100)])
+    assert heard.stages[-1][2] == 50 + 0 + 100
+    for number in range(3):
+        meter.finished(UnitDone(number, (), "", {}, {}), 100, 5)
+    assert heard.stages[-1][2] == 300
