@@ -5,9 +5,10 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, name_key
-from recordzoo.recipes.folder import TREE_FILE
+from recordzoo.recipes.folder import TREE_FILE, without_record_sets
 from recordzoo.records.reader import RecordReader
 
 
@@ -79,14 +80,14 @@ def directory_positions(names: Sequence[str], directory: str) -> range:
 
 
 def _list(path: str, directory: str) -> tuple[set[str], set[str]]:
-    """List the folders and the images of a directory, as names relative to the tree."""
+    """List the folders, without record sets, and the images of a directory, as names relative to the tree."""
     start = f"{directory}/" if directory else ""
     folders: set[str] = set()
     files: set[str] = set()
     with os.scandir(path) as entries:
         for entry in entries:
             if entry.is_dir():
-                folders.add(start + entry.name)
+                folders.add(entry.name)
             elif entry.name.lower().endswith(IMAGE_ENDINGS):
                 files.add(start + entry.name)
-    return folders, files
+    return {start + name for name in without_record_sets(Path(path), list(folders))}, files

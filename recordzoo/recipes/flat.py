@@ -10,6 +10,7 @@ from recordzoo.errors import FolderError
 from recordzoo.program import command
 from recordzoo.recipes.base import NO_TARGET, Arrangement, Blob, BlobField, Recipe, Stored
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, is_image
+from recordzoo.recipes.folder import records_beside
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
 from recordzoo.sources.tree import TreeSource
@@ -30,8 +31,7 @@ class FlatRecipe(Recipe):
 
     def target(self, root: Path) -> Path:
         """See `Recipe`: beside the directory."""
-        tree = root.resolve()
-        return tree.with_name(f"{tree.name}.records")
+        return records_beside(root)
 
     def title(self, root: Path) -> str:
         """See `Recipe`."""

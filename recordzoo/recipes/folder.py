@@ -100,14 +100,7 @@ class FolderRecipe(Recipe):
         Raises:
             ArgumentError: The tree is the root of the file system, beside which nothing lies.
         """
-        tree = root.resolve()
-        if not tree.name:
-            raise ArgumentError(
-                f"The records of {root} cannot lie beside it: it is the root of the file system. Name a directory in "
-                "it, or pass records_dir (--records-dir)."
-            )
-        ending = f"-{self.selection[:8]}" if self.selection else ""
-        return tree.with_name(f"{tree.name}{ending}.records")
+        return records_beside(root, f"-{self.selection[:8]}" if self.selection else "")
 
     def title(self, root: Path) -> str:
         """See `Recipe`."""
@@ -162,6 +155,21 @@ class FolderRecipe(Recipe):
             classes=classes,
             metadata={"selection": self.selection, "empty_classes": sorted(set(classes).difference(folders))},
         )
+
+
+def records_beside(root: Path, ending: str = "") -> Path:
+    """Return where the record set of a tree lies.
+
+    Raises:
+        ArgumentError: The tree is the root of the file system, beside which nothing lies.
+    """
+    tree = root.resolve()
+    if not tree.name:
+        raise ArgumentError(
+            f"The records of {root} cannot lie beside it: it is the root of the file system. Name a directory in "
+            "it, or pass records_dir (--records-dir)."
+        )
+    return tree.with_name(f"{tree.name}{ending}.records")
 
 
 def selection_digest(names: Sequence[str]) -> str:
