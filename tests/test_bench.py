@@ -13,7 +13,8 @@ from benchmarks.peers import page
 from recordzoo.benching.chart import Group, draw_chart, write_chart
 from recordzoo.benching.measure import Measurement, in_fresh_process, measure, medians
 from recordzoo.benching.processes import cpu_seconds, memory_bytes
-from recordzoo.benching.task import EXACT, FAST, FILES, STOCK, Result, ratios
+from recordzoo.benching.spread import compare_speeds
+from recordzoo.benching.task import EXACT, FAST, FILES, STOCK, Result, comparisons, turns
 from recordzoo.benching.transform import DEFAULT, load_transform
 from recordzoo.cli.bench import find_task, table
 from recordzoo.errors import ArgumentError
@@ -68,6 +69,9 @@ class TestCommand:
             assert all(value > 0 for value in each["median"].values() if value is not None)
             speeds = each["median"]["images_per_s"], found["loaders"][0]["median"]["images_per_s"]
             assert each["ratio"] == speeds[0] / speeds[1]
+            assert each["ratio_range"] == [each["ratio"]] * 2
+            assert each["images_per_s_range"] == [speeds[0]] * 2
+            assert each["verdict"] == ("first" if each["name"] == FILES else "too few runs")
         with Image.open(tmp_path / "chart.png") as chart:
             assert chart.format == "PNG"
             assert {(13, 148, 136), (139, 143, 152)} <= {colour for _, colour in chart.convert("RGB").getcolors()}
@@ -123,7 +127,7 @@ class TestMistakes:
     def test_nothing_there(self, tmp_path):
         result = quick("./nothing", cwd=tmp_path)
         assert result.returncode == 3
-        assert "it does not exist" in result.stderr
+        assert "./nothing does not exist" in result.stderr
 
     def test_a_directory_that_is_no_record_set(self, tmp_path):
         (tmp_path / "odd.records").mkdir()
@@ -174,19 +178,52 @@ class TestNumbers:
         results = [
             Result(FILES, problem="it broke"),
             Result(STOCK, [a_measurement(200.0)]),
-            Result(FAST, [a_measurement(500.0), a_measurement(100.0), a_measurement(300.0)]),
+            Result(FAST, [a_measurement(500.0)]),
         ]
-        assert ratios(results) == [None, 1.0, 1.5]
+        found = comparisons(results)
+        assert [each and each.ratio for each in found] == [None, 1.0, 2.5]
+        assert [each and each.verdict for each in found] == [None, "first", "too few runs"]
+        assert comparisons(results[:1]) == [None]
+
+    def test_rounds_are_compared_with_each_other(self):
+        # The machine slows down by half: each round tells the same.
+        found = compare_speeds([200.0, 150.0, 100.0], [100.0, 75.0, 50.0])
+        assert (found.ratio, found.low, found.high, found.verdict) == (2.0, 2.0, 2.0, "faster")
+
+    @pytest.mark.parametrize(
+        ("speeds", "verdict"),
+        [
+            ([130.0, 110.0, 101.0, 190.0, 120.0], "faster"),
+            ([99.0, 70.0, 80.0, 98.0, 90.0], "slower"),
+            ([103.0, 99.0, 98.0, 101.0, 100.0], "the same"),
+            ([65.0, 120.0, 90.0, 70.0, 110.0], "too noisy"),
+            ([300.0, 310.0], "too few runs"),
+        ],
+    )
+    def test_the_verdict(self, speeds, verdict):
+        assert compare_speeds(speeds, [100.0] * 5).verdict == verdict
 
     def test_the_table_shows_them(self):
         results = [
-            Result(FILES, [a_measurement(1234.4, cpu_ms=2.5, memory_bytes=3_000_000.0)]),
+            Result(
+                FILES, [a_measurement(speed, cpu_ms=2.5, memory_bytes=3_000_000.0) for speed in (900, 1234.4, 2000)]
+            ),
+            Result(STOCK, [a_measurement(speed) for speed in (1000, 1000, 3000)]),
             Result(FAST, problem="it broke"),
         ]
-        _, first, second = table(results).splitlines()
-        assert first.split("  ")[0] == FILES
-        assert first.removeprefix(FILES).split() == ["1,234", "1.00x", "5", "0.25", "s", "2.50", "ms", "3", "MB"]
-        assert second.removeprefix(FAST).split("  ")[-1].strip() == "did not run"
+        text = table(results)
+        assert max(map(len, text.splitlines())) <= 80
+        head, first, second, broken, _, _, others, *_ = text.splitlines()
+        assert head.split() == ["LOADER", "IMAGES/S", "FROM-TO", "RATIO", "FROM-TO", "VERDICT"]
+        assert first.removeprefix(FILES).split() == ["1,234", "900-2,000", "1.00x"]
+        assert second.removeprefix(STOCK).split() == ["1,000", "1,000-3,000", "1.11x", "0.81-1.50", "too", "noisy"]
+        assert broken.removeprefix(FAST).split() == ["did", "not", "run"]
+        assert others.removeprefix(FILES).split() == ["5", "0.25", "s", "2.50", "ms", "3", "MB"]
+
+    def test_every_second_round_goes_backwards(self):
+        found = list(turns([STOCK, EXACT, FAST], 3))
+        assert [number for number, _ in found] == [0] * 3 + [1] * 3 + [2] * 3
+        assert [loader for _, loader in found] == [STOCK, EXACT, FAST, FAST, EXACT, STOCK, STOCK, EXACT, FAST]
 
     @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
     def test_processes_below_count_too(self):

@@ -330,16 +330,15 @@ def bench(
     images: Annotated[
         int, typer.Option(min=1, help="How many images make an epoch, chosen at random.", show_default=True)
     ] = 500,
-    repeats: Annotated[
-        int, typer.Option(min=1, help="How often each loader is measured; medians count.", show_default=True)
-    ] = 3,
+    repeats: Annotated[int, typer.Option(min=1, help="How often each loader is measured.", show_default=True)] = 5,
     output: Annotated[Path | None, typer.Option(help="Also draw the chart into this PNG file.", dir_okay=False)] = None,
     as_json: Json = False,
 ) -> int:
     """Measure how fast your images become batches: with ImageFolder if the tree is there, and from its records.
 
     The loaders take turns, each time in a fresh process: images a second, the first epoch with cold caches, the time to
-    the first batch, CPU time and memory.
+    the first batch, CPU time and memory. Each number is the median of all rounds; speeds come with the smallest and
+    largest, and with a verdict: "faster" or "slower" only if every round says so.
     """
     from recordzoo.cli.bench import bench as run_bench
     from recordzoo.cli.bench import find_task

@@ -8,12 +8,14 @@ from typing import Any
 from recordzoo.bars import clean
 from recordzoo.benching.chart import Group, draw_chart, write_chart
 from recordzoo.benching.measure import Measurement
-from recordzoo.benching.task import CAN_FORGET, FILES, Result, Task, compare, ratios
+from recordzoo.benching.spread import LEAST_ROUNDS, Comparison
+from recordzoo.benching.task import CAN_FORGET, FILES, Result, Task, compare, comparisons
 from recordzoo.benching.transform import DEFAULT
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.tables import table as table_of
+from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.looking.stats import tree_root
 from recordzoo.progress import format_bytes
@@ -53,17 +55,20 @@ def bench(task: Task, *, repeats: int, chart: Path | None, as_json: bool) -> int
         output.put_json({"bench": document(results, task, repeats)})
     else:
         problems = [f"{result.loader} did not run: {result.problem}" for result in results if result.problem]
-        output.put("\n".join([table(results), "", *_notes(task, repeats), *problems]))
+        lines = [table(results), "", *_doubts(results, repeats), *_notes(task, repeats), *problems]
+        output.put(wrapped("\n".join(lines), wrapping_width()))
     return Exit.FAILED if any(result.problem for result in results) else Exit.OK
 
 
 def table(results: Sequence[Result]) -> str:
-    """Lay the medians out for people."""
-    head = ("LOADER", "IMAGES/S", "", "FIRST EPOCH", "FIRST BATCH", "CPU/IMAGE", "MEMORY")
-    rows = [
-        (result.loader, *_cells(result.median, ratio)) for result, ratio in zip(results, ratios(results), strict=True)
-    ]
-    return table_of(head, rows)
+    """Lay the numbers out for people: the speeds with their spread, and below them the rest."""
+    found = comparisons(results)
+    speeds = [(result.loader, *_speed_cells(result, each)) for result, each in zip(results, found, strict=True)]
+    others = [(result.loader, *_other_cells(result.median)) for result in results if result.median is not None]
+    parts = [table_of(("LOADER", "IMAGES/S", "FROM-TO", "RATIO", "FROM-TO", "VERDICT"), speeds)]
+    if others:
+        parts.append(table_of(("LOADER", "FIRST EPOCH", "FIRST BATCH", "CPU/IMAGE", "MEMORY"), others))
+    return "\n\n".join(parts)
 
 
 # Any: JSON values.
@@ -78,11 +83,14 @@ def document(results: Sequence[Result], task: Task, repeats: int) -> dict[str, A
             {
                 "name": result.loader,
                 "median": None if result.median is None else dataclasses.asdict(result.median),
-                "ratio": ratio,
+                "images_per_s_range": None if result.median is None else _range(result),
+                "ratio": None if compared is None else compared.ratio,
+                "ratio_range": None if compared is None else [compared.low, compared.high],
+                "verdict": None if compared is None else compared.verdict,
                 "runs": [dataclasses.asdict(run) for run in result.runs],
                 "problem": result.problem or None,
             }
-            for result, ratio in zip(results, ratios(results), strict=True)
+            for result, compared in zip(results, comparisons(results), strict=True)
         ],
     }
 
@@ -93,27 +101,65 @@ def draw_results(results: Sequence[Result], task: Task, repeats: int) -> Any:  #
         Group(
             result.loader,
             [result.median.images_per_s, result.median.first_epoch_images_per_s],
-            f"{ratio:.2f}x",
+            _chart_note(compared),
             is_ours=result.loader != FILES,
         )
-        for result, ratio in zip(results, ratios(results), strict=True)
-        if result.median is not None and ratio is not None
+        for result, compared in zip(results, comparisons(results), strict=True)
+        if result.median is not None and compared is not None
     ]
     series = ("warm", "first epoch" + (", cold" if CAN_FORGET else ""))
     return draw_chart(groups, f"{task.records.name}: images a second", _notes(task, repeats)[0], series)
 
 
-def _cells(median: Measurement | None, ratio: float | None) -> tuple[str, ...]:
-    if median is None:
-        return "did not run", *[""] * 5
+def _chart_note(compared: Comparison) -> str:
+    if compared.verdict == "first":
+        return "1.00x"
+    doubt = ", too noisy to tell" if compared.verdict == "too noisy" else ""
+    return f"{compared.ratio:.2f}x ({_from_to(compared)}{doubt})"
+
+
+def _from_to(compared: Comparison) -> str:
+    return f"{compared.low:.2f}-{compared.high:.2f}"
+
+
+def _range(result: Result) -> list[float]:
+    speeds = [run.images_per_s for run in result.runs]
+    return [min(speeds), max(speeds)]
+
+
+def _speed_cells(result: Result, compared: Comparison | None) -> tuple[str, ...]:
+    if result.median is None or compared is None:
+        return "did not run", *[""] * 4
+    low, high = _range(result)
+    speeds = f"{result.median.images_per_s:,.0f}", f"{low:,.0f}-{high:,.0f}"
+    if compared.verdict == "first":
+        return *speeds, "1.00x", "", ""
+    return *speeds, f"{compared.ratio:.2f}x", _from_to(compared), compared.verdict
+
+
+def _other_cells(median: Measurement) -> tuple[str, ...]:
     return (
-        f"{median.images_per_s:,.0f}",
-        "" if ratio is None else f"{ratio:.2f}x",
         f"{median.first_epoch_images_per_s:,.0f}",
         f"{median.first_batch_s:.2f} s",
         "-" if median.cpu_ms is None else f"{median.cpu_ms:.2f} ms",
         "-" if median.memory_bytes is None else format_bytes(int(median.memory_bytes)),
     )
+
+
+def _doubts(results: Sequence[Result], repeats: int) -> list[str]:
+    """Say where the measurements do not tell which loader is faster, and what helps."""
+    found = comparisons(results)
+    lines = [
+        f"{result.loader}: too noisy to tell whether it is faster or slower: {_from_to(compared)} times as fast as "
+        f"the first over {repeats} rounds."
+        for result, compared in zip(results, found, strict=True)
+        if compared is not None and compared.verdict == "too noisy"
+    ]
+    if lines:
+        lines.append(f"Let nothing else run meanwhile, or measure more: --repeats {3 * repeats} --images 2000.")
+    if any(compared is not None and compared.verdict == "too few runs" for compared in found):
+        lines.append(f"Fewer than {LEAST_ROUNDS} rounds do not show how much the numbers vary: --repeats 5.")
+    return lines
 
 
 def _notes(task: Task, repeats: int) -> list[str]:

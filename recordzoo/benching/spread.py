@@ -1,0 +1,49 @@
+"""What measurements that scatter tell: how a loader compares with the first, and whether that is known at all."""
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+Verdict = Literal["first", "faster", "slower", "the same", "too noisy", "too few runs"]
+
+LEAST_ROUNDS = 3
+"""With fewer rounds, all of them agree too often by chance."""
+
+_SAME = 1.1
+"""Ratios around 1 whose largest is at most so many times the smallest are no difference; others are noise."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """How a loader compares with the first one.
+
+    Attributes:
+        ratio: How many times as fast it is: the median of all rounds, each compared with the first loader's same round.
+        low: The smallest ratio of a round.
+        high: The largest.
+        verdict: "faster" or "slower" if every round says so. Else "the same" if the ratios lie close together, or "too
+            noisy".
+    """
+
+    ratio: float
+    low: float
+    high: float
+    verdict: Verdict
+
+
+def compare_speeds(speeds: Sequence[float], first: Sequence[float]) -> Comparison:
+    """Compare the speeds of a loader with those of the first, round by round; at least one round each."""
+    ratios = [speed / base for speed, base in zip(speeds, first, strict=False)]
+    low, high = min(ratios), max(ratios)
+    return Comparison(statistics.median(ratios), low, high, _verdict(low, high, len(ratios)))
+
+
+def _verdict(low: float, high: float, rounds: int) -> Verdict:
+    if rounds < LEAST_ROUNDS:
+        return "too few runs"
+    if low > 1:
+        return "faster"
+    if high < 1:
+        return "slower"
+    return "the same" if high <= low * _SAME else "too noisy"
