@@ -12,8 +12,9 @@ from PIL import Image
 from torchvision.datasets import ImageFolder
 from torchvision.transforms import PILToTensor
 
+import recordzoo
 from recordzoo import ImageFolderRecord, RecordLoader
-from recordzoo.errors import FolderError
+from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.records.reader import RecordReader
 from tests.fakes import folder
 from tests.running import run
@@ -307,3 +308,47 @@ class TestVerify:
         (line,) = run("verify", "photos", "--full", cwd=tmp_path).stdout.splitlines()
         assert line.startswith("photos.records: ok. Every byte of ")
         assert line.endswith(f"the checksum of each of {count} records were checked.")
+
+
+class TestWords:
+    """Messages say what a person knows: their directory, their option, their file."""
+
+    def test_a_directory_is_called_by_its_name(self, photos, tmp_path):
+        result = run("prepare", "photos", "--short-side", 8, cwd=tmp_path)
+        assert result.stderr.startswith(f"Preparing photos-8: {photos} (")
+        assert "\nconverting photos-8\n" in result.stderr
+
+    @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")
+    def test_a_directory_that_may_not_be_written_to(self, photos, tmp_path):
+        assert run("prepare", "photos", cwd=tmp_path).returncode == 0
+        (tmp_path / "locked").mkdir(mode=0o500)
+        result = run("show", "photos", "--output", "locked/photos.png", cwd=tmp_path)
+        says(result, 1, "error: locked/photos.png: Permission denied")
+
+    def test_a_file_that_cannot_be_written_is_the_person_s_own(self, photos, tmp_path):
+        assert run("prepare", "photos", cwd=tmp_path).returncode == 0
+        result = run("show", "photos", "--output", "none/photos.png", cwd=tmp_path)
+        assert result.stderr.splitlines()[-1] == "error: none/photos.png: No such file or directory"
+
+    def test_a_list_that_was_written_otherwise(self, photos, tmp_path):
+        (tmp_path / "all.txt").write_text("photos/cat/10.png cat\n")
+        assert run("prepare", "all.txt", cwd=tmp_path).returncode == 0
+        says(
+            run("prepare", "all.txt", "--shard-size", "512M", cwd=tmp_path),
+            1,
+            "was written without shard_bytes (--shard-size), not with shard_bytes (--shard-size) 536870912 (537 MB)",
+        )
+
+    def test_what_is_no_dataset_is_said_once(self, tmp_path):
+        with pytest.raises(ArgumentError, match=r"it needs __len__ and __getitem__\.$"):
+            recordzoo.convert(iter([1, 2]), tmp_path / "x.records")
+
+
+def test_readme_and_quick_start_install_the_same():
+    lines = [
+        line.partition("#")[0].strip()
+        for page in ("README.md", "docs/quickstart.md")
+        for line in (PACKAGE / page).read_text(encoding="utf-8").splitlines()
+        if line.startswith("pip install")
+    ]
+    assert lines == ["pip install '.[fast]'"] * 2
