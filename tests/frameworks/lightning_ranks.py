@@ -1,6 +1,7 @@
 """What each rank gets under Lightning: run by `test_lightning` on one and on two ranks.
 
-Everything is made before the process group, as in any Lightning script, and with another random seed on each rank.
+Loaders are made before the process group, as in most Lightning scripts, or after it, by a data module; and with another
+random seed on each rank.
 """
 
 import json
@@ -11,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from lightning.pytorch import LightningModule, Trainer
+from lightning.pytorch import LightningDataModule, LightningModule, Trainer
 from lightning.pytorch.callbacks import ModelCheckpoint
 from lightning.pytorch.utilities.warnings import PossibleUserWarning
 from torch.utils.data import DataLoader
@@ -58,7 +59,17 @@ class Recording(LightningModule):
         return torch.optim.SGD(self.parameters(), 1e-6)
 
 
-# Any: loaders have no common type.
+class Late(LightningDataModule):
+    """Makes its loaders when Lightning asks for them: the process group is there by then."""
+
+    def train_dataloader(self) -> Any:
+        return make_loader("stock", LENGTH)
+
+    def val_dataloader(self) -> Any:
+        return make_loader("stock", VALIDATED, shuffle=False)
+
+
+# Any, also above: loaders have no common type.
 def make_loader(kind: str, length: int, *, shuffle: bool = True) -> Any:
     data = Numbers(length)
     if kind == "record":
@@ -87,8 +98,11 @@ def fit(kind: str, folder: Path, resumed: str = "") -> dict[str, Any]:
         num_sanity_val_steps=1,
     )
     model = Recording()
-    loaders = make_loader(kind, LENGTH), make_loader(kind, VALIDATED, shuffle=False)
-    trainer.fit(model, *loaders, ckpt_path=folder / f"{resumed}.ckpt" if resumed else None)
+    if kind == "late":
+        trainer.fit(model, datamodule=Late())
+    else:
+        loaders = make_loader(kind, LENGTH), make_loader(kind, VALIDATED, shuffle=False)
+        trainer.fit(model, *loaders, ckpt_path=folder / f"{resumed}.ckpt" if resumed else None)
     new_group()  # the next loader is made without one
     return {"trained": [model.trained.get(epoch, []) for epoch in range(EPOCHS)], "validated": model.validated}
 
@@ -96,10 +110,10 @@ def fit(kind: str, folder: Path, resumed: str = "") -> dict[str, Any]:
 def main() -> None:
     torch.manual_seed(int(os.environ["RANK"]))
     found: dict[str, Any] = {}
-    for kind in ("stock", "stateful", "record"):
+    for kind in ("stock", "late", "stateful", "record"):
         folder = Path(kind).absolute()
         found[kind] = {"whole": fit(kind, folder)}
-        if kind != "stock":  # has no state
+        if kind in ("stateful", "record"):  # others have no state
             found[kind]["resumed"] = {name: fit(kind, folder, name) for name in RESUMED}
     answer_file().write_text(json.dumps(found))
 

@@ -10,7 +10,7 @@ from tests.frameworks.ranks import on_ranks
 pytest.importorskip("lightning", reason="needs the extra `frameworks`: make frameworks")
 
 LENGTH, VALIDATED, BATCH_SIZE = 60, 24, 5
-KINDS = ("stock", "stateful", "record")
+KINDS = ("stock", "late", "stateful", "record")
 
 
 # Any: what `lightning_ranks` found, by kind of loader.
