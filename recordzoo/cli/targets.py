@@ -190,9 +190,10 @@ def _own(text: str, split: str | None, trees: TreeOptions) -> list[Target]:
     kind: Kind = "set" if _is_set(path) else "list" if is_list else "flat" if trees.flat else "tree"
     folders = _split_folders(path) if kind == "tree" and not trees.as_classes else []
     if split is not None:
+        if not folders:
+            raise ArgumentError(f"--split {split} is for datasets; all of {text} is prepared at once.")
         if split not in folders:
-            what = f"it has {', '.join(folders)}" if folders else "all of it is prepared at once"
-            raise ArgumentError(f"{text} has no split {split!r}; {what}.")
+            raise ArgumentError(f"{text} has no split {split!r}; it has {', '.join(folders)}.")
         folders = [split]
     settings = {"allow_empty": trees.allow_empty, "allow_none": False} if kind == "tree" else {}
     if folders:
