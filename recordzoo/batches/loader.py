@@ -26,6 +26,7 @@ from recordzoo.batches.order import IteratedOrders, OneByOne, Orders, SampledOrd
 from recordzoo.batches.render import PRECISIONS, Precision
 from recordzoo.batches.source import Source
 from recordzoo.errors import ArgumentError
+from recordzoo.sampling.ranks import Ranks
 from recordzoo.sampling.samplers import RecordSampler
 from recordzoo.sampling.seed import Seed
 
@@ -84,10 +85,8 @@ class RecordLoader(DataLoader[Any]):
 
     dataset: Any  # as DataLoader's, whose type says nothing of a length
 
-    # accelerate leaves a DataLoader alone that says so: this one takes its rank's share itself. And its `save_state`
-    # calls `state_dict` of those that say that they have a state.
-    _is_accelerate_prepared = True
     use_stateful_dataloader = True
+    """Where accelerate's `save_state` and `load_state` look whether a loader has a state."""
 
     # Any: of whatever samples, as DataLoader.
     def __init__(
@@ -175,6 +174,19 @@ class RecordLoader(DataLoader[Any]):
         each = OneByOne(self.sampler) if self.batch_sampler is None else self.batch_sampler
         return IteratedOrders(each, seed, self.sampler)
 
+    @property
+    def _is_accelerate_prepared(self) -> bool:
+        """Where accelerate looks whether to leave a loader alone: yes, if the sampler takes its rank's share itself.
+
+        Otherwise accelerate makes a stock `DataLoader` of it, and deals the batches to the ranks.
+        """
+        num_replicas, _ = Ranks().now()
+        return num_replicas == 1 or getattr(self.sampler, "num_replicas", 1) > 1
+
+    @_is_accelerate_prepared.setter
+    def _is_accelerate_prepared(self, value: bool) -> None:
+        """Ignore it: accelerate also sets it, on what it has left alone."""
+
     def check_worker_number_rationality(self) -> None:
         """Do nothing: `DataLoader` warns of more worker processes than cores, and there are none."""
 
@@ -198,6 +210,8 @@ class RecordLoader(DataLoader[Any]):
         Raises:
             RecordError: What is stored is damaged, or an image cannot be decoded; with record set and name.
             TimeoutError: A batch took longer than `timeout`.
+            ForkError: The process was forked within the epoch, and goes on in the child.
+            TypeError: The sampler gave a key that is no integer, and the samples are records.
         """
         return Unbegun(self._begin)
 

@@ -15,8 +15,12 @@ from tests.frameworks.samples import BATCH, Numbers
 
 def main(who: str, kind: str) -> None:
     warnings.simplefilter("ignore")
-    options: dict[str, Any] = {"shuffle": True} if kind == "own" else {"sampler": RandomSampler(Numbers())}
-    loader = RecordLoader(Numbers(), BATCH, seed=1, **options)
+    options: dict[str, Any] = {
+        "own": {"shuffle": True},
+        "other": {"sampler": RandomSampler(Numbers())},
+        "undealt": {"shuffle": True, "num_replicas": 1, "rank": 0},
+    }[kind]
+    loader = RecordLoader(Numbers(), BATCH, seed=1, num_workers=1, **options)
     epochs, used = {"trainer": by_trainer, "fabric": by_fabric, "accelerate": by_accelerate}[who](loader)
     answer = {"epochs": epochs, "loader": type(used).__name__, "sampler": type(used.sampler).__name__}
     answer_file().write_text(json.dumps(answer))

@@ -58,8 +58,12 @@ def test_skip_first_batches(accelerator: Any) -> None:
     assert numbers(loader) == third
 
 
-def test_two_ranks(tmp_path: Path) -> None:
-    answers = on_ranks("loader_script", tmp_path, "accelerate", "own")
+@pytest.mark.parametrize(
+    ("kind", "used"), [("own", "RecordLoader"), ("other", "DataLoaderShard"), ("undealt", "DataLoaderShard")]
+)
+def test_two_ranks(tmp_path: Path, kind: str, used: str) -> None:
+    """What takes no share of its rank is dealt by accelerate, with a stock DataLoader."""
+    answers = on_ranks("loader_script", tmp_path, "accelerate", kind)
     for epoch in range(2):
         assert are_all(answers[0]["epochs"][epoch] + answers[1]["epochs"][epoch])
-    assert {answer["loader"] for answer in answers} == {"RecordLoader"}
+    assert {answer["loader"] for answer in answers} == {used}

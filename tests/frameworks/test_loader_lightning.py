@@ -131,17 +131,14 @@ def test_fabric(tmp_path: Path) -> None:
     assert epochs[0] != epochs[1]
 
 
+@pytest.mark.parametrize(("kind", "sampler"), [("own", "RecordSampler"), ("other", DistributedSampler.__name__)])
 @pytest.mark.parametrize("who", ["trainer", "fabric"])
-def test_two_ranks(tmp_path: Path, who: str) -> None:
+def test_two_ranks(tmp_path: Path, who: str, kind: str, sampler: str) -> None:
     """Each sample is on one rank, once an epoch; with another sampler too, which Lightning then wraps."""
-    for kind in ("own", "other"):
-        folder = tmp_path / kind
-        folder.mkdir()
-        answers = on_ranks("loader_script", folder, who, kind)
-        for epoch in range(2):
-            parts = [answer["epochs"][epoch] for answer in answers]
-            assert are_all(parts[0] + parts[1])
-            assert len(parts[0]) == len(parts[1])
-        assert {answer["loader"] for answer in answers} == {"RecordLoader"}
-        expected = "RecordSampler" if kind == "own" else DistributedSampler.__name__
-        assert all(expected in answer["sampler"] for answer in answers)
+    answers = on_ranks("loader_script", tmp_path, who, kind)
+    for epoch in range(2):
+        parts = [answer["epochs"][epoch] for answer in answers]
+        assert are_all(parts[0] + parts[1])
+        assert len(parts[0]) == len(parts[1])
+    assert {answer["loader"] for answer in answers} == {"RecordLoader"}
+    assert all(sampler in answer["sampler"] for answer in answers)
