@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.common import WORK, Line, arguments, fresh_folder, in_fresh_process, interleaved, median
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.recipes.base import BlobField
 from recordzoo.recipes.folder import TREE_FILE, FolderRecipe
 from recordzoo.records.reader import is_record_set

@@ -29,7 +29,7 @@ _OURS = """
 import sys, time, os, resource, threading
 from pathlib import Path
 start = time.perf_counter()
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.recipes.imagenet import recipe
 from recordzoo.sources.download import RemoteFile
 def peak(pids):

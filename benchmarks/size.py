@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from benchmarks.common import Line, arguments, fresh_folder, many, photographs
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.recipes.folder import recipe
 
 

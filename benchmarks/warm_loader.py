@@ -14,7 +14,7 @@ from benchmarks.common import (
     photographs,
     ratio,
 )
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.recipes.folder import recipe
 
 _CODE = """

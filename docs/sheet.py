@@ -10,7 +10,7 @@ from PIL import Image
 
 from recordzoo.cli.demo import birds
 from recordzoo.cli.show import Wish, show_images
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.recipes import cub200
 
 TARGET = Path(__file__).parent / "sheet.png"

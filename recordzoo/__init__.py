@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from recordzoo.sampling.samplers import RecordSampler as RecordSampler
     from recordzoo.zoo import info as info
     from recordzoo.zoo import list_datasets as list_datasets
+    from recordzoo.zoo import prepare as prepare
 
 __all__ = [
     "CIFAR10Record",
@@ -50,6 +51,7 @@ __all__ = [
     "import_records",
     "info",
     "list_datasets",
+    "prepare",
     "prepare_list",
     "verify",
 ]
@@ -57,6 +59,7 @@ __all__ = [
 ZOO = {
     "list_datasets": "recordzoo.zoo",
     "info": "recordzoo.zoo",
+    "prepare": "recordzoo.zoo",
     "verify": "recordzoo.records.verify",
 }
 """Modules of the functions that work without a dataset object."""

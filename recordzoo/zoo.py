@@ -8,7 +8,7 @@ from typing import Unpack
 from recordzoo import catalogue
 from recordzoo.catalogue import Entry
 from recordzoo.errors import ArgumentError
-from recordzoo.prepare import PrepareOptions, ensure
+from recordzoo.preparing import PrepareOptions, ensure
 
 
 def list_datasets() -> list[str]:

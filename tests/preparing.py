@@ -29,7 +29,7 @@ def main(root: Path, options: dict[str, Any]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
     _patch(locks=options.pop("locks", True), stop_at=options.pop("stop_at", ""))
     from recordzoo.errors import RecordZooError
-    from recordzoo.prepare import ensure
+    from recordzoo.preparing import ensure
     from recordzoo.records.reader import RecordReader
     from tests.fakes.simple import SimpleRecipe, values
 
@@ -59,7 +59,7 @@ def _become(uid: int, gid: int, umask: int) -> None:
     """Become another user, who may not even be allowed to read this Python: all that is needed is loaded before."""
     kill_at = os.environ.pop("RECORDZOO_KILL_AT", "")
     with tempfile.TemporaryDirectory() as name:
-        from recordzoo.prepare import ensure
+        from recordzoo.preparing import ensure
         from tests.fakes import simple
 
         simple.write(Path(name), "stream")

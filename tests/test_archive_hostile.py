@@ -16,7 +16,7 @@ from torchvision.datasets import ImageFolder
 
 from recordzoo import CUB200Record, ImageFolderRecord
 from recordzoo.errors import ArchiveError, ImageError
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.records.reader import RecordReader
 from recordzoo.sources.archive import ArchiveSource, NestedTarSource
 from recordzoo.sources.member import Source

@@ -18,7 +18,7 @@ from recordzoo.benching.task import EXACT, FAST, FILES, STOCK, Result, compariso
 from recordzoo.benching.transform import DEFAULT, load_transform
 from recordzoo.cli.bench import find_task, table
 from recordzoo.errors import ArgumentError
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.recipes.folder import recipe
 from tests.fakes import folder
 from tests.running import run

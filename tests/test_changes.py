@@ -13,8 +13,8 @@ import pytest
 import recordzoo
 from recordzoo import CIFAR10Record, CUB200Record, ImageFolderRecord, ImageNetRecord, VOCDetectionRecord
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.prepare import changes, ensure
-from recordzoo.prepare.changes import find_changes, recorded_changes
+from recordzoo.preparing import changes, ensure
+from recordzoo.preparing.changes import find_changes, recorded_changes
 from recordzoo.recipes.folder import recipe as folder_recipe
 from recordzoo.records.made_from import MADE_FROM_FILE, MadeFrom
 from recordzoo.records.reader import RecordReader

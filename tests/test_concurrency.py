@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from recordzoo.owner import Owner
-from recordzoo.prepare import ensure, heartbeat, turn
-from recordzoo.prepare.found import find_builds, remove_dead
-from recordzoo.prepare.turn import lock_path, my_turn
+from recordzoo.preparing import ensure, heartbeat, turn
+from recordzoo.preparing.found import find_builds, remove_dead
+from recordzoo.preparing.turn import lock_path, my_turn
 from recordzoo.progress import LogProgress
 from tests import preparing
 from tests.disks import failing

@@ -197,7 +197,7 @@ def test_masks_are_prepared_only_when_asked_for(form: str, tmp_path: Path) -> No
         (tmp_path / cub200.MASK_ARCHIVE).unlink()
         FAKE.write_mask_tree(tmp_path)
     if form == "command line":
-        from recordzoo.prepare import ensure
+        from recordzoo.preparing import ensure
 
         ensure(recipe("segmentations", kind.raw_files), tmp_path)  # it knows nothing of the images' record set
     image, mask = kind(tmp_path, target_type="segmentation")[0]

@@ -18,9 +18,9 @@ import pytest
 
 from recordzoo import durable
 from recordzoo.owner import Owner
-from recordzoo.prepare import ensure
-from recordzoo.prepare.found import find_builds
-from recordzoo.prepare.turn import lock_path
+from recordzoo.preparing import ensure
+from recordzoo.preparing.found import find_builds
+from recordzoo.preparing.turn import lock_path
 from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, stored_bytes

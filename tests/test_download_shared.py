@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from recordzoo.errors import TermsError
-from recordzoo.prepare import ensure
-from recordzoo.prepare.turn import lock_path
+from recordzoo.preparing import ensure
+from recordzoo.preparing.turn import lock_path
 from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
 from tests import preparing

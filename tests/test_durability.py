@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from tests import preparing
 from tests.disks import failing, strace
 from tests.fakes import simple

@@ -17,7 +17,7 @@ from torchvision.models._meta import _IMAGENET_CATEGORIES
 
 from recordzoo.datasets.imagenet import ImageNetRecord
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError, TermsError
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.recipes.imagenet import recipe
 from recordzoo.recipes.imagenet_meta import Meta, parse_meta, read_meta
 from recordzoo.records.reader import RecordReader
@@ -446,7 +446,7 @@ def test_preparing_from_archives_imports_no_torch(archives: Path, tmp_path: Path
     link_archives(archives, tmp_path)
     code = (
         "import sys\nfrom pathlib import Path\nfrom recordzoo.recipes.imagenet import recipe\n"
-        "from recordzoo.prepare import ensure\n"
+        "from recordzoo.preparing import ensure\n"
         "if __name__ == '__main__':\n"
         "    for part in ('train', 'val'):\n"
         "        ensure(recipe(part), Path(sys.argv[1]), check_hash=False, workers=1)\n"

@@ -17,7 +17,7 @@ from recordzoo.cli.chart import bar_chart, display_width, shorten
 from recordzoo.looking.headers import SAMPLE, read_headers
 from recordzoo.looking.labels import load_labels
 from recordzoo.looking.stats import count_bytes, count_classes, find_variants
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.progress import LogProgress
 from recordzoo.recipes import cifar10 as cifar10_recipe
 from recordzoo.recipes import cub200 as cub200_recipe

@@ -12,7 +12,7 @@ from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordWriter, convert
 from recordzoo.batches import source
-from recordzoo.prepare.rows import ShardDone, ShardRows, load_rows, save_rows
+from recordzoo.preparing.rows import ShardDone, ShardRows, load_rows, save_rows
 from recordzoo.recipes.jpeg import OTHER, PLAIN, UNKNOWN, is_plain_jpeg, mark_of
 from tests import jpegs
 from tests.fakes.folder import write_tree

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.recipes import folder
 from recordzoo.records.reader import RecordReader
 from recordzoo.steps import STEPS

@@ -23,7 +23,7 @@ from recordzoo.cli.sizes import parse_bytes
 from recordzoo.datasets.path_loader import PathLoader, files_folder
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.own.listing import prepare_list
-from recordzoo.prepare import describe, ensure
+from recordzoo.preparing import describe, ensure
 from recordzoo.recipes.base import Blob
 from recordzoo.recipes.listing import LIST_FILE, ListRecipe
 from recordzoo.records.reader import RecordReader

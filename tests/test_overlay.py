@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from recordzoo.prepare import build as build_module
-from recordzoo.prepare import ensure
+from recordzoo.preparing import build as build_module
+from recordzoo.preparing import ensure
 from recordzoo.records.reader import RecordReader, is_record_set
 from tests import preparing
 from tests.disks import Volume, overlaid

@@ -12,7 +12,7 @@ from torchvision.datasets import ImageFolder
 import recordzoo
 from recordzoo import ImageFolderRecord
 from recordzoo.errors import SourceError
-from recordzoo.prepare.convert import Task, UnitConverter
+from recordzoo.preparing.convert import Task, UnitConverter
 from recordzoo.recipes.base import Blob
 from recordzoo.recipes.folder import FolderRecipe
 from recordzoo.records.crc import crc32

@@ -27,13 +27,13 @@ from recordzoo.errors import (
     SourceError,
 )
 from recordzoo.owner import Owner
-from recordzoo.prepare import describe, ensure, job, shards
-from recordzoo.prepare.build import Build
-from recordzoo.prepare.convert import image_problem
-from recordzoo.prepare.found import find_builds
-from recordzoo.prepare.raw import RawData
-from recordzoo.prepare.shards import Shards
-from recordzoo.prepare.space import disk_error
+from recordzoo.preparing import describe, ensure, job, shards
+from recordzoo.preparing.build import Build
+from recordzoo.preparing.convert import image_problem
+from recordzoo.preparing.found import find_builds
+from recordzoo.preparing.raw import RawData
+from recordzoo.preparing.shards import Shards
+from recordzoo.preparing.space import disk_error
 from recordzoo.progress import LogProgress, format_bytes
 from recordzoo.recipes.base import Blob, Side
 from recordzoo.records.reader import RecordReader
@@ -142,7 +142,7 @@ class TestRoundTrip:
 
     def test_the_second_call_opens_nothing_for_writing(self, golden: Golden) -> None:
         code = (
-            "import os, sys\nfrom pathlib import Path\nfrom recordzoo.prepare import ensure\n"
+            "import os, sys\nfrom pathlib import Path\nfrom recordzoo.preparing import ensure\n"
             "from tests.fakes.simple import SimpleRecipe\n"
             "root, seen = Path(sys.argv[1]), []\n"
             "def hook(event, args):\n"
@@ -681,7 +681,7 @@ class TestRawData:
     ) -> None:
         archive = simple.write(tmp_path / "server", "stream")
         asked: list[int] = []
-        monkeypatch.setattr("recordzoo.prepare.raw.check_space", lambda folder, needed: asked.append(needed))
+        monkeypatch.setattr("recordzoo.preparing.raw.check_space", lambda folder, needed: asked.append(needed))
         remote = simple.remote(archive, size_bytes=1000)
         root = tmp_path / "root"
         root.mkdir()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from recordzoo.errors import SourceError
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.recipes.base import Blob, Side
 from recordzoo.records.reader import RecordReader
 from recordzoo.sources.file_table import FileTable, has_lasting_inodes

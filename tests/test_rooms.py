@@ -91,9 +91,9 @@ def test_importing_the_package_imports_no_torch():
 
 
 def test_preparing_imports_no_torch():
-    code = "import recordzoo.prepare, recordzoo.catalogue as c, importlib\n"
+    code = "import recordzoo.preparing, recordzoo.catalogue as c, importlib\n"
     code += "[importlib.import_module(c.entry(n).recipe_module) for n in c.names()]; import recordzoo.recipes.folder\n"
-    code += "import recordzoo.prepare.changes"  # what `recordzoo prepare PATH` asks of a tree that it made before
+    code += "import recordzoo.preparing.changes"  # what `recordzoo prepare PATH` asks of a tree that it made before
     assert not modules_after(code) & {"torch", "torchvision"}
 
 

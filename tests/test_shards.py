@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from recordzoo.errors import ArgumentError
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from recordzoo.sources.archive import ArchiveSource, ChainSource

@@ -21,7 +21,7 @@ from recordzoo.looking.choose import Choice, candidates, choose, picture_field
 from recordzoo.looking.labels import load_labels
 from recordzoo.looking.sheet import BOX, MAX_COLUMNS, Cell, columns_for, draw_sheet
 from recordzoo.looking.thumbnail import make_thumbnail, quiet
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.progress import LogProgress
 from recordzoo.recipes import cifar10 as cifar10_recipe
 from recordzoo.recipes import cub200 as cub200_recipe

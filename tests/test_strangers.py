@@ -16,7 +16,7 @@ from torchvision.datasets.folder import default_loader
 
 from recordzoo.datasets import ImageFolderRecord
 from recordzoo.errors import CorruptRecordError, ImageError, ManifestError
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.records.verify import verify
 from tests.fakes import simple, strangers
 from tests.fakes.pictures import encoded, picture

@@ -38,7 +38,7 @@ from recordzoo.errors import (
     OtherSourceError,
     PrepareError,
 )
-from recordzoo.prepare import describe, ensure
+from recordzoo.preparing import describe, ensure
 from recordzoo.recipes import folder
 from recordzoo.recipes.variants import Variant
 from recordzoo.recipes.variants.pixels import converted

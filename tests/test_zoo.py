@@ -36,33 +36,33 @@ def test_a_record_set_is_verified(tmp_path: Path) -> None:
 
 def test_a_dataset_is_prepared_and_then_left_alone(tmp_path: Path) -> None:
     cub200.build(4, 6).write_tree(tmp_path)
-    made = zoo.prepare("cub200", tmp_path, workers=1)
+    made = recordzoo.prepare("cub200", tmp_path, workers=1)
     assert made == [tmp_path / "cub200.records"]
     digest = recordzoo.RecordReader(made[0]).digest
-    assert zoo.prepare("cub200", tmp_path) == made
+    assert recordzoo.prepare("cub200", tmp_path) == made
     assert recordzoo.RecordReader(made[0]).digest == digest
     elsewhere = tmp_path / "elsewhere.records"
-    assert zoo.prepare("cub200", str(tmp_path), records_dir=elsewhere, workers=1) == [elsewhere]
+    assert recordzoo.prepare("cub200", str(tmp_path), records_dir=elsewhere, workers=1) == [elsewhere]
 
 
 def test_a_part_is_prepared_by_its_name(tmp_path: Path) -> None:
     voc.build("2012").write_archive(tmp_path)
-    assert zoo.prepare("voc.2012", tmp_path, check_hash=False, workers=1) == [tmp_path / "voc2012.records"]
+    assert recordzoo.prepare("voc.2012", tmp_path, check_hash=False, workers=1) == [tmp_path / "voc2012.records"]
 
 
 def test_a_dataset_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(recordzoo.errors.ArgumentError, match="Did you mean cub200"):
-        zoo.prepare("cub-200", tmp_path)
+        recordzoo.prepare("cub-200", tmp_path)
     with pytest.raises(recordzoo.errors.ArgumentError, match="imagenet"):
-        zoo.prepare("imagenet.nothing", tmp_path)
+        recordzoo.prepare("imagenet.nothing", tmp_path)
     with pytest.raises(recordzoo.errors.ArgumentError, match=r"names one record set.*imagenet\.train, imagenet\.val"):
-        zoo.prepare("imagenet", tmp_path, records_dir=tmp_path / "x.records")
+        recordzoo.prepare("imagenet", tmp_path, records_dir=tmp_path / "x.records")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").mkdir()
     with pytest.raises(recordzoo.errors.ArgumentError, match=r"photos is a path.*ImageFolderRecord"):
-        zoo.prepare("photos")
+        recordzoo.prepare("photos")
     with pytest.raises(recordzoo.errors.NotPreparedError, match="no raw data"):
-        zoo.prepare("cub200", download=False)
+        recordzoo.prepare("cub200", download=False)
 
 
 def test_examples_run() -> None:

@@ -6,7 +6,7 @@ from torch.utils.data import DataLoader
 
 from benchmarks.peers.work import Work, stock_loader
 from recordzoo import ImageFolderRecord
-from recordzoo.prepare import ensure
+from recordzoo.preparing import ensure
 from recordzoo.recipes.folder import recipe
 
 

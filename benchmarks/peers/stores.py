@@ -217,7 +217,7 @@ class Records(Store):
     """Our record set, through its reader: every value's checksum compared."""
 
     def write(self, photos: Iterable[tuple[str, int]]) -> None:
-        from recordzoo.prepare import ensure
+        from recordzoo.preparing import ensure
         from recordzoo.recipes.folder import recipe
 
         tree = Path(next(iter(photos))[0]).parent.parent

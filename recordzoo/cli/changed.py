@@ -2,7 +2,7 @@
 
 from recordzoo.bars import clean
 from recordzoo.cli import output
-from recordzoo.prepare.changes import Changes, change_text, recorded_changes, refresh_command
+from recordzoo.preparing.changes import Changes, change_text, recorded_changes, refresh_command
 from recordzoo.records.reader import RecordReader
 
 

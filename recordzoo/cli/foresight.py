@@ -18,7 +18,7 @@ class Prospect:
 
     Attributes:
         target: Which.
-        plan: See `recordzoo.prepare.describe`.
+        plan: See `recordzoo.preparing.describe`.
         obstacle: Why it cannot be made now: files that must be fetched by hand, or whose terms must be accepted.
     """
 
@@ -34,7 +34,7 @@ def look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> list[Pro
     Raises:
         FolderError: A tree has no classes.
     """
-    from recordzoo.prepare import describe
+    from recordzoo.preparing import describe
 
     prospects = []
     for target in wanted:
@@ -72,7 +72,7 @@ def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
     Raises:
         DiskSpaceError: It will not.
     """
-    from recordzoo.prepare.space import check_space, volume
+    from recordzoo.preparing.space import check_space, volume
 
     kept: dict[int, int] = defaultdict(int)
     for prospect in prospects:
@@ -91,7 +91,7 @@ def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
 
 def _is_begun(target: Path) -> bool:
     """Whether a process prepares it, or did and was interrupted."""
-    from recordzoo.prepare.found import find_builds
+    from recordzoo.preparing.found import find_builds
 
     return target.with_name(f".{target.name}.lock").exists() or bool(find_builds(target))
 

@@ -9,7 +9,7 @@ from recordzoo.bars import clean
 from recordzoo.cli import output
 from recordzoo.cli.progress import make_progress
 from recordzoo.own.importing import import_records
-from recordzoo.prepare import is_record_set
+from recordzoo.preparing import is_record_set
 from recordzoo.progress import format_seconds
 from recordzoo.records.reader import RecordReader
 

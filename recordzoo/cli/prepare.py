@@ -153,7 +153,7 @@ def variant_name(
 
 
 def _prepare(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
-    from recordzoo.prepare import ensure
+    from recordzoo.preparing import ensure
     from recordzoo.recipes.variants import variant_recipe
     from recordzoo.records.reader import RecordReader
 
@@ -187,7 +187,7 @@ def _prepare(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
 
 def _generation(place: Path) -> tuple[int, int] | None:
     """Tell one record set at a place from another that is exchanged with it; None for none."""
-    from recordzoo.prepare import is_record_set
+    from recordzoo.preparing import is_record_set
 
     place = place.expanduser()
     return (place.stat().st_dev, place.stat().st_ino) if is_record_set(place) else None
@@ -199,8 +199,8 @@ def _change_warning(recipe: "Recipe", target: Target, reader: "RecordReader", op
     Raises:
         OtherSourceError: The records that --records-dir names are those of another tree.
     """
-    from recordzoo.prepare.changes import change_text, refuse_other
-    from recordzoo.prepare.describe import changes_since
+    from recordzoo.preparing.changes import change_text, refuse_other
+    from recordzoo.preparing.describe import changes_since
 
     changes = changes_since(recipe, target.root, **{**options, "progress": make_progress()})
     if options["records_dir"] is not None and target.entry is None:

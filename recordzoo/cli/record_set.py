@@ -29,8 +29,8 @@ from recordzoo.looking.stats import (
     spread,
     tree_root,
 )
-from recordzoo.prepare.changes import recorded_changes
-from recordzoo.prepare.describe import MOST_NAMED
+from recordzoo.preparing.changes import recorded_changes
+from recordzoo.preparing.describe import MOST_NAMED
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader

@@ -24,8 +24,8 @@ def verify_set(text: str, *, full: bool, as_json: bool) -> int:
     """Check a record set and print what was found; returns the exit code."""
     place = _find(text)
     from recordzoo.cli.changed import say_changes
-    from recordzoo.prepare.changes import recorded_changes
-    from recordzoo.prepare.describe import MOST_NAMED
+    from recordzoo.preparing.changes import recorded_changes
+    from recordzoo.preparing.describe import MOST_NAMED
     from recordzoo.recipes.folder import TREE_FILE
     from recordzoo.recipes.listing import LIST_FILE
     from recordzoo.records.made_from import MADE_FROM_FILE

@@ -37,8 +37,8 @@ from torchvision.datasets.vision import VisionDataset
 from recordzoo.datasets.derived import Made, derived
 from recordzoo.datasets.selection import Selection, list_index
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.prepare import PrepareOptions, ensure, is_record_set
-from recordzoo.prepare.changes import find_changes, warn_of_changes
+from recordzoo.preparing import PrepareOptions, ensure, is_record_set
+from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.variants import StoredRecipe
 from recordzoo.records.reader import RecordReader
@@ -87,7 +87,7 @@ class RecordDataset:
         Raises:
             TypeError: An option that does not exist.
             OtherSourceError: The root is a record set of something else.
-            NotPreparedError, SourceError, PrepareError, RecordError: See `recordzoo.prepare.ensure`.
+            NotPreparedError, SourceError, PrepareError, RecordError: See `recordzoo.preparing.ensure`.
         """
         options = self._checked(options or {})
         root = Path(self.root).expanduser().absolute()

@@ -13,7 +13,7 @@ from torchvision.datasets import CIFAR10
 from recordzoo.datasets.base import RecordDataset
 from recordzoo.datasets.derived import derived
 from recordzoo.datasets.selection import Selection, list_targets
-from recordzoo.prepare import PrepareOptions
+from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.cifar10 import md5s_of, recipe
 
 _SHAPE = (32, 32, 3)

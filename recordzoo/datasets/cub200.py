@@ -18,8 +18,8 @@ from recordzoo.datasets.derived import derived
 from recordzoo.datasets.selection import Selection
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError
 from recordzoo.loading.decode import naming
-from recordzoo.prepare import PrepareOptions, ensure
-from recordzoo.prepare.changes import find_changes, warn_of_changes
+from recordzoo.preparing import PrepareOptions, ensure
+from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.recipes.cub200 import IMAGES, names_digest, recipe
 from recordzoo.recipes.cub200_annotations import IMAGE_LIST, NEEDS, SPLIT
 from recordzoo.recipes.images import open_image
@@ -49,7 +49,7 @@ class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
             (float32 [4]: x, y, width, height in pixels; a few stick out of their image), "parts" (float32 [15, 3]: x,
             y, visible), "attributes" (uint8 [312]: 0 or 1), "segmentation" (PIL image, mode and values as stored).
         download: Fetch what is missing.
-        **options: See `recordzoo.prepare.PrepareOptions`.
+        **options: See `recordzoo.preparing.PrepareOptions`.
 
     Attributes:
         classes: The names of the class folders: "001.Black_footed_Albatross".

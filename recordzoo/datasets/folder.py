@@ -16,8 +16,8 @@ from recordzoo.datasets.own import stored_selection
 from recordzoo.datasets.path_loader import files_folder
 from recordzoo.datasets.selection import Selection, is_listed, join_name
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
-from recordzoo.prepare import PrepareOptions, ensure, is_record_set
-from recordzoo.prepare.changes import find_changes, refuse_other, warn_of_changes
+from recordzoo.preparing import PrepareOptions, ensure, is_record_set
+from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_changes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.class_folders import are_splits, class_folder_order
 from recordzoo.recipes.folder import (

@@ -14,7 +14,7 @@ from recordzoo.datasets.class_folder import ClassFolderDataset, Loader
 from recordzoo.datasets.derived import derived
 from recordzoo.datasets.selection import Selection
 from recordzoo.errors import SourceError
-from recordzoo.prepare import PrepareOptions
+from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.imagenet import recipe, synonyms_metadata
 from recordzoo.recipes.imagenet_meta import DEVKIT, META_BIN, read_meta
 
@@ -41,7 +41,7 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
         loader: Takes the path of an image; torchvision's own decode from the stored bytes.
         is_valid_file: Takes the path of an image, and says whether it is a sample.
         allow_empty: Whether a class may be without samples.
-        **options: See `recordzoo.prepare.PrepareOptions`.
+        **options: See `recordzoo.preparing.PrepareOptions`.
 
     Attributes:
         wnids: The WNIDs in the order of their labels.

@@ -15,7 +15,7 @@ from recordzoo.datasets.derived import derived
 from recordzoo.datasets.selection import Selection, find_name, join_name, list_paths
 from recordzoo.errors import FolderError, NotPreparedError
 from recordzoo.loading.decode import decode_rgb, naming
-from recordzoo.prepare import PrepareOptions
+from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.images import open_image
 from recordzoo.recipes.voc import FOLDER_OF, base_folder, list_name, recipe, split_name
 

@@ -13,7 +13,7 @@ from recordzoo.own.infer import infer
 from recordzoo.own.options import OwnOptions, check_classes, check_options, check_place, is_current
 from recordzoo.own.samples import MapStyle, Probe, SampleRecipe
 from recordzoo.own.schema import Kind, UnevenError
-from recordzoo.prepare import ensure, is_record_set
+from recordzoo.preparing import ensure, is_record_set
 from recordzoo.records.reader import RecordReader
 
 

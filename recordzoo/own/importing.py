@@ -6,7 +6,7 @@ from typing import Literal, Unpack
 
 from recordzoo.errors import OtherSourceError
 from recordzoo.own.options import OwnOptions, check_options, is_current
-from recordzoo.prepare import ensure, is_record_set
+from recordzoo.preparing import ensure, is_record_set
 from recordzoo.recipes.imports.recipe import ImportRecipe
 from recordzoo.recipes.imports.source import identity, layout
 from recordzoo.records.reader import RecordReader

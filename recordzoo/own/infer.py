@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from recordzoo.errors import ArgumentError, SampleError
 from recordzoo.own.schema import FieldPlan, Form, Kind, Schema, UnevenError, at_position
 from recordzoo.own.values import as_array, as_pixels, describe, is_json, is_picture, picture_bytes
-from recordzoo.prepare.convert import image_problem
+from recordzoo.preparing.convert import image_problem
 from recordzoo.records.manifest import MAX_DIMENSIONS, NAME_PATTERN
 from recordzoo.records.shard import stored_bytes
 

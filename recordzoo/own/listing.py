@@ -7,8 +7,8 @@ from typing import Any, Unpack
 
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.own.options import OwnOptions, check_options
-from recordzoo.prepare import ensure, is_record_set
-from recordzoo.prepare.changes import find_changes
+from recordzoo.preparing import ensure, is_record_set
+from recordzoo.preparing.changes import find_changes
 from recordzoo.progress import format_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.list_file import read_list

@@ -18,14 +18,14 @@ from recordzoo.own.options import check_classes, check_place
 from recordzoo.own.recipe import Rows, SchemaRecipe
 from recordzoo.own.schema import Kind, UnevenError, at_position
 from recordzoo.own.values import as_array, describe
-from recordzoo.prepare import is_record_set
-from recordzoo.prepare.assemble import assemble, warn_of_bad
-from recordzoo.prepare.build import Build
-from recordzoo.prepare.convert import image_problem
-from recordzoo.prepare.found import remove_dead
-from recordzoo.prepare.rows import UnitDone, save_sides
-from recordzoo.prepare.shards import Shards
-from recordzoo.prepare.space import disk_error
+from recordzoo.preparing import is_record_set
+from recordzoo.preparing.assemble import assemble, warn_of_bad
+from recordzoo.preparing.build import Build
+from recordzoo.preparing.convert import image_problem
+from recordzoo.preparing.found import remove_dead
+from recordzoo.preparing.rows import UnitDone, save_sides
+from recordzoo.preparing.shards import Shards
+from recordzoo.preparing.space import disk_error
 from recordzoo.recipes.base import Stored
 from recordzoo.records.manifest import SPLIT_PATTERN
 

@@ -14,9 +14,9 @@ from typing import Any
 from recordzoo import durable
 from recordzoo.errors import LostBuildError
 from recordzoo.owner import Owner
-from recordzoo.prepare.found import FREE, OLD, REPLACING, SET, Found, find_builds, journal_bytes, remove_set
-from recordzoo.prepare.heartbeat import Heartbeat
-from recordzoo.prepare.journal import (
+from recordzoo.preparing.found import FREE, OLD, REPLACING, SET, Found, find_builds, journal_bytes, remove_set
+from recordzoo.preparing.heartbeat import Heartbeat
+from recordzoo.preparing.journal import (
     JOURNAL_NAME,
     PLAN_NAME,
     canonical,
@@ -25,7 +25,7 @@ from recordzoo.prepare.journal import (
     read_lines,
     read_plan,
 )
-from recordzoo.prepare.rows import ShardDone, UnitDone, has_sides
+from recordzoo.preparing.rows import ShardDone, UnitDone, has_sides
 from recordzoo.progress import Progress
 from recordzoo.records.manifest import shard_name
 from recordzoo.records.reader import is_record_set

@@ -12,7 +12,7 @@ from typing import Any
 
 from recordzoo import durable, settings
 from recordzoo.owner import Owner
-from recordzoo.prepare.journal import JOURNAL_NAME, plan_digest, read_plan
+from recordzoo.preparing.journal import JOURNAL_NAME, plan_digest, read_plan
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import is_record_set
 

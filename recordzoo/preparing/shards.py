@@ -9,7 +9,7 @@ from pathlib import Path
 
 from recordzoo import durable
 from recordzoo.errors import PrepareError
-from recordzoo.prepare.rows import ShardDone, ShardRows, save_rows
+from recordzoo.preparing.rows import ShardDone, ShardRows, save_rows
 from recordzoo.recipes.base import Blob
 from recordzoo.recipes.images import quiet
 from recordzoo.recipes.jpeg import mark_of

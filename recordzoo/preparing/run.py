@@ -15,10 +15,10 @@ import loky
 from loky.process_executor import TerminatedWorkerError
 
 from recordzoo.errors import PrepareError
-from recordzoo.prepare.build import Build
-from recordzoo.prepare.convert import Task, UnitConverter, convert_unit
-from recordzoo.prepare.meter import PoolProgress, UnitProgress
-from recordzoo.prepare.rows import UnitDone
+from recordzoo.preparing.build import Build
+from recordzoo.preparing.convert import Task, UnitConverter, convert_unit
+from recordzoo.preparing.meter import PoolProgress, UnitProgress
+from recordzoo.preparing.rows import UnitDone
 from recordzoo.progress import Progress
 from recordzoo.sources.hashing import BackgroundHash
 

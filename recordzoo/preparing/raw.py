@@ -8,8 +8,8 @@ from pathlib import Path
 
 from recordzoo import durable
 from recordzoo.errors import HashMismatchError, NotPreparedError, SourceError
-from recordzoo.prepare.options import PrepareOptions
-from recordzoo.prepare.space import check_space, records_bytes, volume
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.preparing.space import check_space, records_bytes, volume
 from recordzoo.progress import Progress
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.manifest import RawFile

@@ -5,7 +5,7 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from recordzoo.prepare.rows import UnitDone
+from recordzoo.preparing.rows import UnitDone
 from recordzoo.progress import Progress
 
 _SHARDS = (".tmp", ".lmdb")

@@ -8,8 +8,8 @@ from pathlib import Path
 from PIL import Image
 
 from recordzoo.errors import PrepareError, SourceError
-from recordzoo.prepare.rows import ShardDone, UnitDone, load_rows, save_sides
-from recordzoo.prepare.shards import Shards
+from recordzoo.preparing.rows import ShardDone, UnitDone, load_rows, save_sides
+from recordzoo.preparing.shards import Shards
 from recordzoo.recipes.base import Blob, Recipe, Side
 from recordzoo.recipes.images import open_image, problem_of, quiet
 from recordzoo.records.crc import crc32

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.prepare.directories import KnownDirectories, directory_positions, is_inside
-from recordzoo.prepare.stored_content import StoredContent
+from recordzoo.preparing.directories import KnownDirectories, directory_positions, is_inside
+from recordzoo.preparing.stored_content import StoredContent
 from recordzoo.program import command
 from recordzoo.progress import Progress
 from recordzoo.recipes.listing import list_path

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import PrepareError
-from recordzoo.prepare.build import Build
-from recordzoo.prepare.rows import load_rows, load_sides
+from recordzoo.preparing.build import Build
+from recordzoo.preparing.rows import load_rows, load_sides
 from recordzoo.recipes.base import ABSENT, Arrangement, BlobField, Recipe, Stored
 from recordzoo.recipes.jpeg import UNKNOWN
 from recordzoo.records.manifest import INDEX_DTYPE, NO_SHARD, BlobSpec, RawFile, ShardSpec, shard_name

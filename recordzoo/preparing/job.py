@@ -21,16 +21,16 @@ from recordzoo.errors import (
     RecordZooError,
     SourceError,
 )
-from recordzoo.prepare.assemble import assemble, warn_of_bad
-from recordzoo.prepare.build import Build
-from recordzoo.prepare.changes import Changes, find_changes
-from recordzoo.prepare.convert import Task
-from recordzoo.prepare.found import is_half_removed, put_back, remove_dead, resumable_bytes
-from recordzoo.prepare.options import PrepareOptions
-from recordzoo.prepare.raw import RawData
-from recordzoo.prepare.run import Workers, default_workers, run_tasks
-from recordzoo.prepare.space import check_space, disk_error, records_bytes
-from recordzoo.prepare.turn import my_turn, tidy
+from recordzoo.preparing.assemble import assemble, warn_of_bad
+from recordzoo.preparing.build import Build
+from recordzoo.preparing.changes import Changes, find_changes
+from recordzoo.preparing.convert import Task
+from recordzoo.preparing.found import is_half_removed, put_back, remove_dead, resumable_bytes
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.preparing.raw import RawData
+from recordzoo.preparing.run import Workers, default_workers, run_tasks
+from recordzoo.preparing.space import check_space, disk_error, records_bytes
+from recordzoo.preparing.turn import my_turn, tidy
 from recordzoo.progress import Progress, format_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.variants import check_variant, variant_recipe

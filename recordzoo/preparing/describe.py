@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from recordzoo.errors import SourceError
-from recordzoo.prepare.changes import Changes
-from recordzoo.prepare.found import find_builds
-from recordzoo.prepare.job import Job
-from recordzoo.prepare.options import PrepareOptions
-from recordzoo.prepare.space import records_bytes
+from recordzoo.preparing.changes import Changes
+from recordzoo.preparing.found import find_builds
+from recordzoo.preparing.job import Job
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.preparing.space import records_bytes
 from recordzoo.recipes.base import Recipe
 
 MOST_NAMED = 20
