@@ -61,16 +61,14 @@ def _become(uid: int, gid: int, umask: int) -> None:
     with tempfile.TemporaryDirectory() as name:
         from recordzoo.preparing import ensure
         from tests.fakes import simple
+        from tests.users import become
 
         simple.write(Path(name), "stream")
         logging.disable()
         ensure(simple.SimpleRecipe("stream"), Path(name), workers=1)
         logging.disable(logging.NOTSET)
     os.environ["RECORDZOO_KILL_AT"] = kill_at
-    os.setgroups([])
-    os.setgid(gid)
-    os.setuid(uid)
-    os.umask(umask)
+    become(uid, gid, umask)
 
 
 def _patch(*, locks: bool, stop_at: str) -> None:

@@ -37,12 +37,8 @@ from tests.preparing import Process, served
 
 ME, COLLEAGUE = 4002, 4001
 BECOME_ME = f"""
-import json, os
-import encodings.idna, netrc, requests
-import recordzoo.sources.download  # who I become may not be allowed to read this Python
-os.setgroups([])
-os.setgid({ME})
-os.setuid({ME})
+from tests.users import become
+become({ME}, {ME})
 """
 
 

@@ -216,8 +216,9 @@ UNREADABLE = """
 import os, sys
 import recordzoo.records.verify
 from recordzoo.errors import RecordError
+from tests.users import become
 if os.getuid() == 0:
-    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+    become(65534, 65534)
 print(recordzoo.records.verify.verify(sys.argv[1]).problems)
 try:
     recordzoo.records.reader.RecordReader(sys.argv[1]).read("image", 0)

@@ -316,13 +316,14 @@ import os, sys
 from torch.utils.data import DataLoader
 from recordzoo import ImageFolderRecord
 from recordzoo.records.verify import verify
+from tests.users import become
 def read():
     dataset = ImageFolderRecord(sys.argv[1], transform=lambda image: sum(image.getpixel((3, 4))))
     loader = DataLoader(dataset, batch_size=8, num_workers=2, multiprocessing_context="fork")
     return [int(value) for images, _ in loader for value in images], verify(dataset.records_path).problems
 if os.getuid() == 0:
     read()  # imports what it needs, which may lie in root's home
-    os.setgroups([]); os.setgid(65534); os.setuid(65534)
+    become(65534, 65534)
 assert not os.access(sys.argv[1], os.W_OK)
 print(*read(), sep="\\n")
 """
