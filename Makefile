@@ -6,6 +6,8 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS := benchmarks/.venv-peers
 FORMATS := tests/.venv-formats
+FLOORS := .venv-floors
+BARE := .venv-bare
 # Two workers: the tests start processes of their own.
 PYTEST := $(BIN)/python -m pytest
 # Their advertisement for a successor; says nothing of our pages.
@@ -14,7 +16,7 @@ export NO_MKDOCS_2_WARNING := 1
 WITHOUT_FRAMEWORKS := --ignore=tests/frameworks
 FAST := -n 2 -m "not slow" $(WITHOUT_FRAMEWORKS)
 
-.PHONY: help install demo test slow frameworks formats lint types docs generate bench bench-peers clean
+.PHONY: help install demo test slow floors bare frameworks formats lint types docs generate bench bench-peers clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -44,6 +46,25 @@ $(VENV)/.frameworks: $(VENV)/.stamp
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --constraint $(VENV)/installed.txt \
 		--editable '.[frameworks]'
 	@touch $@
+
+# Only uv can choose the oldest versions; they have wheels for the oldest Python.
+$(FLOORS)/.stamp: pyproject.toml
+	$(PYTHON) -m venv --clear $(FLOORS)
+	$(FLOORS)/bin/python -m pip install --disable-pip-version-check --quiet uv
+	$(FLOORS)/bin/uv pip install --quiet --python $(FLOORS)/bin/python --resolution lowest-direct \
+		--editable '.[dev,docs,fast]'
+	@touch $@
+
+floors: $(FLOORS)/.stamp  ## Run the fast tests with the oldest version of each dependency (PYTHON=python3.11).
+	$(FLOORS)/bin/python -m pytest $(FAST)
+
+$(BARE)/.stamp: pyproject.toml
+	$(PYTHON) -m venv --clear $(BARE)
+	$(BARE)/bin/python -m pip install --disable-pip-version-check --quiet --editable '.[dev,docs]'
+	@touch $@
+
+bare: $(BARE)/.stamp  ## Run the fast tests without the extra `fast`.
+	$(BARE)/bin/python -m pytest $(FAST) --bare
 
 frameworks: $(VENV)/.frameworks  ## Run the tests with Lightning, accelerate and others (the extra `frameworks`).
 	$(PYTEST) -n 2 tests/frameworks
@@ -88,4 +109,4 @@ bench-peers: $(PEERS)/.stamp  ## Measure against other loaders (PHOTOS=..., ROW=
 	$(PEERS)/bin/python -m benchmarks.peers $(if $(PHOTOS),--photos $(PHOTOS)) $(if $(ROW),--row $(ROW))
 
 clean:  ## Remove what these commands made.
-	rm -rf $(VENV) $(PEERS) $(FORMATS) site demo-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(FLOORS) $(BARE) $(PEERS) $(FORMATS) site demo-output .pytest_cache .mypy_cache .ruff_cache

@@ -8,6 +8,8 @@ import sys
 import pytest
 from hypothesis import settings
 
+from tests import extras
+
 # The same examples each time: a failure belongs to the change that is tested, not to the day.
 settings.register_profile("recordzoo", derandomize=True, deadline=None)
 settings.load_profile("recordzoo")
@@ -28,6 +30,27 @@ sys.addaudithook(_refuse_strangers)
 
 # A shell starts what it puts into the background with Ctrl-C ignored, and that is inherited by everything below.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--bare", action="store_true", help="skip the tests that need the extra `fast`, if it is missing")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    missing = extras.missing() & extras.wanted()
+    if missing and not config.getoption("--bare"):
+        names = ", ".join(sorted(missing))
+        raise pytest.UsageError(f"{names}: not installed. Install recordzoo[fast], or test without it: pytest --bare")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    missing = extras.missing()
+    for item in items:
+        needed = {name for mark in item.iter_markers("needs") for name in mark.args}
+        assert needed <= set(extras.PACKAGES), f"{item.nodeid} needs {needed}"
+        if needed & missing:
+            names = ", ".join(sorted(needed & missing))
+            item.add_marker(pytest.mark.skip(reason=f"needs {names} (the extra `fast`)"))
 
 
 @pytest.fixture(autouse=True)
