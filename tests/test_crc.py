@@ -11,7 +11,7 @@ import pytest
 from recordzoo.records import crc
 
 
-@pytest.fixture(params=["isal", "zlib"])
+@pytest.fixture(params=[pytest.param("isal", marks=pytest.mark.needs("isal")), "zlib"])
 def implementation(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     if request.param == "zlib":
         monkeypatch.setitem(sys.modules, "isal", None)

@@ -53,7 +53,8 @@ def in_rows(
 ) -> Iterator[torch.Tensor]:
     """Make images as rows of a batch, in both layouts, as far as that is done without `render`."""
     found = kernel()
-    assert found is not None
+    if found is None:
+        return  # without numba everything is left to `render`
     renderer = RowRenderer(*size, None, precision, found)
     for layout in (torch.contiguous_format, torch.channels_last):
         rows = torch.empty((len(images), 3, *size), dtype=torch.uint8, memory_format=layout)
@@ -513,6 +514,7 @@ def test_stored_pixels_are_never_written_to() -> None:
 
 
 @pytest.mark.parametrize("name", ["wide", "tall", "square", "gray"])
+@pytest.mark.needs("numba")
 @pytest.mark.parametrize(
     "transform",
     [

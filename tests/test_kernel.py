@@ -17,7 +17,7 @@ from PIL import Image
 from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode
 
-from recordzoo.batches import compiled, kernel
+from recordzoo.batches import compiled
 from recordzoo.batches import render as rendering
 from recordzoo.batches.compiled import Kernel
 from recordzoo.batches.fuse import read_plan
@@ -31,6 +31,9 @@ from recordzoo.loading.frames import ArrayFrame, Frame, JpegFrame, open_encoded
 from recordzoo.loading.turbojpeg import Decompressor
 from tests.disks import mounted
 from tests.fakes.pictures import encoded, picture
+
+kernel = pytest.importorskip("recordzoo.batches.kernel", reason="needs numba (the extra `fast`)", exc_type=ImportError)
+pytestmark = pytest.mark.needs("numba", "turbojpeg")
 
 FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
 (BILINEAR,) = decide(read_plan(v1.Resize((30, 40))).steps, (9, 9), [])

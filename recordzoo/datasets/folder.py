@@ -283,11 +283,11 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
             found, _ = ImageFolder.find_classes(self, directory)
         except FileNotFoundError as err:
             if Path(directory).is_dir():
-                raise no_class_folder(Path(directory)) from err
+                raise no_class_folder(directory) from err
             raise FolderError(str(err), path=os.fspath(directory)) from err
         classes = without_record_sets(Path(directory), found)
         if not classes:
-            raise no_class_folder(Path(directory))
+            raise no_class_folder(directory)
         return classes, {name: label for label, name in enumerate(classes)}
 
 

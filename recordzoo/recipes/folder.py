@@ -239,7 +239,7 @@ def split_folders(root: Path) -> list[str]:
     return [name for name in folders if not name.startswith(".")] if are_splits(folders) else []
 
 
-def no_class_folder(root: Path) -> FolderError:
+def no_class_folder(root: str | os.PathLike[str]) -> FolderError:
     """Make torchvision's error for a tree without class folders, and say what can be done with images that it has."""
     count, hint = 0, ""
     with contextlib.suppress(OSError):
@@ -249,7 +249,7 @@ def no_class_folder(root: Path) -> FolderError:
         hint = (
             f" {lie} there without class folders. To give them classes, move them into one folder for each class, or "
             "write a list (.csv, .txt) of their paths and labels and prepare that. To store them without classes, run: "
-            f"{command('prepare', root, '--flat')}"
+            f"{command('prepare', Path(root), '--flat')}"
         )
     return FolderError(f"Couldn't find any class folder in {root}.{hint}", path=os.fspath(root), num_images=count)
 
