@@ -399,7 +399,7 @@ class TestTurns:
         told = Notes()
         with my_turn(tmp_path / "x.records", published, told) as build_it:
             assert not build_it
-        assert 100 < len(told.notes) <= 120
+        assert 200 < len(told.notes) <= 240
         waiting = f"Waiting for process 4123 on node07, which prepares {tmp_path / 'x.records'}"
         assert told.notes[0] == f"{waiting}."
         assert re.fullmatch(rf"{re.escape(waiting)} \(7\.\d+ kB are written\)\.", told.notes[-1])
