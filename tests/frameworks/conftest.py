@@ -1,4 +1,7 @@
-"""Mark what lies here: it needs the packages of the extra `frameworks`, and runs with ``make frameworks`` only."""
+"""Mark what lies here: it needs the packages of the extra `frameworks`, and runs with ``make frameworks`` only.
+
+Each test may take 900 seconds: two ranks that import Lightning share two cores with another test worker.
+"""
 
 from pathlib import Path
 
@@ -11,3 +14,4 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.frameworks)
+            item.add_marker(pytest.mark.timeout(900))
