@@ -17,8 +17,8 @@ from torchvision.datasets import ImageFolder, VOCDetection, VOCSegmentation
 
 from recordzoo import ImageFolderRecord, RecordLoader, VOCDetectionRecord, VOCSegmentationRecord, convert
 from recordzoo.batches.source import Source
-from recordzoo.datasets.selection import Selection, find_name, list_index
-from recordzoo.recipes.class_folders import class_folder_order, name_key
+from recordzoo.datasets.selection import Selection, list_index
+from recordzoo.recipes.class_folders import class_folder_order, find_name, name_key
 from tests import contract
 from tests.fakes import folder, voc
 from tests.fakes.pictures import picture

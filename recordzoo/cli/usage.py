@@ -38,7 +38,7 @@ def check_usage(request: "Request", wanted: Sequence[Target], options: Mapping[s
         "--discard-raw": options["discard_raw"],
         "--no-check-hash": not options["check_hash"],
     }
-    _refuse(for_datasets, "datasets", [target for target in wanted if target.entry is None], wanted)
+    _refuse(for_datasets, "datasets", own, wanted)
     for_trees = {
         "--as-classes": request.trees.as_classes,
         "--flat": request.trees.flat,

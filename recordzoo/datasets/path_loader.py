@@ -13,9 +13,10 @@ from torchvision import get_image_backend
 from torchvision.datasets.folder import default_loader, pil_loader
 
 from recordzoo.datasets.own import raw_file, raw_image
-from recordzoo.datasets.selection import find_name, is_listed, join_name
+from recordzoo.datasets.selection import is_listed, join_name
 from recordzoo.errors import RecordError
 from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.listing import LIST_FILE
 from recordzoo.records.made_from import MadeFrom
 from recordzoo.records.manifest import ORIGINAL

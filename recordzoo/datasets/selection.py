@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError
 from recordzoo.recipes.base import OWN_DATASETS
-from recordzoo.recipes.class_folders import name_key
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.reader import RecordReader
 
@@ -23,6 +22,7 @@ class Selection:
         split: A split of it; "" for all positions in canonical order. Pickles as its name.
         positions: Any positions instead, int64 [n].
         targets: Labels of these positions, int64 [n]; the record set's ``target`` array by default.
+
     Attributes:
         has_labels: Whether targets are labels (ints), which nobody can change in place.
     """
@@ -52,11 +52,6 @@ class Selection:
     def position(self, index: int) -> int:
         """Return the position that a (non-negative) index stands for."""
         return index if self._positions is None else int(self._positions[index])
-
-    def positions(self, indices: Sequence[int]) -> list[int]:
-        """Return the positions of many indices, without those that do not exist; negative ones count from the end."""
-        wanted = [i + len(self) if i < 0 else i for i in map(operator.index, indices)]
-        return [self.position(i) for i in wanted if 0 <= i < len(self)]
 
     def all_positions(self) -> NDArray[np.int64]:
         """Return all positions, int64 [n]."""
@@ -177,15 +172,3 @@ def _join_names(folder: str, names: Sequence[str], *, anywhere: bool = False) ->
         join_name(folder, name, anywhere=anywhere) if name.startswith("/") or ".." in name else start + name
         for name in names
     ]
-
-
-def find_name(names: Sequence[str], name: str) -> int | None:
-    """Find the position of a name among names in ImageFolder's order; None if it is not there."""
-    wanted, low, high = name_key(name), 0, len(names)
-    while low < high:
-        middle = (low + high) // 2
-        if name_key(names[middle]) < wanted:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < len(names) and names[low] == name else None

@@ -12,12 +12,13 @@ from torchvision.datasets.voc import ET_parse
 from recordzoo.addresses import public_url
 from recordzoo.datasets.base import RecordDataset, check_choice
 from recordzoo.datasets.derived import derived
-from recordzoo.datasets.selection import Selection, find_name, join_name, list_paths
+from recordzoo.datasets.selection import Selection, join_name, list_paths
 from recordzoo.errors import FolderError, NotPreparedError
 from recordzoo.loading.decode import decode_rgb, naming
 from recordzoo.preparing import PrepareOptions
+from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.images import open_image
-from recordzoo.recipes.voc import FOLDER_OF, base_folder, list_name, recipe, split_name
+from recordzoo.recipes.voc import FOLDER_OF, base_folder, image_name, list_name, recipe, split_name
 
 _YEARS = [str(year) for year in range(2007, 2013)]
 
@@ -115,7 +116,7 @@ class _VOCRecord(RecordDataset):
         start = os.path.join(self._folder, folder, "")
         if not (isinstance(path, str) and path.startswith(start) and path.endswith(ending)):
             return None
-        return find_name(self._selection.reader.names, f"JPEGImages/{path[len(start) : -len(ending)]}.jpg")
+        return find_name(self._selection.reader.names, image_name(path[len(start) : -len(ending)]))
 
     def _hint_positions(self, positions: Sequence[int]) -> None:
         for field in ("image", self._TARGET_FIELD):

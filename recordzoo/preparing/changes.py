@@ -108,8 +108,13 @@ def find_changes(
         stored = set(made_from[:])
         found.update({f"{name} is new": None for name in relative_names(now, root) if name not in stored})
     runs = [(0, len(made_from))] if full else _some_runs(made_from, written)
-    comparison = _Comparison(reader, base, is_moved=made_in != base, contents=None if full else _CONTENTS)
-    comparison.counts_gone = directories is not None  # else they may have been put away once they were converted
+    comparison = _Comparison(
+        reader,
+        base,
+        is_moved=made_in != base,
+        counts_gone=directories is not None,  # else they may have been put away once they were converted
+        contents=None if full else _CONTENTS,
+    )
     told = progress if full and len(made_from) >= _FILES_OF_A_SECOND else None
     if told is not None:
         told.begin(f"comparing {len(made_from):,} files with their records")
@@ -203,15 +208,22 @@ def _chunks(runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
 class _Comparison:
     """Compares files with what they were.
 
+    Args:
+        reader: The record set.
+        base: The directory that the files' names are relative to.
+        is_moved: Whether they lay elsewhere when the records were made.
+        counts_gone: Whether a file that is gone is a change.
+        contents: How many files with another time to read; None for all.
+
     Attributes:
         num_compared: How many files were looked at.
-        counts_gone: Whether a file that is gone is a change.
     """
 
-    def __init__(self, reader: RecordReader, base: str, *, is_moved: bool, contents: int | None) -> None:
+    def __init__(
+        self, reader: RecordReader, base: str, *, is_moved: bool, counts_gone: bool, contents: int | None
+    ) -> None:
         self.num_compared = 0
-        self.counts_gone = False
-        self._base, self._is_moved, self._contents = base, is_moved, contents
+        self._base, self._is_moved, self._counts_gone, self._contents = base, is_moved, counts_gone, contents
         # The files of a list may lie anywhere; others' names lead out only if they are forged.
         self._is_list = reader.manifest.dataset == "list"
         self._stored = StoredContent(reader)
@@ -226,7 +238,7 @@ class _Comparison:
             try:
                 status = os.stat(path)
             except OSError:
-                if self.counts_gone:
+                if self._counts_gone:
                     yield f"{name} is gone"
                 continue
             if status.st_size != size or not stat.S_ISREG(status.st_mode):

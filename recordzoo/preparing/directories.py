@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordzoo.recipes.class_folders import IMAGE_ENDINGS, name_key
+from recordzoo.recipes.class_folders import is_image, name_key
 from recordzoo.recipes.folder import TREE_FILE, without_record_sets
+from recordzoo.records.arrays import leads_out
 from recordzoo.records.reader import RecordReader
 
 
@@ -68,7 +69,7 @@ class KnownDirectories:
 
 def is_inside(name: str) -> bool:
     """Whether a name that a file beside a record set gives, which may be a stranger's, leads into the tree."""
-    return not name.startswith("/") and ".." not in name.split("/") and "\0" not in name
+    return not leads_out(name) and "\0" not in name
 
 
 def directory_positions(names: Sequence[str], directory: str) -> range:
@@ -88,6 +89,6 @@ def _list(path: str, directory: str) -> tuple[set[str], set[str]]:
         for entry in entries:
             if entry.is_dir():
                 folders.add(entry.name)
-            elif entry.name.lower().endswith(IMAGE_ENDINGS):
+            elif is_image(entry.name):
                 files.add(start + entry.name)
     return {start + name for name in without_record_sets(Path(path), list(folders))}, files

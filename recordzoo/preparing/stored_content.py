@@ -1,12 +1,11 @@
 """Does a raw file hold what a record set has stored of it?"""
 
-import bisect
 import functools
 import os
 import stat
 
 from recordzoo.recipes.base import OWN_DATASETS
-from recordzoo.recipes.class_folders import name_key
+from recordzoo.recipes.class_folders import find_name
 from recordzoo.records.crc import crc32
 from recordzoo.records.manifest import NO_SHARD, ORIGINAL
 from recordzoo.records.reader import RecordReader
@@ -44,9 +43,9 @@ class StoredContent:
             return self._positions.get(name)
         names = self._reader.names  # in ImageFolder's order
         while name:
-            place = bisect.bisect_left(names, name_key(name), key=name_key)
-            if place < len(names) and names[place] == name:
-                return place
+            position = find_name(names, name)
+            if position is not None:
+                return position
             name = name.partition("/")[2]
         return None
 

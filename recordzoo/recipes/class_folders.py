@@ -1,5 +1,6 @@
 """What class-per-folder datasets share: which members are images, and torchvision's order of them."""
 
+import bisect
 from collections.abc import Sequence
 
 import numpy as np
@@ -7,7 +8,6 @@ from numpy.typing import NDArray
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 """torchvision.datasets.folder.IMG_EXTENSIONS, which cannot be imported here without torch (a test compares them)."""
-
 
 SPLIT_NAMES = frozenset(
     ("train", "training", "trainval", "val", "valid", "validation", "dev", "test", "testing", "eval", "evaluation")
@@ -41,6 +41,12 @@ def name_key(name: str) -> str:
     folder, _, file = name.rpartition("/")
     # One string and not a tuple of three: half the memory at 1.28 million names. No name contains a NUL.
     return f"{folder.partition('/')[0]}\0{folder}\0{file}"
+
+
+def find_name(names: Sequence[str], name: str) -> int | None:
+    """Find the position of a name among names in ImageFolder's order; None if it is not there."""
+    position = bisect.bisect_left(names, name_key(name), key=name_key)
+    return position if position < len(names) and names[position] == name else None
 
 
 def class_labels(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:

@@ -138,7 +138,7 @@ class FolderRecipe(Recipe):
     def extract(self, member: Member) -> Iterator[Blob]:
         """See `Recipe`."""
         # A file that is not called an image: whoever chose it (`is_valid_file`) has a loader for it.
-        yield Blob("image", member.name, member.read(), checked=member.name.lower().endswith(IMAGE_ENDINGS))
+        yield Blob("image", member.name, member.read(), checked=is_image(member.name))
 
     def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
         """See `Recipe`."""
@@ -202,7 +202,7 @@ def scan(root: Path, names: Sequence[str] | None = None) -> Scan:
         for path, _, files in sorted(os.walk(top, followlinks=True)):
             folder = name + path[len(top) :].replace(os.sep, "/")
             directories[folder] = os.stat(path).st_mtime_ns
-            found += [f"{folder}/{file}" for file in sorted(files) if file.lower().endswith(IMAGE_ENDINGS)]
+            found += [f"{folder}/{file}" for file in sorted(files) if is_image(file)]
     return Scan(root, tuple(classes), tuple(found), directories)
 
 

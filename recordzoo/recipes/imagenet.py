@@ -14,7 +14,7 @@ from typing import Any
 from recordzoo import catalogue
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Side, Stored
-from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order, class_labels, is_class_image
+from recordzoo.recipes.class_folders import class_folder_order, class_labels, is_class_image, is_image
 from recordzoo.recipes.imagenet_meta import DEVKIT, META_BIN, SIDES, Meta, meta_source, parse_meta
 from recordzoo.recipes.raw_files import files_of_part
 from recordzoo.sources.archive import ArchivedSource, ArchiveSource, ChainSource, NestedTarSource
@@ -82,7 +82,7 @@ class ImageNet(Recipe):
         """See `Recipe`."""
         if member.name in SIDES:
             yield Side(member.name, member.read())
-        elif member.name.lower().endswith(IMAGE_ENDINGS) and ("/" in member.name or self.part == "val"):
+        elif is_image(member.name) and ("/" in member.name or self.part == "val"):
             yield Blob("image", member.name, member.read())
 
     def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
@@ -160,7 +160,7 @@ def _look(tree: Path) -> tuple[str, str]:
     has_folders = bool(names) and not names[0][0]
     files = [name for is_file, name in names if is_file]
     archive = next((name for name in files if name.endswith(".tar")), "")
-    image = next((name for name in files if name.lower().endswith(IMAGE_ENDINGS)), "")
+    image = next(filter(is_image, files), "")
     loose = archive or (image if tree.name == "val" else "")
     if has_folders:
         return ("broken", loose) if loose else ("sorted", "")

@@ -11,7 +11,7 @@ import numpy as np
 
 from recordzoo.program import command
 from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Stored
-from recordzoo.recipes.class_folders import IMAGE_ENDINGS
+from recordzoo.recipes.class_folders import is_image
 from recordzoo.recipes.list_file import ListFile, read_list
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import RecordReader
@@ -108,8 +108,7 @@ class ListRecipe(Recipe):
         if is_note:
             yield Blob(column, position, member.read())
         else:
-            is_image = member.name.lower().endswith(IMAGE_ENDINGS)
-            yield Blob("image", member.name, member.read(), checked=is_image)
+            yield Blob("image", member.name, member.read(), checked=is_image(member.name))
 
     def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
         """See `Recipe`: the list's order, without the images that were left out."""

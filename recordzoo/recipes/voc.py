@@ -144,11 +144,11 @@ class VOC(Recipe):
             raise SourceError(f"Pascal VOC {self.part}: there are no images under JPEGImages/ in the raw data.")
         self._say_what_is_missing(lists, slots)
         stems = list(slots["image"].keys() | {stem for listed in lists.values() for stem in listed})
-        order = class_folder_order([_name(stem) for stem in stems]).tolist()
+        order = class_folder_order([image_name(stem) for stem in stems]).tolist()
         stems = [stems[number] for number in order]
         position_of = {stem: position for position, stem in enumerate(stems)}
         return Arrangement(
-            names=[_name(stem) for stem in stems],
+            names=[image_name(stem) for stem in stems],
             blobs={
                 field: np.array([slot_of.get(stem, ABSENT) for stem in stems], np.int64)
                 for field, slot_of in slots.items()
@@ -163,7 +163,7 @@ class VOC(Recipe):
             SourceError: A list names a file outside the folder of the images.
         """
         for name, listed in lists.items():
-            outside = next((stem for stem in listed if leads_out(_name(stem)) or stem.startswith("/")), None)
+            outside = next((stem for stem in listed if leads_out(image_name(stem)) or stem.startswith("/")), None)
             if outside is not None:
                 raise SourceError(f"Pascal VOC {self.part}: the list {name} names {outside!r}, outside of JPEGImages/.")
             for field in ("image", "mask" if name.startswith("segmentation") else "annotation"):
@@ -187,7 +187,8 @@ def _stems(data: bytes) -> list[str]:
         return [line.strip() for line in lines]
 
 
-def _name(stem: str) -> str:
+def image_name(stem: str) -> str:
+    """Name an image as its record is named: "JPEGImages/2007_000027.jpg"."""
     return f"JPEGImages/{stem}.jpg"
 
 
