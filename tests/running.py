@@ -1,7 +1,8 @@
-"""The command line in this process, which is fast, or in one of its own, as a shell runs it."""
+"""Programs that tests run: the command line, in this process or in one of its own, and scripts on two ranks."""
 
 import contextlib
 import io
+import json
 import logging
 import os
 import subprocess
@@ -9,9 +10,11 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from recordzoo.cli.app import app
 from recordzoo.cli.run import run as run_app
+from tests.preparing import REPOSITORY
 
 
 @dataclass(frozen=True)
@@ -19,6 +22,28 @@ class Result:
     returncode: int
     stdout: str
     stderr: str
+
+
+# Any: what the script prints, read from JSON.
+def on_two_ranks(script: str, folder: Path) -> list[Any]:
+    """Run a script in two processes at once, and return the JSON that each prints in its last line.
+
+    The script's arguments are the number of its rank and a folder, where both can meet in a `FileStore`.
+    """
+    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(REPOSITORY)}
+    processes = [
+        subprocess.Popen(
+            [sys.executable, "-c", script, str(rank), str(folder)], stdout=subprocess.PIPE, env=environment, text=True
+        )
+        for rank in range(2)
+    ]
+    try:
+        printed = [process.communicate(timeout=120)[0] for process in processes]
+    finally:  # one that fails leaves the other waiting
+        for process in processes:
+            process.kill()
+    assert [process.returncode for process in processes] == [0, 0], printed
+    return [json.loads(text.splitlines()[-1]) for text in printed]
 
 
 def run(*arguments: object, cwd: Path, apart: bool = False) -> Result:

@@ -2,10 +2,7 @@
 
 import contextlib
 import json
-import os
 import pickle
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from itertools import chain, islice
 from pathlib import Path
@@ -20,7 +17,7 @@ from torch.testing._internal.distributed.fake_pg import FakeStore
 from torch.utils.data import DataLoader, DistributedSampler
 
 from recordzoo import RecordLoader, RecordSampler
-from tests.preparing import REPOSITORY
+from tests.running import on_two_ranks
 
 SHUFFLES = (True, False, "block")
 
@@ -279,15 +276,7 @@ torch.distributed.destroy_process_group()
 
 @pytest.mark.slow
 def test_processes_that_make_their_data_before_the_process_group(tmp_path: Path) -> None:
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(REPOSITORY)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK, str(rank), str(tmp_path)], stdout=subprocess.PIPE, env=environment, text=True
-        )
-        for rank in range(2)
-    ]
-    answers = [json.loads(process.communicate(timeout=120)[0].splitlines()[-1]) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0]
+    answers = on_two_ranks(RANK, tmp_path)
     assert [answer["ranks"] for answer in answers] == [[0, 2], [1, 2]]
     assert [answer["len"] for answer in answers] == [[101, 11, 11, 51, 6, 6]] * 2
     for name in ("sampler", "loader", "stock"):

@@ -3,8 +3,6 @@
 import json
 import math
 import os
-import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain, islice, pairwise
 from pathlib import Path
@@ -28,8 +26,8 @@ from recordzoo.sampling.epoch import Epoch
 from recordzoo.sampling.storage import forget, hint, locate, storage_of
 from tests.fakes import folder
 from tests.fakes.records import some_values, write_records
+from tests.running import on_two_ranks
 
-REPOSITORY = Path(__file__).parent.parent
 SAMPLE_BYTES = 64 << 10  # of what is in no record set
 SHUFFLES = (True, False, "block")
 pytestmark = [
@@ -537,15 +535,7 @@ torch.distributed.destroy_process_group()
 
 @pytest.mark.slow
 def test_ranks_of_torch_distributed(tmp_path: Path) -> None:
-    environment = {**os.environ, "GLOO_SOCKET_IFNAME": "lo", "PYTHONPATH": str(REPOSITORY)}
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", RANK, str(rank), str(tmp_path)], stdout=subprocess.PIPE, env=environment, text=True
-        )
-        for rank in range(2)
-    ]
-    answers = [json.loads(process.communicate(timeout=120)[0].splitlines()[-1]) for process in processes]
-    assert [process.returncode for process in processes] == [0, 0]
+    answers = on_two_ranks(RANK, tmp_path)
     assert [answer[:2] for answer in answers] == [[0, 2], [1, 2]]
     for epoch in range(2):
         one, two = (answer[2][epoch] for answer in answers)

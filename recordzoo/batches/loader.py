@@ -22,7 +22,7 @@ from recordzoo.batches.explain import measured, sample_lines
 from recordzoo.batches.iteration import Iteration, Pace, Unbegun
 from recordzoo.batches.makers import EncodedMaker, Maker, RowMaker, SampleMaker
 from recordzoo.batches.missing import warn
-from recordzoo.batches.order import IteratedOrders, OneByOne, Orders, SampledOrders
+from recordzoo.batches.order import IteratedOrders, Orders, SampledOrders, Singles
 from recordzoo.batches.render import PRECISIONS, Precision
 from recordzoo.batches.source import Source
 from recordzoo.errors import ArgumentError
@@ -171,7 +171,7 @@ class RecordLoader(DataLoader[Any]):
         if isinstance(self.sampler, RecordSampler):
             size = self.batch_size or 1
             return SampledOrders(self.sampler, size, self.drop_last, drop_cache=self.drop_cache)
-        each = OneByOne(self.sampler) if self.batch_sampler is None else self.batch_sampler
+        each = Singles(self.sampler) if self.batch_sampler is None else self.batch_sampler
         return IteratedOrders(each, seed, self.sampler)
 
     @property

@@ -204,8 +204,8 @@ def _collated_targets(parts: list[Any]) -> Any:
     return default_collate(targets)  # type: ignore[arg-type]  # it takes any sequence
 
 
-class _OneByOne:
-    """A lock for the use of the process's generators, by several loaders too; a forked process has a new one."""
+class _ForkSafeLock:
+    """A lock that is free in a forked process, whoever held it before the fork."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
@@ -213,13 +213,14 @@ class _OneByOne:
             os.register_at_fork(after_in_child=lambda: setattr(self, "lock", threading.Lock()))
 
 
-_one_by_one = _OneByOne()
+_generators = _ForkSafeLock()
+"""Who holds it may use the process's generators of random numbers; of several loaders at once too."""
 
 
 @contextlib.contextmanager
 def _seeded(seed: int) -> Iterator[None]:
     """Seed the process's generators for one sample, and leave them as they were."""
-    with _one_by_one.lock, restored():
+    with _generators.lock, restored():
         torch.default_generator.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed)

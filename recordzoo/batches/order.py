@@ -22,7 +22,7 @@ class Wanted:
     """A batch that is to be made.
 
     Attributes:
-        keys: Of its samples: int64 [n], or a list of what else the sampler gave.
+        keys: What the sampler gave: int64 [n] if all of them are integers, otherwise a list of the keys.
         places: Where in the epoch they stand, all ranks counted; int64 [n].
         mark: Called when the user has got the batch.
         upcoming: Indices of the samples that are to be read from the disk from now on, int64 [n].
@@ -69,7 +69,7 @@ class Orders(Protocol):
         """Go on where `state_dict` was called."""
 
 
-class OneByOne:
+class Singles:
     """Batches of one sample each.
 
     Args:
@@ -149,8 +149,8 @@ class IteratedOrders:
         sampler: The sampler behind it; a distributed one has a rank, and is told the epoch.
     """
 
-    # Any: anybody's sampler.
-    def __init__(self, batches: Iterable[list[int]], seed: Seed, sampler: Any) -> None:
+    # Any: a sampler of any kind, and keys of any kind.
+    def __init__(self, batches: Iterable[list[Any]], seed: Seed, sampler: Any) -> None:
         self._batches, self._seed, self._sampler = batches, seed, sampler
         self._ranks = Ranks()
         self._epoch, self._taken, self._begun, self._is_over = 0, 0, False, False
@@ -221,7 +221,7 @@ class IteratedOrders:
         return mark
 
 
-def _with_last(batches: Iterable[list[int]]) -> Iterator[tuple[list[int], bool]]:
+def _with_last(batches: Iterable[list[Any]]) -> Iterator[tuple[list[Any], bool]]:
     """Iterate over batches, each with whether it is the last one: not every sampler has a length, or the right one."""
     upcoming = iter(batches)
     batch = next(upcoming, None)

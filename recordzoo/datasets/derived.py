@@ -24,7 +24,7 @@ class Made(Generic[T]):
     """A derived value, and what tells whether somebody has changed it since it was made.
 
     Attributes:
-        value: The value: everybody who asks gets this object.
+        value: The list, dict or array. Every access returns this same object.
         original: The items that a list or dict was made with; the digest of an array; None for anything else.
         is_frozen: Whether the items of a list cannot be changed in place.
     """

@@ -1,4 +1,4 @@
-"""Whether somebody else deals to the ranks what a sampler has dealt to them already."""
+"""Refuse to divide samples among the ranks twice: by our sampler, and again by accelerate."""
 
 import sys
 from typing import Any
@@ -11,13 +11,13 @@ def check_dealt_once(sampler: Any, num_replicas: int) -> None:
     """Refuse to give a rank its share only where `accelerate` takes a share of that share.
 
     `Accelerator.prepare` wraps the batch sampler of every `DataLoader`, also above a `DistributedSampler`: each process
-    takes every W-th batch of what it draws. Nothing asks the sampler. But a prepared loader registers itself before it
-    draws, so that the loader that is drawing can be found.
+    takes every W-th batch that it draws. accelerate does not ask the sampler whether it takes a share already. But a
+    prepared loader registers itself before it draws, so this function can find it.
 
     Raises:
         ArgumentError: The sampler's share would be dealt again.
     """
-    accelerate = sys.modules.get("accelerate.state")  # who has not imported it has not prepared a loader
+    accelerate = sys.modules.get("accelerate.state")  # not imported: no loader was prepared
     if num_replicas == 1 or accelerate is None:
         return
     if any(_deals(loader, sampler) for loader in accelerate.GradientState().dataloader_references):
@@ -29,7 +29,7 @@ def check_dealt_once(sampler: Any, num_replicas: int) -> None:
 
 
 def _deals(loader: Any, sampler: Any) -> bool:
-    """Whether a loader draws from this sampler, and gives each process a part of what it draws."""
+    """Whether a loader takes its samples from this sampler and passes only a share of them to each process."""
     for above in (getattr(loader, "batch_sampler", None), getattr(loader, "sampler", None)):
         is_shared = type(loader).__name__ == "DataLoaderDispatcher"  # one process draws for all
         while above is not None and above is not sampler:

@@ -41,7 +41,7 @@ class FileTable:
         self._inodes.append(status.st_ino if has_lasting_inodes(status.st_dev) else 0)
 
     def fingerprint(self, start: bytes = b"") -> str:
-        """Return a digest of names, sizes and times of the contents, and of what precedes them."""
+        """Return a digest of `start`, followed by the names, sizes and modification times of all files."""
         digest = hashlib.blake2b(start, digest_size=16)
         for name, size, mtime in zip(self.names, self.sizes, self.mtimes, strict=True):
             digest.update(f"{name}\0{size}\0{mtime}\0".encode("utf-8", "surrogateescape"))

@@ -32,7 +32,7 @@ def refuse_oversized(error: Callable[[str], SourceError], name: str, size_bytes:
     """Refuse to read a member that is larger than `MAX_MEMBER_BYTES`.
 
     Args:
-        error: Makes the source's own error of what is wrong.
+        error: Turns the description of a problem into the source's own kind of error.
         name: The member.
         size_bytes: Its size.
 

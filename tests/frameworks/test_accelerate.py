@@ -1,4 +1,4 @@
-"""accelerate: each sample once an epoch over all ranks, whoever deals them; dealt twice is refused."""
+"""accelerate: all ranks together take each sample once an epoch; a share of a share is refused."""
 
 from itertools import chain
 from typing import Any

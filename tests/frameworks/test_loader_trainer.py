@@ -15,7 +15,7 @@ STEPS = COUNT // BATCH
 
 
 class Model(torch.nn.Module):
-    """Keeps the labels of what it is trained with, and gives them as logits."""
+    """A model that keeps the labels of its training batches, and returns them as logits."""
 
     def __init__(self) -> None:
         super().__init__()
