@@ -13,7 +13,7 @@ from packaging.requirements import Requirement
 from recordzoo.loading import turbojpeg
 
 PACKAGES = ("isal", "numba", "turbojpeg")
-"""Those without which something else happens; all names that the mark `needs` takes."""
+"""The packages whose absence changes what recordzoo does; the mark `needs` takes these names."""
 
 
 @functools.cache

@@ -1,4 +1,4 @@
-"""Damaged JPEGs through `RecordLoader`: what Pillow refuses is refused, of all else any part has Pillow's pixels.
+"""Compare `RecordLoader` with Pillow on damaged JPEGs: the same are refused, and any part has the same pixels.
 
     python -m tests.jpegs 200000 --seed 1 --photos ~/photos
 

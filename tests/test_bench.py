@@ -4,19 +4,21 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
 from PIL import Image
 
 from benchmarks.peers import page
+from recordzoo.benching import task
 from recordzoo.benching.chart import Group, draw_chart, write_chart
 from recordzoo.benching.measure import Measurement, in_fresh_process, measure, medians
 from recordzoo.benching.processes import cpu_seconds, memory_bytes
 from recordzoo.benching.spread import compare_speeds
-from recordzoo.benching.task import EXACT, FAST, FILES, STOCK, Result, comparisons, turns
+from recordzoo.benching.task import EXACT, FAST, FILES, STOCK, Result, Task, compare, comparisons, turns
 from recordzoo.benching.transform import DEFAULT, load_transform
-from recordzoo.cli.bench import find_task, table
+from recordzoo.cli.bench import doubts, find_task, table
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import ensure
 from recordzoo.recipes.folder import recipe
@@ -143,10 +145,10 @@ class TestMistakes:
 
 class TestTask:
     def test_the_tree_is_found_from_its_records(self, tree):
-        task = find_task(f"{tree}.records", num_images=500, split=None)
-        assert task.tree == tree
-        assert task.loaders == [FILES, STOCK, EXACT, FAST]
-        assert task.num_images == NUM_IMAGES
+        found = find_task(f"{tree}.records", num_images=500, split=None)
+        assert found.tree == tree
+        assert found.loaders == [FILES, STOCK, EXACT, FAST]
+        assert found.num_images == NUM_IMAGES
 
     def test_a_tree_that_is_gone_is_left_out(self, tree, tmp_path):
         ensure(recipe(), folder.write_tree(tmp_path / "gone"), prepare=True)
@@ -224,6 +226,41 @@ class TestNumbers:
         found = list(turns([STOCK, EXACT, FAST], 3))
         assert [number for number, _ in found] == [0] * 3 + [1] * 3 + [2] * 3
         assert [loader for _, loader in found] == [STOCK, EXACT, FAST, FAST, EXACT, STOCK, STOCK, EXACT, FAST]
+
+    def test_loaders_are_measured_in_turn(self, monkeypatch):
+        asked = []
+
+        def measured(_, loader, given):
+            asked.append(loader)
+            if loader == EXACT:
+                raise KeyError("no such colour")
+            return a_measurement(100 * len(asked))
+
+        monkeypatch.setattr(task, "in_fresh_process", measured)
+        told = []
+        results = compare(Task(Path("x.records")), 3, told.append)
+        assert asked == [STOCK, EXACT, FAST, FAST, STOCK, STOCK, FAST]
+        assert [[run.images_per_s for run in result.runs] for result in results] == [
+            [100, 500, 600],
+            [],
+            [300, 400, 700],
+        ]
+        assert results[1].problem == "KeyError: 'no such colour'"
+        assert told[:2] == [f"1/3 {STOCK}: 100 images/s", f"1/3 {EXACT}: KeyError: 'no such colour'"]
+        assert len(told) == len(asked)
+
+    def test_doubts_are_said_with_what_helps(self):
+        def results(*speeds):
+            first, second = ([a_measurement(speed) for speed in each] for each in speeds)
+            return [Result(FILES, first), Result(STOCK, second)]
+
+        noisy, advice = doubts(results([900, 1000, 2000], [1000, 1000, 1000]), 3)
+        assert noisy.startswith(f"{STOCK}: too noisy to tell whether it is faster or slower: 0.50-1.11 times as fast")
+        assert "--repeats 9 --images 2000" in advice
+        assert doubts(results([100, 100], [200, 200]), 2) == [
+            "Fewer than 3 rounds do not show how much the numbers vary: --repeats 5."
+        ]
+        assert doubts(results([100, 100, 100], [200, 210, 220]), 3) == []
 
     @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux's")
     def test_processes_below_count_too(self):

@@ -88,7 +88,9 @@ class TestWrongPlace:
     def test_files_that_are_nothing_are_not_suggested(self, tmp_path):
         (tmp_path / "photo.jpg").touch()
         (tmp_path / ".photos").mkdir()
-        assert "Did you mean" not in run("prepare", "photos", cwd=tmp_path).stderr
+        result = run("prepare", "photos", cwd=tmp_path)
+        says(result, 2, "There is no dataset and no path 'photos'")
+        assert "Did you mean" not in result.stderr
 
     def test_a_root_is_not_ignored(self, photos, tmp_path):
         result = run("prepare", "photos", "--root", "elsewhere", cwd=tmp_path)
@@ -213,11 +215,18 @@ class TestNoImages:
             says(run("prepare", "photos", *more, cwd=tmp_path), 3, "classes zebra", "--allow-empty")
         assert "ready" in run("prepare", "photos", "--allow-empty", cwd=tmp_path).stderr
 
-    @pytest.mark.parametrize("option", ["--as-classes", "--allow-empty", "--flat"])
-    def test_a_set_without_images_is_not_made(self, tmp_path, option):
+    @pytest.mark.parametrize(
+        ("option", "problem"),
+        [
+            ("--as-classes", "Found no valid file for the classes cat"),
+            ("--allow-empty", "There are no images in photos"),
+            ("--flat", "There are no images in photos"),
+        ],
+    )
+    def test_a_set_without_images_is_not_made(self, tmp_path, option, problem):
         (tmp_path / "photos" / "cat").mkdir(parents=True)
         (tmp_path / "photos" / "cat" / "notes.txt").touch()
-        assert run("prepare", "photos", option, cwd=tmp_path).returncode == 3
+        says(run("prepare", "photos", option, cwd=tmp_path), 3, problem)
         assert not (tmp_path / "photos.records").exists()
 
     def test_record_sets_are_no_classes(self, photos, tmp_path):

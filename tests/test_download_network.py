@@ -302,7 +302,7 @@ def logins(server: FileServer) -> list[str | None]:
     ("login", "sent"),
     [
         ("me:secret", "me:secret"),
-        ("me:sec%2Fret%40home%C3%A9", "me:sec/ret@homeé"),
+        ("me:%2Fsecret%40home%C3%A9", "me:/secret@homeé"),
         ("secret", "secret:"),
         ("me:se/#?secret", "me:se/#?secret"),  # not quoted as it should be
         ("me:secreté", "me:secreté"),

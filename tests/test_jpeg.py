@@ -1,4 +1,4 @@
-"""Plain JPEGs: whole by their markers, with tables of their own; of all others at least one thing is wrong."""
+"""Plain JPEGs are whole and have their own tables. Every other file here lacks one of these or breaks a rule."""
 
 import hashlib
 import warnings

@@ -59,13 +59,12 @@ def test_it_is_said_once_and_is_no_warning(tree: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "environment",
-    [{}, {"LOCAL_RANK": "1", "hidden": "numba"}, {"NUMBA_DISABLE_JIT": "1"}],
+    ("hidden", "environment"),
+    [([], {}), (["numba"], {"LOCAL_RANK": "1"}), ([], {"NUMBA_DISABLE_JIT": "1"})],
     ids=["all there", "not the first rank", "numba is switched off"],
 )
-def test_it_is_not_said(tree: Path, environment: dict[str, str]) -> None:
-    hidden = environment.pop("hidden", "")
-    assert said(tree, [hidden] if hidden else [], **environment) == ""
+def test_it_is_not_said(tree: Path, hidden: list[str], environment: dict[str, str]) -> None:
+    assert said(tree, hidden, **environment) == ""
 
 
 def test_logging_may_be_configured(tree: Path) -> None:

@@ -3,11 +3,12 @@
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable
 
 import pytest
 
-from recordzoo.batches.once import Once
+from recordzoo.batches.once import Once, _Run
 from tests.preparing import wait_for
 
 
@@ -76,9 +77,43 @@ def test_a_process_that_is_forked(is_ended: bool) -> None:
     if is_ended:
         work.go_on.set()
         starter.join()
-    child = os.fork()
-    if not child:
-        os._exit(once())
+    child = fork_and_exit_with(once)
     work.go_on.set()
     starter.join()
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == (1 if is_ended else 7)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.filterwarnings("ignore:This process .* is multi-threaded:DeprecationWarning")
+def test_a_fork_while_the_run_is_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The child does not wait for a lock that a thread of its parent holds."""
+    work = Work()
+    once = Once(work, 7)
+    starting, start = threading.Event(), _Run.start
+
+    def slow_start(run: _Run[int]) -> None:
+        starting.set()
+        start(run)
+        time.sleep(0.2)
+
+    monkeypatch.setattr(_Run, "start", slow_start)
+    starter = threading.Thread(target=once)
+    starter.start()
+    assert starting.wait(60)
+    child = fork_and_exit_with(once)
+    work.go_on.set()
+    starter.join()
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def fork_and_exit_with(code: Callable[[], int]) -> int:
+    """Return the id of a child, which never goes on as a second pytest."""
+    child = os.fork()
+    if not child:
+        signal.alarm(30)
+        exit_code = 99
+        try:
+            exit_code = code()
+        finally:
+            os._exit(exit_code)
+    return child

@@ -5,6 +5,7 @@ import errno
 import os
 import shutil
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -81,7 +82,7 @@ def rename_inside(volume: Volume, one: str, other: str) -> None:
     """Prove that such a directory cannot be renamed here, or else the test would prove nothing."""
     code = f"import os, sys\ntry: os.rename({one!r}, {other!r})\nexcept OSError as err: sys.exit(err.errno)"
     enter = [word if not word.startswith("--wdns=") else f"--wdns={volume.mounted_at}" for word in volume.enter]
-    done = subprocess.run([*enter, "python3", "-c", code], check=False)
+    done = subprocess.run([*enter, sys.executable, "-c", code], check=False)
     if done.returncode:
         raise OSError(done.returncode, os.strerror(done.returncode))
 
@@ -94,6 +95,8 @@ def test_a_set_in_the_image_is_made_again(
     old = ensure(SimpleRecipe("tree"), lower, workers=1, num_shards=1)
     assert contents(old) != wanted
     volume = container(lower)
+    with pytest.raises(OSError, match=os.strerror(errno.EXDEV)):
+        rename_inside(volume, old.name, "other")
     assert prepare_in(volume, refresh=True).digest == RecordReader(volume.path / "simple.records").digest
     assert contents(volume.path / "simple.records") == wanted
     assert beside(volume.path, "tree") == ["simple.records"]

@@ -117,6 +117,21 @@ def test_it_says_each_line_once_where_logging_is_configured(tmp_path):
     assert [line.startswith("INFO:recordzoo:") for line in lines] == [True] * 3
 
 
+def test_a_line_each_half_minute(caplog, monkeypatch):
+    caplog.set_level(logging.INFO, "recordzoo")
+    now = [1000.0]
+    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    told = progress.LogProgress()
+    told.begin("converting x", 100)
+    for now[0] in (1029.0, 1030.0, 1059.0, 1060.0):
+        told.advance(10)
+    assert [record.message.split(",")[0] for record in caplog.records] == [
+        "converting x",
+        "converting x: 20 B of 100 B (20%)",
+        "converting x: 40 B of 100 B (40%)",
+    ]
+
+
 def test_lines_come_now_and_then_and_cannot_act_on_a_terminal(capsys, monkeypatch):
     monkeypatch.setattr(progress.logger, "handlers", [])
     monkeypatch.setattr(progress.logger, "propagate", False)

@@ -11,7 +11,7 @@ import pytest
 from recordzoo.errors import SourceError
 from recordzoo.preparing import ensure
 from recordzoo.recipes.base import Blob, Side
-from recordzoo.records.reader import RecordReader
+from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.sources.file_table import FileTable, has_lasting_inodes
 from recordzoo.sources.member import Member
 from tests.fakes import simple
@@ -147,8 +147,10 @@ def test_an_archive_without_a_known_hash(tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_the_hash_of_an_archive_is_proof_enough(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     archive = simple.write(tmp_path, "stream")
-    Meddler(monkeypatch, "c003/0000.jpg", lambda: archive.chmod(0o600))
-    ensure(SimpleRecipe("stream", (simple.remote(archive),)), tmp_path, workers=1)
+    meddler = Meddler(monkeypatch, "c003/0000.jpg", lambda: archive.chmod(0o600))
+    made = ensure(SimpleRecipe("stream", (simple.remote(archive),)), tmp_path, workers=1)
+    assert meddler.names.count("c003/0000.jpg") == 1
+    assert is_record_set(made)
 
 
 def test_file_systems_that_number_their_files_anew(tmp_path: Path) -> None:

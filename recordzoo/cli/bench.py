@@ -55,7 +55,7 @@ def bench(task: Task, *, repeats: int, chart: Path | None, as_json: bool) -> int
         output.put_json({"bench": document(results, task, repeats)})
     else:
         problems = [f"{result.loader} did not run: {result.problem}" for result in results if result.problem]
-        lines = [table(results), "", *_doubts(results, repeats), *_notes(task, repeats), *problems]
+        lines = [table(results), "", *doubts(results, repeats), *_notes(task, repeats), *problems]
         output.put(wrapped("\n".join(lines), wrapping_width()))
     return Exit.FAILED if any(result.problem for result in results) else Exit.OK
 
@@ -146,7 +146,7 @@ def _other_cells(median: Measurement) -> tuple[str, ...]:
     )
 
 
-def _doubts(results: Sequence[Result], repeats: int) -> list[str]:
+def doubts(results: Sequence[Result], repeats: int) -> list[str]:
     """Say where the measurements do not tell which loader is faster, and what helps."""
     found = comparisons(results)
     lines = [

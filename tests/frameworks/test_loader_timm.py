@@ -47,7 +47,9 @@ def test_mixup_in_the_collate_function(tree: Path) -> None:
     loader = RecordLoader(ImageFolderRecord(tree, transform=to_numpy), 8, drop_last=True, collate_fn=mixup)
     prefetched = timm_loader.PrefetchLoader(loader, device=CPU)
     assert prefetched.mixup_enabled is True
-    for images, targets in prefetched:
+    batches = list(prefetched)
+    assert len(batches) == 5
+    for images, targets in batches:
         assert (images.shape, targets.shape) == ((8, 3, 24, 24), (8, 5))
         assert torch.allclose(targets.sum(1), torch.ones(8))
     prefetched.mixup_enabled = False
@@ -59,7 +61,9 @@ def test_mixup_of_batches(tree: Path) -> None:
     """As with --no-prefetcher."""
     made: Any = transforms.Compose([transforms.RandomResizedCrop(24), transforms.ToTensor()])
     mixup = timm_data.Mixup(mixup_alpha=1.0, num_classes=5)
-    for batch in RecordLoader(ImageFolderRecord(tree, transform=made), 8, drop_last=True):
+    batches = list(RecordLoader(ImageFolderRecord(tree, transform=made), 8, drop_last=True))
+    assert len(batches) == 5
+    for batch in batches:
         kept = batch[0].clone()
         images, targets = mixup(*batch)
         assert (images.shape, targets.shape) == ((8, 3, 24, 24), (8, 5))
