@@ -115,7 +115,7 @@ open(sys.argv[2], "wb").write(data)
 _UNPICKLE = (
     _PRELUDE
     + """
-import torchvision.datasets, recordzoo.datasets.folder  # a worker has imported the user's script already
+import torchvision.datasets, recordzoo.datasets.image_folder.dataset  # a worker has imported the user's script already
 data = open(sys.argv[1], "rb").read()
 start = time.perf_counter()
 thing = pickle.loads(data)

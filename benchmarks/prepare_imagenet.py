@@ -30,7 +30,7 @@ import sys, time, os, resource, threading
 from pathlib import Path
 start = time.perf_counter()
 from recordzoo.preparing import ensure
-from recordzoo.recipes.imagenet import recipe
+from recordzoo.datasets.imagenet.recipe import recipe
 from recordzoo.sources.download import RemoteFile
 def peak(pids):
     total = 0

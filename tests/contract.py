@@ -5,6 +5,7 @@ dataset, add a row.
 """
 
 import functools
+import importlib
 import os
 import re
 import tempfile
@@ -20,7 +21,9 @@ from PIL import Image
 
 import recordzoo
 from recordzoo.sources.download import RemoteFile
-from tests.fakes import cifar10, cub200, folder, imagenet, voc
+from tests.fakes import cub200, folder, imagenet, voc
+from tests.fakes.fake import Case, Fake
+from tests.fakes.mutations import PATHS, SAMPLES
 from tests.plain_cub200 import CUB200
 
 
@@ -57,6 +60,7 @@ class Row:
         mutations: Changes of attributes, done to both; what the samples are afterwards is compared.
         bad_arguments: What both constructors refuse, in the same words.
         differences: Where the words of errors differ on purpose.
+        is_brief: Only samples and attributes are compared: another row tries the rest.
     """
 
     name: str
@@ -66,6 +70,7 @@ class Row:
     mutations: Mapping[str, Callable[[Any], None]] = field(default_factory=dict)
     bad_arguments: tuple[Mapping[str, Any], ...] = ()
     differences: tuple[Difference, ...] = ()
+    is_brief: bool = False
 
 
 def build_folder(tmp: Path, source: str) -> Pair:
@@ -77,20 +82,10 @@ def build_folder(tmp: Path, source: str) -> Pair:
     return Pair(tv.ImageFolder, recordzoo.ImageFolderRecord, their_root, our_root)
 
 
-_CIFAR10 = cifar10.build()
 _VOC = voc.build()
 
 
 # At the top level, so that they pickle; with the fakes' hashes, which is all that differs from the real classes.
-class CIFAR10(tv.CIFAR10):  # type: ignore[misc]  # torchvision is untyped
-    train_list, test_list, meta = _CIFAR10.lists["train_list"], _CIFAR10.lists["test_list"], _CIFAR10.lists["meta"]
-
-
-class CIFAR10Record(recordzoo.CIFAR10Record):
-    train_list, test_list, meta = _CIFAR10.lists["train_list"], _CIFAR10.lists["test_list"], _CIFAR10.lists["meta"]
-    raw_files = (_CIFAR10.remote(),)
-
-
 class VOCDetectionRecord(recordzoo.VOCDetectionRecord):
     raw_files = (_VOC.remote(),)
 
@@ -99,14 +94,10 @@ class VOCSegmentationRecord(recordzoo.VOCSegmentationRecord):
     raw_files = (_VOC.remote(),)
 
 
-def _write(fake: cifar10.FakeCIFAR10 | voc.FakeVOC, tmp: Path, source: str) -> tuple[Path, Path]:
+def _write(fake: voc.FakeVOC, tmp: Path, source: str) -> tuple[Path, Path]:
     """Write a tree for torchvision's class, and a tree or an archive for ours."""
     ours = tmp / "ours"
     return fake.write_tree(tmp / "theirs"), fake.write_tree(ours) if source == "tree" else fake.write_archive(ours)
-
-
-def build_cifar10(tmp: Path, source: str) -> Pair:
-    return Pair(CIFAR10, CIFAR10Record, *_write(_CIFAR10, tmp, source))
 
 
 def build_voc_detection(tmp: Path, source: str) -> Pair:
@@ -171,53 +162,6 @@ def build_imagenet(tmp: Path, source: str) -> Pair:
     return Pair(tv.ImageNet, ImageNetRecord, tmp / "theirs", tmp / "ours")
 
 
-def _set(name: str, change: Callable[[Any], Any]) -> Callable[[Any], None]:
-    return lambda ds: setattr(ds, name, change(getattr(ds, name)))
-
-
-def _set_item(name: str, index: Any, change: Callable[[Any], Any]) -> Callable[[Any], None]:
-    return lambda ds: getattr(ds, name).__setitem__(index, change(getattr(ds, name)))
-
-
-SAMPLES = {
-    "samples reversed": _set("samples", lambda samples: samples[::-1]),
-    "samples as a list": _set("samples", list),
-    "samples shortened": _set("samples", lambda samples: samples[:3]),
-    "samples filtered": _set("samples", lambda samples: [s for s in samples if s[1] == 1]),
-    "samples emptied": _set("samples", lambda samples: []),
-    "one sample replaced": _set_item("samples", 0, lambda samples: (samples[4][0], 17)),
-    "samples replaced by slice": _set_item("samples", slice(0, 2), lambda samples: [samples[5]]),
-    "a sample deleted": lambda ds: ds.samples.__delitem__(2),
-    "a sample appended": lambda ds: ds.samples.append(ds.samples[1]),
-    "samples sorted": lambda ds: ds.samples.sort(key=lambda s: s[0][::-1]),
-    "imgs changed in place": _set_item("imgs", 1, lambda imgs: imgs[3]),
-    "imgs assigned": _set("imgs", lambda imgs: []),
-    "targets assigned": _set("targets", lambda targets: [0] * len(targets)),
-    "a target replaced": _set_item("targets", 0, lambda targets: 99),
-    "paths as Path": _set("samples", lambda samples: [(Path(p), t) for p, t in samples]),
-}
-
-ARRAYS = {
-    "data assigned": _set("data", lambda data: data[::-1].copy()),
-    "data shortened": _set("data", lambda data: data[:5]),
-    "a row of data replaced": _set_item("data", 0, lambda data: data[3]),
-    "targets assigned": _set("targets", lambda targets: [0] * len(targets)),
-    "targets as array": _set("targets", np.asarray),
-    "a target replaced": _set_item("targets", 0, lambda targets: 99),
-    "data and targets filtered": lambda ds: (
-        setattr(ds, "data", ds.data[np.asarray(ds.targets) == 3]),
-        setattr(ds, "targets", [t for t in ds.targets if t == 3]),
-    ),
-}
-
-PATHS = {
-    "images reversed": _set("images", lambda images: images[::-1]),
-    "images shortened": _set("images", lambda images: images[:2]),
-    "one image replaced": _set_item("images", 0, lambda images: images[1]),
-    "targets reversed": _set("targets", lambda targets: targets[::-1]),
-    "one target replaced": _set_item("targets", 0, lambda targets: targets[1]),
-}
-
 _VOC_BAD = (
     {"year": "1999"},
     {"year": 2012},
@@ -254,8 +198,6 @@ ROWS = (
         differences=NOT_PREPARED,
     ),
     Row("ImageNet val", build_imagenet, ("archive",), {"split": "val"}, differences=NOT_PREPARED),
-    Row("CIFAR10", build_cifar10, ("tree", "archive"), mutations=ARRAYS, differences=NOT_PREPARED),
-    Row("CIFAR10 test", build_cifar10, ("archive",), {"train": False}, mutations=ARRAYS, differences=NOT_PREPARED),
     Row(
         "VOCDetection",
         build_voc_detection,
@@ -275,6 +217,54 @@ ROWS = (
         differences=NOT_PREPARED,
     ),
 )
+
+
+_FAKES = Path(__file__).parent / "fakes"
+
+
+def _class(name: str, base: type, attributes: Mapping[str, Any]) -> type:
+    """Make a class of this module, so that it pickles."""
+    made = type(name, (base,), {**attributes, "__module__": __name__})
+    globals()[name] = made
+    return made
+
+
+def _build(fake: Fake, theirs: type, ours: type, tmp: Path, source: str) -> Pair:
+    root = (fake.write_tree if source == "tree" else fake.write_archive)(tmp / "ours")
+    return Pair(theirs, ours, fake.write_tree(tmp / "theirs"), root)
+
+
+def _rows(fake: Fake, case: Case) -> list[Row]:
+    """Return the rows of a dataset class: one with all that is tried, and one for each other configuration."""
+    name = case.name.removesuffix("Record")
+    theirs = _class(name, getattr(tv, name), case.attributes)
+    ours = _class(case.name, getattr(recordzoo, case.name), {**case.attributes, "raw_files": fake.remote_files()})
+    build = functools.partial(_build, fake, theirs, ours)
+    first, *others = case.arguments
+    row = Row(
+        name,
+        build,
+        tuple(case.sources),
+        first,
+        case.mutations,
+        tuple(case.bad_arguments),
+        differences=NOT_PREPARED,
+    )
+    return [row, *(Row(f"{name} {_short(each)}", build, ("archive",), each, is_brief=True) for each in others)]
+
+
+def _short(arguments: Mapping[str, Any]) -> str:
+    return " ".join(f"{name}={value}" for name, value in arguments.items())
+
+
+def declared_rows() -> list[Row]:
+    """Return the rows of all datasets that have a fake of their name with `FAKES`."""
+    modules = [importlib.import_module(f"tests.fakes.{path.stem}") for path in sorted(_FAKES.glob("*.py"))]
+    fakes = [fake for module in modules for fake in getattr(module, "FAKES", ())]
+    return [row for fake in fakes for case in fake.cases for row in _rows(fake, case)]
+
+
+DECLARED = declared_rows()
 
 
 def plain(value: Any, root: Path) -> Any:

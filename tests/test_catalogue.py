@@ -4,12 +4,14 @@ import importlib
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from recordzoo import catalogue
 from recordzoo.catalogue.parse import parse
 from recordzoo.errors import ArgumentError
+from recordzoo.recipes.declared import dataset_recipe
 
 GOOD = """
 title = "Birds"
@@ -17,11 +19,14 @@ summary = "Two birds."
 homepage = "https://example.org/"
 licence = "CC0"
 citation = "Nobody."
-class = "recordzoo.datasets.birds:BirdsRecord"
-recipe = "recordzoo.recipes.birds"
+task = "classification"
+class = "BirdsRecord"
+folder = "birds/raw"
+expansion = 2
 
 [parts.train]
 description = "one bird"
+splits = { train = 1 }
 [parts.extra]
 optional = true
 set_name = "birds-extra"
@@ -42,10 +47,6 @@ size_bytes = 5
 name = "more.tgz"
 part = "extra"
 size_bytes = 7
-
-[splits.train]
-count = 1
-part = "train"
 """
 
 
@@ -58,23 +59,22 @@ def test_every_entry_is_whole(name):
         assert text.strip() == text
         assert text
     assert entry.homepage.startswith(("https://", "http://"))
-    assert entry.splits
+    assert entry.splits or entry.source == "eurosat"  # which has none
     assert all(split.count > 0 for split in entry.splits)
     for part in entry.parts:
         assert entry.raw_files(part.name), f"no raw file makes {entry.label(part.name)}"
     for file in entry.files:
         assert file.md5 or file.sha256, f"{file.name} has no hash"
-        assert all(url.startswith("https://") for url in file.urls), file.urls
+        assert all(url.startswith(("https://", "http://")) for url in file.urls), file.urls
 
 
 @pytest.mark.parametrize("name", catalogue.names())
 def test_the_entry_names_a_class_and_a_recipe_that_exist(name):
     entry = catalogue.entry(name)
-    for path in entry.class_paths:
-        module, _, kind = path.partition(":")
-        assert getattr(importlib.import_module("recordzoo"), kind).__module__ == module
+    for kind in entry.class_names:
+        assert getattr(importlib.import_module("recordzoo"), kind).__module__ == entry.dataset_module
     for part in entry.parts:
-        recipe = importlib.import_module(entry.recipe_module).recipe(part.name)
+        recipe = dataset_recipe(name, part.name)
         assert (recipe.dataset, recipe.part) == (name, part.name)
         assert recipe.set_name == entry.set_name(part.name)
         assert recipe.raw_files == entry.raw_files(part.name)
@@ -90,6 +90,8 @@ def test_parses_all_facts():
     assert [file.name for file in entry.raw_files("train")] == ["birds.tgz", "notes.txt"]
     assert [file.name for file in entry.raw_files("extra")] == ["notes.txt", "more.tgz"]
     assert entry.raw_files("train")[0].hash == ("md5", "0" * 32)
+    assert entry.raw_files("train")[0].path(Path("data")) == Path("data/birds/raw/birds.tgz")
+    assert (entry.splits, entry.expansion) == ((catalogue.Split("train", 1, "train"),), 2)
 
 
 @pytest.mark.parametrize(
@@ -103,11 +105,11 @@ def test_parses_all_facts():
         (("size_bytes = 10", "size_byte = 1"), "[[files]] number 1 has unknown keys: size_byte"),
         (("0" * 32, "0" * 31), "is not a hash of 32 hexadecimal digits"),
         (('part = "train"\nurls', 'part = "trian"\nurls'), "birds.tgz belongs to ('trian',), but the parts are"),
-        (("count = 1", "count = true"), "[splits.train]: count must be a whole number"),
-        (("count = 1", "kount = 1"), "[splits.train]: count must be a whole number; it is missing"),
-        (("count = 1", "count = 1\nmore = 1"), "[splits.train] has unknown keys: more"),
+        (("train = 1 }", "train = true }"), "[parts.train]: splits must be a table of whole numbers"),
+        (("splits = {", "split = {"), "[parts.train] has unknown keys: split"),
+        (("expansion = 2", "expansion = 0"), "expansion must be a number above 0"),
         (("optional = true\nset_name", "optional = 1\nset_name"), "optional must be true or false"),
-        (("[splits.train]", "[splits.train"), "birds.toml is not TOML"),
+        (("[parts.train]", "[parts.train"), "birds.toml is not TOML"),
     ],
 )
 def test_a_wrong_file_is_refused_with_the_place(change, told):

@@ -18,7 +18,8 @@ from recordzoo.preparing.changes import find_changes, recorded_changes
 from recordzoo.recipes.folder import recipe as folder_recipe
 from recordzoo.records.made_from import MADE_FROM_FILE, MadeFrom
 from recordzoo.records.reader import RecordReader
-from tests.fakes import cifar10, cub200, folder, imagenet, lists, voc
+from tests.fakes import cifar as cifar10
+from tests.fakes import cub200, folder, imagenet, lists, voc
 from tests.running import run
 
 BLOCKS = 16 * 16  # files that a quick comparison looks at, at most

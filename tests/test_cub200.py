@@ -9,11 +9,11 @@ from PIL import Image
 from torchvision.datasets import ImageFolder, wrap_dataset_for_transforms_v2
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
-from recordzoo.datasets.cub200 import CUB200Record
+from recordzoo.datasets.cub200.dataset import CUB200Record
+from recordzoo.datasets.cub200.recipe import recipe
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError, SourceError
 from recordzoo.recipes import cub200_annotations as annotations
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order
-from recordzoo.recipes.cub200 import recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200
 from tests.fakes.server import FileServer
@@ -416,13 +416,13 @@ def test_full_size_annotations_are_read_in_seconds() -> None:
     lines = "".join(f"{{0}} {k} {k % 2} 3 {k / 7:.3f}\n" for k in range(1, 313))
     points = "".join(f"{{0}} {k} 312.0 182.0 {k % 2}\n" for k in range(1, 16))
     ids = range(1, num_images + 1)
-    sides = {
+    sidecars = {
         annotations.IMAGE_LIST: "".join(f"{i} {name}\n" for i, name in zip(ids, names, strict=True)).encode(),
         annotations.ATTRIBUTES: "".join(lines.format(i) for i in ids).replace(" 3 1.000", " 0 3 1.0 7").encode(),
         annotations.PARTS: "".join(points.format(i) for i in ids).encode(),
     }
     start = time.perf_counter()
-    parsed = annotations.parse(names, sides)
+    parsed = annotations.parse(names, sidecars)
     assert time.perf_counter() - start < 5
     assert parsed.arrays["attributes"].shape == (num_images, 312)
     assert (parsed.arrays["attributes"] == np.arange(1, 313) % 2).all()

@@ -17,7 +17,7 @@ from torchvision.datasets import ImageFolder, VOCDetection, VOCSegmentation
 
 from recordzoo import ImageFolderRecord, RecordLoader, VOCDetectionRecord, VOCSegmentationRecord, convert
 from recordzoo.batches.source import Source
-from recordzoo.datasets.selection import Selection, list_index
+from recordzoo.families.selection import Selection, list_index
 from recordzoo.recipes.class_folders import class_folder_order, find_name, name_key
 from tests import contract
 from tests.fakes import folder, voc
@@ -33,7 +33,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cifar(tmp_path_factory: pytest.TempPathFactory) -> contract.Pair:
-    return contract.build_cifar10(tmp_path_factory.mktemp("cifar"), "tree")
+    return contract.DECLARED[0].build(tmp_path_factory.mktemp("cifar"), "tree")
 
 
 def keep_some(dataset: Any, wanted: int) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from recordzoo import ImageFolderRecord
 from tests import contract
-from tests.fakes import cifar10, folder, voc
+from tests.fakes import cifar as cifar10
+from tests.fakes import folder, voc
 
 
 def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,6 +20,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader, pil_loader
 
 from recordzoo import CUB200Record, ImageFolderRecord
+from recordzoo.catalogue import class_modules
 from recordzoo.errors import FolderError, ImageError, NotPreparedError, OtherSourceError, SourceError
 from recordzoo.preparing import changes
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS
@@ -670,7 +671,7 @@ def test_lost_or_forged_tree_file(tree: Path, content: bytes | None) -> None:
 
 def test_importing_the_package_imports_no_torch() -> None:
     code = """
-import sys, recordzoo, recordzoo.datasets, recordzoo.recipes.folder, recordzoo.recipes.cifar10, recordzoo.recipes.voc
+import sys, recordzoo, recordzoo.datasets, recordzoo.recipes.folder, recordzoo.datasets.voc.recipe
 assert "torch" not in sys.modules and "torchvision" not in sys.modules, sorted(sys.modules)
 assert "ImageFolderRecord" in dir(recordzoo)
 for name in ("NoRecord", "__path_of_nothing__"):
@@ -688,6 +689,6 @@ def test_all_dataset_classes_are_exported() -> None:
     import recordzoo
     import recordzoo.datasets
 
-    assert set(recordzoo.datasets.CLASSES) < set(recordzoo.__all__)
-    for name in recordzoo.datasets.CLASSES:
+    assert set(class_modules()) < set(recordzoo.__all__)
+    for name in class_modules():
         assert getattr(recordzoo, name).__name__ == name

@@ -15,11 +15,11 @@ from PIL import Image
 from torchvision.datasets import ImageFolder, ImageNet
 from torchvision.models._meta import _IMAGENET_CATEGORIES
 
-from recordzoo.datasets.imagenet import ImageNetRecord
+from recordzoo.datasets.imagenet.dataset import ImageNetRecord
+from recordzoo.datasets.imagenet.meta import Meta, parse_meta, read_meta
+from recordzoo.datasets.imagenet.recipe import recipe
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError, TermsError
 from recordzoo.preparing import ensure
-from recordzoo.recipes.imagenet import recipe
-from recordzoo.recipes.imagenet_meta import Meta, parse_meta, read_meta
 from recordzoo.records.reader import RecordReader
 from tests.fakes import imagenet
 from tests.fakes.server import FileServer
@@ -240,7 +240,7 @@ def test_a_late_devkit_is_read_once(
     os.link((archives if name == imagenet.DEVKIT else extracted) / name, tmp_path / name)
     expected = kind(tmp_path).classes
     assert expected[0] == ("tench", "Tinca tinca")
-    monkeypatch.setattr("recordzoo.recipes.imagenet_meta.parse_meta", None)  # any parsing fails
+    monkeypatch.setattr("recordzoo.datasets.imagenet.meta.parse_meta", None)  # any parsing fails
     assert kind(tmp_path).classes == expected
     assert pickle.loads(pickle.dumps(kind(tmp_path).classes)) == expected
 
@@ -332,7 +332,7 @@ def test_an_incomplete_set_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixt
 
 
 @pytest.mark.parametrize(
-    ("sides", "message"),
+    ("sidecars", "message"),
     [
         ({"meta.bin": b"\x80\x04."}, "meta.bin is not what"),
         ({"meta.bin": b""}, "meta.bin is not what"),
@@ -347,9 +347,9 @@ def test_an_incomplete_set_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixt
         ),
     ],
 )
-def test_a_broken_devkit_is_said(sides: dict[str, bytes], message: str) -> None:
+def test_a_broken_devkit_is_said(sidecars: dict[str, bytes], message: str) -> None:
     with pytest.raises(SourceError, match=message):
-        parse_meta(sides)
+        parse_meta(sidecars)
 
 
 def test_meta_bin_with_something_else_in_it(tmp_path: Path) -> None:
@@ -361,12 +361,12 @@ def test_meta_bin_with_something_else_in_it(tmp_path: Path) -> None:
 
 def test_cut_meta_mat_at_every_place() -> None:
     """Whatever scipy makes of a damaged file is one error, never another exception or a hang."""
-    sides = imagenet.devkit_files(FAKE)
+    sidecars = imagenet.devkit_files(FAKE)
     name = "ILSVRC2012_devkit_t12/data/meta.mat"
-    for length in range(0, len(sides[name]), 7):
+    for length in range(0, len(sidecars[name]), 7):
         with contextlib.suppress(SourceError), warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            parse_meta({**sides, name: sides[name][:length]})
+            parse_meta({**sidecars, name: sidecars[name][:length]})
 
 
 def test_devkit_and_meta_bin_agree(archives: Path, extracted: Path) -> None:
@@ -435,7 +435,7 @@ def test_download(way: str, archives: Path, tmp_path: Path) -> None:
 
 def test_recipes_import_no_torch() -> None:
     code = (
-        "import sys, recordzoo.recipes.imagenet as i, recordzoo.recipes.cub200 as c\n"
+        "import sys, recordzoo.datasets.imagenet.recipe as i, recordzoo.datasets.cub200.recipe as c\n"
         "i.recipe('train'); i.recipe('val'); c.recipe(); c.recipe('segmentations')\n"
         "assert not {'torch', 'torchvision', 'scipy'} & set(sys.modules)"
     )
@@ -445,7 +445,7 @@ def test_recipes_import_no_torch() -> None:
 def test_preparing_from_archives_imports_no_torch(archives: Path, tmp_path: Path) -> None:
     link_archives(archives, tmp_path)
     code = (
-        "import sys\nfrom pathlib import Path\nfrom recordzoo.recipes.imagenet import recipe\n"
+        "import sys\nfrom pathlib import Path\nfrom recordzoo.datasets.imagenet.recipe import recipe\n"
         "from recordzoo.preparing import ensure\n"
         "if __name__ == '__main__':\n"
         "    for part in ('train', 'val'):\n"

@@ -19,12 +19,13 @@ from recordzoo.looking.labels import load_labels
 from recordzoo.looking.stats import count_bytes, count_classes, find_variants
 from recordzoo.preparing import ensure
 from recordzoo.progress import LogProgress
-from recordzoo.recipes import cifar10 as cifar10_recipe
 from recordzoo.recipes import cub200 as cub200_recipe
 from recordzoo.recipes import folder as folder_recipe
+from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.manifest import RawFile
 from recordzoo.records.reader import RecordReader
-from tests.fakes import cifar10, cub200, folder
+from tests.fakes import cifar as cifar10
+from tests.fakes import cub200, folder
 from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images
 from tests.fakes.pictures import encoded
 from tests.fakes.records import edit_manifest, flip, write_records
@@ -125,7 +126,7 @@ def test_the_text_says_the_same(birds):
 def test_pixels_that_are_stored_raw(tmp_path):
     fake = cifar10.build(3)
     fake.write_tree(tmp_path)
-    path = Path(ensure(cifar10_recipe.recipe(md5s=fake.md5s), tmp_path, prepare=True))
+    path = Path(ensure(dataset_recipe("cifar10", member_md5s=fake.md5s), tmp_path, prepare=True))
     document = info(path)
     assert document["blobs"]["image"] == {
         "encoding": "raw",

@@ -43,7 +43,8 @@ from recordzoo.batches.makers import RowMaker, SampleMaker
 from recordzoo.batches.source import Source
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError
 from tests.batching import FIXED, JITTER, MEAN, RANDOM, STD, UINT8, assert_same, image_file, make_tree
-from tests.fakes import cifar10, cub200, voc
+from tests.fakes import cifar as cifar10
+from tests.fakes import cub200, voc
 from tests.fakes.folder import bad_image, cut_image, write_tree
 from tests.fakes.records import flip
 from tests.fakes.samples import Samples

@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 from PIL import Image
+from recordzoo.recipes.cub200 import recipe as birds
 
 from recordzoo.preparing import ensure
 from recordzoo.preparing.meter import PoolProgress, UnitProgress
 from recordzoo.preparing.rows import UnitDone
-from recordzoo.recipes.cub200 import recipe as birds
 from recordzoo.recipes.folder import recipe
 from tests.fakes import cub200, folder
 

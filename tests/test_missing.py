@@ -12,7 +12,7 @@ from recordzoo.batches import missing
 from recordzoo.batches.compiled import DISABLED
 from recordzoo.batches.source import Source
 from tests.batching import RANDOM, make_tree
-from tests.fakes import cifar10
+from tests.fakes import cifar as cifar10
 from tests.fakes.samples import Samples
 from tests.preparing import REPOSITORY
 

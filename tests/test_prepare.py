@@ -35,7 +35,7 @@ from recordzoo.preparing.raw import RawData
 from recordzoo.preparing.shards import Shards
 from recordzoo.preparing.space import disk_error
 from recordzoo.progress import LogProgress, format_bytes
-from recordzoo.recipes.base import Blob, Side
+from recordzoo.recipes.base import Blob, Sidecar
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.sources.member import Member
@@ -501,7 +501,7 @@ class TestBrokenImages:
         """A preparation may run for hours in a thread: what it will not hear it must not take from others."""
         original, before, seen = SimpleRecipe.extract, list(warnings.filters), []
 
-        def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Side]:
+        def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Sidecar]:
             seen.append(list(warnings.filters) == before)
             yield from original(self, member)
 
@@ -559,7 +559,7 @@ class TestRawData:
         simple.write(tmp_path, "tree")
         last = tmp_path / "simple" / "labels" / "labels.txt"
 
-        def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Side]:
+        def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Sidecar]:
             if member.name == simple.LABELS:  # the same size, another time
                 os.utime(tmp_path / "simple" / "c000" / "0000.jpg", ns=(1, 1))
             yield from original(self, member)
@@ -575,7 +575,7 @@ class TestRawData:
     def test_a_file_that_grows_while_the_tree_is_read(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         simple.write(tmp_path, "tree")
 
-        def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Side]:
+        def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Sidecar]:
             with open(tmp_path / "simple" / "c003" / "0009.jpg", "ab") as file:
                 file.write(b"more")
             yield from original(self, member)
@@ -595,9 +595,11 @@ class TestRawData:
         interrupt(monkeypatch, tmp_path, "c003/0004.jpg")
         original = SimpleRecipe.extract
 
-        def renamed(self: SimpleRecipe, member: Member) -> Iterator[Blob | Side]:
+        def renamed(self: SimpleRecipe, member: Member) -> Iterator[Blob | Sidecar]:
             for item in original(self, member):
-                yield item if isinstance(item, Side) else Blob(item.field, item.key.replace("c000", "d000"), item.data)
+                yield (
+                    item if isinstance(item, Sidecar) else Blob(item.field, item.key.replace("c000", "d000"), item.data)
+                )
 
         with monkeypatch.context() as patched:
             patched.setattr(SimpleRecipe, "extract", renamed)
@@ -712,7 +714,7 @@ def interrupt(monkeypatch: pytest.MonkeyPatch, root: Path, name: str, form: str 
     """Prepare until a member comes; return the build that is left."""
     original = SimpleRecipe.extract
 
-    def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Side]:
+    def extract(self: SimpleRecipe, member: Member) -> Iterator[Blob | Sidecar]:
         if member.name == name:
             raise Accident
         yield from original(self, member)

@@ -10,7 +10,7 @@ import pytest
 
 from recordzoo.errors import SourceError
 from recordzoo.preparing import ensure
-from recordzoo.recipes.base import Blob, Side
+from recordzoo.recipes.base import Blob, Sidecar
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.sources.file_table import FileTable, has_lasting_inodes
 from recordzoo.sources.member import Member
@@ -71,7 +71,7 @@ class Meddler:
         self.names: list[str] = []
         original = SimpleRecipe.extract
 
-        def extract(recipe: SimpleRecipe, member: Member) -> Iterator[Blob | Side]:
+        def extract(recipe: SimpleRecipe, member: Member) -> Iterator[Blob | Sidecar]:
             self.names.append(member.name)
             if member.name == at and self.names.count(at) == 1:
                 act()

@@ -20,8 +20,8 @@ from torchdata.stateful_dataloader import StatefulDataLoader
 from torchvision.datasets import wrap_dataset_for_transforms_v2
 
 from recordzoo import ImageFolderRecord, RecordReader, RecordSampler
-from recordzoo.datasets.selection import Selection
 from recordzoo.errors import ArgumentError
+from recordzoo.families.selection import Selection
 from recordzoo.sampling.epoch import Epoch
 from recordzoo.sampling.storage import forget, hint, locate, storage_of
 from tests.fakes import folder

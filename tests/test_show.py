@@ -23,11 +23,12 @@ from recordzoo.looking.sheet import BOX, MAX_COLUMNS, Cell, columns_for, draw_sh
 from recordzoo.looking.thumbnail import make_thumbnail, quiet
 from recordzoo.preparing import ensure
 from recordzoo.progress import LogProgress
-from recordzoo.recipes import cifar10 as cifar10_recipe
 from recordzoo.recipes import cub200 as cub200_recipe
 from recordzoo.recipes import folder as folder_recipe
+from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
-from tests.fakes import cifar10, cub200, folder
+from tests.fakes import cifar as cifar10
+from tests.fakes import cub200, folder
 from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images
 from tests.fakes.pictures import encoded
 from tests.fakes.records import edit_manifest, flip, write_records
@@ -215,7 +216,7 @@ class TestThumbnails:
     def test_raw_pixels_are_enlarged_and_sharp(self, tmp_path):
         fake = cifar10.build(2)
         fake.write_tree(tmp_path)
-        path = ensure(cifar10_recipe.recipe(md5s=fake.md5s), tmp_path, prepare=True)
+        path = ensure(dataset_recipe("cifar10", member_md5s=fake.md5s), tmp_path, prepare=True)
         reader = RecordReader(path)
         found = make_thumbnail(reader, "image", 5, BOX)
         assert (found.format, found.mode, found.size, found.image.size) == ("raw", "RGB", (32, 32), (160, 160))

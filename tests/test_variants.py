@@ -44,7 +44,8 @@ from recordzoo.recipes.variants import Variant
 from recordzoo.recipes.variants.pixels import converted
 from recordzoo.records.verify import verify
 from tests import preparing
-from tests.fakes import cifar10, cub200, imagenet, lists, simple, voc
+from tests.fakes import cifar as cifar10
+from tests.fakes import cub200, imagenet, lists, simple, voc
 from tests.fakes.folder import bad_image, cut_image, write_tree
 from tests.fakes.odd_images import odd_images, png_header
 from tests.fakes.pictures import encoded, jpeg, picture

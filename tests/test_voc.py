@@ -12,8 +12,8 @@ from torchvision.datasets import VOCDetection, VOCSegmentation
 from torchvision.datasets.voc import DATASET_YEAR_DICT
 
 from recordzoo import VOCDetectionRecord, VOCSegmentationRecord, catalogue
+from recordzoo.datasets.voc.recipe import base_folder, recipe
 from recordzoo.errors import ArgumentError, FolderError, NotPreparedError, OtherSourceError, SourceError
-from recordzoo.recipes.voc import base_folder, recipe
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.contract import all_samples, outcome, plain

@@ -72,7 +72,7 @@ def test_examples_run() -> None:
 
 
 def test_every_public_name_is_there_and_what_the_type_checker_sees() -> None:
-    named = {"errors", "__version__", *recordzoo.datasets.CLASSES, *recordzoo.ZOO, *recordzoo.OWN, *recordzoo.TRAINING}
+    named = {"errors", "__version__", *catalogue.class_modules(), *recordzoo.ZOO, *recordzoo.OWN, *recordzoo.TRAINING}
     assert set(recordzoo.__all__) == named
     for name in recordzoo.__all__:
         assert getattr(recordzoo, name) is not None

@@ -10,10 +10,8 @@ from torch.utils.data import ConcatDataset, Subset
 
 from recordzoo.batches.fuse import Plan, read_plan
 from recordzoo.batches.keys import Indices, indices_of
-from recordzoo.datasets.cifar10 import CIFAR10Record
-from recordzoo.datasets.class_folder import ClassFolderDataset
-from recordzoo.datasets.cub200 import CUB200Record
-from recordzoo.datasets.selection import Selection
+from recordzoo.families.base import RecordDataset
+from recordzoo.families.selection import Selection
 from recordzoo.loading.decode import name_in
 from recordzoo.loading.frames import Frame, open_encoded, open_raw
 from recordzoo.loading.pictures import is_pixels
@@ -179,16 +177,10 @@ class Source:
 # Any: whatever a person calls a dataset.
 def problem_of(dataset: Any) -> str:
     """Say why a loader cannot take images and targets from the record set itself; "" if it can."""
-    kind = type(dataset)
-    own = next((base for base in (CUB200Record, ClassFolderDataset, CIFAR10Record) if isinstance(dataset, base)), None)
-    if own is None or kind.__getitem__ is not own.__getitem__ or kind.__getitems__ is not own.__getitems__:
-        return f"{kind.__name__} makes its samples itself"
-    if not dataset._is_as_opened(*(("data", "targets") if own is CIFAR10Record else ("samples",))):
-        return f"the samples of {kind.__name__} were changed"
-    if own is CUB200Record and dataset.target_type != "category":
-        return f"{kind.__name__} has other targets than labels"
-    if own is not CIFAR10Record and not dataset.loader.is_stock:
-        return f"{kind.__name__} has a loader of its own"
+    if not isinstance(dataset, RecordDataset):
+        return f"{type(dataset).__name__} makes its samples itself"
+    if problem := dataset.fusion_problem():
+        return problem
     blob = dataset._selection.reader.manifest.blobs["image"]
     if blob.encoding == "raw":
         return "" if _are_pixels(dataset._selection.reader) else "its images are stored as numbers that are no pixels"

@@ -13,7 +13,7 @@ from recordzoo.batches.loader import RecordLoader
 from recordzoo.benching.measure import Measurement, measure
 from recordzoo.benching.task import EXACT, FAST, FILES, STOCK, Task
 from recordzoo.benching.transform import load_transform
-from recordzoo.datasets.folder import ImageFolderRecord
+from recordzoo.datasets.image_folder.dataset import ImageFolderRecord
 
 AT_LEAST_S = 1.0
 """How long the epochs after the first are, at least."""

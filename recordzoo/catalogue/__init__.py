@@ -1,36 +1,37 @@
-"""The facts of each dataset: one TOML file each beside this module, read without torch, NumPy or the network.
+"""The facts of each dataset: ``recordzoo/datasets/<source>/<name>.toml``, read without torch, NumPy or the network.
 
-Everything that `recordzoo list`, `recordzoo info`, shell completion and the documentation need comes from here, and a
-recipe takes its raw files from here. A dataset's file reads::
+All that `recordzoo list`, `recordzoo info`, completion, the documentation, recipes and the register of classes say
+about a dataset comes from its file::
 
     title = "CUB-200-2011"                  # all of these are needed
     summary = "One sentence."
+    task = "classification"
     homepage = "https://..."
     licence = "..."
     citation = "..."
-    class = "recordzoo.datasets.cub200:CUB200Record"   # or a list of them
-    recipe = "recordzoo.recipes.cub200"
+    class = "CUB200Record"                  # or a list; defined in dataset.py beside this file
     num_classes = 200                       # where the dataset has classes
+    classes = ["..."]                       # their names, where the raw files do not have them
+    folder = "flowers-102"                  # where torchvision keeps the raw files, relative to root; default: root
+    expansion = 1.46                        # size of the records / size of the raw files; default 1.02
+    splits = { train = 5994, test = 5794 }  # numbers of samples; where there are parts, in their tables
     instructions = "..."                    # where people may have to fetch files by hand
 
-    [parts.""]                              # one table for each record set; "" where there is only one
+    [parts.train]                           # one table for each record set, where there are several
     description = "..."
     optional = false                        # true: prepared only when it is named
     set_name = "cub200"                     # <set_name>.records on disk, where it is not <dataset>.<part>
+    splits = { train = 1_281_167 }
 
     [[files]]                               # one for each raw file
     name = "CUB_200_2011.tgz"
-    part = ""                               # or `parts = ["train", "val"]`
-    urls = ["https://..."]
+    part = "train"                          # or `parts = ["train", "val"]`
+    urls = ["https://..."]                  # the official address first, then mirrors of the same bytes
     size_bytes = 1
     md5 = "..."                             # and/or sha256
     needs_terms = false
 
-    [splits.train]                          # how many samples; `part` says which record set holds them
-    count = 5994
-    part = ""
-
-Adding a dataset starts with such a file; nothing else needs to be told of it.
+To add a dataset, add a folder with such a file (`docs/add-a-dataset.md`). Nothing else refers to it.
 """
 
 import difflib
@@ -41,14 +42,14 @@ from recordzoo.catalogue.facts import Entry, FileFacts, Part, Split
 from recordzoo.catalogue.parse import parse
 from recordzoo.errors import ArgumentError
 
-__all__ = ["Entry", "FileFacts", "Part", "Split", "entry", "names", "unknown"]
+__all__ = ["Entry", "FileFacts", "Part", "Split", "class_modules", "entry", "names", "unknown"]
 
-_FOLDER = Path(__file__).parent
+_FOLDER = Path(__file__).parent.parent / "datasets"
 
 
 def names() -> list[str]:
     """List the datasets' names, sorted."""
-    return sorted(path.stem for path in _FOLDER.glob("*.toml"))
+    return sorted(_files())
 
 
 def entry(name: str) -> Entry:
@@ -57,9 +58,17 @@ def entry(name: str) -> Entry:
     Raises:
         ArgumentError: There is no such dataset; the message says which name may have been meant.
     """
-    if name not in names():
+    path = _files().get(name)
+    if path is None:
         raise unknown(name)
-    return _read(_FOLDER / f"{name}.toml")
+    return _read(path)
+
+
+def class_modules() -> dict[str, str]:
+    """Return the module of each dataset class, by the name of the class."""
+    entries = map(entry, names())
+    found = {name: each.dataset_module for each in entries for name in each.class_names}
+    return {**found, "ImageFolderRecord": "recordzoo.datasets.image_folder.dataset"}  # of any tree: there are no facts
 
 
 def unknown(name: str) -> ArgumentError:
@@ -75,6 +84,10 @@ def unknown(name: str) -> ArgumentError:
     )
 
 
+def _files() -> dict[str, Path]:
+    return {path.stem: path for path in _FOLDER.glob("*/*.toml")}
+
+
 @functools.cache
 def _read(path: Path) -> Entry:
-    return parse(path.stem, path.read_text(encoding="utf-8"))
+    return parse(path.stem, path.read_text(encoding="utf-8"), path.parent.name)

@@ -31,8 +31,8 @@ class Split:
     """A named list of positions: how many samples, and in which part.
 
     Attributes:
-        name: What the dataset class calls it.
-        count: How many samples.
+        name: The name of the split in the record set; mostly also what the dataset class calls it.
+        count: Number of samples.
         part: The part that holds them.
     """
 
@@ -75,38 +75,52 @@ class Entry:
 
     Attributes:
         name: What it is called on the command line: "cub200".
+        source: The folder of its declaration, which datasets of one origin share: "cifar".
         title: What people call it: "CUB-200-2011".
         summary: One sentence.
+        task: "classification", "detection", "segmentation", ...
         homepage: Where it comes from.
         licence: Under what terms it may be used, as far as its authors say.
         citation: What to cite.
-        class_paths: Its dataset classes, each as "module:Name".
-        recipe_module: The module whose `recipe(part)` makes its record sets.
+        class_names: Its dataset classes, as they are imported from `recordzoo`.
         parts: Its record sets.
         files: Its raw files, in the order of reading.
         splits: Its splits.
-        num_classes: How many classes, where it has classes.
+        num_classes: Number of classes, where it has classes.
+        classes: Names of the classes in the order of their labels, where the raw files do not have them.
+        folder: Where torchvision keeps its raw files and the extracted tree, relative to ``root``; "" for ``root``.
+        expansion: Estimated size of the records divided by that of the raw files. The default is that of photographs
+            of 110 KB on average, which no archive makes smaller (benchmarks/size.py).
         instructions: How to fetch its files by hand, where that may be needed.
     """
 
     name: str
+    source: str
     title: str
     summary: str
+    task: str
     homepage: str
     licence: str
     citation: str
-    class_paths: tuple[str, ...]
-    recipe_module: str
+    class_names: tuple[str, ...]
     parts: tuple[Part, ...]
     files: tuple[FileFacts, ...]
     splits: tuple[Split, ...]
     num_classes: int | None = None
+    classes: tuple[str, ...] | None = None
+    folder: str = ""
+    expansion: float = 1.02
     instructions: str = ""
 
     @property
-    def class_names(self) -> tuple[str, ...]:
-        """The dataset classes as they are imported from `recordzoo`."""
-        return tuple(path.partition(":")[2] for path in self.class_paths)
+    def dataset_module(self) -> str:
+        """The module of its dataset classes; importing it imports torch."""
+        return f"recordzoo.datasets.{self.source}.dataset"
+
+    @property
+    def recipe_module(self) -> str:
+        """The module whose ``RECIPES`` has its recipe; it imports no torch."""
+        return f"recordzoo.datasets.{self.source}.recipe"
 
     @property
     def size_bytes(self) -> int:
@@ -157,6 +171,7 @@ class Entry:
                 sha256=file.sha256,
                 needs_terms=file.needs_terms,
                 instructions=self.instructions,
+                folder=self.folder,
             )
             for file in self.files
             if part in file.parts

@@ -6,8 +6,13 @@ from recordzoo.catalogue.facts import Entry, FileFacts, Part, Split
 from recordzoo.errors import ArgumentError
 
 
-def parse(name: str, text: str) -> Entry:
+def parse(name: str, text: str, source: str = "") -> Entry:
     """Read a dataset's facts from TOML, strictly: a key that is missing, unknown or of another type is an error.
+
+    Args:
+        name: The dataset's name.
+        text: The TOML.
+        source: The folder of its declaration.
 
     Raises:
         ArgumentError: The text is not such a file; the message names the place.
@@ -18,39 +23,41 @@ def parse(name: str, text: str) -> Entry:
         raise ArgumentError(f"{name}.toml is not TOML: {err}") from err
     top = _Table(f"{name}.toml", data)
     part_tables = top.tables("parts")
-    parts = tuple(
-        Part(
-            part,
-            description=table.text("description", ""),
-            optional=table.flag("optional"),
-            set_name=table.text("set_name", ""),
+    splits = [Split(split, count) for split, count in top.counts("splits").items()]
+    parts = []
+    for part, table in part_tables.items():
+        splits += [Split(split, count, part) for split, count in table.counts("splits").items()]
+        parts.append(
+            Part(
+                part,
+                description=table.text("description", ""),
+                optional=table.flag("optional"),
+                set_name=table.text("set_name", ""),
+            )
         )
-        for part, table in part_tables.items()
-    ) or (Part(""),)
     files = tuple(_file(table) for table in top.table_list("files"))
-    split_tables = top.tables("splits")
-    splits = tuple(
-        Split(split, count=table.number("count", needed=True) or 0, part=table.text("part", ""))
-        for split, table in split_tables.items()
-    )
     result = Entry(
         name=name,
+        source=source,
         title=top.text("title"),
         summary=top.text("summary"),
+        task=top.text("task"),
         homepage=top.text("homepage"),
         licence=top.text("licence"),
         citation=top.text("citation"),
-        class_paths=top.texts("class"),
-        recipe_module=top.text("recipe"),
-        parts=parts,
+        class_names=top.texts("class"),
+        parts=tuple(parts) or (Part(""),),
         files=files,
-        splits=splits,
+        splits=tuple(splits),
         num_classes=top.number("num_classes"),
+        classes=top.texts("classes", ()) or None,
+        folder=top.text("folder", ""),
+        expansion=top.ratio("expansion", 1.02),
         instructions=top.text("instructions", "").strip(),
     )
-    for table in (top, *part_tables.values(), *split_tables.values()):
+    for table in (top, *part_tables.values()):
         table.done()
-    known = {part.name for part in parts}
+    known = {part.name for part in result.parts}
     for what, wanted in [*((f.name, f.parts) for f in files), *((f"split {s.name}", (s.part,)) for s in splits)]:
         if not known.issuperset(wanted):
             raise ArgumentError(f"{name}.toml: {what} belongs to {wanted}, but the parts are {sorted(known)}.")
@@ -101,6 +108,18 @@ class _Table:
             return None
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise self._wrong(key, value, "a whole number")
+        return value
+
+    def ratio(self, key: str, default: float) -> float:
+        value = self._data.pop(key, default)
+        if not isinstance(value, int | float) or isinstance(value, bool) or value <= 0:
+            raise self._wrong(key, value, "a number above 0")
+        return float(value)
+
+    def counts(self, key: str) -> dict[str, int]:
+        value = self._data.pop(key, {})
+        if not isinstance(value, dict) or not all(type(count) is int and count >= 0 for count in value.values()):
+            raise self._wrong(key, value, "a table of whole numbers")
         return value
 
     def flag(self, key: str) -> bool:

@@ -49,7 +49,7 @@ def _obstacle(target: Target, options: Mapping[str, Any]) -> TermsError | Downlo
     from recordzoo.sources.download import addresses
 
     for remote in target.recipe().raw_files:
-        if (target.root / remote.name).exists():
+        if remote.path(target.root).exists():
             continue
         try:
             addresses(
@@ -81,8 +81,8 @@ def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
         if plan["state"] not in ("convert", "download") or _is_begun(target):
             continue
         folder = target.parent
-        names = [remote.name for remote in prospect.target.recipe().raw_files]
-        there = sum(_begun_bytes(prospect.target.root, name) for name in names)
+        paths = [remote.path(prospect.target.root) for remote in prospect.target.recipe().raw_files]
+        there = sum(map(_begun_bytes, paths))
         download = max(0, plan["download_bytes"] - there)
         records = plan["peak_bytes"] - plan["raw_bytes"]
         check_space(folder, kept[volume(folder)] + download + records)
@@ -96,7 +96,7 @@ def _is_begun(target: Path) -> bool:
     return target.with_name(f".{target.name}.lock").exists() or bool(find_builds(target))
 
 
-def _begun_bytes(root: Path, name: str) -> int:
+def _begun_bytes(path: Path) -> int:
     """Return how much of a file an interrupted download has left: its longest part."""
-    parts = root.glob(f"{glob.escape(name)}.part*")
+    parts = path.parent.glob(f"{glob.escape(path.name)}.part*")
     return max((part.stat().st_size for part in parts if part.suffix != ".json"), default=0)

@@ -87,8 +87,8 @@ def splits(entry: Entry) -> str:
 def entry_document(entry: Entry) -> dict[str, Any]:
     """Make a dataset's JSON: the catalogue's facts under stable keys."""
     document = dataclasses.asdict(entry)
-    document["classes"] = list(document.pop("class_paths"))
-    document.pop("recipe_module")
+    document["class_labels"] = document["classes"]
+    document["classes"] = [f"{entry.dataset_module}:{name}" for name in document.pop("class_names")]
     document["size_bytes"] = entry.size_bytes
     for file in document["files"]:
         file["urls"] = [public_url(url) for url in file["urls"]]

@@ -68,8 +68,11 @@ class Target:
 
     def recipe(self) -> "Recipe":
         """Make its recipe; imports no torch, but NumPy and what reads archives."""
-        module = importlib.import_module(self.entry.recipe_module if self.entry else _RECIPES[self.kind])
-        made: Recipe = module.recipe(self.part) if self.entry else module.recipe(**self.settings)
+        if self.entry is not None:
+            from recordzoo.recipes.declared import dataset_recipe
+
+            return dataset_recipe(self.entry.name, self.part)
+        made: Recipe = importlib.import_module(_RECIPES[self.kind]).recipe(**self.settings)
         return made
 
 

@@ -1,27 +1,21 @@
-"""The dataset classes; each is imported when it is first asked for, because torch takes seconds to load."""
+"""The zoo: one folder for each source of datasets, with their facts, how they become records, and their classes.
+
+A class is imported when somebody first asks for it, because torch takes seconds to load.
+"""
 
 import importlib
 from typing import Any
 
-CLASSES = {
-    "CIFAR10Record": "recordzoo.datasets.cifar10",
-    "CUB200Record": "recordzoo.datasets.cub200",
-    "ImageFolderRecord": "recordzoo.datasets.folder",
-    "ImageNetRecord": "recordzoo.datasets.imagenet",
-    "VOCDetectionRecord": "recordzoo.datasets.voc",
-    "VOCSegmentationRecord": "recordzoo.datasets.voc",
-}
-"""Where each dataset class is."""
+from recordzoo import catalogue
 
-__all__ = sorted(CLASSES)
+
+def __dir__() -> list[str]:
+    return [*globals(), *catalogue.class_modules()]
 
 
 # Any: a class.
 def __getattr__(name: str) -> Any:
-    if name not in CLASSES:
+    module = catalogue.class_modules().get(name) if name.endswith("Record") else None
+    if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(CLASSES[name]), name)
-
-
-def __dir__() -> list[str]:
-    return [*globals(), *CLASSES]
+    return getattr(importlib.import_module(module), name)

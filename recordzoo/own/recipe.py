@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.own.schema import Encoded, Schema
-from recordzoo.recipes.base import ABSENT, Arrangement, Blob, BlobField, Recipe, Side, Stored
+from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
 
@@ -27,7 +27,7 @@ class Rows:
         self._first = 0
         self._rows: list[Mapping[str, NDArray[Any]]] = []  # Any: of any dtype
 
-    def add(self, position: int, encoded: Encoded) -> Iterator[Side]:
+    def add(self, position: int, encoded: Encoded) -> Iterator[Sidecar]:
         """Add the next sample's."""
         if not self._rows:
             self._first = position
@@ -35,13 +35,13 @@ class Rows:
         if len(self._rows) >= BLOCK:
             yield from self.rest()
 
-    def rest(self) -> Iterator[Side]:
+    def rest(self) -> Iterator[Sidecar]:
         """Give the side file of what has not been given."""
         if self._rows and self._rows[0]:
             buffer = io.BytesIO()
             columns = {f".{name}": np.stack([row[name] for row in self._rows]) for name in self._rows[0]}
             np.savez(buffer, **columns)  # type: ignore[arg-type]  # its own allow_pickle; "." before names such as that
-            yield Side(f"{self._first:012d}", buffer.getvalue())
+            yield Sidecar(f"{self._first:012d}", buffer.getvalue())
         self._rows = []
 
 
@@ -99,7 +99,7 @@ class SchemaRecipe(Recipe):
         """See `Recipe`."""
         return []
 
-    def extract(self, member: Member) -> Iterator[Blob | Side]:
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
         """See `Recipe`: nothing comes from members."""
         yield from ()
 
@@ -108,33 +108,24 @@ class SchemaRecipe(Recipe):
         for plan, data, ending in encoded.blobs:
             yield Blob(plan.name, f"{position:0{self.width}d}{ending}", data, checked=plan.kind == "image")
 
-    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         """See `Recipe`."""
-        columns = _columns(sides)
-        skipped = {_position(key) for key in stored.skipped}
-        kept = np.array([p for p in range(self.count) if p not in skipped], np.int64)
-        blobs = {name: _places(stored.keys[name], self.count)[kept] for name in self.fields}
-        shapes: dict[str, NDArray[np.uint32]] = {}
-        for name in self.fields:
-            if f"{name}.shape" in columns:
-                shapes[name] = columns.pop(f"{name}.shape")[kept]
-        return Arrangement(
-            names=self.names(stored, kept),
-            blobs=blobs,
+        columns = _columns(sidecars)
+        skipped = {_position(key) for keys in stored.skipped.values() for key in keys}
+        kept = [position for position in range(self.count) if position not in skipped]
+        key_of = {name: {_position(key): key for key in stored.keys[name]} for name in self.fields}
+        shapes = {name: columns.pop(f"{name}.shape")[kept] for name in self.fields if f"{name}.shape" in columns}
+        pictures = [name for name, field in self.fields.items() if field.encoding == "image"]
+        return Table(
+            # With the ending of the first field that holds images.
+            names=[key_of[pictures[0]][p] if pictures else f"{p:0{self.width}d}" for p in kept],
+            keys={name: [keys.get(position) for position in kept] for name, keys in key_of.items()},
             arrays={name: column[kept] for name, column in columns.items()},
             splits=self.splits,
             classes=self.classes,
             metadata={**self.metadata, "sample": self.schema.to_json()},
             shapes=shapes,
         )
-
-    def names(self, stored: Stored, kept: NDArray[np.int64]) -> Sequence[str]:
-        """Name the records: by their position, with the ending of the first field that holds images."""
-        for name, field in self.fields.items():
-            if field.encoding == "image":
-                keys = {_position(key): key for key in stored.keys[name]}
-                return [keys[position] for position in kept.tolist()]
-        return [f"{position:0{self.width}d}" for position in kept.tolist()]
 
 
 def _position(key: str) -> int:
@@ -143,17 +134,10 @@ def _position(key: str) -> int:
     return int(match[0])
 
 
-def _places(keys: Sequence[str], count: int) -> NDArray[np.int64]:
-    """Where each position's blob is among the keys."""
-    places = np.full(count, ABSENT, np.int64)
-    places[[_position(key) for key in keys]] = np.arange(len(keys))
-    return places
-
-
 # Any: of any dtype.
-def _columns(sides: Mapping[str, bytes]) -> dict[str, NDArray[Any]]:
+def _columns(sidecars: Mapping[str, bytes]) -> dict[str, NDArray[Any]]:
     blocks: list[dict[str, NDArray[Any]]] = []
-    for name in sorted(sides):
-        with np.load(io.BytesIO(sides[name]), allow_pickle=False) as loaded:
+    for name in sorted(sidecars):
+        with np.load(io.BytesIO(sidecars[name]), allow_pickle=False) as loaded:
             blocks.append(dict(loaded))
     return {name[1:]: np.concatenate([block[name] for block in blocks]) for name in blocks[0]} if blocks else {}

@@ -15,7 +15,7 @@ from recordzoo.errors import ArgumentError, SampleError
 from recordzoo.own.recipe import BLOCK, Rows, SchemaRecipe
 from recordzoo.own.schema import Encoded, Kind, Schema, at_position
 from recordzoo.own.values import update
-from recordzoo.recipes.base import Blob, Side
+from recordzoo.recipes.base import Blob, Sidecar
 from recordzoo.sources.member import Member, Source, Unit
 
 _LOOKED_AT = 64
@@ -178,7 +178,7 @@ class SampleRecipe(SchemaRecipe):
                 raise SampleError(f"'target' {label} is no label; there are {self._num_labels} classes")
         return encoded
 
-    def extract(self, member: Member) -> Iterator[Blob | Side]:
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
         """See `Recipe`: a member stands for some samples."""
         dataset = self._dataset if self._dataset is not None else _in_worker[self.token]
         rows = Rows()

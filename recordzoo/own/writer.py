@@ -23,7 +23,7 @@ from recordzoo.preparing.assemble import assemble, warn_of_bad
 from recordzoo.preparing.build import Build
 from recordzoo.preparing.convert import image_problem
 from recordzoo.preparing.found import remove_dead
-from recordzoo.preparing.rows import UnitDone, save_sides
+from recordzoo.preparing.rows import UnitDone, save_sidecars
 from recordzoo.preparing.shards import Shards
 from recordzoo.preparing.space import disk_error
 from recordzoo.recipes.base import Stored
@@ -82,7 +82,7 @@ class RecordWriter:
         self._shards: Shards
         self._recipe: _WriterRecipe | None = None
         self._rows = Rows()
-        self._sides: dict[str, bytes] = {}
+        self._sidecars: dict[str, bytes] = {}
         self._bad: dict[str, str] = {}
         self._names: list[str] = []
         self._splits: dict[str, list[int]] = {}
@@ -151,7 +151,7 @@ class RecordWriter:
                     self._bad[name] = problem
         except OSError as err:
             raise disk_error(err, self.path.parent, 0) from err
-        self._sides |= {side.name: side.data for side in self._rows.add(position, encoded)}
+        self._sidecars |= {side.name: side.data for side in self._rows.add(position, encoded)}
         self._names.append(name)
         for split in splits:
             self._splits.setdefault(split, []).append(position)
@@ -199,9 +199,9 @@ class RecordWriter:
     def _publish(self, build: Build) -> None:
         if self._recipe is None:
             raise PrepareError(f"No records were written to {self.path}; nothing is published.", path=str(self.path))
-        self._sides |= {side.name: side.data for side in self._rows.rest()}
-        sides = save_sides(build.path, 0, self._sides)
-        build.journal_unit(UnitDone(0, tuple(self._shards.done), sides, self._bad, {}))
+        self._sidecars |= {side.name: side.data for side in self._rows.rest()}
+        sidecars = save_sidecars(build.path, 0, self._sidecars)
+        build.journal_unit(UnitDone(0, tuple(self._shards.done), sidecars, self._bad, {}))
         self._recipe.finish(self._names, self._splits)
         assemble(build, self._recipe, "records", [])
         warn_of_bad(build)

@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.errors import PrepareError
 from recordzoo.preparing.build import Build
-from recordzoo.preparing.rows import load_rows, load_sides
-from recordzoo.recipes.base import ABSENT, Arrangement, BlobField, Recipe, Stored
+from recordzoo.preparing.resolve import resolve
+from recordzoo.preparing.rows import load_rows, load_sidecars
+from recordzoo.recipes.base import ABSENT, BlobField, Recipe, Stored
 from recordzoo.recipes.jpeg import UNKNOWN
 from recordzoo.records.manifest import INDEX_DTYPE, NO_SHARD, BlobSpec, RawFile, ShardSpec, shard_name
 from recordzoo.records.writer import SetContents, write_set
@@ -49,7 +49,7 @@ class _Rows:
 def assemble(
     build: Build, recipe: Recipe, source: str, raw_files: Sequence[RawFile], extras: Mapping[str, bytes] | None = None
 ) -> str:
-    """Arrange what was stored and write the set into the build directory.
+    """Make the table of what was stored and write the set into the build directory.
 
     Args:
         build: Where the shards are.
@@ -63,23 +63,25 @@ def assemble(
 
     Raises:
         SourceError: Something is missing in the raw data.
-        PrepareError: The recipe arranged what was not stored (a bug in it).
+        PrepareError: The recipe's table contradicts itself (a bug in it).
     """
     fields, shards = _load(build, recipe)
-    sides: dict[str, bytes] = {}
+    sidecars: dict[str, bytes] = {}
     bad: dict[str, str] = {}
-    skipped: dict[str, str] = {}
+    left_out: dict[str, dict[str, str]] = {}
     for number in sorted(build.units):
         unit = build.units[number]
-        sides.update(load_sides(build.path, unit))
+        sidecars.update(load_sidecars(build.path, unit))
         bad.update(unit.bad)
-        skipped.update(unit.skipped)
+        for field, reasons in unit.skipped.items():
+            left_out.setdefault(field, {}).update(reasons)
     rows = {name: collected.unique(name) for name, collected in fields.items()}
-    stored = Stored({name: collected.keys for name, collected in fields.items()}, frozenset(skipped))
-    arrangement = recipe.arrange(stored, sides)
-    _check(arrangement, recipe, rows)
-    shapes = arrangement.shapes
-    skipped = {**arrangement.skipped, **skipped}
+    stored = {name: collected.keys for name, collected in fields.items()}
+    table = recipe.build_table(_stored(recipe, stored, left_out), sidecars)
+    main = left_out.get(recipe.main_field, {}).keys()
+    resolved = resolve(recipe, table, stored, main)
+    skipped = {**table.skipped, **{key: why for reasons in left_out.values() for key, why in reasons.items()}}
+    shapes = resolved.shapes
     build.move_shards()
     return write_set(
         build.set_folder,
@@ -88,26 +90,26 @@ def assemble(
             part=recipe.part,
             variant=recipe.variant,
             blobs={name: _spec(spec, shapes.get(name)) for name, spec in recipe.fields.items()},
-            indices={name: _index(rows[name], arrangement.blobs[name]) for name in recipe.fields},
+            indices={name: _index(rows[name], slots) for name, slots in resolved.slots.items()},
             marks={
-                name: _marks(rows[name], arrangement.blobs[name])
+                name: _marks(rows[name], resolved.slots[name])
                 for name, spec in recipe.fields.items()
                 if spec.encoding == "image"
             },
-            names=arrangement.names,
+            names=resolved.names,
             shards=shards,
             arrays={
-                **arrangement.arrays,
+                **resolved.arrays,
                 **{f"{name}.shape": each.astype(np.uint32) for name, each in shapes.items() if _one(each) is None},
             },
-            splits=arrangement.splits,
-            classes=arrangement.classes,
+            splits=resolved.splits,
+            classes=table.classes,
             source=source,
             raw_files=raw_files,
             bad=dict(itertools.islice(bad.items(), MOST_NAMED)),
             skipped=dict(itertools.islice(skipped.items(), MOST_NAMED)),
             metadata={
-                **arrangement.metadata,
+                **table.metadata,
                 **({"num_bad": len(bad)} if len(bad) > MOST_NAMED else {}),
                 **({"num_skipped": len(skipped)} if len(skipped) > MOST_NAMED else {}),
             },
@@ -118,8 +120,10 @@ def assemble(
 
 def warn_of_bad(build: Build) -> None:
     """Name the images that no decoder recognised, in one warning of each kind."""
-    for one, many, kind in (("kept as it is", "kept as they are", "bad"), ("left out", "left out", "skipped")):
-        found = {name: why for unit in build.units.values() for name, why in getattr(unit, kind).items()}
+    bad = {name: why for unit in build.units.values() for name, why in unit.bad.items()}
+    fields = [reasons for unit in build.units.values() for reasons in unit.skipped.values()]
+    skipped = {name: why for reasons in fields for name, why in reasons.items()}
+    for one, many, found in (("kept as it is", "kept as they are", bad), ("left out", "left out", skipped)):
         if found:
             shown = "; ".join(f"{name}: {why}" for name, why in list(found.items())[:20])
             more = f"; and {len(found) - 20} more" if len(found) > 20 else ""
@@ -179,24 +183,8 @@ def _marks(rows: NDArray[np.void], order: NDArray[np.int64]) -> NDArray[np.uint8
     return marks
 
 
-def _check(arrangement: Arrangement, recipe: Recipe, rows: dict[str, NDArray[np.void]]) -> None:
-    count = len(arrangement.names)
-    problems = []
-    for name in recipe.fields:
-        order = arrangement.blobs.get(name)
-        if (
-            order is None
-            or len(order) != count
-            or (count and not (order.min() >= -1 and order.max() < len(rows[name])))
-        ):
-            problems.append(f"the order of {name!r} does not fit")
-    problems += [
-        f"the array {name!r} does not fit"
-        for name, array in (*arrangement.arrays.items(), *arrangement.shapes.items())
-        if len(array) != count
-    ]
-    for name, split in arrangement.splits.items():
-        if len(split) and not (split.min() >= 0 and split.max() < count):
-            problems.append(f"the split {name!r} points outside")
-    if problems:
-        raise PrepareError(f"The recipe of {recipe.set_name} arranged {count} records wrongly: {'; '.join(problems)}.")
+def _stored(recipe: Recipe, stored: Mapping[str, Sequence[str]], left_out: Mapping[str, Mapping[str, str]]) -> Stored:
+    """Tell the recipe of what was stored, and of images that were left out: its table is that of the raw data."""
+    there = set(stored[recipe.main_field])
+    every = [*stored[recipe.main_field], *(key for key in left_out.get(recipe.main_field, ()) if key not in there)]
+    return Stored({**stored, recipe.main_field: every}, {field: reasons.keys() for field, reasons in left_out.items()})

@@ -25,7 +25,7 @@ from recordzoo.preparing.journal import (
     read_lines,
     read_plan,
 )
-from recordzoo.preparing.rows import ShardDone, UnitDone, has_sides
+from recordzoo.preparing.rows import ShardDone, UnitDone, has_sidecars
 from recordzoo.progress import Progress
 from recordzoo.records.manifest import shard_name
 from recordzoo.records.reader import is_record_set
@@ -168,7 +168,7 @@ class Build:
                 progress.advance(shard.size_bytes)
             elif "unit" in line:
                 unit = UnitDone(**{**line["unit"], "shards": tuple(self.shards.get(line["unit"]["unit"], ()))})
-                if len(unit.shards) == line["unit"]["shards"] and has_sides(self.path, unit):
+                if len(unit.shards) == line["unit"]["shards"] and has_sidecars(self.path, unit):
                     self.units[unit.unit] = unit
         if ordered:
             progress.end()
@@ -201,7 +201,7 @@ class Build:
     def _sweep(self) -> None:
         """Remove all that no journal line counts."""
         keep = {f"{s.name}{ending}" for done in self.shards.values() for s in done for ending in (".lmdb", ".rows.npz")}
-        keep |= {f"u{unit:05d}.sides.npz" for unit in self.units}
+        keep |= {f"u{unit:05d}.sidecars.npz" for unit in self.units}
         keep |= {PLAN_NAME, JOURNAL_NAME, "heartbeat", SET, REPLACING}
         _remove_all(entry for entry in os.scandir(self.path) if entry.name not in keep)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from PIL import Image
 
 from recordzoo.errors import PrepareError, SourceError
-from recordzoo.preparing.rows import ShardDone, UnitDone, load_rows, save_sides
+from recordzoo.preparing.rows import ShardDone, UnitDone, load_rows, save_sidecars
 from recordzoo.preparing.shards import Shards
-from recordzoo.recipes.base import Blob, Recipe, Side
+from recordzoo.recipes.base import Blob, Recipe, Sidecar
 from recordzoo.recipes.images import open_image, problem_of, quiet
 from recordzoo.records.crc import crc32
 from recordzoo.sources.member import Member, Unit
@@ -55,9 +55,9 @@ class UnitConverter:
         advance: Callable[[int, int], None] = lambda num_bytes, num_images: None,
     ) -> None:
         self._task, self._on_shard, self._advance = task, on_shard, advance
-        self._sides: dict[str, bytes] = {}
+        self._sidecars: dict[str, bytes] = {}
         self._bad: dict[str, str] = {}
-        self._skipped: dict[str, str] = {}
+        self._skipped: dict[str, dict[str, str]] = {}
 
     def run(self) -> UnitDone:
         """Convert the unit; sealing a shard overlaps with filling the next.
@@ -82,8 +82,8 @@ class UnitConverter:
                 del blob  # or it would be held while the next one, which may be as large, is read
             if (wanted := next(expected, None)) is not None:
                 raise _changed(wanted[1], "nothing")
-        sides = save_sides(task.folder, task.number, self._sides)
-        return UnitDone(task.number, tuple(shards.done), sides, self._bad, self._skipped, task.unit.stamp)
+        sidecars = save_sidecars(task.folder, task.number, self._sidecars)
+        return UnitDone(task.number, tuple(shards.done), sidecars, self._bad, self._skipped, task.unit.stamp)
 
     def _expected_values(self) -> Iterator[tuple[str, str, int]]:
         """What finished shards of an earlier run hold: it comes again, in that order, and is passed over."""
@@ -94,14 +94,14 @@ class UnitConverter:
         """Yield what is to be stored; keep aside what is not."""
         for member in self._task.unit.members():
             for item in self._items(member):
-                if isinstance(item, Side):
-                    self._sides[item.name] = item.data
+                if isinstance(item, Sidecar):
+                    self._sidecars[item.name] = item.data
                 elif self._accepts(item):
                     yield item
                 del item  # as above
             self._advance(member.size_bytes, 0)
 
-    def _items(self, member: Member) -> Iterator[Blob | Side]:
+    def _items(self, member: Member) -> Iterator[Blob | Sidecar]:
         """Yield what a member becomes: nothing if it is too large and may be skipped."""
         try:
             yield from self._task.recipe.extract(member)
@@ -114,7 +114,8 @@ class UnitConverter:
             if not blobs:
                 raise  # a list or so, which nobody can do without
             problem = f"{member.size_bytes:,} bytes, more than a record holds"
-            self._skipped.update({blob.key: problem for blob in blobs})
+            for blob in blobs:
+                self._skipped.setdefault(blob.field, {})[blob.key] = problem
 
     def _accepts(self, blob: Blob) -> bool:
         """Look at an image's header; note what is wrong, and say whether the image is stored all the same."""
@@ -125,7 +126,7 @@ class UnitConverter:
         if self._task.on_error == "raise":
             raise PrepareError(f"{blob.key}: {problem}. Pass on_error='keep' or 'skip' to go on without it.")
         keep = self._task.on_error == "keep"
-        (self._bad if keep else self._skipped)[blob.key] = problem
+        (self._bad if keep else self._skipped.setdefault(blob.field, {}))[blob.key] = problem
         return keep
 
 

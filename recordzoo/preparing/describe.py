@@ -52,7 +52,7 @@ def describe(recipe: Recipe, root: Path, *, download: bool = True, **options: Un
         result |= {"state": "resume" if resumable else "convert", "source": source.description}
         result["raw_bytes"] = source.size_bytes
     elif download and recipe.raw_files:
-        missing = [remote for remote in recipe.raw_files if not (root / remote.name).exists()]
+        missing = [remote for remote in recipe.raw_files if not remote.path(root).exists()]
         result |= {"state": "download", "source": ", ".join(remote.name for remote in recipe.raw_files)}
         result["download_bytes"] = sum(remote.size_bytes or 0 for remote in missing)
         result["raw_bytes"] = sum(remote.size_bytes or 0 for remote in recipe.raw_files)

@@ -76,7 +76,7 @@ class RawData:
             TermsError: The terms of its host were not accepted; the text says what to do.
         """
         for remote in self.recipe.raw_files:
-            if not (self.root / remote.name).exists():
+            if not remote.path(self.root).exists():
                 addresses(
                     remote,
                     self.root,
@@ -91,8 +91,8 @@ class RawData:
         Raises:
             DiskSpaceError: There is too little.
         """
-        sizes = {remote.name: remote.size_bytes or 0 for remote in self.recipe.raw_files}
-        missing = sum(max(0, size - _there(self.root / name)) for name, size in sizes.items())
+        sizes = {remote.path(self.root): remote.size_bytes or 0 for remote in self.recipe.raw_files}
+        missing = sum(max(0, size - _there(path)) for path, size in sizes.items())
         records = records_bytes(self.recipe, sum(sizes.values()))
         if volume(self.root) == volume(self.target):
             check_space(self.root, missing + records)
@@ -101,7 +101,7 @@ class RawData:
             check_space(self.target.parent, records)
 
     def _fetch(self, remote: RemoteFile) -> None:
-        there = (self.root / remote.name).exists()
+        there = remote.path(self.root).exists()
         path = fetch(
             remote,
             self.root,
@@ -123,7 +123,7 @@ class RawData:
         that the process which ends the work need not be the one that began it.
         """
         for remote in self.recipe.raw_files:
-            path = self.root / remote.name
+            path = remote.path(self.root)
             with contextlib.suppress(FileNotFoundError):
                 marked = _marker(path).read_text()
                 if self.options.get("discard_raw", False) and path.exists() and marked == _identity(path):
@@ -136,9 +136,9 @@ class RawData:
 
     def archives(self, source: Source) -> dict[Path, RemoteFile | None]:
         """Return the archives of a source, each with what is known of it; none for a tree."""
-        known = {remote.name: remote for remote in self.recipe.raw_files}
+        known = {remote.path(self.root): remote for remote in self.recipe.raw_files}
         paths: Sequence[Path] = getattr(source, "archives", ())
-        return {path: known.get(path.name) for path in paths}
+        return {path: known.get(path) for path in paths}
 
     def start_hashes(self, archives: dict[Path, RemoteFile | None]) -> dict[Path, BackgroundHash]:
         """Begin to hash, beside the conversion, what was not hashed while it was downloaded.

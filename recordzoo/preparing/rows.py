@@ -41,9 +41,9 @@ class UnitDone:
 
     unit: int
     shards: tuple[ShardDone, ...]
-    sides: str
+    sidecars: str
     bad: Mapping[str, str]
-    skipped: Mapping[str, str]
+    skipped: Mapping[str, Mapping[str, str]]
     stamp: str = ""
 
     # Any: JSON values.
@@ -128,30 +128,30 @@ def load_rows(folder: Path, shard: ShardDone) -> LoadedRows:
     )
 
 
-def save_sides(folder: Path, unit: int, sides: Mapping[str, bytes]) -> str:
+def save_sidecars(folder: Path, unit: int, sidecars: Mapping[str, bytes]) -> str:
     """Write a unit's side files and return their digest."""
-    packed, bounds = pack_names(list(sides))
-    sizes = np.array([len(data) for data in sides.values()], np.int64)
-    content = np.frombuffer(b"".join(sides.values()), np.uint8)
-    return _save(folder / f"u{unit:05d}.sides.npz", packed=packed, bounds=bounds, sizes=sizes, content=content)
+    packed, bounds = pack_names(list(sidecars))
+    sizes = np.array([len(data) for data in sidecars.values()], np.int64)
+    content = np.frombuffer(b"".join(sidecars.values()), np.uint8)
+    return _save(folder / f"u{unit:05d}.sidecars.npz", packed=packed, bounds=bounds, sizes=sizes, content=content)
 
 
-def has_sides(folder: Path, unit: UnitDone) -> bool:
+def has_sidecars(folder: Path, unit: UnitDone) -> bool:
     """Whether a unit's side files are there, byte for byte."""
     try:
-        load_sides(folder, unit)
+        load_sidecars(folder, unit)
     except PrepareError:
         return False
     return True
 
 
-def load_sides(folder: Path, unit: UnitDone) -> dict[str, bytes]:
+def load_sidecars(folder: Path, unit: UnitDone) -> dict[str, bytes]:
     """Read a unit's side files.
 
     Raises:
         PrepareError: They are not the ones that were journalled.
     """
-    arrays = _load(folder / f"u{unit.unit:05d}.sides.npz", unit.sides)
+    arrays = _load(folder / f"u{unit.unit:05d}.sidecars.npz", unit.sidecars)
     ends = np.cumsum(arrays["sizes"]).tolist()
     content = arrays["content"]
     names = Names(arrays["packed"], arrays["bounds"])

@@ -2,11 +2,12 @@
 
 A recipe is small, immutable and pickles (worker processes get a copy). It is asked three things: where its raw data
 is (`find`), what each member of it becomes (`extract`), and, when everything is stored, in which order and with which
-targets (`arrange`).
+targets (`build_table`).
 """
 
+import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ OWN_DATASETS = ("flat", "imported", "list", "own")
 order, and any targets."""
 
 ABSENT = -1
-"""In an arrangement: this position has no blob in this field."""
+"""In an table: this position has no blob in this field."""
 
 NO_TARGET = -1
 """The target of an image that has no label."""
@@ -36,7 +37,7 @@ class Blob:
 
     Attributes:
         field: The field's name: "image", "mask", "annotation".
-        key: Its name within the field, unique; `Recipe.arrange` refers to blobs by it.
+        key: Its name within the field, unique; `Recipe.build_table` refers to blobs by it.
         data: What is stored, untouched.
         checked: Whether an image's header is looked at: not if nobody says that it is an image.
         problem: Why this image is not what it should be, if the recipe has found that out.
@@ -50,7 +51,7 @@ class Blob:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class Sidecar:
     """A small file that is not a record but needed to arrange the records: a list of labels, of splits."""
 
     name: str
@@ -63,7 +64,7 @@ class BlobField:
 
     Attributes:
         encoding: "image" (an encoded image file), "raw" (numbers in C order), "json" or "bytes".
-        shape: For "raw": the shape of every value, [H, W, C] for pixels; None if the arrangement has their shapes.
+        shape: For "raw": the shape of every value, [H, W, C] for pixels; None if the table has their shapes.
         dtype: For "raw": the numbers' type, as NumPy writes it, little-endian.
     """
 
@@ -77,39 +78,45 @@ class Stored:
     """What has been stored.
 
     Attributes:
-        keys: For each blob field the keys, in the order of writing, each once.
-        skipped: Keys of images that were left out because the person asked to skip broken ones.
+        keys: For each blob field the keys, in the order of writing, each once; behind them those of images that were
+            left out because the person asked to skip broken ones, for `Recipe.main_field`.
+        skipped: For each blob field the keys of the latter. Positions whose image was left out, are left out, too.
     """
 
     keys: Mapping[str, Sequence[str]]
-    skipped: frozenset[str] = frozenset()
+    skipped: Mapping[str, Set[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
-class Arrangement:
-    """How the stored blobs become a dataset of N positions.
+class Table:
+    """What the records are: N positions, of which `recordzoo.preparing.resolve` makes a record set.
 
     Attributes:
         names: N names in canonical order, unique; what `samples` shows, relative to the dataset's folder.
-        blobs: For each blob field an int64 [N] of indices into `Stored.keys[field]`, `ABSENT` where there is none.
+        keys: For each blob field the keys of N blobs, None where there is none. Those of `Recipe.main_field` are the
+            names unless they are given.
         arrays: For each array field an array whose first dimension is N.
-        splits: For each split an int64 array of positions, in the split's own order. May be empty: one whole.
+        splits: For each split its names or int64 positions, in the split's own order. Empty: there are no splits.
         classes: Class names in label order, if the dataset has classes.
         metadata: Anything else that opening needs; JSON, small.
         shapes: For each raw blob field whose shape the recipe does not know: uint32 [N, dimensions].
-        skipped: What had been left out before, with the reasons: of a record set that this one is made of.
+        skipped: What was left out earlier, with the reasons: in the record set that this one is made from.
     """
 
     names: Sequence[str]
-    blobs: Mapping[str, NDArray[np.int64]]
+    keys: Mapping[str, Sequence[str | None]] = field(default_factory=dict)
     # Any: arrays of any numeric dtype.
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
-    splits: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    splits: Mapping[str, Sequence[str] | NDArray[np.int64]] = field(default_factory=dict)
     classes: Sequence[str] | None = None
     # Any: JSON values.
     metadata: Mapping[str, Any] = field(default_factory=dict)
     shapes: Mapping[str, NDArray[np.uint32]] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
+
+    def with_splits(self, splits: Mapping[str, Sequence[str] | NDArray[np.int64]]) -> "Table":
+        """Return the table with more splits."""
+        return dataclasses.replace(self, splits={**self.splits, **splits})
 
 
 class Recipe(ABC):
@@ -135,6 +142,11 @@ class Recipe(ABC):
     origin: str = ""
     made_from: tuple[RawFile, ...] = ()
     expansion: float = 1.02
+
+    @property
+    def main_field(self) -> str:
+        """The blob field for whose values positions stand: "image", or the first if there is none."""
+        return "image" if "image" in self.fields else next(iter(self.fields))
 
     @property
     def set_name(self) -> str:
@@ -184,11 +196,11 @@ class Recipe(ABC):
         return {}
 
     @abstractmethod
-    def extract(self, member: Member) -> Iterator[Blob | Side]:
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
         """Turn one member into what is stored; yield nothing for a member that is not wanted (do not read it)."""
 
     @abstractmethod
-    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         """Put what was stored in canonical order, with targets, names and splits.
 
         Raises:

@@ -1,10 +1,20 @@
-"""What class-per-folder datasets share: which members are images, and torchvision's order of them."""
+"""Datasets with one folder for each class: which members are images, and torchvision's order of them."""
 
 import bisect
-from collections.abc import Sequence
+import os
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
+
+from recordzoo.errors import SourceError
+from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
+from recordzoo.recipes.declared import DeclaredRecipe
+from recordzoo.sources.member import Member
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 """torchvision.datasets.folder.IMG_EXTENSIONS, which cannot be imported here without torch (a test compares them)."""
@@ -55,3 +65,61 @@ def class_labels(names: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
     label_of = {name: label for label, name in enumerate(classes)}
     labels = (label_of[name.partition("/")[0]] for name in names)
     return classes, np.fromiter(labels, dtype=np.int64, count=len(names))
+
+
+def files_under(base: Path, folder: str, endings: tuple[str, ...]) -> list[str]:
+    """List the files below a folder with one of the endings, relative to `base`, as ``sorted(os.walk(...))`` does."""
+    found = []
+    for path, _, names in sorted(os.walk(base / folder, followlinks=True)):
+        start = Path(path).relative_to(base).as_posix()
+        found += [f"{start}/{name}" for name in sorted(names) if name.lower().endswith(endings)]
+    return found
+
+
+class ClassFolderRecipe(DeclaredRecipe):
+    """A recipe that is told where the class folders are.
+
+    Attributes:
+        folders: The folders of the splits below it; none if the class folders are right below `top`.
+        endings: What images end with, in lower case.
+    """
+
+    folders: ClassVar[Sequence[str]] = ()
+    endings: ClassVar[tuple[str, ...]] = IMAGE_ENDINGS
+
+    @property
+    @abstractmethod
+    def top(self) -> str:
+        """The folder above all class folders, with a "/" at its end; names are relative to it."""
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        return files_under(base, self.top, self.endings) if (base / self.top).is_dir() else None
+
+    @property
+    @override
+    def tree_marks(self) -> Sequence[str]:
+        return [self.top]
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        name = member.name.removeprefix(self.top)
+        is_below = len(name) < len(member.name) and name.count("/") > bool(self.folders)
+        if is_below and name.lower().endswith(self.endings):
+            yield Blob("image", name, member.read())
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        names = sorted(stored.keys["image"], key=name_key)
+        if not names:
+            raise SourceError(f"{self.entry.title}: there is no image under {self.top} in the raw data.")
+        if not self.folders:
+            classes, target = class_labels(names)
+            return Table(names, arrays={"target": target}, classes=classes)
+        inner = [name.partition("/")[2] for name in names]
+        classes, target = class_labels(inner)
+        splits = {}
+        for split in self.folders:
+            places = np.flatnonzero([name.startswith(f"{split}/") for name in names])
+            splits[split] = places[class_folder_order([inner[place] for place in places.tolist()])]
+        return Table(names, arrays={"target": target}, splits=splits, classes=classes)

@@ -8,7 +8,7 @@ import numpy as np
 
 from recordzoo.errors import FolderError
 from recordzoo.program import command
-from recordzoo.recipes.base import NO_TARGET, Arrangement, Blob, BlobField, Recipe, Stored
+from recordzoo.recipes.base import NO_TARGET, Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, is_image
 from recordzoo.recipes.folder import records_beside
 from recordzoo.sources.download import RemoteFile
@@ -60,11 +60,10 @@ class FlatRecipe(Recipe):
         """See `Recipe`."""
         yield Blob("image", member.name, member.read())
 
-    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         """See `Recipe`."""
         keys = list(stored.keys["image"])
-        return Arrangement(
+        return Table(
             names=keys,
-            blobs={"image": np.arange(len(keys), dtype=np.int64)},
             arrays={"target": np.full(len(keys), NO_TARGET, np.int64)},
         )

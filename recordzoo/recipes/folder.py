@@ -17,7 +17,7 @@ import numpy as np
 
 from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.program import command
-from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Stored
+from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, are_splits, class_folder_order, is_image
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import is_record_set
@@ -65,7 +65,7 @@ class Scan:
 
 
 class FolderRecipe(Recipe):
-    """The images of a tree. `find` remembers what it saw for `arrange` and `extras`; a pickled copy does not."""
+    """The images of a tree. `find` remembers what it saw for `build_table` and `extras`; a pickled copy does not."""
 
     dataset = "folder"
     part = ""
@@ -140,20 +140,22 @@ class FolderRecipe(Recipe):
         # A file that is not called an image: whoever chose it (`is_valid_file`) has a loader for it.
         yield Blob("image", member.name, member.read(), checked=is_image(member.name))
 
-    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         """See `Recipe`."""
         keys = stored.keys.get("image", ())
         order = class_folder_order(keys)
         names = [keys[index] for index in order]
         folders = [name.partition("/")[0] for name in names]
+        kept = {
+            folder for folder, name in zip(folders, names, strict=True) if name not in stored.skipped.get("image", ())
+        }
         classes = sorted(set(folders) if self._scan is None else self._scan.classes)
         label_of = {name: label for label, name in enumerate(classes)}
-        return Arrangement(
+        return Table(
             names=names,
-            blobs={"image": order},
             arrays={"target": np.fromiter((label_of[name] for name in folders), np.int64, len(folders))},
             classes=classes,
-            metadata={"selection": self.selection, "empty_classes": sorted(set(classes).difference(folders))},
+            metadata={"selection": self.selection, "empty_classes": sorted(set(classes) - kept)},
         )
 
 

@@ -7,10 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from recordzoo.program import command
-from recordzoo.recipes.base import Arrangement, Blob, BlobField, Recipe, Stored
+from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import is_image
 from recordzoo.recipes.list_file import ListFile, read_list
 from recordzoo.records.manifest import Manifest
@@ -37,7 +35,7 @@ def recipe(shuffle_seed: int | None = None, layout: Mapping[str, int] | None = N
 
 
 class ListRecipe(Recipe):
-    """The files of a list; `root` is the list. `find` remembers what it read for `arrange`; a pickled copy does not."""
+    """The files of a list; `root` is the list. `find` keeps what it read for `build_table`; a pickled copy does not."""
 
     dataset = "list"
     part = ""
@@ -110,23 +108,15 @@ class ListRecipe(Recipe):
         else:
             yield Blob("image", member.name, member.read(), checked=is_image(member.name))
 
-    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
-        """See `Recipe`: the list's order, without the images that were left out."""
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        """See `Recipe`: the list's order."""
         listed = self._list
         assert listed is not None
-        place = {key: number for number, key in enumerate(stored.keys["image"])}
-        kept = np.array([name in place for name in listed.names], bool)
-        names = [name for name in listed.names if name in place]
-        blobs = {"image": np.array([place[name] for name in names], np.int64)}
-        for column in listed.texts:
-            of_position = {int(key): number for number, key in enumerate(stored.keys[column])}
-            blobs[column] = np.array([of_position[position] for position in np.flatnonzero(kept).tolist()], np.int64)
-        new_position = np.cumsum(kept) - 1
-        return Arrangement(
-            names=names,
-            blobs=blobs,
-            arrays={"target": listed.targets[kept], **{name: array[kept] for name, array in listed.arrays.items()}},
-            splits={name: new_position[split[kept[split]]] for name, split in listed.splits.items()},
+        return Table(
+            names=listed.names,
+            keys={column: [str(position) for position in range(len(listed.names))] for column in listed.texts},
+            arrays={"target": listed.targets, **listed.arrays},
+            splits=listed.splits,
             classes=listed.classes,
             metadata={"list": listed.digest, "written": dict(self.written)},
         )

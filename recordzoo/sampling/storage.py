@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset, Subset
 
-from recordzoo.datasets.selection import Selection
+from recordzoo.families.selection import Selection
 from recordzoo.records.reader import RecordReader
 
 FIELD = "image"

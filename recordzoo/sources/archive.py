@@ -40,7 +40,7 @@ class ArchivedSource(Source, Protocol):
 
 
 @dataclass(frozen=True)
-class _ArchiveFile:
+class ArchiveFile:
     """What one archive tells about itself without being read."""
 
     path: Path
@@ -58,7 +58,7 @@ class _ArchiveFile:
     @property
     def size_bytes(self) -> int:
         """The archive's own size."""
-        return _stat(self.path).st_size
+        return stat_of(self.path).st_size
 
     def fingerprint(self) -> str:
         """Return a digest of the archive's name, size and time of change."""
@@ -81,7 +81,7 @@ class _ArchiveFile:
 
 
 @dataclass(frozen=True)
-class ArchiveSource(_ArchiveFile):
+class ArchiveSource(ArchiveFile):
     """One tar, tar.gz, tar.bz2, tar.xz or zip, told apart by how it starts and not by its name.
 
     Attributes:
@@ -90,7 +90,7 @@ class ArchiveSource(_ArchiveFile):
 
     def units(self, target_bytes: int) -> list[Unit]:
         """Return the one unit that there is: an archive is read from its start."""
-        status = _stat(self.path)
+        status = stat_of(self.path)
         return [ArchiveUnit(self.path, status.st_size, stamp_of(status))]
 
 
@@ -124,7 +124,7 @@ class ArchiveUnit:
 
 
 @dataclass(frozen=True)
-class NestedTarSource(_ArchiveFile):
+class NestedTarSource(ArchiveFile):
     """An uncompressed tar of tars, as ImageNet's: a unit is a run of inner tars, found by the outer headers alone.
 
     Members are named "<inner tar's stem>/<name>".
@@ -139,7 +139,7 @@ class NestedTarSource(_ArchiveFile):
         Raises:
             ArchiveError: The outer tar is cut, broken, compressed, or has two inner tars of one name.
         """
-        stamp = stamp_of(_stat(self.path))
+        stamp = stamp_of(stat_of(self.path))
         groups: list[list[InnerTar]] = []
         room = 0
         for inner in self._inner_tars():
@@ -263,7 +263,12 @@ def _open(path: Path) -> BinaryIO:
         raise ArchiveError(f"{path}: cannot be opened ({err.strerror}).", path=path) from err
 
 
-def _stat(path: Path) -> os.stat_result:
+def stat_of(path: Path) -> os.stat_result:
+    """Look at an archive.
+
+    Raises:
+        ArchiveError: It cannot be looked at.
+    """
     try:
         return path.stat()
     except OSError as err:
@@ -271,7 +276,7 @@ def _stat(path: Path) -> os.stat_result:
 
 
 def _fingerprint(path: Path) -> str:
-    status = _stat(path)
+    status = stat_of(path)
     return _digest([path.name, str(status.st_size), str(status.st_mtime_ns)])
 
 

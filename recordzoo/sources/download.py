@@ -31,7 +31,9 @@ class RemoteFile:
         sha256: Its SHA-256 in hexadecimal, if known; compared instead of the MD5.
         needs_terms: Whether its `urls` (not a mirror) may be used only by who accepted the host's terms.
         instructions: A numbered recipe for people who must fetch it by hand. ``{folder}`` in it stands for the folder
-            that the file goes to, quoted for a shell; ``{recordzoo}`` for the command line's name.
+            that the file goes to, ``{root}`` for the root above it, both quoted for a shell; ``{recordzoo}`` for the
+            command line's name.
+        folder: The folder that the file goes to, relative to the root; "" for the root itself.
 
     Raises:
         ArgumentError: `name` is not a plain file name.
@@ -44,10 +46,15 @@ class RemoteFile:
     sha256: str | None = None
     needs_terms: bool = False
     instructions: str = ""
+    folder: str = ""
 
     def __post_init__(self) -> None:
         if self.name in ("", ".", "..") or any(char in self.name for char in "/\\\0"):
             raise ArgumentError(f"RemoteFile: name is {self.name!r}; it must be a plain file name.")
+
+    def path(self, root: Path) -> Path:
+        """Return where the file is, or goes to, under a root."""
+        return root / self.folder / self.name
 
     @property
     def hash(self) -> tuple[str, str] | None:
@@ -65,7 +72,7 @@ class RemoteFile:
 
 def fetch(
     remote: RemoteFile,
-    folder: Path,
+    root: Path,
     *,
     dataset: str,
     mirror: str | None = None,
@@ -79,7 +86,7 @@ def fetch(
 
     Args:
         remote: What to fetch.
-        folder: Where to; it is made if need be.
+        root: Where to, into the file's own folder; that is made if need be.
         dataset: Its folder at a mirror: ``<mirror>/<dataset>/<name>``.
         mirror: A base URL tried first, with a login if need be; None: that of ``RECORDZOO_MIRROR``, if set.
         check_hash: False takes any size and content, for an archive that its host re-packed.
@@ -93,11 +100,11 @@ def fetch(
         DiskSpaceError: There is no room left for it. What was received is kept and resumed.
         PrepareError: It could not be written for another reason.
     """
-    target = folder / remote.name
+    target = remote.path(root)
     if target.exists():
         return target
-    remote = _with_folder(remote, folder)
-    found = addresses(remote, folder, dataset=dataset, mirror=mirror, accept_terms=accept_terms)
+    remote = _with_folder(remote, root)
+    found = addresses(remote, root, dataset=dataset, mirror=mirror, accept_terms=accept_terms)
     if settings.offline():
         raise DownloadError(
             f"{target} is not there and RECORDZOO_OFFLINE is set, so it is not downloaded from {found[0]}. Unset it, "
@@ -131,7 +138,7 @@ def _begun(target: Path, algorithm: str | None) -> Part:
 
 
 def addresses(
-    remote: RemoteFile, folder: Path, *, dataset: str, mirror: str | None = None, accept_terms: bool = False
+    remote: RemoteFile, root: Path, *, dataset: str, mirror: str | None = None, accept_terms: bool = False
 ) -> list[Address]:
     """List where a file may be downloaded from; the arguments are those of `fetch`.
 
@@ -139,7 +146,7 @@ def addresses(
         TermsError: Only the official host has it and its terms are not accepted; the text says how to get it.
         DownloadError: No address is known; the text says what is.
     """
-    remote, target = _with_folder(remote, folder), folder / remote.name
+    remote, target = _with_folder(remote, root), remote.path(root)
     mirror = mirror or settings.mirror()
     urls = list(remote.urls) if accept_terms or not remote.needs_terms else []
     if mirror:
@@ -157,6 +164,8 @@ def addresses(
     raise DownloadError(f"{instructions}\n{place}", path=target)
 
 
-def _with_folder(remote: RemoteFile, folder: Path) -> RemoteFile:
-    placed = remote.instructions.replace("{folder}", shlex.quote(str(folder))).replace("{recordzoo}", command())
+def _with_folder(remote: RemoteFile, root: Path) -> RemoteFile:
+    folder = shlex.quote(str(remote.path(root).parent))
+    placed = remote.instructions.replace("{folder}", folder).replace("{root}", shlex.quote(str(root)))
+    placed = placed.replace("{recordzoo}", command())
     return replace(remote, instructions=placed)

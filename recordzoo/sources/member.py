@@ -1,8 +1,9 @@
 """What every source yields: a named stream of bytes, a `Member`, and the `Unit` of work that yields members."""
 
+import io
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from typing import NoReturn, Protocol
+from dataclasses import dataclass, field
+from typing import BinaryIO, NoReturn, Protocol
 
 from recordzoo.errors import SourceError
 from recordzoo.sources.file_table import FileTable
@@ -21,11 +22,17 @@ class Member:
             tree that unpacking it gives. Bytes that are not UTF-8 are surrogate-escaped.
         size_bytes: Its size.
         read: Returns its content. For streams it must be called before the next member is asked for, at most once.
+        stream: Opens its content, to be read front to back, as `read`; None: only as a whole.
     """
 
     name: str
     size_bytes: int
     read: Callable[[], bytes]
+    stream: Callable[[], BinaryIO] | None = field(default=None, kw_only=True)
+
+    def open(self) -> BinaryIO:
+        """Open its content, to be read front to back; instead of `read`."""
+        return io.BytesIO(self.read()) if self.stream is None else self.stream()
 
 
 def refuse_oversized(error: Callable[[str], SourceError], name: str, size_bytes: int) -> NoReturn:

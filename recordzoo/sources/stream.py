@@ -1,6 +1,7 @@
 """What all archives have in common: names that are refused, members that are passed over, bytes read once in order."""
 
 import functools
+import io
 import logging
 import lzma
 import re
@@ -9,6 +10,8 @@ import zlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, TypeVar
+
+from typing_extensions import override
 
 from recordzoo.errors import ArchiveError
 from recordzoo.sources.member import Member
@@ -30,7 +33,7 @@ ADVICE = (
     "or delete it and download it again."
 )
 
-_STREAM_ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError)
+STREAM_ERRORS = (EOFError, OSError, zlib.error, lzma.LZMAError)
 _ODD_NAME = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\\\0]|^[A-Za-z]:")
 
 
@@ -93,20 +96,50 @@ class PassedOver:
 
 def once(members: Iterator[Member], label: str) -> Iterator[Member]:
     """Yield members that can be read only until the next is asked for, and only once: a stream does not come back."""
-    turn: list[Callable[[], bytes]] = []
+    turn: list[Member] = []
     try:
         for member in members:
-            turn = [member.read]
-            yield Member(member.name, member.size_bytes, functools.partial(_read_in_turn, turn, member.name, label))
+            turn = [member]
+            read = functools.partial(_in_turn, _read, turn, member.name, label)
+            stream = functools.partial(_in_turn, Member.open, turn, member.name, label)
+            yield Member(member.name, member.size_bytes, read, stream=stream)
             turn.clear()
     finally:
         turn.clear()
 
 
-def _read_in_turn(turn: list[Callable[[], bytes]], name: str, label: str) -> bytes:
+def _read(member: Member) -> bytes:
+    return member.read()
+
+
+def _in_turn(action: Callable[[Member], T], turn: list[Member], name: str, label: str) -> T:
     if not turn:
-        raise RuntimeError(f"{name!r} of {label}: read() comes too late (an archive's member can be read once)")
-    return turn.pop()()
+        raise RuntimeError(f"{name!r} of {label}: it is read too late (an archive's member can be read once)")
+    return action(turn.pop())
+
+
+class TapeFile(io.RawIOBase):
+    """A member of a tape, from where the tape is, as a file that is read front to back.
+
+    Args:
+        tape: The tape; nobody else may move it until the member was read.
+        size_bytes: How long the member is.
+        what: The member, for messages.
+    """
+
+    def __init__(self, tape: "Tape", size_bytes: int, what: str) -> None:
+        self._tape, self._left, self._what = tape, size_bytes, what
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def read(self, size: int | None = -1, /) -> bytes:
+        wanted = self._left if size is None or size < 0 else min(size, self._left)
+        data = self._tape.take(wanted, self._what)
+        self._left -= len(data)
+        return data
 
 
 class Tape:
@@ -195,7 +228,7 @@ class Tape:
     def _do(self, operation: Callable[[int], T], argument: int) -> T:
         try:
             return operation(argument)
-        except _STREAM_ERRORS as err:
+        except STREAM_ERRORS as err:
             raise self.error(f"cannot be read or unpacked ({type(err).__name__}: {err})") from err
 
     def error(self, what: str) -> ArchiveError:

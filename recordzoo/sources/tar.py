@@ -4,10 +4,10 @@ import functools
 import re
 import tarfile
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple, Self
+from typing import Any, BinaryIO, NamedTuple, Self, cast
 
 from recordzoo.sources.member import MAX_MEMBER_BYTES, Member, refuse_oversized
-from recordzoo.sources.stream import PassedOver, Tape, plain_name, refused
+from recordzoo.sources.stream import PassedOver, Tape, TapeFile, plain_name, refused
 
 MAX_EXTENSION_BYTES = 1 << 20  # of one long name or pax header; macOS stores a file's attributes there
 MAX_EXTENSIONS = 16  # of one member
@@ -65,10 +65,15 @@ def tar_files(tape: Tape) -> Iterator[TarEntry]:
 def tar_members(tape: Tape, prefix: str = "") -> Iterator[Member]:
     """Yield the members of a tar; see `tar_files`. `prefix` comes before their names."""
     for name, size_bytes in tar_files(tape):
-        read: Callable[[], bytes] = functools.partial(tape.take, size_bytes, f"member {name!r}")
+        what = f"member {name!r}"
+        read: Callable[[], bytes] = functools.partial(tape.take, size_bytes, what)
         if size_bytes > MAX_MEMBER_BYTES:
             read = functools.partial(refuse_oversized, tape.error, name, size_bytes)
-        yield Member(prefix + name, size_bytes, read)
+        yield Member(prefix + name, size_bytes, read, stream=functools.partial(_open, tape, size_bytes, what))
+
+
+def _open(tape: Tape, size_bytes: int, what: str) -> BinaryIO:
+    return cast(BinaryIO, TapeFile(tape, size_bytes, what))
 
 
 def _headers(tape: Tape) -> Iterator[tarfile.TarInfo]:

@@ -9,6 +9,7 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 from recordzoo.errors import ArgumentError, FolderError, SourceError
 from recordzoo.sources.file_table import FileTable
@@ -130,7 +131,8 @@ class TreeUnit:
         """Yield the files; `Member.read` raises `SourceError` if one changed or cannot be read."""
         base = str(self.base)
         for name, size_bytes in zip(self.names, self.sizes, strict=True):
-            yield Member(name, size_bytes, functools.partial(_read_file, base, name, size_bytes))
+            read = functools.partial(_read_file, base, name, size_bytes)
+            yield Member(name, size_bytes, read, stream=functools.partial(_open_file, base, name))
 
 
 def tree_unit(base: Path, files: FileTable, start: int, stop: int) -> TreeUnit:
@@ -166,6 +168,15 @@ def even_runs(sizes: Sequence[int], num_runs: int, where: str) -> list[tuple[int
     return list(itertools.pairwise([*bounds, len(sizes)]))
 
 
+def _open_file(base: str, name: str) -> BinaryIO:
+    """Open a file to be read front to back. `TreeUnit.stamp` tells whether it changed meanwhile."""
+    path = os.path.join(base, name)
+    try:
+        return open(path, "rb", opener=_open_at_once)
+    except OSError as err:
+        raise _unreadable(path, err) from err
+
+
 def _read_file(base: str, name: str, size_bytes: int) -> bytes:
     path = os.path.join(base, name)
     if size_bytes > MAX_MEMBER_BYTES:
@@ -176,11 +187,7 @@ def _read_file(base: str, name: str, size_bytes: int) -> bytes:
             # One byte more tells that it grew; None is what a FIFO without data gives.
             data = file.read(size_bytes + 1) or b""
     except OSError as err:
-        raise SourceError(
-            f"{path}: the file was listed and cannot be read now ({err.strerror}). Restore it or its permissions, "
-            "then run the same again.",
-            path=path,
-        ) from err
+        raise _unreadable(path, err) from err
     if len(data) != size_bytes:
         found = f"{len(data):,} bytes" if len(data) < size_bytes else "more"
         raise SourceError(
@@ -189,6 +196,14 @@ def _read_file(base: str, name: str, size_bytes: int) -> bytes:
             path=path,
         )
     return data
+
+
+def _unreadable(path: str, err: OSError) -> SourceError:
+    return SourceError(
+        f"{path}: the file was listed and cannot be read now ({err.strerror}). Restore it or its permissions, "
+        "then run the same again.",
+        path=path,
+    )
 
 
 def _open_at_once(path: str, flags: int) -> int:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import ABSENT, Arrangement, Blob, BlobField, Recipe, Side, Stored
+from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS
 from recordzoo.sources.archive import ArchiveSource, NestedTarSource
 from recordzoo.sources.download import RemoteFile
@@ -46,27 +46,23 @@ class SimpleRecipe(Recipe):
     def looked_for(self, root: Path) -> list[str]:
         return [FORMS[self.form]]
 
-    def extract(self, member: Member) -> Iterator[Blob | Side]:
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
         if member.name == LABELS:
-            yield Side("labels", member.read())
+            yield Sidecar("labels", member.read())
         elif member.name.endswith(".txt"):
             yield Blob("caption", member.name, member.read())
         else:
             yield Blob("image", member.name, member.read(), checked=member.name.endswith(IMAGE_ENDINGS))
 
-    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
-        if "labels" not in sides:
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        if "labels" not in sidecars:
             raise SourceError(f"{LABELS} is not in the raw data.")
-        labels = dict(line.rsplit(" ", 1) for line in sides["labels"].decode().splitlines())
-        images = {key: number for number, key in enumerate(stored.keys["image"])}
-        captions = {key.rpartition(".")[0]: number for number, key in enumerate(stored.keys["caption"])}
-        names = sorted(images)
-        return Arrangement(
+        labels = dict(line.rsplit(" ", 1) for line in sidecars["labels"].decode().splitlines())
+        captions = {key.rpartition(".")[0]: key for key in stored.keys["caption"]}
+        names = sorted(stored.keys["image"])
+        return Table(
             names,
-            {
-                "image": np.array([images[name] for name in names], np.int64),
-                "caption": np.array([captions.get(name.rpartition(".")[0], ABSENT) for name in names], np.int64),
-            },
+            {"caption": [captions.get(name.rpartition(".")[0]) for name in names]},
             {"target": np.array([int(labels[name]) for name in names], np.int64)},
             {"even": np.arange(0, len(names), 2), "odd": np.arange(1, len(names), 2)},
             sorted({name.partition("/")[0] for name in names}),

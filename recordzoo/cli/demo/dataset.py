@@ -4,7 +4,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from recordzoo.datasets.cub200 import CUB200Record
+from recordzoo.datasets.cub200.dataset import CUB200Record
 from recordzoo.sources.download import RemoteFile
 
 

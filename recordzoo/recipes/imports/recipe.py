@@ -9,7 +9,7 @@ import numpy as np
 
 from recordzoo.errors import SourceError
 from recordzoo.program import command
-from recordzoo.recipes.base import Arrangement, Blob, Recipe, Side, Stored
+from recordzoo.recipes.base import Blob, Recipe, Sidecar, Stored, Table
 from recordzoo.recipes.images import sniffed_ending
 from recordzoo.recipes.imports.sample import ForeignValueError
 from recordzoo.recipes.imports.source import Block, DatabaseSource, find_source, identity, layout
@@ -76,7 +76,7 @@ class ImportRecipe(Recipe):
         """See `Recipe`."""
         return [self.path.name]
 
-    def extract(self, member: Member) -> Iterator[Blob | Side]:
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
         """See `Recipe`.
 
         Raises:
@@ -105,9 +105,9 @@ class ImportRecipe(Recipe):
             labels.append(sample.label)
             shapes += [sample.shape] if sample.shape is not None else []
             yield Blob("image", name, sample.image)
-        yield Side(member.name, json.dumps({"names": names, "labels": labels, "shapes": shapes}).encode())
+        yield Sidecar(member.name, json.dumps({"names": names, "labels": labels, "shapes": shapes}).encode())
 
-    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         """See `Recipe`.
 
         Raises:
@@ -116,19 +116,16 @@ class ImportRecipe(Recipe):
         names: list[str] = []
         labels: list[int] = []
         shapes: list[list[int]] = []
-        for side in sorted(sides):
-            block = json.loads(sides[side])
+        for side in sorted(sidecars):
+            block = json.loads(sidecars[side])
             names += block["names"]
             labels += block["labels"]
             shapes += block["shapes"]
         if len(set(names)) != len(names):
             raise SourceError(f"{self.path}: two records have the same name, with the ending of their format.")
-        place_of = {key: place for place, key in enumerate(stored.keys.get("image", ()))}
-        kept = [position for position, name in enumerate(names) if name in place_of]
-        return Arrangement(
-            names=[names[position] for position in kept],
-            blobs={"image": np.array([place_of[names[position]] for position in kept], np.int64)},
-            arrays={"target": np.array(labels, np.int64)[kept]},
+        return Table(
+            names=names,
+            arrays={"target": np.array(labels, np.int64)},
             metadata={"layout": self.layout, "databases": self.identity},
-            shapes={"image": np.array(shapes, np.uint32)[kept]} if shapes else {},
+            shapes={"image": np.array(shapes, np.uint32)} if shapes else {},
         )

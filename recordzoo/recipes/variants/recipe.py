@@ -7,10 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.recipes.base import ABSENT, Arrangement, Blob, BlobField, Recipe, Side, Stored
+from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.recipes.images import problem_of
 from recordzoo.recipes.variants.pixels import ENCODER, RESAMPLING, converted
 from recordzoo.recipes.variants.stored import StoredRecipe
@@ -154,7 +153,7 @@ class VariantRecipe(Recipe):
         """See `Recipe`."""
         return self.inner.extras()
 
-    def extract(self, member: Member) -> Iterator[Blob | Side]:
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
         """See `Recipe`."""
         for item in self.inner.extract(member):
             if isinstance(item, Blob) and item.field == "image":
@@ -162,7 +161,7 @@ class VariantRecipe(Recipe):
             else:
                 yield item
 
-    def _converted(self, blob: Blob) -> Iterator[Blob | Side]:
+    def _converted(self, blob: Blob) -> Iterator[Blob | Sidecar]:
         """Convert an image; one that cannot be stays as it is, or has no pixels, and says why."""
         try:
             data, (width, height) = converted(blob.data, self.wanted)
@@ -171,25 +170,17 @@ class VariantRecipe(Recipe):
             data, width, height = b"" if self._is_raw else blob.data, 0, 0
             problem = problem_of(err, blob.data)
         if self._is_raw:
-            yield Side(_SIZE + blob.key, _SIZE_FORMAT.pack(height, width))
+            yield Sidecar(_SIZE + blob.key, _SIZE_FORMAT.pack(height, width))
         yield Blob("image", blob.key, data, checked=False, problem=problem)
 
-    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
-        """See `Recipe`: as the records are arranged that it is a variant of."""
-        others = {name: data for name, data in sides.items() if not name.startswith(_SIZE)}
-        arranged = self.inner.arrange(stored, others)
-        shapes = dict(arranged.shapes)
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        """See `Recipe`: the table of the records that it is a variant of."""
+        others = {name: data for name, data in sidecars.items() if not name.startswith(_SIZE)}
+        table = self.inner.build_table(stored, others)
+        shapes = dict(table.shapes)
         if self._is_raw:
-            every = [_SIZE_FORMAT.unpack(sides[_SIZE + key]) for key in stored.keys["image"]]
-            shapes["image"] = _shapes(every, arranged.blobs["image"])
+            keys = table.keys.get("image", table.names)
+            sizes = [(0, 0) if key is None else _SIZE_FORMAT.unpack(sidecars[_SIZE + key]) for key in keys]
+            shapes["image"] = np.array([(*size, 3 * any(size)) for size in sizes], np.uint32).reshape(-1, 3)
         details = {**self.wanted.to_json(), "resampling": RESAMPLING.name.lower(), "encoder": ENCODER}
-        return dataclasses.replace(arranged, shapes=shapes, metadata={**arranged.metadata, "variant": details})
-
-
-# Any: what `struct` gives.
-def _shapes(sizes: list[tuple[Any, ...]], places: NDArray[np.int64]) -> NDArray[np.uint32]:
-    """Return the shape [H, W, 3] of each position's pixels; zeros where there is no image."""
-    shapes = np.array([*((height, width, 3) for height, width in sizes), (0, 0, 0)], np.uint32)
-    assert ABSENT == -1
-    found: NDArray[np.uint32] = shapes[places]
-    return found
+        return dataclasses.replace(table, shapes=shapes, metadata={**table.metadata, "variant": details})

@@ -1,15 +1,12 @@
 """How a record set becomes another one with the same records: names, order, targets, splits and classes stay."""
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from recordzoo.program import command
-from recordzoo.recipes.base import ABSENT, Arrangement, Blob, BlobField, Recipe, Stored
+from recordzoo.recipes.base import ABSENT, Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.folder import TREE_FILE
 from recordzoo.recipes.listing import LIST_FILE
 from recordzoo.recipes.variants.source import SetSource, StoredValue
@@ -74,31 +71,21 @@ class StoredRecipe(Recipe):
         assert isinstance(member, StoredValue)
         yield Blob(member.field, member.name, member.read())
 
-    def arrange(self, stored: Stored, sides: Mapping[str, bytes]) -> Arrangement:
-        """See `Recipe`: as they are arranged there, without the records whose image was left out."""
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        """See `Recipe`: the table of that record set."""
         assert self._source is not None
         reader = self.reader
-        blobs, is_kept = {}, np.ones(len(reader), bool)
-        for field, values in self._source.values.items():
-            blobs[field] = _places(values.keys, stored.keys[field])[values.of_position]
-            is_kept &= (blobs[field] != ABSENT) | (values.of_position == ABSENT)
-        kept = np.flatnonzero(is_kept)
-        new_position = np.cumsum(is_kept) - 1
-        splits = {name: reader.split(name) for name in reader.manifest.splits}
         own_shapes = [name for name in self.fields if f"{name}.shape" in reader.manifest.arrays]
-        return Arrangement(
-            names=[reader.names[position] for position in kept.tolist()],
-            blobs={field: places[kept] for field, places in blobs.items()},
-            arrays={name: reader.array(name)[kept] for name in reader.columns},
-            splits={name: new_position[split[is_kept[split]]] for name, split in splits.items()},
+        return Table(
+            names=list(reader.names),
+            keys={
+                field: [None if place == ABSENT else values.keys[place] for place in values.of_position.tolist()]
+                for field, values in self._source.values.items()
+            },
+            arrays={name: reader.array(name) for name in reader.columns},
+            splits={name: reader.split(name) for name in reader.manifest.splits},
             classes=reader.manifest.classes,
             metadata={name: value for name, value in reader.manifest.metadata.items() if name not in _COUNTED_ANEW},
-            shapes={name: reader.array(f"{name}.shape")[kept] for name in own_shapes},
+            shapes={name: reader.array(f"{name}.shape") for name in own_shapes},
             skipped=reader.manifest.skipped,
         )
-
-
-def _places(keys: Sequence[str], stored: Sequence[str]) -> NDArray[np.int64]:
-    """Where each value is among those that were stored; behind the last, for `ABSENT`, there is none."""
-    place_of = {key: place for place, key in enumerate(stored)}
-    return np.array([*(place_of.get(key, ABSENT) for key in keys), ABSENT], np.int64)

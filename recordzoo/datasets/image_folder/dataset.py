@@ -1,0 +1,395 @@
+"""`ImageFolderRecord`: torchvision's ImageFolder over the records beside the tree, which may be gone."""
+
+import glob
+import os
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Unpack, cast
+
+import numpy as np
+from numpy.typing import NDArray
+from torchvision.datasets.folder import IMG_EXTENSIONS, DatasetFolder, ImageFolder, default_loader
+
+from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
+from recordzoo.families.class_folder import ClassFolderDataset
+from recordzoo.families.own import stored_selection
+from recordzoo.families.path_loader import Loader, files_folder
+from recordzoo.families.selection import Selection, is_listed, join_name
+from recordzoo.preparing import PrepareOptions, ensure, is_record_set
+from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_changes
+from recordzoo.recipes.base import Recipe
+from recordzoo.recipes.class_folders import are_splits, class_folder_order
+from recordzoo.recipes.folder import (
+    no_class_folder,
+    raise_if_empty,
+    recipe,
+    selection_digest,
+    without_record_sets,
+)
+from recordzoo.recipes.variants import check_variant, variant_recipe
+from recordzoo.records.manifest import ORIGINAL
+from recordzoo.records.reader import RecordReader
+
+# Any: labels are whatever an overridden find_classes gives.
+Samples = list[tuple[str, Any]]
+
+
+class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `ImageFolder`, read from records.
+
+    The first time, the images of `root` are copied into ``<root>.records`` beside it. From then on neither the scan
+    nor the tree is needed. Images that `is_valid_file`, or an overridden `find_classes` or `make_dataset`, selects are
+    a view of these records where they hold them all; else they get records of their own,
+    ``<root>-<8 hex digits>.records``.
+
+    An image that cannot be read, or a link to one that leads nowhere, is an error when the records are made;
+    torchvision fails when it comes to that sample. Files that are no images never matter.
+
+    ``samples``, ``imgs`` and ``targets`` are lists, made when they are first asked for. ``loader`` compares equal to
+    the function that was given, but is not that function: compare with ``==``, not with ``is``.
+
+    Args:
+        root: The tree, one folder for each class; or a record set.
+        transform: Applied to the image.
+        target_transform: Applied to the label.
+        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
+        is_valid_file: Which files are samples, by path; by default those that end as images do.
+        allow_empty: Whether a class may be without samples.
+        split: Only a split of the record set that `root` is, if it has any.
+        **options: See `PrepareOptions`; ``records_dir`` is exactly where the records are.
+
+    Raises:
+        FolderError: There is no tree and there are no records; or no class; or a class is empty. torchvision's words.
+        NotPreparedError: There is too much to convert without being asked.
+        OtherSourceError: `records_dir` holds the records of another tree or of another selection.
+        ArgumentError: The record set has no such split.
+
+    Examples:
+        >>> dataset = ImageFolderRecord("photos")
+        >>> image, label = dataset[0]
+    """
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        transform: Callable[..., Any] | None = None,
+        target_transform: Callable[..., Any] | None = None,
+        loader: Loader = default_loader,
+        is_valid_file: Callable[[str], bool] | None = None,
+        allow_empty: bool = False,
+        *,
+        split: str | None = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        options = self._checked(options)
+        if split is not None and not is_record_set(Path(root).expanduser()):
+            raise ArgumentError(f"split {split!r} is for a record set given as root; {root} is none.")
+        self._start(root, transform=transform, target_transform=target_transform)
+        self._reader: RecordReader | None = None
+        self._variant = options.get("variant")
+        folder = os.path.expanduser(os.fspath(root))
+        if is_record_set(Path(folder)):
+            folder = os.fspath(self._as_variant(RecordReader(folder), options).path)
+        own = _stored_as_it_is(folder, split)
+        if own is not None:
+            self._show_folder(_shown(own, split), files_folder(own, folder), loader, is_valid_file, allow_empty=True)
+            return
+        if is_valid_file is None and not self._overrides():
+            reader = self._open_whole(folder, allow_empty, options)
+            if not allow_empty:
+                raise_if_empty(_empty_classes(reader), IMG_EXTENSIONS)
+            selection = Selection(reader)
+        else:
+            selection = self._select(folder, is_valid_file, allow_empty, options)
+        self._reader = selection.reader
+        self._show_folder(selection, folder, loader, allow_empty=True)
+        if is_valid_file is not None:
+            self.extensions = None
+        if not self._overrides():
+            _warn_of_splits(selection.reader.manifest.classes or (), folder)
+
+    def _check_tree(self, reader: RecordReader, tree: Path, *, explicit: bool, new_names: bool = True) -> None:
+        """Warn if a tree is not what its records were made from.
+
+        Raises:
+            OtherSourceError: The person named the records, and they are those of another tree.
+        """
+        changes = find_changes(reader, tree, new_names=new_names)
+        if explicit:
+            refuse_other(reader, changes)
+        warn_of_changes(reader, changes, self._recipe(tree).command(tree), stacklevel=4)
+
+    def _recipe(self, tree: Path, names: Sequence[str] | None = None, *, allow_empty: bool = True) -> Recipe:
+        """Return how the records of a tree, or of some files of it, are made in the variant that is asked for."""
+        return variant_recipe(recipe(names, allow_empty=allow_empty), tree, self._variant)
+
+    def _overrides(self) -> bool:
+        """Whether a subclass says itself what the classes or samples are."""
+        kind = type(self)
+        return (
+            kind.find_classes is not ImageFolderRecord.find_classes
+            or kind.make_dataset is not DatasetFolder.make_dataset
+        )
+
+    def _has_tree(self) -> bool:
+        """Whether there is anything to scan; an empty mount point is a tree that is gone."""
+        root = Path(self.root).expanduser()
+        return root.is_dir() and not is_record_set(root) and any(path.is_dir() for path in root.iterdir())
+
+    def _open_whole(self, folder: str, allow_empty: bool, options: PrepareOptions) -> RecordReader:
+        """Open the records of all images of the tree, or the record set given; make them if they are not there."""
+        tree = Path(folder).resolve()
+        if is_record_set(tree):
+            return _class_folder_reader(tree)
+        whole = self._recipe(tree, allow_empty=allow_empty)
+        explicit = options.get("records_dir")
+        place = Path(explicit).expanduser().absolute() if explicit is not None else whole.target(tree)
+        if options.get("refresh") == "if-changed" and is_record_set(place):
+            if self._has_tree():
+                ensure(whole, tree, **_at(place, options))
+        elif options.get("refresh") or not is_record_set(place):
+            if self._variant is None:  # a variant may be made of the records of a tree that is gone
+                self.find_classes(self.root)  # the same error as torchvision's if there is nothing to scan
+            return RecordReader(ensure(whole, tree, **_at(place, options)))
+        reader = self._own_reader(place, tree)
+        if explicit is not None and reader.manifest.metadata.get("selection"):
+            raise OtherSourceError(
+                f"{place} holds a selection of the images of {tree}, not all of them. Pass another records_dir, "
+                "or none.",
+                path=str(place),
+            )
+        self._check_tree(reader, tree, explicit=explicit is not None)
+        return reader
+
+    def _select(
+        self, folder: str, is_valid_file: Callable[[str], bool] | None, allow_empty: bool, options: PrepareOptions
+    ) -> Selection:
+        """Show what torchvision's scan selects: of the tree if it is there, of the stored names if it is gone."""
+        extensions = IMG_EXTENSIONS if is_valid_file is None else None
+        tree = Path(folder).resolve()
+        if self._has_tree():
+            samples = self._scanned(extensions, is_valid_file, allow_empty)
+            names = [_relative(path, folder) for path, _ in samples]
+            reader, positions = self._store(tree, names, options)
+            # The names of the samples were just listed and found.
+            self._check_tree(reader, tree, explicit=options.get("records_dir") is not None, new_names=False)
+            return _selection(reader, positions, samples)
+        best: tuple[RecordReader, list[tuple[int, Any]]] | None = None
+        for reader in self._stored_sets(tree, options):
+            self._reader = reader
+            _, class_to_idx = self.find_classes(self.root)
+            found = list(_stored_samples(reader, folder, class_to_idx, extensions or (), is_valid_file))
+            stored_as = reader.manifest.metadata.get("selection")
+            # A selection counts only whole. Of several, the one with the most samples: a smaller one passes as well.
+            partial = stored_as and stored_as != selection_digest([reader.names[position] for position, _ in found])
+            if not partial and (best is None or len(found) > len(best[1])):
+                best = reader, found
+        if best is not None:
+            self._reader, found = best
+            self.classes, self.class_to_idx = self.find_classes(self.root)
+            if not allow_empty:
+                labels = {label for _, label in found}
+                raise_if_empty([name for name, label in self.class_to_idx.items() if label not in labels], extensions)
+            return _selection(self._reader, np.array([position for position, _ in found], np.int64), found)
+        self._reader = None
+        self.find_classes(self.root)  # raises: there is no tree
+        raise FolderError(f"{folder} is not there, and no records of this selection are beside it.", path=folder)
+
+    def _scanned(
+        self, extensions: tuple[str, ...] | None, is_valid_file: Callable[[str], bool] | None, allow_empty: bool
+    ) -> Samples:
+        try:
+            self.classes, self.class_to_idx = self.find_classes(self.root)
+            found = self.make_dataset(
+                self.root,
+                class_to_idx=self.class_to_idx,
+                extensions=extensions,
+                is_valid_file=is_valid_file,
+                allow_empty=allow_empty,
+            )
+        except FileNotFoundError as err:
+            raise err if isinstance(err, FolderError) else FolderError(str(err)) from err
+        return cast(Samples, found)
+
+    def _store(
+        self, tree: Path, names: Sequence[str], options: PrepareOptions
+    ) -> tuple[RecordReader, NDArray[np.int64]]:
+        """Open records that hold these names, and make them if there are none; also return the names' positions."""
+        explicit = options.get("records_dir")
+        whole = Path(explicit).expanduser().absolute() if explicit is not None else self._recipe(tree).target(tree)
+        refresh = options.get("refresh", False)
+        if is_record_set(whole) and (not refresh or (refresh == "if-changed" and explicit is None)):
+            if refresh:
+                ensure(self._recipe(tree), tree, **_at(whole, options))
+            reader = self._own_reader(whole, tree)
+            positions = positions_of(names, reader.names)
+            if positions is not None:
+                return reader, positions
+            if explicit is not None:
+                raise OtherSourceError(
+                    f"{whole} does not hold all of the {len(names)} files that are selected in {tree}. Pass another "
+                    "records_dir, or none.",
+                    path=str(whole),
+                )
+        own = self._recipe(tree, names)
+        place = whole if explicit is not None else own.target(tree)
+        reader = RecordReader(ensure(own, tree, **_at(place, options)))
+        positions = positions_of(names, reader.names)
+        if positions is None:
+            raise OtherSourceError(f"{place} holds other files than those selected in {tree}.", path=str(place))
+        return reader, positions
+
+    def _stored_sets(self, tree: Path, options: PrepareOptions) -> Iterator[RecordReader]:
+        """Open the record sets that may stand for a tree that is gone: its selections first, then the whole."""
+        explicit = options.get("records_dir")
+        if explicit is not None or is_record_set(tree):
+            places = [Path(explicit).expanduser().absolute() if explicit is not None else tree]
+        else:
+            whole = self._recipe(tree).target(tree)
+            ending = whole.name.removeprefix(tree.name)
+            own = sorted(tree.parent.glob(f"{glob.escape(tree.name)}-????????{ending}"))
+            places = [*own, whole]
+        for reader in (_class_folder_reader(place) for place in places if is_record_set(place)):
+            if len(places) == 1 or reader.manifest.variant == (self._variant or ORIGINAL):
+                yield reader
+
+    def _own_reader(self, place: Path, tree: Path) -> RecordReader:
+        """Open records that stand for a tree; while it is there, they may not be those of another dataset."""
+        reader = _class_folder_reader(place)
+        check_variant(reader, self._variant)
+        if reader.manifest.dataset != "folder" and self._has_tree():
+            raise OtherSourceError(
+                f"{place} is a record set of {reader.manifest.dataset}, not of the tree {tree}. Pass another "
+                "records_dir, or none; or pass it as root.",
+                path=str(place),
+            )
+        return reader
+
+    # Any: torchvision declares it so.
+    def find_classes(self, directory: str | os.PathLike[str]) -> tuple[list[Any], dict[Any, int]]:
+        """Find the classes of a directory; those of the records for our own root when the tree is gone.
+
+        Record sets in the directory are no classes.
+
+        Raises:
+            FolderError: There is no such directory, or no class in it.
+        """
+        reader = self.__dict__.get("_reader")
+        if reader is not None and os.fspath(directory) == os.fspath(self.root) and not self._has_tree():
+            classes = list(reader.manifest.classes or ())
+            return classes, {name: label for label, name in enumerate(classes)}
+        try:
+            found, _ = ImageFolder.find_classes(self, directory)
+        except FileNotFoundError as err:
+            if Path(directory).is_dir():
+                raise no_class_folder(directory) from err
+            raise FolderError(str(err), path=os.fspath(directory)) from err
+        classes = without_record_sets(Path(directory), found)
+        if not classes:
+            raise no_class_folder(directory)
+        return classes, {name: label for label, name in enumerate(classes)}
+
+
+def positions_of(names: Sequence[str], stored: Sequence[str]) -> NDArray[np.int64] | None:
+    """Find the position of each name in `stored`, which is in ImageFolder's order; None if one is missing.
+
+    One walk along both, sorted: a look-up table of a million names would cost more than the names.
+    """
+    positions = np.empty(len(names), np.int64)
+    walk = enumerate(stored)
+    position, current = -1, None
+    for index in class_folder_order(names).tolist():
+        while current != names[index]:
+            found = next(walk, None)
+            if found is None:
+                return None
+            position, current = found
+        positions[index] = position
+    return positions
+
+
+def _warn_of_splits(classes: Sequence[str], folder: str) -> None:
+    """Warn if the classes of a tree are called like splits."""
+    if not is_record_set(Path(folder)) and are_splits(classes):
+        warnings.warn(
+            f"{folder}: its classes are {', '.join(classes)}, which look like splits. Like torchvision, "
+            f"ImageFolderRecord takes each folder as a class; for one split, open {os.path.join(folder, classes[0])}.",
+            stacklevel=3,
+        )
+
+
+def _at(place: Path, options: PrepareOptions) -> PrepareOptions:
+    placed = options.copy()
+    placed["records_dir"] = place
+    return placed
+
+
+def _selection(reader: RecordReader, positions: NDArray[np.int64], samples: Sequence[tuple[Any, Any]]) -> Selection:
+    targets = np.array([label for _, label in samples], np.int64)
+    whole = len(positions) == len(reader) and bool((positions == np.arange(len(reader))).all())
+    if whole and np.array_equal(targets, reader.array("target")):
+        return Selection(reader)
+    return Selection(reader, positions=positions, targets=targets)
+
+
+def _relative(path: str, folder: str) -> str:
+    start = os.path.join(folder, "")
+    name = path[len(start) :].replace(os.sep, "/")
+    if not path.startswith(start) or {"..", ".", ""}.intersection(name.split("/")):
+        raise FolderError(f"{path} is not inside a class folder of {folder}; records hold only such files.", path=path)
+    return name
+
+
+def _empty_classes(reader: RecordReader) -> list[str]:
+    # Written by the folder recipe; sets of other datasets have no empty classes.
+    empty = reader.manifest.metadata.get("empty_classes", [])
+    return [str(name) for name in empty] if isinstance(empty, list) else []
+
+
+def _class_folder_reader(path: Path) -> RecordReader:
+    reader = RecordReader(path)
+    manifest = reader.manifest
+    if "image" not in manifest.blobs:
+        raise OtherSourceError(
+            f'{path} has no "image", but {", ".join([*manifest.blobs, *reader.columns])}. Its records can be read with '
+            "RecordReader.",
+            path=str(path),
+        )
+    return reader
+
+
+def _stored_as_it_is(folder: str, split: str | None) -> RecordReader | None:
+    """Open the record set given if it stands for no tree: no class folders are in it, or a split is asked for."""
+    path = Path(folder).resolve()
+    reader = _class_folder_reader(path) if is_record_set(path) else None
+    return reader if reader is not None and (split is not None or is_listed(reader)) else None
+
+
+def _shown(reader: RecordReader, split: str | None) -> Selection:
+    splits = reader.manifest.splits
+    if split is not None and split not in splits:
+        raise ArgumentError(f"{reader.path} has no split {split!r}; it has {', '.join(splits) or 'none'}.")
+    return stored_selection(reader, split or "")
+
+
+# Any: labels, as above.
+def _stored_samples(
+    reader: RecordReader,
+    folder: str,
+    class_to_idx: Mapping[str, Any],
+    extensions: tuple[str, ...],
+    is_valid_file: Callable[[str], bool] | None,
+) -> Iterator[tuple[int, Any]]:
+    """Do what torchvision's make_dataset does, with the stored names for the tree: (position, label)."""
+    of_class: dict[str, list[int]] = {}
+    for position, name in enumerate(reader.names):
+        of_class.setdefault(name.partition("/")[0], []).append(position)
+    for wanted in sorted(class_to_idx):
+        for position in of_class.get(wanted.partition("/")[0], ()):
+            name = reader.names[position]
+            if not name.startswith(f"{wanted}/"):
+                continue
+            path = join_name(folder, name)
+            if is_valid_file(path) if is_valid_file is not None else name.lower().endswith(extensions):
+                yield position, class_to_idx[wanted]

@@ -1,0 +1,72 @@
+"""`ImagenetteRecord`: torchvision's Imagenette from records."""
+
+from pathlib import Path
+from typing import Any, Unpack
+
+from torchvision.datasets import Imagenette
+from torchvision.datasets.folder import default_loader
+
+from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.class_folder import SamplesDataset
+from recordzoo.families.derived import derived
+from recordzoo.families.path_loader import Loader
+from recordzoo.families.selection import Selection
+from recordzoo.preparing import PrepareOptions
+
+
+class ImagenetteRecord(SamplesDataset, Imagenette):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `Imagenette`, read from records; each size is a record set of its own.
+
+    Args:
+        root: Where ``imagenette2/`` or ``imagenette2.tgz`` is or goes to; or the record set.
+        split: "train" or "val".
+        size: "full", "320px" or "160px": the shorter side of the images.
+        download: Download the archive of the size if it is not there.
+        transform: Applied to the image.
+        target_transform: Applied to the label.
+        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        ArgumentError: `split` or `size` has another value.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = ImagenetteRecord("data", "val", size="160px")
+        >>> image, label = dataset[0]
+    """
+
+    entry = "imagenette"
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        size: str = "full",
+        download: bool = False,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        loader: Loader = default_loader,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self._split = check_choice(split, "split", ["train", "val"])
+        self._size = self._part = check_choice(size, "size", ["full", "320px", "160px"])
+        self._url, self._md5 = self._ARCHIVES[size]
+        self._size_root = Path(self.root) / Path(self._url).stem
+        self._image_root = str(self._size_root / split)
+        reader = self._open_part(download=download, options=options)
+        self._show_samples(Selection(reader, split), self._size_root, loader)
+        self.wnids = list(reader.manifest.classes or ())
+        self.wnid_to_idx = {wnid: label for label, wnid in enumerate(self.wnids)}
+
+    # Any: a tuple of names for each class.
+    @derived
+    def classes(self) -> list[Any]:
+        """For each label a tuple of names."""
+        return [self._WNID_TO_CLASS[wnid] for wnid in self.wnids]
+
+    @derived
+    def class_to_idx(self) -> dict[str, int]:
+        """The label of each name."""
+        return {name: label for label, names in enumerate(self.classes) for name in names}

@@ -1,0 +1,190 @@
+"""`MNISTRecord` and its relatives: torchvision's MNIST, FashionMNIST, KMNIST, EMNIST and QMNIST from records."""
+
+import os
+
+# Any: arguments that torchvision's classes hand on to MNIST's.
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torchvision.datasets import EMNIST, KMNIST, MNIST, QMNIST, FashionMNIST
+
+from recordzoo import catalogue
+from recordzoo.families.arrays import ArrayDataset
+from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.derived import derived
+from recordzoo.preparing import PrepareOptions
+
+
+class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `MNIST`, read from records.
+
+    ``data``, uint8 [n, 28, 28], and ``targets``, int64 [n], are tensors. They are read into memory when somebody
+    asks for them, and count from then on.
+
+    Args:
+        root: Where ``MNIST/raw/`` is or goes to; or the record set.
+        train: The 60,000 training images or the 10,000 test images.
+        transform: Applied to the image.
+        target_transform: Applied to the label.
+        download: Download the files if they are not there.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = MNISTRecord("data", train=False)
+        >>> image, label = dataset[0]
+    """
+
+    entry = "mnist"
+    classes = MNIST.classes
+
+    def __init__(
+        self,
+        root: Root,
+        train: bool = True,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.train = train
+        self._show_split(self._split, download=download, options=options)
+
+    @property
+    def _split(self) -> str:
+        return "train" if self.train else "test"
+
+    @property
+    def raw_folder(self) -> str:
+        """The folder of the raw files, existing or not."""
+        return os.path.join(self.root, catalogue.entry(self.entry).folder)
+
+    @property
+    def processed_folder(self) -> str:
+        """The folder that torchvision's versions before 0.9 wrote to."""
+        return os.path.join(os.path.dirname(self.raw_folder), "processed")
+
+    @derived
+    def targets(self) -> torch.Tensor:
+        """The labels, int64 [n]."""
+        return torch.from_numpy(self._selection.targets())
+
+    def _stacked(self, pixels: NDArray[np.uint8]) -> torch.Tensor:
+        return torch.from_numpy(pixels)
+
+    # Any: a tensor, or what the user assigned.
+    def _pixels(self, item: Any) -> NDArray[np.uint8]:
+        return item.numpy()  # type: ignore[no-any-return]
+
+    # Any: as above.
+    def _label(self, label: Any) -> Any:
+        return int(label)
+
+
+class FashionMNISTRecord(MNISTRecord, FashionMNIST):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `FashionMNIST`, read from records. See `MNISTRecord`.
+
+    Examples:
+        >>> dataset = FashionMNISTRecord("data", train=False)
+        >>> image, label = dataset[0]
+    """
+
+    entry = "fashion_mnist"
+    classes = FashionMNIST.classes
+
+
+class KMNISTRecord(MNISTRecord, KMNIST):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `KMNIST`, read from records. See `MNISTRecord`.
+
+    Examples:
+        >>> dataset = KMNISTRecord("data", train=False)
+        >>> image, label = dataset[0]
+    """
+
+    entry = "kmnist"
+    classes = KMNIST.classes
+
+
+class EMNISTRecord(MNISTRecord, EMNIST):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `EMNIST`, read from records: six selections, each a record set of its own.
+
+    Images are transposed, as in torchvision. Labels of "letters" begin at 1.
+
+    Args:
+        root: Where ``EMNIST/raw/`` is or goes to; or the record set.
+        split: "byclass", "bymerge", "balanced", "letters", "digits" or "mnist".
+        **kwargs: `MNISTRecord`'s arguments: ``train``, ``transform``, ``target_transform``, ``download``, and
+            `PrepareOptions`.
+
+    Raises:
+        ArgumentError: `split` has another value.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = EMNISTRecord("data", "letters", train=False)
+        >>> image, label = dataset[0]
+    """
+
+    entry = "emnist"
+
+    # Any: as above.
+    def __init__(self, root: Root, split: str, **kwargs: Any) -> None:
+        self.split = self._part = check_choice(split, "split", self.splits)
+        self.training_file, self.test_file = self._training_file(split), self._test_file(split)
+        super().__init__(root, **kwargs)
+        self.classes = self.classes_split_dict[self.split]
+
+
+class QMNISTRecord(MNISTRecord, QMNIST):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `QMNIST`, read from records.
+
+    Args:
+        root: Where ``QMNIST/raw/`` is or goes to; or the record set.
+        what: "train", "test", "test10k", "test50k" or "nist"; None: "train" or "test", as `train` says.
+        compat: Targets are digits; otherwise tensors int64 [8] with the writer and the place of each digit.
+        train: Whether `what` is "train" if it is None.
+        **kwargs: `MNISTRecord`'s other arguments: ``transform``, ``target_transform``, ``download``, `PrepareOptions`.
+
+    Raises:
+        ArgumentError: `what` has another value.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = QMNISTRecord("data", what="test10k")
+        >>> image, label = dataset[0]
+    """
+
+    entry = "qmnist"
+    classes = QMNIST.classes
+
+    # Any: as above.
+    def __init__(
+        self, root: Root, what: str | None = None, compat: bool = True, train: bool = True, **kwargs: Any
+    ) -> None:
+        what = ("train" if train else "test") if what is None else what
+        self.what = check_choice(what, "what", tuple(self.subsets))
+        self.compat, self._part = compat, self.subsets[what]
+        self.data_file = self.training_file = self.test_file = f"{what}.pt"
+        super().__init__(root, train, **kwargs)
+
+    @property
+    def _split(self) -> str:
+        return self.what
+
+    @derived
+    def targets(self) -> torch.Tensor:
+        """The eight numbers of each digit, int64 [n, 8]."""
+        return torch.from_numpy(self._selection.array("target").astype(np.int64))
+
+    # Any: as above.
+    def _label(self, label: Any) -> Any:
+        return int(label[0]) if self.compat else label
+
+    # Any: as above.
+    def _stored_label(self, position: int) -> Any:
+        return torch.from_numpy(self._selection.reader.array("target")[position].astype(np.int64))

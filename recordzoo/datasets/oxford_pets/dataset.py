@@ -1,0 +1,98 @@
+"""`OxfordIIITPetRecord`: torchvision's OxfordIIITPet from records."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Unpack
+
+from torchvision.datasets import OxfordIIITPet
+
+from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.derived import derived
+from recordzoo.families.paths import Files, TargetsDataset
+from recordzoo.families.selection import Selection
+from recordzoo.preparing import PrepareOptions
+
+
+class OxfordIIITPetRecord(TargetsDataset, OxfordIIITPet):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `OxfordIIITPet`, read from records.
+
+    Args:
+        root: Where ``oxford-iiit-pet/`` is or goes to; or the record set.
+        split: "trainval" or "test".
+        target_types: One of, or several of, "category" (37 breeds), "binary-category" (cat or dog) and
+            "segmentation" (a trimap as a PIL image).
+        transforms: Applied to the image and the target, instead of the other two.
+        transform: Applied to the image.
+        target_transform: Applied to the target.
+        download: Download the archives if they are not there.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        ArgumentError: `split` or `target_types` has another value, or `transforms` comes with one of the others.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = OxfordIIITPetRecord("data", target_types=["category", "segmentation"])
+        >>> image, (breed, trimap) = dataset[0]
+    """
+
+    entry = "oxford_pets"
+    _ITEMS = "_images"
+    _PATH = Path
+    _TARGETS = {"category": "_labels", "binary-category": "_bin_labels", "segmentation": "_segs"}
+    _ARRAYS = {"_labels": "target", "_bin_labels": "species"}
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "trainval",
+        target_types: Sequence[str] | str = "category",
+        transforms: Transform = None,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._split = check_choice(split, "split", ("trainval", "test"))
+        types = [target_types] if isinstance(target_types, str) else target_types
+        self._target_types = [check_choice(kind, "target_types", self._VALID_TARGET_TYPES) for kind in types]
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
+        self._base_folder = Path(self.root) / "oxford-iiit-pet"
+        self._images_folder, self._anns_folder = self._base_folder / "images", self._base_folder / "annotations"
+        self._segs_folder = self._anns_folder / "trimaps"
+        reader = self._open_part(download=download, options=options)
+        files = {
+            "image": Files("_images", str(self._images_folder), ".jpg"),
+            "mask": Files("_segs", str(self._segs_folder), ".png"),
+        }
+        self._show_paths(Selection(reader, split), files)
+        self.bin_classes = ["Cat", "Dog"]
+        self.bin_class_to_idx = {"Cat": 0, "Dog": 1}
+
+    @derived
+    def _images(self) -> list[Path]:
+        return self._paths("image")
+
+    @derived
+    def _segs(self) -> list[Path]:
+        return self._paths("mask")
+
+    @derived
+    def _labels(self) -> list[int]:
+        return self._column("target")
+
+    @derived
+    def _bin_labels(self) -> list[int]:
+        return self._column("species")
+
+    @derived
+    def classes(self) -> list[str]:
+        """The names of the breeds that the split has, in the order of their labels."""
+        stems = (name.rpartition("_")[0] for name in self._selection.names())
+        label_of = dict(zip(stems, self._column("target"), strict=True))
+        return [" ".join(map(str.title, stem.split("_"))) for stem in sorted(label_of, key=lambda s: label_of[s])]
+
+    @derived
+    def class_to_idx(self) -> dict[str, int]:
+        """The label of each class name."""
+        return {name: label for label, name in enumerate(self.classes)}

@@ -1,0 +1,41 @@
+"""How Oxford-IIIT Pets becomes records: photographs with their trimaps; lists say breed and species."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.recipes.base import Table
+from recordzoo.recipes.listed import ListedRecipe, Lists
+
+SPLITS = ("trainval", "test")
+
+
+class OxfordPets(ListedRecipe):
+    """All photographs, sorted by name. Those in no list have the labels -1."""
+
+    lists = tuple(f"annotations/{split}.txt" for split in SPLITS)
+    files = {"image": ("images/", (".jpg",)), "mask": ("annotations/trimaps/", (".png",))}
+
+    @override
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        rows = {split: lists.rows(f"annotations/{split}.txt") for split in SPLITS}
+        splits = {split: [f"{row[0]}.jpg" for row in rows[split]] for split in SPLITS}
+        names = sorted({*keys["image"], *(name for split in splits.values() for name in split)})
+        labels = {
+            f"{stem}.jpg": (int(breed) - 1, int(species) - 1)
+            for split in rows.values()
+            for stem, breed, species, _ in split
+        }
+        pairs = np.array([labels.get(name, (-1, -1)) for name in names], np.int64).reshape(-1, 2)
+        masks = set(keys["mask"])
+        mask_of = [name.replace(".jpg", ".png") for name in names]
+        return Table(
+            names=names,
+            keys={"mask": [mask if mask in masks else None for mask in mask_of]},
+            arrays={"target": pairs[:, 0], "species": pairs[:, 1]},
+            splits=splits,
+        )
+
+
+RECIPES = {"oxford_pets": OxfordPets}

@@ -1,0 +1,85 @@
+"""`STL10Record`: torchvision's STL10 from records."""
+
+from typing import Any, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+from torchvision.datasets import STL10
+
+from recordzoo.errors import ArgumentError
+from recordzoo.families.arrays import ArrayDataset
+from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.derived import derived
+from recordzoo.families.selection import Selection
+from recordzoo.preparing import PrepareOptions
+
+
+class STL10Record(ArrayDataset, STL10):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `STL10`, read from records.
+
+    ``data``, uint8 [n, 3, 96, 96], and ``labels`` are read into memory when somebody asks for them, and count
+    from then on.
+
+    Args:
+        root: Where ``stl10_binary/`` or ``stl10_binary.tar.gz`` is or goes to; or the record set.
+        split: "train", "test", "unlabeled" or "train+unlabeled"; the label of unlabelled images is -1.
+        folds: One of the 10 folds of the training images, from 0; None for all of them.
+        transform: Applied to the image.
+        target_transform: Applied to the label.
+        download: Download the archive if it is not there.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        ArgumentError: `split` or `folds` has another value.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = STL10Record("data", split="test")
+        >>> image, label = dataset[0]
+    """
+
+    entry = "stl10"
+    _LABELS = "labels"
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        folds: int | None = None,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.split = check_choice(split, "split", self.splits)
+        try:
+            self.folds = self._verify_folds(folds)
+        except ValueError as err:
+            raise ArgumentError(str(err)) from None
+        reader = self._open_part(download=download, options=options)
+        names = [name if name != "train" or folds is None else f"fold{folds}" for name in split.split("+")]
+        positions = np.concatenate([reader.split(name) for name in names])
+        self._show(Selection(reader, positions=positions))
+        if reader.manifest.classes is not None:
+            self.classes = list(reader.manifest.classes)
+
+    @derived
+    def labels(self) -> NDArray[Any]:
+        """The labels [n]; int64 if there are unlabelled images among them, otherwise uint8, as in torchvision."""
+        dtype = np.int64 if "unlabeled" in self.split else np.uint8
+        return self._selection.targets().astype(dtype)
+
+    def _member_md5s(self) -> dict[str, str]:
+        return dict(self.train_list + self.test_list)
+
+    def _stacked(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
+        return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
+
+    # Any: an array, or what the user assigned.
+    def _pixels(self, item: Any) -> NDArray[np.uint8]:
+        return np.transpose(item, (1, 2, 0))
+
+    # Any: as above.
+    def _label(self, label: Any) -> Any:
+        return int(label)

@@ -1,0 +1,294 @@
+"""`RecordDataset`: torchvision's surface over a record set.
+
+A dataset is a mixin before the torchvision class whose place it takes. The torchvision class's ``__init__`` is never
+called, because the record set knows what it would have scanned for; its other methods are there and stay true::
+
+    class SVHNRecord(ArrayDataset, SVHN):
+        entry = "svhn"
+
+        def __init__(self, root, split="train", transform=None, target_transform=None, download=False,
+                     **options: Unpack[PrepareOptions]) -> None:
+            self._start(root, transform=transform, target_transform=target_transform)  # VisionDataset's __init__
+            self.split = check_choice(split, "split", ("train", "test", "extra"))      # torchvision's words
+            self._show_split(split, download=download, options=options)                # which records, in which order
+
+Rules:
+
+* The signature is torchvision's, name by name, with our options behind it, keyword-only.
+* Attributes of torchvision's that hold a list, a dict or an array are `derived` (`recordzoo.families.derived`): made
+  when they are first asked for, of torchvision's type, and pickled only if they were changed. ``__getitem__`` and
+  ``__len__`` do not ask for one: `_as_opened` and `_length` say whether the record set still has the answer, or what
+  the user made of the attribute counts.
+* ``transform``, ``target_transform`` and ``transforms`` are read when a sample is taken (the v2 wrapper sets them to
+  None afterwards).
+* A dataset starts from a family of this package, which has the attributes and the ``__getitem__``; see
+  `docs/add-a-dataset.md`.
+"""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Self, cast
+
+from torchvision.datasets.utils import verify_str_arg
+from torchvision.datasets.vision import VisionDataset
+
+from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.families.derived import Made, derived
+from recordzoo.families.selection import Selection, list_index
+from recordzoo.preparing import PrepareOptions, ensure, is_record_set
+from recordzoo.preparing.changes import find_changes, warn_of_changes
+from recordzoo.recipes.base import Recipe
+from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.recipes.variants import StoredRecipe
+from recordzoo.records.reader import RecordReader
+from recordzoo.sources.download import RemoteFile
+
+Root = str | os.PathLike[str]
+# Any: transforms take and return what their user wants.
+Transform = Callable[..., Any] | None
+
+
+class RecordDataset:
+    """What all dataset classes share; put it before the torchvision class.
+
+    Attributes:
+        entry: The dataset's name in the catalogue; "" for one that is not in it.
+        raw_files: Where the raw files come from; None for the catalogue's. A subclass may name others.
+        root: As given, "~" expanded.
+    """
+
+    entry: ClassVar[str] = ""
+    raw_files: ClassVar[tuple[RemoteFile, ...] | None] = None
+    _part: str = ""
+    _ITEMS: ClassVar[str] = "samples"  # the derived attribute that says which samples there are
+
+    root: Root
+    _selection: Selection
+    # Any: derived values of all kinds, by name. Copies made by copy.copy share them, as copies of torchvision's do.
+    _made: dict[str, Made[Any]]
+
+    # Any: transforms take and return what their user wants.
+    def _start(
+        self,
+        root: Root,
+        *,
+        transforms: Transform = None,
+        transform: Transform = None,
+        target_transform: Transform = None,
+    ) -> None:
+        """Do what `VisionDataset.__init__` does: root and transforms.
+
+        Raises:
+            ArgumentError: transforms together with one of the others.
+        """
+        self._made = {}
+        try:
+            VisionDataset.__init__(self, root, transforms, transform, target_transform)
+        except ValueError as err:
+            raise ArgumentError(str(err)) from None
+
+    def _open(self, recipe: Recipe, *, download: bool = False, options: PrepareOptions | None = None) -> RecordReader:
+        """Open the record set of a recipe: under the root, or the root itself; prepare it if it is not there.
+
+        Raises:
+            TypeError: An option that does not exist.
+            OtherSourceError: The root is a record set of something else.
+            NotPreparedError, SourceError, PrepareError, RecordError: See `recordzoo.preparing.ensure`.
+        """
+        options = self._checked(options or {})
+        root = Path(self.root).expanduser().absolute()
+        is_given = is_record_set(root)
+        path = root if is_given else ensure(recipe, root, download=download, **options)
+        reader = RecordReader(path)
+        found = (reader.manifest.dataset, reader.manifest.part)
+        if found != (recipe.dataset, recipe.part):
+            raise OtherSourceError(
+                f"{type(self).__name__}: {path} is a record set of {'.'.join(filter(None, found))}, "
+                f"not of {recipe.set_name}.",
+                path=str(path),
+            )
+        if not is_given:
+            warn_of_changes(reader, find_changes(reader, root), recipe.command(root), stacklevel=3)
+        return self._as_variant(reader, options)
+
+    def _open_part(self, *, download: bool, options: PrepareOptions) -> RecordReader:
+        """Open the record set of the part of the catalogue's dataset that `_part` names; prepare it if it is not there.
+
+        Raises:
+            As `_open`.
+        """
+        recipe = dataset_recipe(self.entry, self._part, self.raw_files, self._member_md5s())
+        return self._open(recipe, download=download, options=options)
+
+    def _show_split(self, split: str, *, download: bool, options: PrepareOptions) -> None:
+        """Show a split of that record set.
+
+        Raises:
+            As `_open`.
+        """
+        self._show(Selection(self._open_part(download=download, options=options), split))
+
+    def _member_md5s(self) -> Mapping[str, str]:
+        """Return the MD5 of each file within the raw data that torchvision compares."""
+        return {}
+
+    def fusion_problem(self) -> str:
+        """Say why a loader cannot take images and labels from the record set itself; "" if it can."""
+        return f"{type(self).__name__} makes its samples itself"
+
+    def _label_problem(self, owner: type, *attributes: str) -> str:
+        """Say why samples are no longer what a class's own ``__getitem__`` makes of the records; "" if they are.
+
+        Args:
+            owner: The class with that ``__getitem__``.
+            attributes: Derived attributes that it reads.
+        """
+        kind, made_for = cast(Any, type(self)), cast(Any, owner)  # Any: torchvision's class has the __getitem__
+        if kind.__getitem__ is not made_for.__getitem__ or kind.__getitems__ is not RecordDataset.__getitems__:
+            return RecordDataset.fusion_problem(self)
+        return "" if self._is_as_opened(*attributes) else f"the samples of {kind.__name__} were changed"
+
+    def _as_variant(self, reader: RecordReader, options: PrepareOptions) -> RecordReader:
+        """Return the variant of a record set that is asked for, if any is; make it if it is not there.
+
+        Raises:
+            OtherSourceError: The record set is another variant.
+        """
+        if options.get("variant") in (None, reader.manifest.variant):
+            return reader
+        return RecordReader(ensure(StoredRecipe(reader), reader.path, **options))
+
+    def _checked(self, options: PrepareOptions) -> PrepareOptions:
+        for name in options:
+            if name not in PrepareOptions.__annotations__:
+                raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}")
+        return options
+
+    def _show(self, selection: Selection) -> None:
+        """Set which positions of which record set the dataset shows."""
+        self._selection = selection
+
+    @property
+    def records_path(self) -> Path:
+        """The record set's directory."""
+        return self._selection.reader.path
+
+    def _as_opened(self, name: str, index: object) -> int | None:
+        """Return which sample, from 0, an index means, if a derived list still has there what the record set has.
+
+        Args:
+            name: The attribute. While nobody has asked for the list, it is not made.
+            index: As a list takes it.
+
+        Returns:
+            None if the item was changed or moved, or if the index is a slice: then the attribute itself answers.
+
+        Raises:
+            IndexError, TypeError: As a list does, in the same words.
+        """
+        attribute = getattr(type(self), name)
+        if not isinstance(attribute, derived):
+            return None  # a subclass's own property
+        made = self._made.get(attribute.name)
+        if made is None and name not in self.__dict__:
+            return list_index(index, len(self._selection))
+        values = getattr(self, name)
+        if made is None or not isinstance(values, list):
+            return None
+        number = list_index(index, len(values))
+        return number if number is not None and made.has_still(values, number) else None
+
+    def _length(self, name: str) -> int:
+        """Return the length of a derived attribute, without making it."""
+        attribute = getattr(type(self), name)
+        if name in self.__dict__ or not isinstance(attribute, derived) or attribute.name in self._made:
+            return len(getattr(self, name))
+        return len(self._selection)
+
+    def _is_as_opened(self, *names: str) -> bool:
+        """Whether derived attributes are what the record set has: nobody assigned or changed any of them."""
+        for name in names:
+            attribute = getattr(type(self), name)
+            if name in self.__dict__ or not isinstance(attribute, derived):
+                return False
+            made = self._made.get(attribute.name)
+            if made is not None and not made.is_unchanged():
+                return False
+        return True
+
+    def _position(self, index: int) -> int | None:
+        """Return the position behind an index; None if the sample was assigned and is not in the record set."""
+        number = list_index(index, len(self._selection))
+        return None if number is None else self._selection.position(number)
+
+    def read(self, index: int, field: str = "image") -> bytes:
+        """Return what is stored for a sample: the original file's bytes, untouched, or what the variant has instead.
+
+        Args:
+            index: As in ``dataset[index]``.
+            field: The blob field: "image", and where there are more, "mask" or "annotation".
+
+        Raises:
+            IndexError: There is no such sample.
+            KeyError: There is no such field.
+            LookupError: This sample has nothing in this field, or was assigned and is not in the record set.
+            CorruptRecordError: The stored bytes are damaged.
+        """
+        position = self._position(index)
+        if position is None:
+            raise LookupError(f"sample {index} is not in {self.records_path}")
+        return self._selection.reader.read(field, position)
+
+    # Any: samples are what the dataset returns.
+    def __getitems__(self, indices: Sequence[int]) -> list[Any]:
+        """Return many samples, all of their values announced to the kernel first; torch's DataLoader calls this."""
+        self._hint(indices)
+        samples = []
+        for i in indices:
+            try:
+                # torchvision's class, which comes after this one, has the __getitem__.
+                samples.append(self[i])  # type: ignore[index]
+            except Exception as err:
+                err.add_note(f"while taking sample {i} of {self.records_path}")
+                raise
+        return samples
+
+    def _hint(self, indices: Sequence[int]) -> None:
+        try:
+            found = [self._as_opened(self._ITEMS, index) for index in indices]
+        except (IndexError, TypeError):
+            return  # __getitem__ will say so; a subclass's may take other indices than ints
+        positions = [self._selection.position(number) for number in found if number is not None]
+        if len(positions) > 1:
+            self._hint_positions(positions)
+
+    def _hint_positions(self, positions: Sequence[int]) -> None:
+        """Tell the kernel which positions will be read soon."""
+        self._selection.reader.hint("image", positions)
+
+    # Any: what pickle keeps.
+    def __getstate__(self) -> dict[str, Any]:
+        """Return everything but the derived values that would be made to the same again."""
+        changed = {name: made for name, made in self.__dict__.get("_made", {}).items() if not made.is_unchanged()}
+        return {**self.__dict__, "_made": changed}
+
+    def __copy__(self) -> Self:
+        twin = type(self).__new__(type(self))
+        twin.__dict__.update(self.__dict__)
+        return twin
+
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        self.__dict__.update(state)
+
+
+def check_choice(value: str, argument: str, valid: Sequence[str]) -> str:
+    """Return `value` if it is one of the valid ones.
+
+    Raises:
+        ArgumentError: It is not, in torchvision's words.
+    """
+    try:
+        return cast(str, verify_str_arg(value, argument, valid))
+    except ValueError as err:
+        raise ArgumentError(str(err)) from None

@@ -1,0 +1,167 @@
+"""What class-per-folder datasets share: `samples`, `imgs`, `targets`, `loader`, `classes` over a record set.
+
+::
+
+    class CUB200Record(ClassFolderDataset, ImageFolder):
+        def __init__(self, root, transform=None, target_transform=None, loader=default_loader, is_valid_file=None,
+                     allow_empty=False, *, split="train", download=False, **options: Unpack[PrepareOptions]) -> None:
+            self._start(root, transform=transform, target_transform=target_transform)
+            reader = self._open(recipe(raw_files=self.raw_files), download=download, options=options)
+            self._show_folder(Selection(reader, split), folder, loader, is_valid_file, allow_empty)
+
+The record set needs a blob field "image", an array "target", classes, and names ``class/[folders/]file`` in
+ImageFolder's order.
+"""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torchvision.datasets.folder import IMG_EXTENSIONS
+
+from recordzoo.families.derived import derived
+from recordzoo.families.path_loader import Loader, LoaderDataset, PathLoader
+from recordzoo.families.selection import Selection, is_listed, join_name, list_samples, list_targets
+from recordzoo.recipes.folder import raise_if_empty
+
+
+class ClassFolderDataset(LoaderDataset):
+    """`RecordDataset` with the attributes of torchvision's ImageFolder.
+
+    Attributes:
+        extensions: The endings of images, or None with ``is_valid_file``.
+    """
+
+    extensions: tuple[str, ...] | None
+    transform: Callable[[Any], Any] | None
+    target_transform: Callable[[Any], Any] | None
+
+    def _show_folder(
+        self,
+        selection: Selection,
+        folder: str | os.PathLike[str],
+        loader: Loader,
+        is_valid_file: Callable[[str], bool] | None = None,
+        allow_empty: bool = False,
+    ) -> None:
+        """Set the attributes of ImageFolder.
+
+        Args:
+            selection: Which positions are shown.
+            folder: The directory of class folders that torchvision would scan; it need not exist.
+            loader: The user's loader.
+            is_valid_file: Leave out samples whose path it is false for.
+            allow_empty: Whether a class may be without samples.
+
+        Raises:
+            FolderError: A class has no samples and must; in torchvision's words.
+        """
+        folder = os.path.expanduser(os.fspath(folder))
+        self.extensions = IMG_EXTENSIONS if is_valid_file is None else None
+        if is_valid_file is not None:
+            selection = _filtered(selection, folder, is_valid_file)
+        if not allow_empty:
+            check_not_empty(selection, selection.reader.manifest.classes or (), self.extensions)
+        self._show(selection)
+        self._loader = PathLoader(loader, selection.reader, folder)
+
+    @derived
+    def samples(self) -> list[tuple[Any, Any]]:
+        """The (path, label) tuples; a path is the one that torchvision would use, existing or not."""
+        return list_samples(self._selection, self._loader.folder)
+
+    imgs = samples
+
+    @derived
+    def targets(self) -> list[Any]:
+        """The labels."""
+        return list_targets(self._selection)
+
+    @derived
+    def classes(self) -> list[Any]:
+        """The class names in the order of their labels."""
+        return list(self._selection.reader.manifest.classes or ())
+
+    @derived
+    def class_to_idx(self) -> dict[Any, int]:
+        """The label of each class name."""
+        return {name: label for label, name in enumerate(self._selection.reader.manifest.classes or ())}
+
+    # Any: what the loader and the transforms make of it.
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        """Return (image, label) as torchvision's ImageFolder does.
+
+        Raises:
+            IndexError: There is no such sample.
+            ImageError: The image cannot be decoded.
+            CorruptRecordError: The stored bytes are damaged.
+        """
+        sample, target = self._load(index)
+        if self.transform is not None:
+            sample = self.transform(sample)
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        return sample, target
+
+    # Any: as above.
+    def _load(self, index: int) -> tuple[Any, Any]:
+        """Return a sample before the transforms: what the loader made of it, and its label."""
+        number = self._as_opened(self._ITEMS, index)
+        if number is None:
+            path, target = getattr(self, self._ITEMS)[index]
+            return self.loader(path), target
+        return self._loader.load(self._selection.position(number)), self._label(number)
+
+    # Any: as above.
+    def _label(self, number: int) -> Any:
+        return getattr(self, self._ITEMS)[number][1] if self._ITEMS in self._made else self._selection.target(number)
+
+    def __len__(self) -> int:
+        return self._length(self._ITEMS)
+
+    def fusion_problem(self) -> str:
+        """See `RecordDataset`."""
+        return self._label_problem(ClassFolderDataset, self._ITEMS) or self._loader.fusion_problem()
+
+    def _position(self, index: int) -> int | None:
+        number = self._as_opened(self._ITEMS, index)
+        if number is None:
+            return self._loader.find(getattr(self, self._ITEMS)[index][0])
+        return self._selection.position(number)
+
+
+class SamplesDataset(ClassFolderDataset):
+    """`ClassFolderDataset` whose torchvision class lists its samples as ``_samples`` and knows no ``targets``."""
+
+    _ITEMS = "_samples"
+
+    def _show_samples(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader) -> None:
+        """Set which positions are shown; the arguments are those of `_show_folder`."""
+        self._show(selection)
+        self._loader = PathLoader(loader, selection.reader, os.fspath(folder))
+
+    @derived
+    def _samples(self) -> list[tuple[Any, Any]]:
+        return list_samples(self._selection, self._loader.folder)
+
+
+def check_not_empty(selection: Selection, classes: Sequence[str], extensions: Sequence[str] | None) -> None:
+    """Refuse classes without samples.
+
+    Raises:
+        FolderError: In the words of `torchvision.datasets.folder.make_dataset`.
+    """
+    counts = np.bincount(selection.targets(), minlength=len(classes))
+    raise_if_empty([name for name, count in zip(classes, counts.tolist(), strict=False) if not count], extensions)
+
+
+def _filtered(selection: Selection, folder: str, is_valid_file: Callable[[str], bool]) -> Selection:
+    names = selection.reader.names
+    positions = selection.all_positions()
+    anywhere = is_listed(selection.reader)
+    paths = (join_name(folder, names[position], anywhere=anywhere) for position in positions.tolist())
+    keep = [i for i, path in enumerate(paths) if is_valid_file(path)]
+    kept: NDArray[np.int64] = positions[np.array(keep, dtype=np.int64)]
+    return type(selection)(selection.reader, positions=kept)

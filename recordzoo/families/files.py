@@ -1,0 +1,81 @@
+"""`FilesDataset`: datasets of image files that torchvision lists as `_image_files`, with `_labels` beside them."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, ClassVar
+
+from recordzoo.families.derived import derived
+from recordzoo.families.path_loader import Loader, LoaderDataset, PathLoader
+from recordzoo.families.selection import Selection, join_name
+
+
+class FilesDataset(LoaderDataset):
+    """`RecordDataset` with the attributes of torchvision's datasets of listed files."""
+
+    _ITEMS = "_image_files"
+    _PATH: ClassVar[Callable[[str], Any]] = Path
+    # Any: transforms take and return what their user wants.
+    transform: Callable[[Any], Any] | None
+    target_transform: Callable[[Any], Any] | None
+
+    def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader) -> None:
+        """Set which positions are shown.
+
+        Args:
+            selection: Positions and labels.
+            folder: The directory that the record set's names are relative to, existing or not.
+            loader: The user's loader.
+        """
+        self._show(selection)
+        self._loader = PathLoader(loader, selection.reader, os.fspath(folder))
+
+    # Any: `Path` or str, as torchvision has it.
+    @derived
+    def _image_files(self) -> list[Any]:
+        folder, path = self._loader.folder, type(self)._PATH
+        return [path(join_name(folder, name)) for name in self._selection.names()]
+
+    @derived
+    def _labels(self) -> list[int]:
+        labels: list[int] = self._selection.targets().tolist()
+        return labels
+
+    # Any: what the loader and the transforms make of it.
+    def __getitem__(self, idx: int) -> tuple[Any, Any]:
+        """Return (image, label).
+
+        Raises:
+            IndexError: There is no such sample.
+            ImageError: The image cannot be decoded.
+            CorruptRecordError: The stored bytes are damaged.
+        """
+        number = self._as_opened("_image_files", idx)
+        if number is None:
+            image = self.loader(self._image_files[idx])
+        else:
+            image = self._loader.load(self._selection.position(number))
+        label = self._label_at(idx)
+        if self.transform:
+            image = self.transform(image)
+        if self.target_transform:
+            label = self.target_transform(label)
+        return image, label
+
+    # Any: whatever the user assigned.
+    def _label_at(self, idx: int) -> Any:
+        number = self._as_opened("_labels", idx)
+        return self._labels[idx] if number is None else self._selection.target(number)
+
+    def __len__(self) -> int:
+        return self._length("_image_files")
+
+    def _position(self, index: int) -> int | None:
+        number = self._as_opened("_image_files", index)
+        if number is None:
+            return self._loader.find(self._image_files[index])
+        return self._selection.position(number)
+
+    def fusion_problem(self) -> str:
+        """See `RecordDataset`."""
+        return self._label_problem(FilesDataset, "_image_files", "_labels") or self._loader.fusion_problem()

@@ -1,0 +1,166 @@
+"""What `ImageFolderRecord` shows of a record set of one's own data: whatever targets and images it has."""
+
+import functools
+import io
+import operator
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from recordzoo.errors import ManifestError, OtherSourceError
+from recordzoo.families.selection import Selection
+from recordzoo.loading.decode import naming
+from recordzoo.loading.pictures import from_pixels, is_pixels, open_picture
+from recordzoo.records.reader import RecordReader
+
+
+class ValueSelection(Selection):
+    """A selection whose targets are no labels but what a dataset of one's own gave: numbers, tuples, images, dicts."""
+
+    has_labels = False
+
+    @functools.cached_property
+    def _form(self) -> "SampleForm":
+        return sample_form(self.reader)
+
+    # Any: values of all kinds.
+    def target(self, index: int) -> Any:
+        """Return the target of a (non-negative) index, as the dataset gave it; what was stored as JSON, as JSON has it.
+
+        Raises:
+            CorruptRecordError: What is stored is not what was written.
+        """
+        position = self.position(index)
+        if self._form.parts:
+            return tuple(stored_value(self.reader, self._form, part, position) for part in self._form.parts)
+        return stored_value(self.reader, self._form, "target", position)
+
+    def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Return all targets, or those of some (non-negative) indices: a new object array [n]."""
+        wanted = range(len(self)) if indices is None else indices.tolist()
+        found = np.empty(len(wanted), object)
+        for number, index in enumerate(wanted):
+            found[number] = self.target(index)
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class SampleForm:
+    """What a record set keeps of the samples of one's own dataset.
+
+    Attributes:
+        parts: The fields that a target is the tuple of.
+        tensors: Fields that the dataset gave as tensors.
+        pictures: Fields that hold images or pixels, and how many dimensions the dataset's arrays or tensors had; 0 if
+            it gave images.
+    """
+
+    parts: tuple[str, ...] = ()
+    tensors: frozenset[str] = frozenset()
+    pictures: Mapping[str, int] = field(default_factory=dict)
+
+
+def sample_form(reader: RecordReader) -> SampleForm:
+    """Return what a record set keeps of the samples; it may be a stranger's.
+
+    Raises:
+        ManifestError: It is not what `recordzoo.convert` writes.
+    """
+    form = reader.manifest.metadata.get("sample", {})
+    fields = {*reader.manifest.blobs, *reader.columns}
+    try:
+        found = SampleForm(
+            tuple(form.get("parts", {}).get("target", ())),
+            frozenset(form.get("tensors", ())),
+            {name: operator.index(dimensions) for name, dimensions in form.get("pictures", {}).items()},
+        )
+        if not fields.issuperset({*found.parts, *found.tensors, *found.pictures}):
+            raise ValueError("a field that is not there")
+    except (AttributeError, TypeError, ValueError) as err:
+        text = f'{reader.path}: the metadata\'s "sample" does not describe its fields ({err}).'
+        raise ManifestError(text, path=str(reader.path)) from err
+    return found
+
+
+# Any, here and below: values of all kinds.
+def stored_value(reader: RecordReader, form: SampleForm, field: str, position: int) -> Any:
+    """Return a field's value; what was a tensor or an image, is one again.
+
+    Raises:
+        CorruptRecordError: What is stored is not what was written.
+        ImageError: It is no image, though it was one.
+    """
+    if field in form.pictures:
+        return _picture(reader, field, position, form.pictures[field], is_tensor=field in form.tensors)
+    value = reader.value(field, position)
+    if isinstance(value, np.ndarray):
+        value = value.copy()  # what is stored cannot be written to
+        return torch.from_numpy(value) if field in form.tensors else value
+    return value
+
+
+def _picture(reader: RecordReader, field: str, position: int, dimensions: int, *, is_tensor: bool) -> Any:
+    """Return an image, or its pixels: an array [H, W] or [H, W, C], a tensor [H, W] or [C, H, W]."""
+    with naming(reader.path, reader.names[position]):
+        image = open_picture(reader, position, field)
+        image.load()
+    if not dimensions:
+        return image
+    pixels = np.array(image)
+    if dimensions > pixels.ndim:
+        pixels = pixels[..., None]
+    if not is_tensor:
+        return pixels
+    return torch.from_numpy(np.ascontiguousarray(np.moveaxis(pixels, -1, 0) if pixels.ndim > 2 else pixels))
+
+
+def stored_selection(reader: RecordReader, split: str = "") -> Selection:
+    """Show a split of a record set, or all of it, with whatever targets it has.
+
+    Raises:
+        OtherSourceError: It has none.
+    """
+    manifest, form = reader.manifest, sample_form(reader)
+    target = manifest.arrays.get("target")
+    if (
+        target is not None and len(target.shape) == 1 and target.dtype[1] in "iu" and target.dtype != "<u8"
+    ):  # whose largest numbers int64 has not
+        return Selection(reader, split)
+    if target is None and "target" not in manifest.blobs and not form.parts:
+        raise OtherSourceError(
+            f'{reader.path} has no "target", which ImageFolder gives with each image. Its records can be read with '
+            'RecordReader; convert gives a field that name if it is told to: fields={"label": "target"}.',
+            path=str(reader.path),
+        )
+    return ValueSelection(reader, split)
+
+
+def raw_image(reader: RecordReader, position: int) -> Any:
+    """Make of raw pixels what torchvision's loader makes of an image's file; of other numbers an array or tensor.
+
+    Raises:
+        CorruptRecordError: What is stored is not what was written.
+    """
+    value = reader.value("image", position)
+    if is_pixels(value.dtype.str, value.shape):
+        return from_pixels(value).convert("RGB")
+    return stored_value(reader, sample_form(reader), "image", position)
+
+
+def raw_file(reader: RecordReader, position: int) -> tuple[bytes, str]:
+    """Return raw values as a file that loaders know, and its ending: PNG for pixels, .npy for other numbers.
+
+    Raises:
+        CorruptRecordError: What is stored is not what was written.
+    """
+    value = reader.value("image", position)
+    buffer = io.BytesIO()
+    if is_pixels(value.dtype.str, value.shape):
+        from_pixels(value).save(buffer, "png")
+        return buffer.getvalue(), ".png"
+    np.save(buffer, value, allow_pickle=False)
+    return buffer.getvalue(), ".npy"

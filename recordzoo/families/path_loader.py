@@ -1,0 +1,204 @@
+"""`ds.loader`: the user's loader, which finds the images of a record set by their torchvision paths."""
+
+import functools
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from torchvision import get_image_backend
+from torchvision.datasets.folder import default_loader, pil_loader
+
+from recordzoo.errors import RecordError
+from recordzoo.families.base import RecordDataset
+from recordzoo.families.own import raw_file, raw_image
+from recordzoo.families.selection import is_listed, join_name
+from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.recipes.class_folders import find_name
+from recordzoo.recipes.listing import LIST_FILE
+from recordzoo.records.made_from import MadeFrom
+from recordzoo.records.manifest import ORIGINAL
+from recordzoo.records.reader import RecordReader
+
+# Any: a loader returns what its user wants, a path is whatever the user assigned.
+Loader = Callable[..., Any]
+
+_SEVERAL = -1
+
+
+class PathLoader:
+    """Calls a loader for images that are in a record set, whether or not their files still exist.
+
+    It equals the loader that it was made from. Subclasses of torchvision datasets often call ``self.loader(path)``
+    themselves; here that works without the tree.
+
+    Args:
+        loader: What the user gave: any callable that takes a path. torchvision's own decode from the stored bytes.
+        reader: The record set.
+        folder: The directory that its names are relative to, existing or not.
+    """
+
+    # Any: a loader returns what its user wants.
+    def __init__(self, loader: Callable[[str], Any], reader: RecordReader, folder: str) -> None:
+        self.loader = loader
+        self.reader = reader
+        self.folder = folder
+
+    def __call__(self, path: Any) -> Any:
+        """Load the image at a path: from the record set if the path is one of its own, else from the disk."""
+        position = self.find(path)
+        return self.loader(path) if position is None else self.load(position)
+
+    def load(self, position: int) -> Any:
+        """Load the image at a position of the record set.
+
+        Raises:
+            ImageError: It cannot be decoded; the message names the record set and the file.
+        """
+        is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
+        if self.is_stock:
+            with naming(self.reader.path, _Name(self.reader, position)):
+                return raw_image(self.reader, position) if is_raw else decode_rgb(self.reader.read("image", position))
+        name = self.reader.names[position]
+        # A list's names may lead anywhere, and it may be a stranger's; a variant is what is stored, not the file.
+        if not is_listed(self.reader) and self.reader.manifest.variant == ORIGINAL:
+            path = join_name(self.folder, name)
+            if os.path.exists(path):
+                return self.loader(path)
+        with naming(self.reader.path, name):
+            data, ending = raw_file(self.reader, position) if is_raw else (self.reader.read("image", position), "")
+            with as_file(data, _file_name(name) + ending) as temporary:
+                return self.loader(temporary)
+
+    def find(self, path: Any) -> int | None:
+        """Find the position of a path in the record set; None if it is not one of its paths.
+
+        Raises:
+            RecordError: Several records with different images are called so.
+        """
+        text = os.fspath(path) if isinstance(path, str | os.PathLike) else path
+        if not isinstance(text, str):
+            return None
+        start = os.path.join(self.folder, "")
+        is_inside = text.startswith(start)
+        name = (text[len(start) :] if is_inside else text).replace(os.sep, "/")
+        if is_listed(self.reader):  # an absolute path may be a name
+            position = self._positions.get(name)
+            if position == _SEVERAL:
+                raise RecordError(
+                    f"Several records of {self.reader.path} are called {name!r}: the name does not say which is meant. "
+                    "Take them by their index, or write them with names of their own.",
+                    path=str(self.reader.path),
+                )
+            return position
+        return find_name(self.reader.names, name) if is_inside else None
+
+    @functools.cached_property
+    def _positions(self) -> dict[str, int]:
+        """Where each name stands first: names in a list's order cannot be searched by halves.
+
+        A list may name one file several times, which is stored once. Of other records with one name none is meant.
+        """
+        index = self.reader.array("image.index")
+        found: dict[str, int] = {}
+        for position, name in enumerate(self.reader.names):
+            first = found.setdefault(name, position)
+            if first not in (position, _SEVERAL) and index[first] != index[position]:
+                found[name] = _SEVERAL
+        return found
+
+    # Any: what pickle keeps.
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_positions"}
+
+    @property
+    def is_stock(self) -> bool:
+        """Whether it is torchvision's own, which decodes with Pillow."""
+        if self.loader is default_loader:
+            return bool(get_image_backend() == "PIL")
+        return self.loader is pil_loader
+
+    def fusion_problem(self) -> str:
+        """Say why images are not those that torchvision's own loader makes; "" if they are."""
+        return "" if self.is_stock else "the dataset has a loader of its own"
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self.loader == (other.loader if isinstance(other, PathLoader) else other))
+
+    def __hash__(self) -> int:
+        return hash(self.loader)
+
+    def __repr__(self) -> str:
+        return repr(self.loader)
+
+
+def files_folder(reader: RecordReader, folder: str) -> str:
+    """Return the directory that names are relative to: the flat one, or that of the list, if it still exists.
+
+    Args:
+        reader: The record set.
+        folder: The directory for all other sets, and if it is gone.
+    """
+    if not is_listed(reader):
+        return folder
+    try:
+        root = json.loads(reader.extra(LIST_FILE) or b"")["root"]
+    except (ValueError, LookupError, TypeError, RecursionError):  # it may be anything, and only helps
+        made_from = MadeFrom.of(reader) if reader.manifest.dataset == "flat" else None
+        root = made_from.base if made_from is not None else ""
+    return root if isinstance(root, str) and os.path.isabs(root) and os.path.isdir(root) else folder
+
+
+def _file_name(name: str) -> str:
+    last = name.rpartition("/")[2]
+    return "image" if last in ("", ".", "..") else last
+
+
+class _Name:
+    """A record's name, looked up only if a message needs it."""
+
+    def __init__(self, reader: RecordReader, position: int) -> None:
+        self._reader, self._position = reader, position
+
+    def __str__(self) -> str:
+        return self._reader.names[self._position]
+
+
+@contextmanager
+def as_file(data: bytes, name: str) -> Iterator[str]:
+    """Give bytes a path for the time of a call, ending in `name`: in memory on Linux, a temporary file elsewhere."""
+    with tempfile.TemporaryDirectory(prefix="recordzoo-") as folder:
+        path = os.path.join(folder, name)
+        if not hasattr(os, "memfd_create"):
+            Path(path).write_bytes(data)
+            yield path
+            return
+        fd = os.memfd_create("recordzoo")
+        try:
+            with open(fd, "wb", closefd=False) as file:
+                file.write(data)
+            # By process number and not /proc/self: a loader may start a program and hand it the path.
+            os.symlink(f"/proc/{os.getpid()}/fd/{fd}", path)
+            yield path
+        finally:
+            os.close(fd)
+
+
+class LoaderDataset(RecordDataset):
+    """`RecordDataset` whose images are made by a loader, which gets their paths."""
+
+    _loader: PathLoader
+
+    # Any: a loader takes and returns what its user wants.
+    @property
+    def loader(self) -> Any:
+        """The loader; equal to the one given, but it also loads images whose files are gone."""
+        return self._loader
+
+    @loader.setter
+    def loader(self, loader: Loader) -> None:
+        given = loader.loader if isinstance(loader, PathLoader) else loader
+        self._loader = PathLoader(given, self._loader.reader, self._loader.folder)

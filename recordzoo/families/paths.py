@@ -1,0 +1,198 @@
+"""`PathsDataset`: datasets that list the paths of several files for each sample, an image with a mask or annotation."""
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, NamedTuple, cast
+
+from PIL import Image
+
+from recordzoo.errors import FolderError
+from recordzoo.families.base import RecordDataset
+from recordzoo.families.selection import Selection, join_name
+from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.recipes.class_folders import find_name
+from recordzoo.recipes.images import open_image
+
+
+class Files(NamedTuple):
+    """The files of a blob field.
+
+    Attributes:
+        attribute: The derived attribute that lists their paths.
+        folder: The directory that they are in, existing or not.
+        ending: What their names end with, instead of the ending of the record's name.
+    """
+
+    attribute: str
+    folder: str
+    ending: str
+
+
+class PathsDataset(RecordDataset):
+    """`RecordDataset` with a derived list of paths for each of some blob fields, as `_paths` makes it."""
+
+    _PATH: ClassVar[Callable[[str], Any]] = str
+    _files: Mapping[str, Files]
+
+    def _show_paths(self, selection: Selection, files: Mapping[str, Files]) -> None:
+        """Set which positions are shown, and where the files of each field are; "image" must be one of them."""
+        self._show(selection)
+        self._files = files
+
+    # Any: str or `Path`, as torchvision has it.
+    def _paths(self, field: str) -> list[Any]:
+        """Return the paths of a field's files, as torchvision lists them."""
+        _, folder, ending = self._files[field]
+        path = type(self)._PATH
+        return [path(join_name(folder, os.path.splitext(name)[0] + ending)) for name in self._stems()]
+
+    def _stems(self) -> list[str]:
+        return [name.rpartition("/")[2] for name in self._selection.names()]
+
+    def _image(self, index: int) -> Image.Image:
+        """Return the image, RGB.
+
+        Raises:
+            ImageError: It cannot be decoded.
+        """
+        if isinstance(cast(object, index), slice):
+            Image.open(getattr(self, self._files["image"].attribute)[index])  # fails, in torchvision's way
+        data, name = self._bytes("image", index)
+        with naming(self.records_path, name):
+            return decode_rgb(data)
+
+    def _bytes(self, field: str, index: int) -> tuple[bytes, str]:
+        """Return the content of the file whose path a field's attribute has at an index, and its name for messages.
+
+        Raises:
+            FolderError: The raw data lacked the file.
+        """
+        reader = self._selection.reader
+        position = self._stored_at(field, index)
+        if position is not None and reader.has(field, position):
+            return reader.read(field, position), f"{field} of {reader.names[position]}"
+        path = getattr(self, self._files[field].attribute)[index]
+        if position is not None:
+            raise FolderError(f"{path} was not in the raw data of {reader.path}.", path=str(path))
+        with open(path, "rb") as file:
+            return file.read(), str(path)
+
+    def _stored_at(self, field: str, index: int) -> int | None:
+        """Return the position of the file whose path a field's attribute has at an index; None if it has no record."""
+        attribute = self._files[field].attribute
+        number = self._as_opened(attribute, index)
+        return (
+            self._find(getattr(self, attribute)[index], field) if number is None else self._selection.position(number)
+        )
+
+    # Any: whatever the user assigned.
+    def _find(self, path: Any, field: str) -> int | None:
+        """Find the position whose file in a field had a path that was assigned."""
+        _, folder, ending = self._files[field]
+        text = os.fspath(path) if isinstance(path, str | Path) else ""
+        start = os.path.join(folder, "")
+        if not (text.startswith(start) and text.endswith(ending)):
+            return None
+        names = self._selection.reader.names
+        first = names[0] if len(names) else ""
+        name = first.rpartition("/")[0] + "/" * ("/" in first) + text[len(start) : -len(ending)]
+        return find_name(names, name + os.path.splitext(first)[1])
+
+    def _position(self, index: int) -> int | None:
+        return self._stored_at("image", index)
+
+    def _hint_positions(self, positions: Sequence[int]) -> None:
+        for field in self._read_fields():
+            self._selection.reader.hint(field, positions)
+
+    def _read_fields(self) -> Sequence[str]:
+        """Return which blob fields a sample reads."""
+        return list(self._files)
+
+    def __len__(self) -> int:
+        return self._length(self._files["image"].attribute)
+
+
+class PairsDataset(PathsDataset):
+    """`PathsDataset` of pairs: ``images`` and ``targets``, which ``transforms`` gets together."""
+
+    _ITEMS = "images"
+    _TARGET: ClassVar[str]
+    # Any: transforms take and return what their user wants.
+    transforms: Callable[[Any, Any], tuple[Any, Any]] | None
+
+    # Any: a mask, an annotation.
+    def _load_target(self, data: bytes) -> Any:
+        """Make a target of its file."""
+        raise NotImplementedError
+
+    # Any: as above.
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        """Return (RGB PIL image, target).
+
+        Raises:
+            IndexError: There is no such sample.
+            ImageError: The image or the target cannot be decoded.
+            CorruptRecordError: The stored bytes are damaged.
+        """
+        image: Any = self._image(index)
+        data, name = self._bytes(self._TARGET, index)
+        with naming(self.records_path, name):
+            target: Any = self._load_target(data)
+        if self.transforms is not None:
+            image, target = self.transforms(image, target)
+        return image, target
+
+
+class TargetsDataset(PathsDataset):
+    """`PathsDataset` whose user says which targets a sample has: none, one or several.
+
+    Attributes:
+        _TARGETS: For each target type the derived attribute with its targets. A list of paths, as `_files` has it,
+            stands for the images there.
+        _ARRAYS: For each other attribute the array field that it is made of.
+    """
+
+    _TARGETS: ClassVar[Mapping[str, str]]
+    _ARRAYS: ClassVar[Mapping[str, str]]
+    _target_types: list[str]
+    # Any: transforms take and return what their user wants.
+    transforms: Callable[[Any, Any], tuple[Any, Any]] | None
+
+    def _column(self, name: str) -> list[int]:
+        """Return an array field of the positions shown."""
+        values: list[int] = self._selection.array(name).tolist()
+        return values
+
+    # Any: one target, a tuple of several, or None.
+    def __getitem__(self, idx: int) -> tuple[Any, Any]:
+        """Return (RGB PIL image, target): one target, a tuple of several, or None.
+
+        Raises:
+            IndexError: There is no such sample.
+            ImageError: The image or a target cannot be decoded.
+            CorruptRecordError: The stored bytes are damaged.
+        """
+        image: Any = self._image(idx)
+        targets = [self._target(self._TARGETS[kind], idx) for kind in self._target_types]
+        target: Any = tuple(targets) if len(targets) > 1 else targets[0] if targets else None
+        if self.transforms:
+            image, target = self.transforms(image, target)
+        return image, target
+
+    # Any: a number or an image.
+    def _target(self, attribute: str, idx: int) -> Any:
+        field = next((field for field, files in self._files.items() if files.attribute == attribute), None)
+        if field is None:
+            number = self._as_opened(attribute, idx)
+            if number is None:
+                return getattr(self, attribute)[idx]
+            return int(self._selection.reader.array(self._ARRAYS[attribute])[self._selection.position(number)])
+        data, name = self._bytes(field, idx)
+        with naming(self.records_path, name):
+            return open_image(data)
+
+    def _read_fields(self) -> Sequence[str]:
+        wanted = {self._TARGETS[kind] for kind in self._target_types}
+        return ["image", *(field for field, files in self._files.items() if files.attribute in wanted)]

@@ -1,0 +1,183 @@
+"""Which records a dataset shows, and the lists that torchvision has of them: labels, (path, label) tuples, paths."""
+
+import operator
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.errors import CorruptRecordError
+from recordzoo.recipes.base import OWN_DATASETS
+from recordzoo.records.arrays import leads_out
+from recordzoo.records.reader import RecordReader
+
+
+class Selection:
+    """Which positions of a record set a dataset shows, in which order, and with which labels.
+
+    Args:
+        reader: The record set.
+        split: A split of it; "" for all positions in canonical order. Pickles as its name.
+        positions: Any positions instead, int64 [n].
+        targets: Labels of these positions, int64 [n]; an array of the record set by default.
+        column: The name of that array.
+
+    Attributes:
+        has_labels: Whether targets are labels (ints), which nobody can change in place.
+    """
+
+    has_labels: ClassVar[bool] = True
+
+    def __init__(
+        self,
+        reader: RecordReader,
+        split: str = "",
+        positions: NDArray[np.int64] | None = None,
+        targets: NDArray[np.int64] | None = None,
+        column: str = "target",
+    ) -> None:
+        self.reader = reader
+        self.split = split
+        self.column = column
+        self._given = positions
+        self._given_targets = targets
+        self._positions = positions if positions is not None else reader.split(split) if split else None
+        self._length = len(reader) if self._positions is None else len(self._positions)
+
+    def __len__(self) -> int:
+        return self._length
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.reader, self.split, self._given, self._given_targets, self.column)
+
+    def position(self, index: int) -> int:
+        """Return the position that a (non-negative) index stands for."""
+        return index if self._positions is None else int(self._positions[index])
+
+    def all_positions(self) -> NDArray[np.int64]:
+        """Return all positions, int64 [n]."""
+        return np.arange(self._length, dtype=np.int64) if self._positions is None else self._positions
+
+    # Any: a dataset of one's own may have other targets than labels (`recordzoo.families.own`).
+    def target(self, index: int) -> Any:
+        """Return the label of a (non-negative) index."""
+        if self._given_targets is not None:
+            return int(self._given_targets[index])
+        return int(self.reader.array(self.column)[self.position(index)])
+
+    # Any: as above.
+    def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Return all labels, or those of some (non-negative) indices: a new int64 [n]."""
+        if self._given_targets is not None:
+            found = self._given_targets
+        else:
+            found = self.reader.array(self.column)
+            if self._positions is not None:
+                indices = self._positions if indices is None else self._positions[indices]
+        if indices is not None:
+            found = found[indices]
+        return found.astype(np.int64, copy=True)
+
+    # Any: of whatever dtype.
+    def array(self, name: str) -> NDArray[Any]:
+        """Return an array field of all records shown, [n, ...]."""
+        found = self.reader.array(name)
+        return found if self._positions is None else found[self._positions]
+
+    def names(self) -> list[str]:
+        """Return the names of all records shown, in the order of `all_positions`."""
+        names: Sequence[str] = self.reader.names
+        if self._positions is None:
+            return list(names)
+        if 2 * len(self._positions) > len(names):  # one after another is five times as fast
+            names = list(names)
+        return [names[position] for position in self._positions.tolist()]
+
+
+# Any: labels, or what else a dataset of one's own has.
+def list_targets(selection: Selection) -> list[Any]:
+    """Return all labels as torchvision's ``targets``: a list of ints."""
+    targets: list[Any] = selection.targets().tolist()
+    return targets
+
+
+# Any: as above.
+def list_samples(selection: Selection, folder: str) -> list[tuple[str, Any]]:
+    """Return all (path, label) tuples as torchvision's ``samples``.
+
+    Args:
+        selection: Positions and labels.
+        folder: The directory that the record set's names are relative to, existing or not.
+
+    Raises:
+        CorruptRecordError: A name leads out of the directory.
+    """
+    paths = _join_names(folder, selection.names(), anywhere=is_listed(selection.reader))
+    return list(zip(paths, list_targets(selection), strict=True))
+
+
+def list_paths(selection: Selection, folder: str, ending: str) -> list[str]:
+    """Return the paths of files that belong to the records: their names with another first folder and another ending.
+
+    Args:
+        selection: The positions.
+        folder: The directory in which the files are, existing or not.
+        ending: Their ending with its dot.
+
+    Raises:
+        CorruptRecordError: A name leads out of the directory.
+    """
+    stems = (name.partition("/")[2].rpartition(".")[0] for name in selection.names())
+    return _join_names(folder, [stem + ending for stem in stems])
+
+
+def list_index(index: object, length: int) -> int | None:
+    """Return the item of a list that an index means, from 0 to length - 1; None for a slice, which means several.
+
+    Raises:
+        IndexError, TypeError: As a list does, in the same words.
+    """
+    if isinstance(index, slice):
+        return None
+    try:
+        number = operator.index(index)  # type: ignore[arg-type]  # refused here if it is no index
+    except TypeError:
+        kind = type(index).__name__
+        raise TypeError(f"list indices must be integers or slices, not {kind}") from None
+    if not -length <= number < length:
+        raise IndexError("list index out of range")
+    return number % length
+
+
+def is_listed(reader: RecordReader) -> bool:
+    """Whether the names are in an order of their own, and may be absolute, and not in ImageFolder's order."""
+    return reader.manifest.dataset in OWN_DATASETS
+
+
+def join_name(folder: str, name: str, *, anywhere: bool = False) -> str:
+    """Return the path of a record's name ("class/file.jpg") under a directory, as torchvision writes it.
+
+    Args:
+        folder: The directory.
+        name: The name.
+        anywhere: It may lead out of the directory, as those of lists may. Such a path is shown and never opened.
+
+    Raises:
+        CorruptRecordError: A stranger gave the record a name that leads out of the directory.
+    """
+    if not anywhere and leads_out(name):
+        raise CorruptRecordError(f"The record's name {name!r} leads out of {folder}: it is not made a path.", name=name)
+    return os.path.join(folder, name if os.sep == "/" else name.replace("/", os.sep))
+
+
+def _join_names(folder: str, names: Sequence[str], *, anywhere: bool = False) -> list[str]:
+    """Do what `join_name` does for many names, in a fifth of the time where none is absolute or has two dots."""
+    start = os.path.join(folder, "")
+    if os.sep != "/":
+        return [join_name(folder, name, anywhere=anywhere) for name in names]
+    return [
+        join_name(folder, name, anywhere=anywhere) if name.startswith("/") or ".." in name else start + name
+        for name in names
+    ]

@@ -1,0 +1,119 @@
+"""A recipe's table, resolved: keys become slots, names in splits positions, and skipped images leave no gap."""
+
+import logging
+from collections.abc import Mapping, Sequence, Set, Sized
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.errors import PrepareError, SourceError
+from recordzoo.recipes.base import ABSENT, Recipe, Table
+
+logger = logging.getLogger("recordzoo")
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """N positions.
+
+    Attributes:
+        names: Their names.
+        slots: For each blob field, int64 [N]: which stored value a position has; `ABSENT` for none.
+        arrays: For each array field, an array [N, ...].
+        splits: For each split, int64 positions.
+        shapes: For each raw blob field whose values have several shapes, uint32 [N, dimensions].
+    """
+
+    names: Sequence[str]
+    slots: Mapping[str, NDArray[np.int64]]
+    # Any: of any numeric dtype.
+    arrays: Mapping[str, NDArray[Any]]
+    splits: Mapping[str, NDArray[np.int64]]
+    shapes: Mapping[str, NDArray[np.uint32]]
+
+
+def resolve(recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], skipped: Set[str]) -> Resolved:
+    """Resolve a table.
+
+    Args:
+        recipe: Whose table it is.
+        table: What it made.
+        stored: For each blob field the keys of the stored values, in order.
+        skipped: Keys of images that were left out on request. Their positions are left out, too.
+
+    Raises:
+        SourceError: Images of the table are missing in the raw data.
+        PrepareError: The table contradicts itself (a bug in the recipe).
+    """
+    _check(recipe, table)
+    image = recipe.main_field
+    slots = {}
+    for field in recipe.fields:
+        place_of = {key: place for place, key in enumerate(stored[field])}
+        keys = _keys(table, field, image)
+        slots[field] = np.fromiter((_slot(place_of, key) for key in keys), np.int64, len(table.names))
+    kept = np.ones(len(table.names), bool)
+    missing = []
+    for position in np.flatnonzero(slots[image] == ABSENT).tolist():
+        key = _keys(table, image, image)[position]
+        if key is not None and key in skipped:
+            kept[position] = False
+        elif key is not None:
+            missing.append(key)
+    if missing:
+        raise SourceError(
+            f"{recipe.set_name}: {len(missing):,} images that the lists name are missing in the raw data, the first is "
+            f"{missing[0]}."
+        )
+    splits = _positions(recipe, table)
+    if kept.all():
+        return Resolved(table.names, slots, table.arrays, splits, table.shapes)
+    new_position = np.cumsum(kept) - 1
+    return Resolved(
+        [name for name, is_kept in zip(table.names, kept.tolist(), strict=True) if is_kept],
+        {field: each[kept] for field, each in slots.items()},
+        {name: array[kept] for name, array in table.arrays.items()},
+        {name: new_position[split[kept[split]]] for name, split in splits.items()},
+        {field: each[kept] for field, each in table.shapes.items()},
+    )
+
+
+def _keys(table: Table, field: str, image: str) -> Sequence[str | None]:
+    return table.names if field == image and field not in table.keys else table.keys[field]
+
+
+def _slot(place_of: Mapping[str, int], key: str | None) -> int:
+    return ABSENT if key is None else place_of.get(key, ABSENT)
+
+
+def _positions(recipe: Recipe, table: Table) -> dict[str, NDArray[np.int64]]:
+    """Return the positions of each split, some of which are given as names."""
+    found: dict[str, NDArray[np.int64]] = {}
+    position_of: dict[str, int] = {}
+    for name, split in table.splits.items():
+        if isinstance(split, np.ndarray):
+            found[name] = split
+            continue
+        position_of = position_of or {each: position for position, each in enumerate(table.names)}
+        try:
+            found[name] = np.fromiter((position_of[each] for each in split), np.int64, len(split))
+        except KeyError as err:
+            text = f"{recipe.set_name}: the split {name} names {err.args[0]}, which is not in the raw data."
+            raise SourceError(text) from err
+    for name, positions in found.items():
+        if len(positions) and not 0 <= positions.min() <= positions.max() < len(table.names):
+            raise PrepareError(
+                f"{recipe.set_name}: the split {name} points outside of its {len(table.names):,} records."
+            )
+    return found
+
+
+def _check(recipe: Recipe, table: Table) -> None:
+    count = len(table.names)
+    columns: dict[str, Sized] = {**table.keys, **table.arrays, **table.shapes}
+    wrong = [f"{name} has {len(column):,}" for name, column in columns.items() if len(column) != count]
+    wrong += [f"{field} has none" for field in recipe.fields if field not in (recipe.main_field, *table.keys)]
+    if wrong:
+        raise PrepareError(f"{recipe.set_name}: the recipe's table has {count:,} records, but {'; '.join(wrong)}.")

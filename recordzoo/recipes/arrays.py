@@ -1,0 +1,221 @@
+"""Datasets that keep many images as arrays in a few files: IDX, pickles, .mat, raw bytes, text, HDF5."""
+
+import hashlib
+import io
+import shutil
+import tempfile
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path, PurePosixPath
+from typing import IO, Any, BinaryIO, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from recordzoo.errors import SourceError
+from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table
+from recordzoo.recipes.declared import DeclaredRecipe
+from recordzoo.sources.files import decompressed
+from recordzoo.sources.member import Member
+
+Chunk = Mapping[str, NDArray[Any]]
+"""Consecutive samples: "image" uint8 [n, H, W] or [n, H, W, C], and any other field [n, ...]."""
+
+Splits = Mapping[str, Sequence[str | tuple[str, ...]]]
+
+_COLUMN = "\0"  # between the names of a file and of a field, in the name of a sidecar
+
+
+class ArraysRecipe(DeclaredRecipe):
+    """A recipe that is told which files make which split, and how to decode a file.
+
+    Attributes:
+        unpacked: The folder of the files within the archive and the tree, with a "/" at its end; "" for none.
+        texts: Small files that `build_table` reads: class names, folds. A tree may lack them.
+        image_shape: Shape of every image, [H, W] or [H, W, C].
+    """
+
+    unpacked: ClassVar[str] = ""
+    texts: ClassVar[Sequence[str]] = ()
+    image_shape: ClassVar[tuple[int, ...]]
+
+    @property
+    @abstractmethod
+    def splits(self) -> Splits:
+        """For each split its files, in order. Files in a tuple hold different fields of the same samples."""
+
+    md5s: Mapping[str, str] = {}
+
+    @abstractmethod
+    def decode(self, name: str, file: BinaryIO) -> Iterable[Chunk]:
+        """Decode a file, in chunks where it is large.
+
+        Args:
+            name: One of `splits`.
+            file: Its bytes, front to back; it may not be seekable.
+
+        Raises:
+            SourceError, ValueError, KeyError: It is not what it should be.
+        """
+
+    def classes(self, texts: Mapping[str, bytes]) -> Sequence[str] | None:
+        """Return the names of the classes; those of the catalogue by default.
+
+        Args:
+            texts: The contents of `texts`, those that are there.
+
+        Raises:
+            SourceError, ValueError, KeyError: They are not what they should be.
+        """
+        return self.entry.classes
+
+    @property
+    def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a constant of other recipes
+        """See `Recipe`."""
+        return {"image": BlobField("raw", self.image_shape, "|u1")}
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """All files of all splits, each once."""
+        groups = [group for split in self.splits.values() for group in split]
+        return tuple(dict.fromkeys(file for group in groups for file in _group(group)))
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        if not all((base / self.unpacked / file).is_file() for file in self.files):
+            return None
+        there = [*self.files, *(text for text in self.texts if (base / self.unpacked / text).is_file())]
+        return [self.unpacked + file for file in there]
+
+    @property
+    @override
+    def tree_marks(self) -> Sequence[str]:
+        return [self.unpacked] if self.unpacked else [self.files[0]]
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        member = decompressed(member)
+        name = member.name.removeprefix(self.unpacked) if self.unpacked else PurePosixPath(member.name).name
+        if name in self.texts:
+            yield Sidecar(name, self._checked(name, member.read()))
+        elif name in self.files:
+            yield from self._samples(name, member)
+
+    def _samples(self, name: str, member: Member) -> Iterator[Blob | Sidecar]:
+        columns: dict[str, list[NDArray[Any]]] = {}
+        count = 0
+        try:
+            with member.open() as file:
+                hashed = _Hashed(file)
+                for chunk in self.decode(name, hashed):  # type: ignore[arg-type]  # reads as a file does
+                    for field, values in chunk.items():
+                        if field != "image":
+                            columns.setdefault(field, []).append(values)
+                            continue
+                        for image in self._images(values):
+                            yield Blob("image", f"{name}/{count:05d}", image.tobytes())
+                            count += 1
+                self._compare(name, hashed.rest())
+        except (ValueError, LookupError, TypeError, AttributeError) as err:
+            raise SourceError(f"{member.name} is not a file of {self.dataset}: {err}") from err
+        for field, parts in columns.items():
+            yield Sidecar(f"{name}{_COLUMN}{field}", _to_bytes(np.concatenate(parts)))
+
+    # Any: whatever a file holds.
+    def _images(self, images: NDArray[Any]) -> NDArray[np.uint8]:
+        if images.dtype != np.uint8 or images.shape[1:] != self.image_shape:
+            raise ValueError(f"its images are {images.dtype} {images.shape[1:]}, not uint8 {self.image_shape}")
+        return images
+
+    def _checked(self, name: str, data: bytes) -> bytes:
+        self._compare(name, hashlib.md5(data, usedforsecurity=False).hexdigest())
+        return data
+
+    def _compare(self, name: str, md5: str) -> None:
+        expected = self.member_md5s.get(name)
+        if expected and md5 != expected:
+            raise SourceError(
+                f"{self.unpacked}{name} is damaged: its MD5 is {md5}, not {expected}. Get it again.", worthless=True
+            )
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        lengths = Counter(key.rpartition("/")[0] for key in stored.keys["image"])
+        names: list[str] = []
+        columns: dict[str, list[NDArray[Any]]] = {}
+        positions: dict[str, NDArray[np.int64]] = {}
+        for split, groups in self.splits.items():
+            start = len(names)
+            for group in map(_group, groups):
+                names += [f"{file}/{index:05d}" for file in group for index in range(lengths[file])]
+                for field, values in self._columns(group, sidecars):
+                    columns.setdefault(field, []).append(values)
+            positions[split] = np.arange(start, len(names), dtype=np.int64)
+        arrays = {field: np.concatenate(parts) for field, parts in columns.items()}
+        if wrong := [field for field, values in arrays.items() if len(values) != len(names)]:
+            counts = ", ".join(f"{field} {len(arrays[field]):,}" for field in wrong)
+            raise SourceError(f"{self.dataset}: there are {len(names):,} images, but {counts}.")
+        texts = {name: sidecars[name] for name in self.texts if name in sidecars}
+        return Table(names=names, arrays=arrays, splits=positions, classes=self.classes(texts))
+
+    # Any: of whatever dtype.
+    def _columns(self, group: tuple[str, ...], sidecars: Mapping[str, bytes]) -> Iterator[tuple[str, NDArray[Any]]]:
+        for name, data in sidecars.items():
+            file, is_column, field = name.partition(_COLUMN)
+            if is_column and file in group:
+                yield field, _from_bytes(data)
+
+
+@contextmanager
+def seekable(file: BinaryIO) -> Iterator[IO[bytes]]:
+    """Give a file that can be read anywhere: a temporary copy, for formats that are not read front to back.
+
+    The copy is made where temporary files are (``TMPDIR``).
+    """
+    with tempfile.TemporaryFile(prefix="recordzoo-") as copy:
+        shutil.copyfileobj(file, copy, 1 << 20)
+        copy.seek(0)
+        yield copy
+
+
+def _group(files: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (files,) if isinstance(files, str) else files
+
+
+class _Hashed(io.RawIOBase):
+    """A file that is hashed while it is read."""
+
+    def __init__(self, file: BinaryIO) -> None:
+        self._file = file
+        self._md5 = hashlib.md5(usedforsecurity=False)
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def read(self, size: int | None = -1, /) -> bytes:
+        data = self._file.read(-1 if size is None else size)
+        self._md5.update(data)
+        return data
+
+    def rest(self) -> str:
+        """Read to the end and return the MD5."""
+        while self.read(1 << 20):
+            pass
+        return self._md5.hexdigest()
+
+
+# Any: of whatever dtype.
+def _to_bytes(values: NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, values, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _from_bytes(data: bytes) -> NDArray[Any]:
+    values: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
+    return values

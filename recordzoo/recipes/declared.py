@@ -1,0 +1,111 @@
+"""What recipes of the catalogue's datasets share: where raw files lie, and finding the tree or the archives."""
+
+import importlib
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from typing_extensions import override
+
+from recordzoo import catalogue
+from recordzoo.catalogue import Entry
+from recordzoo.errors import ArgumentError
+from recordzoo.recipes.base import BlobField, Recipe
+from recordzoo.sources.archive import ChainSource
+from recordzoo.sources.download import RemoteFile
+from recordzoo.sources.files import raw_source
+from recordzoo.sources.member import Source
+from recordzoo.sources.tree import TreeSource
+
+
+def dataset_recipe(
+    dataset: str,
+    part: str = "",
+    raw_files: tuple[RemoteFile, ...] | None = None,
+    member_md5s: Mapping[str, str] = MappingProxyType({}),
+) -> "DeclaredRecipe":
+    """Return the recipe of a part of a dataset in the catalogue.
+
+    Args:
+        dataset: The dataset's name.
+        part: One of its parts.
+        raw_files: Raw files to use instead of the catalogue's. Those of other parts are ignored.
+        member_md5s: The MD5 of each file within the raw data that has a known one.
+
+    Raises:
+        ArgumentError: There is no such dataset or part, or `raw_files` lacks one of its files.
+    """
+    module = importlib.import_module(catalogue.entry(dataset).recipe_module)
+    made: DeclaredRecipe = module.RECIPES[dataset](dataset, part, raw_files)
+    made.member_md5s = dict(member_md5s)
+    return made
+
+
+class DeclaredRecipe(Recipe):
+    """A recipe of a dataset in the catalogue. Its raw data is torchvision's tree under ``root``, or the raw files.
+
+    Names of members are relative to the dataset's folder (`Entry.folder`), from the tree as from the archives.
+
+    Args:
+        dataset: The dataset's name in the catalogue.
+        part: One of its parts.
+        raw_files: Raw files to use instead of the catalogue's. Those of other parts are ignored.
+
+    Raises:
+        ArgumentError: There is no such part, or `raw_files` lacks one of its files.
+    """
+
+    fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
+    member_md5s: Mapping[str, str] = MappingProxyType({})
+
+    def __init__(self, dataset: str, part: str = "", raw_files: tuple[RemoteFile, ...] | None = None) -> None:
+        self.dataset = dataset
+        self.part = self.entry.part(part).name
+        self.raw_files = _files_of_part(self.entry.raw_files(part), raw_files)
+        self.expansion = self.entry.expansion
+
+    @property
+    def entry(self) -> Entry:
+        """What the catalogue knows of the dataset."""
+        return catalogue.entry(self.dataset)
+
+    @property
+    @override
+    def set_name(self) -> str:
+        return self.entry.set_name(self.part)
+
+    @abstractmethod
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        """List the members of the extracted tree, relative to `base`; None if the tree is not there."""
+
+    @property
+    @abstractmethod
+    def tree_marks(self) -> Sequence[str]:
+        """Folders or files by which people recognise the extracted tree, relative to the dataset's folder."""
+
+    @override
+    def find(self, root: Path) -> Source | None:
+        base = root / self.entry.folder
+        names = self.tree_names(base) if base.is_dir() else None
+        if names is not None:
+            return TreeSource(base, names)
+        paths = [file.path(root) for file in self.raw_files]
+        if not paths or not all(path.is_file() for path in paths):
+            return None
+        sources = [raw_source(path) for path in paths]
+        return sources[0] if len(sources) == 1 else ChainSource(sources)
+
+    @override
+    def looked_for(self, root: Path) -> list[str]:
+        files = [file.path(root).relative_to(root).as_posix() for file in self.raw_files]
+        return [*((Path(self.entry.folder) / mark).as_posix() for mark in self.tree_marks), *files]
+
+
+def _files_of_part(known: Sequence[RemoteFile], given: Sequence[RemoteFile] | None) -> tuple[RemoteFile, ...]:
+    if given is None:
+        return tuple(known)
+    by_name = {file.name: file for file in given}
+    if lacking := [file.name for file in known if file.name not in by_name]:
+        raise ArgumentError(f"raw_files lacks {', '.join(lacking)}; it has {', '.join(by_name) or 'none'}.")
+    return tuple(by_name[file.name] for file in known)

@@ -1,0 +1,128 @@
+"""Datasets of image files beside lists: the lists say which files make which split, and with which targets."""
+
+import io
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, ClassVar
+
+from typing_extensions import override
+
+from recordzoo.errors import SourceError
+from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table
+from recordzoo.recipes.class_folders import files_under
+from recordzoo.recipes.declared import DeclaredRecipe
+from recordzoo.sources.member import Member
+
+Files = tuple[str, tuple[str, ...]]
+"""The files of a blob field: the folder they are under, with a "/" at its end, and their endings, in lower case."""
+
+
+class ListedRecipe(DeclaredRecipe):
+    """A recipe that is told which members are lists, which are files, and makes a table of the lists.
+
+    Attributes:
+        encodings: The encoding of each blob field that holds something else than images.
+        needs_lists: Whether a tree without any of the lists is no tree of the dataset.
+    """
+
+    needs_lists: ClassVar[bool] = True
+    encodings: ClassVar[Mapping[str, str]] = MappingProxyType({})
+
+    @property
+    @abstractmethod
+    def lists(self) -> Sequence[str]:
+        """Patterns of the names of lists, as `fnmatch` has them."""
+
+    @property
+    @abstractmethod
+    def files(self) -> Mapping[str, Files]:
+        """For each blob field where its files are; "image" is one of them."""
+
+    @abstractmethod
+    def table(self, keys: Mapping[str, Sequence[str]], lists: "Lists") -> Table:
+        """Make the table of what was stored.
+
+        Args:
+            keys: For each blob field its files, relative to their folder.
+            lists: The lists.
+
+        Raises:
+            SourceError: A list lacks what it must have.
+        """
+
+    @property
+    def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a constant of other recipes
+        """See `Recipe`."""
+        return {field: BlobField(self.encodings.get(field, "image")) for field in self.files}
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        folder, _ = next(iter(self.files.values()))
+        lists = [name for pattern in self.lists for name in _matching(base, pattern)]
+        if not (base / folder).is_dir() or (self.needs_lists and not lists):
+            return None
+        return [*(name for files in self.files.values() for name in files_under(base, *files)), *lists]
+
+    @property
+    @override
+    def tree_marks(self) -> Sequence[str]:
+        return [next(iter(self.files.values()))[0]]
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        if any(fnmatchcase(member.name, pattern) for pattern in self.lists):
+            yield Sidecar(member.name, member.read())
+            return
+        if member.name.rpartition("/")[2].startswith("._"):
+            return  # what macOS leaves in archives beside each file
+        for field, (folder, endings) in self.files.items():
+            if member.name.startswith(folder) and member.name.lower().endswith(endings):
+                yield Blob(field, member.name.removeprefix(folder), member.read())
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        return self.table(stored.keys, Lists(self.dataset, sidecars))
+
+
+class Lists(Mapping[str, bytes]):
+    """The lists of a dataset, by their names. What is asked for and not there is a `SourceError`."""
+
+    def __init__(self, dataset: str, contents: Mapping[str, bytes]) -> None:
+        self._dataset, self._contents = dataset, contents
+
+    @override
+    def __getitem__(self, name: str) -> bytes:
+        if name not in self._contents:
+            raise SourceError(f"{self._dataset}: {name} is missing in the raw data.")
+        return self._contents[name]
+
+    @override
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._contents)
+
+    @override
+    def __len__(self) -> int:
+        return len(self._contents)
+
+    def lines(self, name: str) -> list[str]:
+        """Return the lines of a list, without those that are empty."""
+        return [line.strip() for line in self[name].decode().splitlines() if line.strip()]
+
+    def rows(self, name: str, separator: str | None = None) -> list[list[str]]:
+        """Return the lines of a list, each cut into its columns."""
+        return [line.split(separator) for line in self.lines(name)]
+
+    # Any: whatever MATLAB wrote.
+    def mat(self, name: str) -> dict[str, Any]:
+        """Return the variables of a .mat file, as `scipy.io.loadmat` does with ``squeeze_me``."""
+        from scipy.io import loadmat
+
+        found: dict[str, Any] = loadmat(io.BytesIO(self[name]), squeeze_me=True)  # type: ignore[arg-type]  # files, too
+        return found
+
+
+def _matching(base: Path, pattern: str) -> list[str]:
+    return sorted(path.relative_to(base).as_posix() for path in base.glob(pattern) if path.is_file())

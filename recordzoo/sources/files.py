@@ -1,0 +1,129 @@
+"""Raw files that are no archives, and members that are compressed on their own."""
+
+import bz2
+import functools
+import gzip
+import io
+import lzma
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from typing_extensions import override
+
+from recordzoo.errors import ArchiveError
+from recordzoo.sources.archive import ArchivedSource, ArchiveFile, ArchiveSource, stat_of
+from recordzoo.sources.file_table import stamp_of
+from recordzoo.sources.member import Member, Unit
+from recordzoo.sources.packed import Unpacked
+from recordzoo.sources.stream import ADVICE, STREAM_ERRORS, unpacked_cap
+
+ARCHIVE_ENDINGS = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz", ".zip")
+
+# Any: these files are no BinaryIO to typeshed.
+_DECOMPRESS: dict[str, Callable[[BinaryIO], Any]] = {
+    ".gz": gzip.open,
+    ".bz2": functools.partial(Unpacked, new=bz2.BZ2Decompressor),
+    ".xz": functools.partial(Unpacked, new=functools.partial(lzma.LZMADecompressor, lzma.FORMAT_XZ)),
+}
+
+
+def raw_source(path: Path) -> ArchivedSource:
+    """Return the source of a raw file: an archive or a single file, by its name."""
+    return ArchiveSource(path) if path.name.lower().endswith(ARCHIVE_ENDINGS) else FileSource(path)
+
+
+@dataclass(frozen=True)
+class FileSource(ArchiveFile):
+    """One file, as it is: the only member, under its own name.
+
+    Attributes:
+        path: The file.
+    """
+
+    def units(self, target_bytes: int) -> list[Unit]:
+        """Return the one unit that there is."""
+        status = stat_of(self.path)
+        return [FileUnit(self.path, status.st_size, stamp_of(status))]
+
+
+@dataclass(frozen=True, slots=True)
+class FileUnit:
+    """All of one file; see `Unit`."""
+
+    path: Path
+    size_bytes: int
+    stamp: str
+
+    def members(self) -> Iterator[Member]:
+        """Yield the file.
+
+        Raises:
+            ArchiveError: It cannot be opened; from the member's functions.
+        """
+        yield Member(self.path.name, self.size_bytes, self._read, stream=self._open)
+
+    def _open(self) -> BinaryIO:
+        try:
+            return open(self.path, "rb")
+        except OSError as err:
+            raise ArchiveError(f"{self.path}: cannot be opened ({err.strerror}).", path=self.path) from err
+
+    def _read(self) -> bytes:
+        with self._open() as file:
+            return file.read()
+
+
+def decompressed(member: Member) -> Member:
+    """Return a member that is compressed on its own as what is in it, without the ending; any other as it is."""
+    for ending, decompress in _DECOMPRESS.items():
+        if member.name.endswith(ending):
+            stream = functools.partial(_decompress, member, decompress)
+            read = functools.partial(_read, stream)
+            return Member(member.name.removesuffix(ending), member.size_bytes, read, stream=stream)
+    return member
+
+
+# Any: as above.
+def _decompress(member: Member, decompress: Callable[[BinaryIO], Any]) -> BinaryIO:
+    return cast(BinaryIO, _Decompressed(decompress(member.open()), member))
+
+
+def _read(stream: Callable[[], BinaryIO]) -> bytes:
+    with stream() as file:
+        return file.read()
+
+
+class _Decompressed(io.RawIOBase):
+    """A decompressed file, read front to back; it says what is wrong with it in our words, and has an end.
+
+    Args:
+        file: The decompressed file.
+        member: What it was decompressed from.
+    """
+
+    # Any: as above.
+    def __init__(self, file: Any, member: Member) -> None:
+        self._file, self._member = file, member
+        self._left = unpacked_cap(member.size_bytes)
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def read(self, size: int | None = -1, /) -> bytes:
+        if size is None or size < 0:
+            return b"".join(iter(functools.partial(self.read, 1 << 20), b""))
+        try:
+            data: bytes = self._file.read(size)
+        except STREAM_ERRORS as err:
+            raise self._error(f"cannot be decompressed ({type(err).__name__}: {err})") from err
+        self._left -= len(data)
+        if self._left < 0:
+            raise self._error("decompresses to far more than any data set of its size does")
+        return data
+
+    def _error(self, what: str) -> ArchiveError:
+        return ArchiveError(f"{self._member.name}: {what}. {ADVICE}", member=self._member.name)

@@ -1,0 +1,146 @@
+"""CIFAR-10 and CIFAR-100 by code: the real names, and batches pickled as Python 2 did in 2009; small and seeded."""
+
+import gzip
+import hashlib
+import io
+import pickle
+import tarfile
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+
+from recordzoo.sources.download import RemoteFile
+from tests.fakes.fake import Case, Fake, md5, tar
+from tests.fakes.mutations import ARRAYS
+
+FOLDER = "cifar-10-batches-py"
+ARCHIVE = "cifar-10-python.tar.gz"
+CLASSES = ("airplane", "automobile", "bird", "cat", "deer", "dog", "frog", "horse", "ship", "truck")
+
+
+class _Python2Pickler(pickle._Pickler):  # type: ignore[misc,name-defined]  # the Python one: its steps can be replaced
+    """Writes text as Python 2's byte strings, which only ``encoding="latin1"`` reads as text again."""
+
+    dispatch: ClassVar[dict[type, Any]] = dict(pickle._Pickler.dispatch)  # type: ignore[attr-defined]
+
+    def save_text(self, obj: str | bytes) -> None:
+        data = obj if isinstance(obj, bytes) else obj.encode("latin1")
+        self.write(b"T" + len(data).to_bytes(4, "little") + data)
+        self.memoize(obj)
+
+    dispatch[bytes] = save_text
+    dispatch[str] = save_text
+
+
+def python2_pickle(value: object) -> bytes:
+    file = io.BytesIO()
+    _Python2Pickler(file, protocol=2).dump(value)
+    return file.getvalue().replace(b"cnumpy._core.multiarray\n", b"cnumpy.core.multiarray\n")
+
+
+@dataclass(frozen=True)
+class FakeCIFAR10:
+    """The files below ``cifar-10-batches-py/``."""
+
+    files: dict[str, bytes]
+
+    @property
+    def md5s(self) -> dict[str, str]:
+        return {name: hashlib.md5(data).hexdigest() for name, data in self.files.items()}
+
+    @property
+    def lists(self) -> dict[str, Any]:
+        """Class attributes that make torchvision's CIFAR10 accept these batches."""
+        md5s = self.md5s
+        return {
+            "train_list": [[f"data_batch_{k}", md5s[f"data_batch_{k}"]] for k in range(1, 6)],
+            "test_list": [["test_batch", md5s["test_batch"]]],
+            "meta": {"filename": "batches.meta", "key": "label_names", "md5": md5s["batches.meta"]},
+        }
+
+    def write_tree(self, root: Path) -> Path:
+        (root / FOLDER).mkdir(parents=True)
+        for name, data in self.files.items():
+            (root / FOLDER / name).write_bytes(data)
+        return root
+
+    def write_archive(self, root: Path) -> Path:
+        root.mkdir(parents=True, exist_ok=True)
+        (root / ARCHIVE).write_bytes(self.archive_bytes())
+        return root
+
+    def archive_bytes(self) -> bytes:
+        """The same bytes each time, so that their hash is known before they are written."""
+        file = io.BytesIO()
+        with tarfile.open(fileobj=file, mode="w") as tar:
+            for name, data in self.files.items():
+                member = tarfile.TarInfo(f"{FOLDER}/{name}")
+                member.size = len(data)
+                tar.addfile(member, io.BytesIO(data))
+        return gzip.compress(file.getvalue(), mtime=0)
+
+    def remote(self, *urls: str) -> RemoteFile:
+        data = self.archive_bytes()
+        return RemoteFile(ARCHIVE, urls, len(data), md5=hashlib.md5(data).hexdigest())
+
+
+def build(images_per_batch: int = 7, seed: int = 0) -> FakeCIFAR10:
+    rng = np.random.default_rng(seed)
+    files = {}
+    for name in [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]:
+        files[name] = python2_pickle(
+            {
+                "batch_label": f"{name} of a fake",
+                "labels": rng.integers(0, 10, images_per_batch).tolist(),
+                "data": rng.integers(0, 256, (images_per_batch, 3072), dtype=np.uint8),
+                "filenames": [f"{name}_{k:06d}.png" for k in range(images_per_batch)],
+            }
+        )
+    files["batches.meta"] = python2_pickle(
+        {"num_cases_per_batch": images_per_batch, "label_names": list(CLASSES), "num_vis": 3072}
+    )
+    files["readme.html"] = b"<html></html>"
+    return FakeCIFAR10(files)
+
+
+def _cifar100() -> dict[str, bytes]:
+    rng = np.random.default_rng(1)
+    files = {}
+    for name, count in (("train", 23), ("test", 11)):
+        batch = {
+            "filenames": [f"picture_s_{k:06d}.png" for k in range(count)],
+            "batch_label": f"{name} of a fake",
+            "fine_labels": rng.integers(0, 100, count).tolist(),
+            "coarse_labels": rng.integers(0, 20, count).tolist(),
+            "data": rng.integers(0, 256, (count, 3072), dtype=np.uint8),
+        }
+        files[name] = python2_pickle(batch)
+    names = {
+        "fine_label_names": [f"kind {k}" for k in range(100)],
+        "coarse_label_names": [f"group {k}" for k in range(20)],
+    }
+    files["meta"] = python2_pickle(names)
+    return files
+
+
+def _fake(dataset: str, name: str, folder: str, archive: str, files: dict[str, bytes], lists: dict[str, Any]) -> Fake:
+    data = tar({f"{folder}/{file}": content for file, content in files.items()})
+    return Fake(dataset, {archive: data}, [Case(name, ({}, {"train": False}), mutations=ARRAYS, attributes=lists)])
+
+
+def _fakes() -> tuple[Fake, ...]:
+    ten, hundred = build(), _cifar100()
+    lists = {
+        "train_list": [["train", md5(hundred["train"])]],
+        "test_list": [["test", md5(hundred["test"])]],
+        "meta": {"filename": "meta", "key": "fine_label_names", "md5": md5(hundred["meta"])},
+    }
+    return (
+        _fake("cifar10", "CIFAR10Record", FOLDER, ARCHIVE, ten.files, ten.lists),
+        _fake("cifar100", "CIFAR100Record", "cifar-100-python", "cifar-100-python.tar.gz", hundred, lists),
+    )
+
+
+FAKES = _fakes()

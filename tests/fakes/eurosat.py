@@ -1,0 +1,23 @@
+"""EuroSAT by code: a zip with the folder `2750/`, in it one folder for each class."""
+
+import numpy as np
+
+from tests.fakes.archives import zipped
+from tests.fakes.fake import Case, Fake
+from tests.fakes.mutations import SAMPLES
+from tests.fakes.pictures import jpeg, picture
+
+CLASSES = "AnnualCrop Forest HerbaceousVegetation Highway Industrial Pasture PermanentCrop Residential River SeaLake"
+
+
+def _build() -> Fake:
+    rng = np.random.default_rng(0)
+    files = {
+        f"2750/{name}/{name}_{number}.jpg": jpeg(picture(rng, 64, 64))
+        for name in CLASSES.split()
+        for number in (1, 10, 2)
+    }
+    return Fake("eurosat", {"EuroSAT.zip": zipped(files)}, [Case("EuroSATRecord", mutations=SAMPLES)])
+
+
+FAKES = (_build(),)

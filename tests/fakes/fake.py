@@ -1,0 +1,110 @@
+"""`Fake`: the raw files of a dataset in the catalogue, made by code, as its host has them; small and seeded."""
+
+import gzip
+import hashlib
+import io
+import tarfile
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from torchvision.datasets.utils import extract_archive
+
+from recordzoo import catalogue
+from recordzoo.sources.download import RemoteFile
+
+ARCHIVES = (".tar", ".tgz", ".gz", ".zip", ".bz2", ".xz")
+
+
+@dataclass(frozen=True)
+class Case:
+    """What one dataset class is compared with torchvision's on.
+
+    Attributes:
+        name: The class, as it is imported from `recordzoo`.
+        arguments: Constructor arguments: each is a configuration whose samples are compared; the first gets all tests.
+        bad_arguments: Arguments that both classes refuse in the same words.
+        mutations: Changes of attributes, done to both; what the samples are afterwards is compared.
+        attributes: Class attributes, hashes for example, by which both classes accept the fake.
+        sources: How the raw data lies there: "tree", "archive".
+    """
+
+    name: str
+    arguments: Sequence[Mapping[str, Any]] = ({},)
+    bad_arguments: Sequence[Mapping[str, Any]] = ()
+    mutations: Mapping[str, Callable[[Any], None]] = field(default_factory=dict)
+    attributes: Mapping[str, Any] = field(default_factory=dict)
+    sources: Sequence[str] = ("tree", "archive")
+
+
+@dataclass(frozen=True)
+class Fake:
+    """The raw files of a dataset.
+
+    Attributes:
+        dataset: Its name in the catalogue.
+        files: The raw files by name.
+        cases: What is compared.
+        unpack: Makes torchvision's tree of the raw files, which are in a folder; by default each is extracted there.
+    """
+
+    dataset: str
+    files: Mapping[str, bytes]
+    cases: Sequence[Case]
+    unpack: Callable[[Path], None] | None = None
+
+    def write_archive(self, root: Path) -> Path:
+        """Write the raw files, as a download leaves them."""
+        folder = root / catalogue.entry(self.dataset).folder
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, data in self.files.items():
+            (folder / name).write_bytes(data)
+        return root
+
+    def write_tree(self, root: Path) -> Path:
+        """Write the tree that torchvision makes of them; without the archives."""
+        folder = self.write_archive(root) / catalogue.entry(self.dataset).folder
+        if self.unpack is not None:
+            self.unpack(folder)
+        for name in self.files:
+            if name.endswith(ARCHIVES):
+                if self.unpack is None:
+                    extract_archive(folder / name, folder)
+                (folder / name).unlink(missing_ok=True)
+        return root
+
+    def remote_files(self, url: Callable[[str], str] = lambda name: "") -> tuple[RemoteFile, ...]:
+        """Describe the raw files with the hashes that they have."""
+        folder = catalogue.entry(self.dataset).folder
+        return tuple(
+            RemoteFile(
+                name,
+                (url(name),) if url(name) else (),
+                size_bytes=len(data),
+                md5=hashlib.md5(data).hexdigest(),
+                folder=folder,
+            )
+            for name, data in self.files.items()
+        )
+
+
+def tar(files: Mapping[str, bytes], *, compress: bool = True) -> bytes:
+    """Make a tar, or tar.gz, with entries for its folders, as people pack them; the same bytes each time."""
+    file = io.BytesIO()
+    folders = sorted({parent.as_posix() for name in files for parent in Path(name).parents if parent.name})
+    with tarfile.open(fileobj=file, mode="w") as archive:
+        for folder in folders:
+            info = tarfile.TarInfo(folder)
+            info.type, info.mode = tarfile.DIRTYPE, 0o755
+            archive.addfile(info)
+        for name, data in files.items():
+            info = tarfile.TarInfo(name)
+            info.size = len(data)
+            archive.addfile(info, io.BytesIO(data))
+    return gzip.compress(file.getvalue(), mtime=0) if compress else file.getvalue()
+
+
+def md5(data: bytes) -> str:
+    """Return the MD5 in hexadecimal, as torchvision's classes have it."""
+    return hashlib.md5(data).hexdigest()

@@ -1,0 +1,101 @@
+"""What people change in datasets after they opened them, by the attributes that a dataset has."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+Mutations = Mapping[str, Callable[[Any], None]]
+
+
+def change(name: str, new: Callable[[Any], Any]) -> Callable[[Any], None]:
+    """Assign an attribute what a function makes of it."""
+    return lambda ds: setattr(ds, name, new(getattr(ds, name)))
+
+
+def change_item(name: str, index: Any, new: Callable[[Any], Any]) -> Callable[[Any], None]:
+    """Replace an item of an attribute by what a function makes of the whole attribute."""
+    return lambda ds: getattr(ds, name).__setitem__(index, new(getattr(ds, name)))
+
+
+TENSORS: Mutations = {
+    "data flipped": change("data", lambda data: data.flip(0)),
+    "data shortened": change("data", lambda data: data[:5]),
+    "an image replaced": change_item("data", 0, lambda data: data[3]),
+    "targets assigned": change("targets", lambda targets: targets * 0),
+    "a target replaced": change_item("targets", 0, lambda targets: targets[1]),
+    "data and targets filtered": lambda ds: (
+        setattr(ds, "data", ds.data[::2]),
+        setattr(ds, "targets", ds.targets[::2]),
+    )[0],
+}
+
+LABELLED_ARRAYS: Mutations = {
+    "data assigned": change("data", lambda data: data[::-1].copy()),
+    "data shortened": change("data", lambda data: data[:3]),
+    "an image replaced": change_item("data", 0, lambda data: data[1]),
+    "labels assigned": change("labels", lambda labels: labels * 0),
+    "a label replaced": change_item("labels", 0, lambda labels: 99),
+}
+
+FILE_SAMPLES: Mutations = {
+    "samples reversed": change("_samples", lambda samples: samples[::-1]),
+    "samples shortened": change("_samples", lambda samples: samples[:3]),
+    "one sample replaced": change_item("_samples", 0, lambda samples: samples[2]),
+}
+
+FILES: Mutations = {
+    "files reversed": change("_image_files", lambda files: files[::-1]),
+    "files shortened": change("_image_files", lambda files: files[:2]),
+    "one file replaced": change_item("_image_files", 0, lambda files: files[1]),
+    "files as text": change("_image_files", lambda files: [str(file) for file in files]),
+    "labels assigned": change("_labels", lambda labels: [0] * len(labels)),
+    "a label replaced": change_item("_labels", 0, lambda labels: 99),
+}
+
+PETS: Mutations = {
+    "images reversed": change("_images", lambda images: images[::-1]),
+    "one image replaced": change_item("_images", 0, lambda images: images[1]),
+    "masks reversed": change("_segs", lambda masks: masks[::-1]),
+    "a label replaced": change_item("_labels", 0, lambda labels: 99),
+}
+
+SAMPLES: Mutations = {
+    "samples reversed": change("samples", lambda samples: samples[::-1]),
+    "samples as a list": change("samples", list),
+    "samples shortened": change("samples", lambda samples: samples[:3]),
+    "samples filtered": change("samples", lambda samples: [s for s in samples if s[1] == 1]),
+    "samples emptied": change("samples", lambda samples: []),
+    "one sample replaced": change_item("samples", 0, lambda samples: (samples[4][0], 17)),
+    "samples replaced by slice": change_item("samples", slice(0, 2), lambda samples: [samples[5]]),
+    "a sample deleted": lambda ds: ds.samples.__delitem__(2),
+    "a sample appended": lambda ds: ds.samples.append(ds.samples[1]),
+    "samples sorted": lambda ds: ds.samples.sort(key=lambda s: s[0][::-1]),
+    "imgs changed in place": change_item("imgs", 1, lambda imgs: imgs[3]),
+    "imgs assigned": change("imgs", lambda imgs: []),
+    "targets assigned": change("targets", lambda targets: [0] * len(targets)),
+    "a target replaced": change_item("targets", 0, lambda targets: 99),
+    "paths as Path": change("samples", lambda samples: [(Path(p), t) for p, t in samples]),
+}
+
+ARRAYS: Mutations = {
+    "data assigned": change("data", lambda data: data[::-1].copy()),
+    "data shortened": change("data", lambda data: data[:5]),
+    "a row of data replaced": change_item("data", 0, lambda data: data[3]),
+    "targets assigned": change("targets", lambda targets: [0] * len(targets)),
+    "targets as array": change("targets", np.asarray),
+    "a target replaced": change_item("targets", 0, lambda targets: 99),
+    "data and targets filtered": lambda ds: (
+        setattr(ds, "data", ds.data[np.asarray(ds.targets) == 3]),
+        setattr(ds, "targets", [t for t in ds.targets if t == 3]),
+    ),
+}
+
+PATHS: Mutations = {
+    "images reversed": change("images", lambda images: images[::-1]),
+    "images shortened": change("images", lambda images: images[:2]),
+    "one image replaced": change_item("images", 0, lambda images: images[1]),
+    "targets reversed": change("targets", lambda targets: targets[::-1]),
+    "one target replaced": change_item("targets", 0, lambda targets: targets[1]),
+}

@@ -1,0 +1,83 @@
+"""A recipe's table becomes slots and positions; what is missing, skipped or contradictory is said or left out."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from recordzoo.errors import PrepareError, SourceError
+from recordzoo.preparing.resolve import resolve
+from recordzoo.recipes.base import ABSENT, BlobField, Table
+
+
+class Birds:
+    """Stands for a recipe: all that `resolve` asks of one."""
+
+    set_name = "birds"
+    fields = {"image": BlobField("image"), "mask": BlobField("image")}  # noqa: RUF012 - never changed
+
+
+STORED = {"image": ["c.jpg", "a.jpg", "b.jpg"], "mask": ["b.png", "a.png"]}
+
+
+def table(**changes: Any) -> Table:
+    facts = {
+        "names": ["a.jpg", "b.jpg", "c.jpg"],
+        "keys": {"mask": ["a.png", "b.png", None]},
+        "arrays": {"target": np.array([10, 20, 30])},
+        "splits": {"train": ["c.jpg", "a.jpg"], "test": np.array([1])},
+    }
+    return Table(**(facts | changes))
+
+
+def test_keys_become_slots_and_names_positions():
+    found = resolve(Birds(), table(), STORED, set())
+    assert found.slots["image"].tolist() == [1, 2, 0]
+    assert found.slots["mask"].tolist() == [1, 0, ABSENT]
+    assert found.splits["train"].tolist() == [2, 0]
+    assert found.splits["test"].tolist() == [1]
+    assert found.arrays["target"].tolist() == [10, 20, 30]
+
+
+def test_a_skipped_image_takes_its_position_out_of_everything():
+    stored = {**STORED, "image": ["c.jpg", "b.jpg"]}
+    shapes = {"image": np.array([[1, 1, 3], [2, 2, 3], [3, 3, 3]], np.uint32)}
+    found = resolve(Birds(), table(shapes=shapes), stored, {"a.jpg"})
+    assert found.names == ["b.jpg", "c.jpg"]
+    assert found.slots["image"].tolist() == [1, 0]
+    assert found.slots["mask"].tolist() == [0, ABSENT]
+    assert found.arrays["target"].tolist() == [20, 30]
+    assert found.splits["train"].tolist() == [1]
+    assert found.splits["test"].tolist() == [0]
+    assert found.shapes["image"].tolist() == [[2, 2, 3], [3, 3, 3]]
+
+
+def test_a_skipped_mask_leaves_its_image():
+    found = resolve(Birds(), table(), {**STORED, "mask": ["b.png"]}, {"a.png"})
+    assert found.slots["image"].tolist() == [1, 2, 0]
+    assert found.slots["mask"].tolist() == [ABSENT, 0, ABSENT]
+
+
+def test_an_image_that_is_missing_is_named():
+    with pytest.raises(SourceError, match=r"birds: 1 images that the lists name are missing .* a\.jpg\."):
+        resolve(Birds(), table(), {**STORED, "image": ["c.jpg", "b.jpg"]}, set())
+
+
+def test_a_split_with_a_name_that_is_not_there_is_named():
+    with pytest.raises(SourceError, match=r"birds: the split train names d\.jpg, which is not in the raw data\."):
+        resolve(Birds(), table(splits={"train": ["a.jpg", "d.jpg"]}), STORED, set())
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"arrays": {"target": np.array([1])}}, "has 3 records, but target has 1"),
+        ({"keys": {}}, "but mask has none"),
+        ({"keys": {"mask": ["a.png"]}}, "but mask has 1"),
+        ({"splits": {"test": np.array([3])}}, "the split test points outside of its 3 records"),
+        ({"splits": {"test": np.array([-1])}}, "the split test points outside of its 3 records"),
+    ],
+)
+def test_a_table_that_contradicts_itself_is_refused(changes, told):
+    with pytest.raises(PrepareError, match=told):
+        resolve(Birds(), table(**changes), STORED, set())
