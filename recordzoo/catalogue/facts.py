@@ -1,6 +1,7 @@
 """What is known of a dataset without having it: plain facts, no behaviour beyond looking them up."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from recordzoo.errors import ArgumentError
@@ -18,12 +19,14 @@ class Part:
         description: What is in it.
         optional: Prepared only when it is asked for by name.
         set_name: Its record set's directory name without its ending; "" where that is the part's label.
+        arguments: Constructor arguments with which a dataset class opens this part.
     """
 
     name: str
     description: str = ""
     optional: bool = False
     set_name: str = ""
+    arguments: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

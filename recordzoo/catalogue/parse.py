@@ -33,6 +33,7 @@ def parse(name: str, text: str, source: str = "") -> Entry:
                 description=table.text("description", ""),
                 optional=table.flag("optional"),
                 set_name=table.text("set_name", ""),
+                arguments=table.strings("arguments"),
             )
         )
     files = tuple(_file(table) for table in top.table_list("files"))
@@ -120,6 +121,12 @@ class _Table:
         value = self._data.pop(key, {})
         if not isinstance(value, dict) or not all(type(count) is int and count >= 0 for count in value.values()):
             raise self._wrong(key, value, "a table of whole numbers")
+        return value
+
+    def strings(self, key: str) -> dict[str, str]:
+        value = self._data.pop(key, {})
+        if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+            raise self._wrong(key, value, "a table of strings")
         return value
 
     def flag(self, key: str) -> bool:

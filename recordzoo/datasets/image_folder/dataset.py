@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from torchvision.datasets.folder import IMG_EXTENSIONS, DatasetFolder, ImageFolder, default_loader
 
+from recordzoo.datasets.image_folder.choose import Wanted, candidates
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
-from recordzoo.families.class_folder import ClassFolderDataset
-from recordzoo.families.own import stored_selection
-from recordzoo.families.path_loader import Loader, files_folder
+from recordzoo.families.path_loader import Loader
+from recordzoo.families.record_set import RecordSetDataset, empty_classes, open_images
 from recordzoo.families.selection import Selection, is_listed, join_name
 from recordzoo.preparing import PrepareOptions, ensure, is_record_set
 from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_changes
@@ -35,7 +35,7 @@ from recordzoo.records.reader import RecordReader
 Samples = list[tuple[str, Any]]
 
 
-class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class ImageFolderRecord(RecordSetDataset):
     """torchvision's `ImageFolder`, read from records.
 
     The first time, the images of `root` are copied into ``<root>.records`` beside it. From then on neither the scan
@@ -82,26 +82,26 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         split: str | None = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
+        self._reader: RecordReader | None = None
+        if self._is_shown_as_it_is(Path(root).expanduser(), split):
+            super().__init__(
+                root, transform, target_transform, loader, is_valid_file, allow_empty, split=split, **options
+            )
+            return
         options = self._checked(options)
-        if split is not None and not is_record_set(Path(root).expanduser()):
+        if split is not None:
             raise ArgumentError(f"split {split!r} is for a record set given as root; {root} is none.")
         self._start(root, transform=transform, target_transform=target_transform)
-        self._reader: RecordReader | None = None
         self._variant = options.get("variant")
         folder = os.path.expanduser(os.fspath(root))
-        if is_record_set(Path(folder)):
-            folder = os.fspath(self._as_variant(RecordReader(folder), options).path)
-        own = _stored_as_it_is(folder, split)
-        if own is not None:
-            self._show_folder(_shown(own, split), files_folder(own, folder), loader, is_valid_file, allow_empty=True)
-            return
         if is_valid_file is None and not self._overrides():
-            reader = self._open_whole(folder, allow_empty, options)
+            selection = Selection(self._open_whole(folder, allow_empty, options))
             if not allow_empty:
-                raise_if_empty(_empty_classes(reader), IMG_EXTENSIONS)
-            selection = Selection(reader)
-        else:
+                raise_if_empty(empty_classes(selection.reader), IMG_EXTENSIONS)
+        elif self._has_tree():
             selection = self._select(folder, is_valid_file, allow_empty, options)
+        else:
+            selection = self._select_stored(folder, is_valid_file, allow_empty, options)
         self._reader = selection.reader
         self._show_folder(selection, folder, loader, allow_empty=True)
         if is_valid_file is not None:
@@ -109,16 +109,9 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         if not self._overrides():
             _warn_of_splits(selection.reader.manifest.classes or (), folder)
 
-    def _check_tree(self, reader: RecordReader, tree: Path, *, explicit: bool, new_names: bool = True) -> None:
-        """Warn if a tree is not what its records were made from.
-
-        Raises:
-            OtherSourceError: The person named the records, and they are those of another tree.
-        """
-        changes = find_changes(reader, tree, new_names=new_names)
-        if explicit:
-            refuse_other(reader, changes)
-        warn_of_changes(reader, changes, self._recipe(tree).command(tree), stacklevel=4)
+    def _is_shown_as_it_is(self, root: Path, split: str | None) -> bool:
+        """Whether `root` is a record set to whose names no scan of a subclass's applies."""
+        return is_record_set(root) and (split is not None or not self._overrides() or is_listed(RecordReader(root)))
 
     def _recipe(self, tree: Path, names: Sequence[str] | None = None, *, allow_empty: bool = True) -> Recipe:
         """Return how the records of a tree, or of some files of it, are made in the variant that is asked for."""
@@ -137,46 +130,69 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
         root = Path(self.root).expanduser()
         return root.is_dir() and not is_record_set(root) and any(path.is_dir() for path in root.iterdir())
 
-    def _open_whole(self, folder: str, allow_empty: bool, options: PrepareOptions) -> RecordReader:
-        """Open the records of all images of the tree, or the record set given; make them if they are not there."""
-        tree = Path(folder).resolve()
-        if is_record_set(tree):
-            return _class_folder_reader(tree)
-        whole = self._recipe(tree, allow_empty=allow_empty)
+    def _wanted(self, tree: Path, options: PrepareOptions, selected: Recipe | None = None) -> Wanted:
         explicit = options.get("records_dir")
-        place = Path(explicit).expanduser().absolute() if explicit is not None else whole.target(tree)
-        if options.get("refresh") == "if-changed" and is_record_set(place):
-            if self._has_tree():
-                ensure(whole, tree, **_at(place, options))
-        elif options.get("refresh") or not is_record_set(place):
-            if self._variant is None:  # a variant may be made of the records of a tree that is gone
+        return Wanted(
+            self._recipe(tree).target(tree),
+            None if selected is None else selected.target(tree),
+            None if explicit is None else Path(explicit).expanduser().absolute(),
+            options.get("refresh", False),
+            self._has_tree(),
+        )
+
+    def _open_whole(self, folder: str, allow_empty: bool, options: PrepareOptions) -> RecordReader:
+        """Open the records of all images of the tree; make them if they are not there."""
+        tree = Path(folder).resolve()
+        whole = self._recipe(tree, allow_empty=allow_empty)
+        wanted = self._wanted(tree, options)
+        (choice,) = candidates(wanted, is_record_set)
+        is_new = not is_record_set(choice.path)
+        if choice.prepare:
+            if self._variant is None and (is_new or wanted.refresh is True):  # others may be made of its records
                 self.find_classes(self.root)  # the same error as torchvision's if there is nothing to scan
-            return RecordReader(ensure(whole, tree, **_at(place, options)))
-        reader = self._own_reader(place, tree)
-        if explicit is not None and reader.manifest.metadata.get("selection"):
+            ensure(whole, tree, **_at(choice.path, options))
+        reader = self._own_reader(choice.path, tree)
+        if wanted.explicit is not None and reader.manifest.metadata.get("selection"):
             raise OtherSourceError(
-                f"{place} holds a selection of the images of {tree}, not all of them. Pass another records_dir, "
+                f"{choice.path} holds a selection of the images of {tree}, not all of them. Pass another records_dir, "
                 "or none.",
-                path=str(place),
+                path=str(choice.path),
             )
-        self._check_tree(reader, tree, explicit=explicit is not None)
+        if not is_new:
+            self._check_tree(reader, tree, explicit=wanted.explicit is not None)
         return reader
 
     def _select(
         self, folder: str, is_valid_file: Callable[[str], bool] | None, allow_empty: bool, options: PrepareOptions
     ) -> Selection:
-        """Show what torchvision's scan selects: of the tree if it is there, of the stored names if it is gone."""
-        extensions = IMG_EXTENSIONS if is_valid_file is None else None
+        """Show what torchvision's scan of the tree selects; make records of it if there are none."""
+        samples = self._scanned(IMG_EXTENSIONS if is_valid_file is None else None, is_valid_file, allow_empty)
+        names = [_relative(path, folder) for path, _ in samples]
         tree = Path(folder).resolve()
-        if self._has_tree():
-            samples = self._scanned(extensions, is_valid_file, allow_empty)
-            names = [_relative(path, folder) for path, _ in samples]
-            reader, positions = self._store(tree, names, options)
-            # The names of the samples were just listed and found.
-            self._check_tree(reader, tree, explicit=options.get("records_dir") is not None, new_names=False)
-            return _selection(reader, positions, samples)
+        selected = self._recipe(tree, names)
+        wanted = self._wanted(tree, options, selected)
+        for choice in candidates(wanted, is_record_set):
+            if choice.prepare:
+                ensure(self._recipe(tree) if choice.whole else selected, tree, **_at(choice.path, options))
+            reader = self._own_reader(choice.path, tree)
+            positions = positions_of(names, reader.names)
+            if positions is not None:
+                # The names of the samples were just listed and found.
+                self._check_tree(reader, tree, explicit=wanted.explicit is not None, new_names=False)
+                return _selection(reader, positions, samples)
+        raise OtherSourceError(
+            f"{choice.path} does not hold all of the {len(names)} files that are selected in {tree}. Pass another "
+            "records_dir, or none.",
+            path=str(choice.path),
+        )
+
+    def _select_stored(
+        self, folder: str, is_valid_file: Callable[[str], bool] | None, allow_empty: bool, options: PrepareOptions
+    ) -> Selection:
+        """Show what torchvision's scan would select, of the stored names: the tree is gone."""
+        extensions = IMG_EXTENSIONS if is_valid_file is None else None
         best: tuple[RecordReader, list[tuple[int, Any]]] | None = None
-        for reader in self._stored_sets(tree, options):
+        for reader in self._stored_sets(Path(folder).resolve(), options):
             self._reader = reader
             _, class_to_idx = self.find_classes(self.root)
             found = list(_stored_samples(reader, folder, class_to_idx, extensions or (), is_valid_file))
@@ -185,16 +201,16 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
             partial = stored_as and stored_as != selection_digest([reader.names[position] for position, _ in found])
             if not partial and (best is None or len(found) > len(best[1])):
                 best = reader, found
-        if best is not None:
-            self._reader, found = best
-            self.classes, self.class_to_idx = self.find_classes(self.root)
-            if not allow_empty:
-                labels = {label for _, label in found}
-                raise_if_empty([name for name, label in self.class_to_idx.items() if label not in labels], extensions)
-            return _selection(self._reader, np.array([position for position, _ in found], np.int64), found)
-        self._reader = None
-        self.find_classes(self.root)  # raises: there is no tree
-        raise FolderError(f"{folder} is not there, and no records of this selection are beside it.", path=folder)
+        if best is None:
+            self._reader = None
+            self.find_classes(self.root)  # raises: there is no tree
+            raise FolderError(f"{folder} is not there, and no records of this selection are beside it.", path=folder)
+        self._reader, found = best
+        self.classes, self.class_to_idx = self.find_classes(self.root)
+        if not allow_empty:
+            labels = {label for _, label in found}
+            raise_if_empty([name for name, label in self.class_to_idx.items() if label not in labels], extensions)
+        return _selection(self._reader, np.array([position for position, _ in found], np.int64), found)
 
     def _scanned(
         self, extensions: tuple[str, ...] | None, is_valid_file: Callable[[str], bool] | None, allow_empty: bool
@@ -212,51 +228,24 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
             raise err if isinstance(err, FolderError) else FolderError(str(err)) from err
         return cast(Samples, found)
 
-    def _store(
-        self, tree: Path, names: Sequence[str], options: PrepareOptions
-    ) -> tuple[RecordReader, NDArray[np.int64]]:
-        """Open records that hold these names, and make them if there are none; also return the names' positions."""
-        explicit = options.get("records_dir")
-        whole = Path(explicit).expanduser().absolute() if explicit is not None else self._recipe(tree).target(tree)
-        refresh = options.get("refresh", False)
-        if is_record_set(whole) and (not refresh or (refresh == "if-changed" and explicit is None)):
-            if refresh:
-                ensure(self._recipe(tree), tree, **_at(whole, options))
-            reader = self._own_reader(whole, tree)
-            positions = positions_of(names, reader.names)
-            if positions is not None:
-                return reader, positions
-            if explicit is not None:
-                raise OtherSourceError(
-                    f"{whole} does not hold all of the {len(names)} files that are selected in {tree}. Pass another "
-                    "records_dir, or none.",
-                    path=str(whole),
-                )
-        own = self._recipe(tree, names)
-        place = whole if explicit is not None else own.target(tree)
-        reader = RecordReader(ensure(own, tree, **_at(place, options)))
-        positions = positions_of(names, reader.names)
-        if positions is None:
-            raise OtherSourceError(f"{place} holds other files than those selected in {tree}.", path=str(place))
-        return reader, positions
-
     def _stored_sets(self, tree: Path, options: PrepareOptions) -> Iterator[RecordReader]:
         """Open the record sets that may stand for a tree that is gone: its selections first, then the whole."""
         explicit = options.get("records_dir")
-        if explicit is not None or is_record_set(tree):
-            places = [Path(explicit).expanduser().absolute() if explicit is not None else tree]
+        if is_record_set(tree):
+            yield self._as_variant(open_images(tree), options)
+        elif explicit is not None:
+            yield open_images(Path(explicit).expanduser().absolute())
         else:
             whole = self._recipe(tree).target(tree)
             ending = whole.name.removeprefix(tree.name)
-            own = sorted(tree.parent.glob(f"{glob.escape(tree.name)}-????????{ending}"))
-            places = [*own, whole]
-        for reader in (_class_folder_reader(place) for place in places if is_record_set(place)):
-            if len(places) == 1 or reader.manifest.variant == (self._variant or ORIGINAL):
-                yield reader
+            places = [*sorted(tree.parent.glob(f"{glob.escape(tree.name)}-????????{ending}")), whole]
+            for reader in map(open_images, filter(is_record_set, places)):
+                if reader.manifest.variant == (self._variant or ORIGINAL):
+                    yield reader
 
     def _own_reader(self, place: Path, tree: Path) -> RecordReader:
         """Open records that stand for a tree; while it is there, they may not be those of another dataset."""
-        reader = _class_folder_reader(place)
+        reader = open_images(place)
         check_variant(reader, self._variant)
         if reader.manifest.dataset != "folder" and self._has_tree():
             raise OtherSourceError(
@@ -265,6 +254,17 @@ class ImageFolderRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc] 
                 path=str(place),
             )
         return reader
+
+    def _check_tree(self, reader: RecordReader, tree: Path, *, explicit: bool, new_names: bool = True) -> None:
+        """Warn if a tree is not what its records were made from.
+
+        Raises:
+            OtherSourceError: The person named the records, and they are those of another tree.
+        """
+        changes = find_changes(reader, tree, new_names=new_names)
+        if explicit:
+            refuse_other(reader, changes)
+        warn_of_changes(reader, changes, self._recipe(tree).command(tree), stacklevel=4)
 
     # Any: torchvision declares it so.
     def find_classes(self, directory: str | os.PathLike[str]) -> tuple[list[Any], dict[Any, int]]:
@@ -339,38 +339,6 @@ def _relative(path: str, folder: str) -> str:
     if not path.startswith(start) or {"..", ".", ""}.intersection(name.split("/")):
         raise FolderError(f"{path} is not inside a class folder of {folder}; records hold only such files.", path=path)
     return name
-
-
-def _empty_classes(reader: RecordReader) -> list[str]:
-    # Written by the folder recipe; sets of other datasets have no empty classes.
-    empty = reader.manifest.metadata.get("empty_classes", [])
-    return [str(name) for name in empty] if isinstance(empty, list) else []
-
-
-def _class_folder_reader(path: Path) -> RecordReader:
-    reader = RecordReader(path)
-    manifest = reader.manifest
-    if "image" not in manifest.blobs:
-        raise OtherSourceError(
-            f'{path} has no "image", but {", ".join([*manifest.blobs, *reader.columns])}. Its records can be read with '
-            "RecordReader.",
-            path=str(path),
-        )
-    return reader
-
-
-def _stored_as_it_is(folder: str, split: str | None) -> RecordReader | None:
-    """Open the record set given if it stands for no tree: no class folders are in it, or a split is asked for."""
-    path = Path(folder).resolve()
-    reader = _class_folder_reader(path) if is_record_set(path) else None
-    return reader if reader is not None and (split is not None or is_listed(reader)) else None
-
-
-def _shown(reader: RecordReader, split: str | None) -> Selection:
-    splits = reader.manifest.splits
-    if split is not None and split not in splits:
-        raise ArgumentError(f"{reader.path} has no split {split!r}; it has {', '.join(splits) or 'none'}.")
-    return stored_selection(reader, split or "")
 
 
 # Any: labels, as above.
