@@ -115,10 +115,8 @@ class SchemaRecipe(Recipe):
         kept = [position for position in range(self.count) if position not in skipped]
         key_of = {name: {_position(key): key for key in stored.keys[name]} for name in self.fields}
         shapes = {name: columns.pop(f"{name}.shape")[kept] for name in self.fields if f"{name}.shape" in columns}
-        pictures = [name for name, field in self.fields.items() if field.encoding == "image"]
         return Table(
-            # With the ending of the first field that holds images.
-            names=[key_of[pictures[0]][p] if pictures else f"{p:0{self.width}d}" for p in kept],
+            names=self.names(stored, kept),
             keys={name: [keys.get(position) for position in kept] for name, keys in key_of.items()},
             arrays={name: column[kept] for name, column in columns.items()},
             splits=self.splits,
@@ -126,6 +124,14 @@ class SchemaRecipe(Recipe):
             metadata={**self.metadata, "sample": self.schema.to_json()},
             shapes=shapes,
         )
+
+    def names(self, stored: Stored, kept: Sequence[int]) -> Sequence[str]:
+        """Name the records: by their position, with the ending of the first field that holds images."""
+        for name, field in self.fields.items():
+            if field.encoding == "image":
+                keys = {_position(key): key for key in stored.keys[name]}
+                return [keys[position] for position in kept]
+        return [f"{position:0{self.width}d}" for position in kept]
 
 
 def _position(key: str) -> int:

@@ -9,7 +9,6 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from recordzoo.bars import default_progress
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
@@ -226,6 +225,6 @@ class _WriterRecipe(SchemaRecipe):
         self._all_names = names
         self.splits = {split: np.array(positions, np.int64) for split, positions in splits.items()}
 
-    def names(self, stored: Stored, kept: NDArray[np.int64]) -> Sequence[str]:
+    def names(self, stored: Stored, kept: Sequence[int]) -> Sequence[str]:
         """See `SchemaRecipe`."""
         return self._all_names

@@ -185,6 +185,9 @@ def _marks(rows: NDArray[np.void], order: NDArray[np.int64]) -> NDArray[np.uint8
 
 def _stored(recipe: Recipe, stored: Mapping[str, Sequence[str]], left_out: Mapping[str, Mapping[str, str]]) -> Stored:
     """Tell the recipe of what was stored, and of images that were left out: its table is that of the raw data."""
-    there = set(stored[recipe.main_field])
-    every = [*stored[recipe.main_field], *(key for key in left_out.get(recipe.main_field, ()) if key not in there)]
-    return Stored({**stored, recipe.main_field: every}, {field: reasons.keys() for field, reasons in left_out.items()})
+    skipped = {field: reasons.keys() for field, reasons in left_out.items()}
+    main = recipe.main_field
+    if main not in skipped:
+        return Stored(stored, skipped)
+    there = set(stored[main])
+    return Stored({**stored, main: [*stored[main], *(key for key in skipped[main] if key not in there)]}, skipped)

@@ -56,7 +56,7 @@ def resolve(recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], s
         slots[field] = np.fromiter((_slot(place_of, key) for key in keys), np.int64, len(table.names))
     kept = np.ones(len(table.names), bool)
     missing = []
-    for position in np.flatnonzero(slots[image] == ABSENT).tolist():
+    for position in np.flatnonzero(slots[image] == ABSENT).tolist() if image else ():
         key = _keys(table, image, image)[position]
         if key is not None and key in skipped:
             kept[position] = False

@@ -145,8 +145,8 @@ class Recipe(ABC):
 
     @property
     def main_field(self) -> str:
-        """The blob field for whose values positions stand: "image", or the first if there is none."""
-        return "image" if "image" in self.fields else next(iter(self.fields))
+        """The blob field for whose values positions stand: "image", or the first; "" if there are no blob fields."""
+        return "image" if "image" in self.fields else next(iter(self.fields), "")
 
     @property
     def set_name(self) -> str:
