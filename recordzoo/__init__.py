@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 ZOO = {
     "list_datasets": "recordzoo.zoo",
     "info": "recordzoo.zoo",
+    "open": "recordzoo.zoo",
     "prepare": "recordzoo.zoo",
     "verify": "recordzoo.records.verify",
 }
@@ -43,7 +44,7 @@ def __getattr__(name: str) -> Any:
     if name == "errors":
         return importlib.import_module("recordzoo.errors")
     if name == "__all__":
-        return sorted(["__version__", "errors", *_modules()])
+        return sorted({"__version__", "errors", *_modules()} - {"open"})  # `import *` must not replace Python's open
     module = (ZOO | OWN | TRAINING).get(name) or (_modules().get(name) if name.endswith("Record") else None)
     if module is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
@@ -51,7 +52,7 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *__getattr__("__all__")})
+    return sorted({*globals(), *__getattr__("__all__"), "open"})
 
 
 def _modules() -> dict[str, str]:

@@ -31,6 +31,7 @@ from recordzoo.records.verify import verify as verify
 from recordzoo.sampling.samplers import RecordSampler as RecordSampler
 from recordzoo.zoo import list_datasets as list_datasets
 from recordzoo.zoo import info as info
+from recordzoo.zoo import open as open
 from recordzoo.zoo import prepare as prepare
 
 __version__: str
@@ -70,6 +71,7 @@ __all__ = [
     "import_records",
     "info",
     "list_datasets",
+    "open",
     "prepare",
     "prepare_list",
     "verify",

@@ -1,14 +1,15 @@
-"""The catalogue's datasets by name, from Python: list them, look one up, prepare one. Imports no torch."""
+"""The catalogue's datasets by name: list them, look one up, prepare one, open a record set. Imports no torch itself."""
 
 import importlib
 import os
 from pathlib import Path
-from typing import Unpack
+from typing import Any, Unpack
 
 from recordzoo import catalogue
 from recordzoo.catalogue import Entry
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import PrepareOptions, ensure
+from recordzoo.recipes.declared import dataset_recipe
 
 
 def list_datasets() -> list[str]:
@@ -16,8 +17,8 @@ def list_datasets() -> list[str]:
 
     Examples:
         >>> import recordzoo
-        >>> recordzoo.list_datasets()
-        ['cifar10', 'cub200', 'imagenet', 'voc']
+        >>> recordzoo.list_datasets()[:3]
+        ['cifar10', 'cifar100', 'cub200']
     """
     return catalogue.names()
 
@@ -73,23 +74,56 @@ def prepare(
     if options.get("records_dir") is not None and len(parts) > 1:
         labels = ", ".join(map(entry.label, parts))
         raise ArgumentError(f"Argument records_dir names one record set, but {name} has several: {labels}.")
-    module = importlib.import_module(entry.recipe_module)
     place = Path(root).expanduser()
     options.setdefault("prepare", True)
-    return [ensure(module.recipe(part), place, download=download, **options) for part in parts]
+    return [ensure(dataset_recipe(entry.name, part), place, download=download, **options) for part in parts]
+
+
+# Any: the dataset class that the set was made by, and its arguments.
+def open(path: str | os.PathLike[str], **arguments: Any) -> Any:
+    """Open a record set with the dataset class that it was made by.
+
+    Args:
+        path: The record set's directory.
+        **arguments: Arguments of the class: ``transform``, ``split``, ... Those that choose a record set (``year`` of
+            VOC, ``split`` of ImageNet) are known. Of several classes (VOC) the first is taken.
+
+    Returns:
+        A dataset class of the catalogue; `ImageFolderRecord` for a tree; else `RecordSetDataset`, which has
+        ImageFolder's attributes.
+
+    Raises:
+        ManifestError: There is no record set at `path`.
+        OtherSourceError: It has no images. `RecordReader` reads its records.
+
+    Examples:
+        >>> import recordzoo
+        >>> dataset = recordzoo.open("cub200.records", split="test")  # doctest: +SKIP
+        >>> image, label = dataset[0]  # doctest: +SKIP
+    """
+    from recordzoo.records.reader import RecordReader
+
+    manifest = RecordReader(path).manifest
+    modules = catalogue.class_modules()
+    name, module = "RecordSetDataset", "recordzoo.families.record_set"
+    if manifest.dataset == "folder":
+        name, module = "ImageFolderRecord", modules["ImageFolderRecord"]
+    elif manifest.dataset in catalogue.names() and "image" in manifest.blobs:
+        entry = catalogue.entry(manifest.dataset)
+        name, module = entry.class_names[0], entry.dataset_module
+        arguments = {**entry.part(manifest.part).arguments, **arguments}
+    return getattr(importlib.import_module(module), name)(path, **arguments)
 
 
 def _parts(name: str) -> tuple[Entry, list[str]]:
     """Read "imagenet" as all parts of it that are not optional, and "imagenet.val" as one."""
-    dataset, dot, part = name.partition(".")
-    if dataset not in catalogue.names() or (dot and not part):
-        if Path(name).exists():
-            raise ArgumentError(
-                f"{name} is a path, not the name of a dataset. Pass a tree to ImageFolderRecord, a list of files to "
-                "prepare_list()."
-            )
-        raise catalogue.unknown(name)
-    entry = catalogue.entry(dataset)
-    if part:
-        return entry, [entry.part(part).name]
-    return entry, [each.name for each in entry.parts if not each.optional]
+    try:
+        entry, part = catalogue.find(name)
+    except ArgumentError:
+        if not Path(name).exists():
+            raise
+        raise ArgumentError(
+            f"{name} is a path, not the name of a dataset. Pass a tree to ImageFolderRecord, a list of files to "
+            "prepare_list()."
+        ) from None
+    return entry, entry.default_parts if part is None else [part]

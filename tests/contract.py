@@ -219,7 +219,7 @@ ROWS = (
 )
 
 
-_FAKES = Path(__file__).parent / "fakes"
+_FOLDER = Path(__file__).parent / "fakes"
 
 
 def _class(name: str, base: type, attributes: Mapping[str, Any]) -> type:
@@ -257,14 +257,16 @@ def _short(arguments: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={value}" for name, value in arguments.items())
 
 
-def declared_rows() -> list[Row]:
-    """Return the rows of all datasets that have a fake of their name with `FAKES`."""
-    modules = [importlib.import_module(f"tests.fakes.{path.stem}") for path in sorted(_FAKES.glob("*.py"))]
-    fakes = [fake for module in modules for fake in getattr(module, "FAKES", ())]
-    return [row for fake in fakes for case in fake.cases for row in _rows(fake, case)]
+def _fakes() -> list[Fake]:
+    modules = [importlib.import_module(f"tests.fakes.{path.stem}") for path in sorted(_FOLDER.glob("*.py"))]
+    return [fake for module in modules for fake in getattr(module, "FAKES", ())]
 
 
-DECLARED = declared_rows()
+FAKES = _fakes()
+"""Those of all modules in tests/fakes that have a `FAKES`."""
+
+DECLARED = [row for fake in FAKES for case in fake.cases for row in _rows(fake, case)]
+"""Their rows."""
 
 
 def plain(value: Any, root: Path) -> Any:

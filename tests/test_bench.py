@@ -11,12 +11,13 @@ import pytest
 from PIL import Image
 
 from benchmarks.peers import page
-from recordzoo.benching import task
+from recordzoo.benching import compare as comparison
 from recordzoo.benching.chart import Group, draw_chart, write_chart
+from recordzoo.benching.compare import compare, comparisons, turns
 from recordzoo.benching.measure import Measurement, in_fresh_process, measure, medians
 from recordzoo.benching.processes import cpu_seconds, memory_bytes
 from recordzoo.benching.spread import compare_speeds
-from recordzoo.benching.task import EXACT, FAST, FILES, STOCK, Result, Task, compare, comparisons, turns
+from recordzoo.benching.task import EXACT, FAST, FILES, STOCK, Result, Task
 from recordzoo.benching.transform import DEFAULT, load_transform
 from recordzoo.cli.bench import doubts, find_task, table
 from recordzoo.errors import ArgumentError
@@ -236,7 +237,7 @@ class TestNumbers:
                 raise KeyError("no such colour")
             return a_measurement(100 * len(asked))
 
-        monkeypatch.setattr(task, "in_fresh_process", measured)
+        monkeypatch.setattr(comparison, "in_fresh_process", measured)
         told = []
         results = compare(Task(Path("x.records")), 3, told.append)
         assert asked == [STOCK, EXACT, FAST, FAST, STOCK, STOCK, FAST]

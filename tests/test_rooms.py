@@ -1,6 +1,7 @@
 """The rooms of docs/architecture.md: imports point up their list, and never down."""
 
 import ast
+import graphlib
 import re
 import subprocess
 import sys
@@ -65,6 +66,62 @@ def test_records_know_no_dataset(module):
     text = (PACKAGE / module).read_text(encoding="utf-8").lower()
     known = [*catalogue.names(), *(e.title.lower() for e in map(catalogue.entry, catalogue.names())), "torchvision"]
     assert [name for name in known if re.search(rf"\b{re.escape(name)}\b", text)] == []
+
+
+def imported_modules(path: Path) -> set[str]:
+    """Find the modules of this package that a module imports, inside functions too, but not only for type checkers."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.If) and isinstance(node.test, ast.Name) and node.test.id == "TYPE_CHECKING":
+            node.body = []
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names = (f"{node.module}.{alias.name}" for alias in node.names)
+            found |= {name if name in DOTTED else node.module for name in names}
+    return {name for name in found if name in DOTTED}
+
+
+DOTTED = {
+    ".".join(["recordzoo", *module.with_suffix("").parts]).removesuffix(".__init__"): module for module in MODULES
+}
+
+
+def test_no_imports_go_in_a_circle():
+    graph = {name: imported_modules(PACKAGE / module) - {name} for name, module in DOTTED.items()}
+    try:
+        list(graphlib.TopologicalSorter(graph).static_order())
+    except graphlib.CycleError as err:
+        pytest.fail(f"modules import each other: {' <- '.join(err.args[1])}")
+
+
+@pytest.mark.parametrize("module", sorted(PACKAGE.glob("datasets/*/recipe.py")), ids=lambda path: path.parent.name)
+def test_recipes_of_datasets_import_no_torch(module):
+    """Worker processes and the command line import them."""
+    assert imported_rooms(module).isdisjoint({"families", "batches", "sampling"})
+    nodes = list(ast.walk(ast.parse(module.read_text(encoding="utf-8"))))
+    names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
+    names |= {node.module or "" for node in nodes if isinstance(node, ast.ImportFrom)}
+    assert {name.partition(".")[0] for name in names}.isdisjoint({"torch", "torchvision"})
+
+
+DEMO = {"cli/demo/dataset.py", "cli/demo/sheet.py", "cli/demo/story.py"}  # it shows one dataset
+
+
+@pytest.mark.parametrize(
+    "module", [m for m in MODULES if room_of(m) != "datasets" and m.as_posix() not in DEMO], ids=str
+)
+def test_only_its_own_folder_names_a_dataset(module):
+    """In code, that is: messages, help texts and docstrings may have examples."""
+    known = {*catalogue.names(), *(name for each in catalogue.names() for name in catalogue.entry(each).class_names)}
+    tree = ast.parse((PACKAGE / module).read_text(encoding="utf-8"))
+    used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    used |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
+    used |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    assert used.isdisjoint(known)
 
 
 def modules_after(code: str) -> set[str]:

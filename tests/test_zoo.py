@@ -10,7 +10,8 @@ import pytest
 import recordzoo
 import recordzoo.datasets
 from recordzoo import catalogue, zoo
-from tests.fakes import cub200, voc
+from tests.contract import FAKES
+from tests.fakes import cub200, folder, voc
 from tests.fakes.records import some_values, write_records
 
 
@@ -65,6 +66,40 @@ def test_a_dataset_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         recordzoo.prepare("cub200", download=False)
 
 
+@pytest.mark.parametrize("name", [fake.dataset for fake in FAKES])
+def test_each_record_set_is_opened_by_the_class_that_made_it(name: str, tmp_path: Path) -> None:
+    (fake,) = [each for each in FAKES if each.dataset == name]
+    fake.write_archive(tmp_path)
+    entry = catalogue.entry(name)
+    held = set(fake.files)
+    parts = [part.name for part in entry.parts if held.issuperset(file.name for file in entry.raw_files(part.name))]
+    assert parts
+    for part in parts:
+        (made,) = recordzoo.prepare(entry.label(part), tmp_path, check_hash=False, workers=1)
+        opened = recordzoo.open(made)
+        assert type(opened).__name__ == entry.class_names[0]
+        assert opened.records_path == made
+        assert len(opened) > 0
+        opened[0]
+
+
+def test_other_record_sets_are_opened(tmp_path: Path) -> None:
+    tree = folder.write_tree(tmp_path / "photos")
+    ours = recordzoo.ImageFolderRecord(tree)
+    opened = recordzoo.open(ours.records_path, transform=len)
+    assert type(opened) is recordzoo.ImageFolderRecord
+    assert (len(opened), opened.transform) == (len(ours), len)
+    made = recordzoo.convert(ours, tmp_path / "own.records")
+    assert type(recordzoo.open(made)).__name__ == "RecordSetDataset"
+    assert [target for _, target in recordzoo.open(made)] == ours.targets
+    with pytest.raises(recordzoo.errors.OtherSourceError, match='has no "image"'):
+        with recordzoo.RecordWriter(tmp_path / "texts.records") as writer:
+            writer.write({"text": "no image"})
+        recordzoo.open(tmp_path / "texts.records")
+    with pytest.raises(recordzoo.errors.ManifestError):
+        recordzoo.open(tree)
+
+
 def test_examples_run() -> None:
     results = doctest.testmod(zoo)
     assert results.attempted >= 5
@@ -73,8 +108,9 @@ def test_examples_run() -> None:
 
 def test_every_public_name_is_there_and_what_the_type_checker_sees() -> None:
     named = {"errors", "__version__", *catalogue.class_modules(), *recordzoo.ZOO, *recordzoo.OWN, *recordzoo.TRAINING}
-    assert set(recordzoo.__all__) == named
-    for name in recordzoo.__all__:
+    assert set(recordzoo.__all__) == named - {"open"}  # `from recordzoo import *` must not replace Python's
+    assert named < set(dir(recordzoo))
+    for name in named:
         assert getattr(recordzoo, name) is not None
 
 

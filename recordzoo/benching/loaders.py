@@ -13,7 +13,7 @@ from recordzoo.batches.loader import RecordLoader
 from recordzoo.benching.measure import Measurement, measure
 from recordzoo.benching.task import EXACT, FAST, FILES, STOCK, Task
 from recordzoo.benching.transform import load_transform
-from recordzoo.datasets.image_folder.dataset import ImageFolderRecord
+from recordzoo.families.record_set import RecordSetDataset
 
 AT_LEAST_S = 1.0
 """How long the epochs after the first are, at least."""
@@ -47,7 +47,7 @@ def _open_files(task: Task, transform: Callable[..., Any]) -> Dataset[Any]:
 
 
 def _open_records(task: Task, transform: Callable[..., Any]) -> Dataset[Any]:
-    return ImageFolderRecord(task.records, transform, split=task.split, allow_empty=True)
+    return RecordSetDataset(task.records, transform, split=task.split, allow_empty=True)
 
 
 def _choose(dataset: Dataset[Any], task: Task) -> Subset[Any]:
@@ -83,7 +83,7 @@ _LOADERS = {
 def _files(chosen: Subset[Any], task: Task) -> Iterable[Path]:
     """List the files that these images are read from."""
     dataset = chosen.dataset
-    if isinstance(dataset, ImageFolderRecord):
+    if isinstance(dataset, RecordSetDataset):
         return task.records.iterdir()
     return (Path(dataset.samples[index][0]) for index in chosen.indices)  # type: ignore[attr-defined]  # an ImageFolder
 

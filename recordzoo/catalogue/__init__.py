@@ -43,7 +43,7 @@ from recordzoo.catalogue.facts import Entry, FileFacts, Part, Split
 from recordzoo.catalogue.parse import parse
 from recordzoo.errors import ArgumentError
 
-__all__ = ["Entry", "FileFacts", "Part", "Split", "class_modules", "entry", "names", "unknown"]
+__all__ = ["Entry", "FileFacts", "Part", "Split", "class_modules", "entry", "find", "names", "unknown"]
 
 _FOLDER = Path(__file__).parent.parent / "datasets"
 
@@ -63,6 +63,21 @@ def entry(name: str) -> Entry:
     if path is None:
         raise unknown(name)
     return _read(path)
+
+
+def find(name: str) -> tuple[Entry, str | None]:
+    """Read "imagenet" as (its entry, None) and "imagenet.train" as (its entry, "train").
+
+    Raises:
+        ArgumentError: There is no such dataset or part.
+    """
+    if name in _files():
+        return entry(name), None
+    dataset, dot, part = name.partition(".")
+    if not dot or not part or dataset not in _files():
+        raise unknown(name)
+    found = entry(dataset)
+    return found, found.part(part).name
 
 
 def class_modules() -> dict[str, str]:

@@ -126,10 +126,14 @@ class Entry:
         return f"recordzoo.datasets.{self.source}.recipe"
 
     @property
+    def default_parts(self) -> list[str]:
+        """The parts that are prepared when the dataset is prepared by name."""
+        return [part.name for part in self.parts if not part.optional]
+
+    @property
     def size_bytes(self) -> int:
         """The size of all files that are downloaded when the dataset is prepared by name."""
-        wanted = {part.name for part in self.parts if not part.optional}
-        return sum(file.size_bytes or 0 for file in self.files if wanted.intersection(file.parts))
+        return sum(file.size_bytes or 0 for file in self.files if not set(self.default_parts).isdisjoint(file.parts))
 
     def part(self, name: str = "") -> Part:
         """Look up one part.

@@ -7,9 +7,10 @@ from typing import Any
 
 from recordzoo.bars import clean
 from recordzoo.benching.chart import Group, draw_chart, write_chart
+from recordzoo.benching.compare import compare, comparisons
 from recordzoo.benching.measure import Measurement
 from recordzoo.benching.spread import LEAST_ROUNDS, Comparison
-from recordzoo.benching.task import CAN_FORGET, FILES, Result, Task, compare, comparisons
+from recordzoo.benching.task import CAN_FORGET, FILES, Result, Task
 from recordzoo.benching.transform import DEFAULT
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes

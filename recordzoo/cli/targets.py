@@ -77,18 +77,14 @@ class Target:
 
 
 def find_dataset(name: str) -> tuple[Entry, str | None]:
-    """Read "imagenet" as (its entry, None) and "imagenet.train" as (its entry, "train").
+    """Do what `catalogue.find` does; an error also says which paths may have been meant.
 
     Raises:
         ArgumentError: There is no such dataset or part.
     """
-    if name in catalogue.names():
-        return catalogue.entry(name), None
-    dataset, dot, part = name.partition(".")
-    if dot and part and dataset in catalogue.names():
-        entry = catalogue.entry(dataset)
-        return entry, entry.part(part).name
-    raise unknown_name(name)
+    if name.partition(".")[0] not in catalogue.names():
+        raise unknown_name(name)
+    return catalogue.find(name)
 
 
 def is_path(text: str) -> bool:
@@ -121,7 +117,7 @@ def resolve(text: str, root: Path, split: str | None = None, trees: TreeOptions 
     if is_path(text) or _is_set(Path(text)):
         return _own(text, split, trees or TreeOptions())
     entry, part = find_dataset(text)
-    parts = [p.name for p in entry.parts if not p.optional] if part is None else [part]
+    parts = entry.default_parts if part is None else [part]
     if split is not None:
         holders = [s.part for s in entry.splits if s.name == split and part in (None, s.part)]
         if not holders:
@@ -147,12 +143,13 @@ def find_record_set(text: str) -> Path:
         NotPreparedError: There is no record set.
     """
     path = Path(text)
-    if is_set_path(text):
-        if path.exists() and ((path / "manifest.json").exists() or path.name.endswith(".records")):
-            return path
-        beside = _records_beside(text)
-        if beside is not None:
-            return beside
+    if path.is_dir() and (path.name.endswith(".records") or (path / "manifest.json").exists()):
+        return path
+    if not path.exists() and path.name.endswith(".records"):
+        raise NotPreparedError(f"There is no record set at {path}: it does not exist.", path=str(path))
+    beside = _records_beside(text) if is_path(text) else None
+    if beside is not None:
+        return beside
     places = [target.recipe().target(target.root) for target in resolve(text, Path())]
     found = [place for place in places if place.is_dir()]
     if not found:

@@ -1,7 +1,6 @@
 """`verify`: is this record set whole?"""
 
 import dataclasses
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recordzoo.bars import clean
@@ -9,7 +8,6 @@ from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.progress import make_progress
 from recordzoo.cli.tables import wrapped, wrapping_width
-from recordzoo.errors import NotPreparedError
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
 
@@ -22,7 +20,7 @@ MAX_PROBLEMS_SHOWN = 50
 
 def verify_set(text: str, *, full: bool, as_json: bool) -> int:
     """Check a record set and print what was found; returns the exit code."""
-    place = _find(text)
+    place = targets.find_record_set(text)
     from recordzoo.cli.changed import say_changes
     from recordzoo.preparing.changes import recorded_changes
     from recordzoo.preparing.describe import MOST_NAMED
@@ -57,20 +55,6 @@ def verify_set(text: str, *, full: bool, as_json: bool) -> int:
         f"Make it again with `{command('prepare')} ... --refresh`, or copy it again."
     )
     return Exit.CORRUPT
-
-
-def _find(text: str) -> Path:
-    """Return the directory that is checked: the one given, or the record set of the tree or the list given.
-
-    Raises:
-        NotPreparedError: There is no record set.
-    """
-    path = Path(text)
-    if path.is_dir() and (path.name.endswith(".records") or (path / "manifest.json").exists()):
-        return path
-    if not path.exists() and path.name.endswith(".records"):
-        raise NotPreparedError(f"There is no record set at {path}: it does not exist.", path=str(path))
-    return targets.find_record_set(text)
 
 
 def _checked(reader: "RecordReader", report: "Report", *, full: bool) -> str:

@@ -87,7 +87,7 @@ def decompressed(member: Member) -> Member:
 
 # Any: as above.
 def _decompress(member: Member, decompress: Callable[[BinaryIO], Any]) -> BinaryIO:
-    return cast(BinaryIO, _Decompressed(decompress(member.open()), member))
+    return cast(BinaryIO, _Decompressed(member.open(), decompress, member))
 
 
 def _read(stream: Callable[[], BinaryIO]) -> bytes:
@@ -99,13 +99,14 @@ class _Decompressed(io.RawIOBase):
     """A decompressed file, read front to back; it says what is wrong with it in our words, and has an end.
 
     Args:
-        file: The decompressed file.
-        member: What it was decompressed from.
+        compressed: The compressed file, which is closed with this one.
+        decompress: Opens the decompressed one.
+        member: Where it is from.
     """
 
     # Any: as above.
-    def __init__(self, file: Any, member: Member) -> None:
-        self._file, self._member = file, member
+    def __init__(self, compressed: BinaryIO, decompress: Callable[[BinaryIO], Any], member: Member) -> None:
+        self._compressed, self._file, self._member = compressed, decompress(compressed), member
         self._left = unpacked_cap(member.size_bytes)
 
     @override
@@ -124,6 +125,11 @@ class _Decompressed(io.RawIOBase):
         if self._left < 0:
             raise self._error("decompresses to far more than any data set of its size does")
         return data
+
+    @override
+    def close(self) -> None:
+        self._compressed.close()
+        super().close()
 
     def _error(self, what: str) -> ArchiveError:
         return ArchiveError(f"{self._member.name}: {what}. {ADVICE}", member=self._member.name)

@@ -1,0 +1,102 @@
+"""`RecordSetDataset`: the images of any record set, with the attributes of torchvision's ImageFolder."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Unpack
+
+from torchvision.datasets.folder import IMG_EXTENSIONS, ImageFolder, default_loader
+
+from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.families.base import Root, Transform
+from recordzoo.families.class_folder import ClassFolderDataset
+from recordzoo.families.own import stored_selection
+from recordzoo.families.path_loader import Loader, files_folder
+from recordzoo.families.selection import Selection, is_listed
+from recordzoo.preparing import PrepareOptions, is_record_set
+from recordzoo.recipes.folder import raise_if_empty
+from recordzoo.records.reader import RecordReader
+
+
+class RecordSetDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """The images of any record set: of a tree, a list, another tool's database, a dataset of your own.
+
+    Args:
+        root: The record set.
+        transform: Applied to the image.
+        target_transform: Applied to the target.
+        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
+        is_valid_file: Which images are samples, by path. Default: all.
+        allow_empty: Whether a class may be without samples.
+        split: A split of the record set. Default: all images.
+        **options: See `PrepareOptions`; only ``variant`` and options of preparing one matter.
+
+    Raises:
+        ArgumentError: The record set has no such split.
+        FolderError: A class is empty; in torchvision's words.
+        OtherSourceError: `root` is no record set, or it holds no images, or nothing that could be a target.
+
+    Examples:
+        >>> import recordzoo
+        >>> dataset = recordzoo.open("my.records")
+        >>> image, target = dataset[0]
+    """
+
+    def __init__(
+        self,
+        root: Root,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        loader: Loader = default_loader,
+        is_valid_file: Callable[[str], bool] | None = None,
+        allow_empty: bool = False,
+        *,
+        split: str | None = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        options = self._checked(options)
+        self._start(root, transform=transform, target_transform=target_transform)
+        if not is_record_set(Path(self.root).expanduser()):
+            raise OtherSourceError(f"{self.root} is no record set.", path=os.fspath(self.root))
+        reader = self._as_variant(open_images(Path(self.root).expanduser()), options)
+        folder = os.fspath(reader.path)
+        if split is not None or is_listed(reader):
+            folder, allow_empty = files_folder(reader, folder), True
+            selection = _selection(reader, split)
+        else:
+            selection = Selection(reader)
+            if is_valid_file is None and not allow_empty:  # without counting the samples of each class
+                raise_if_empty(empty_classes(reader), IMG_EXTENSIONS)
+                allow_empty = True
+        self._show_folder(selection, folder, loader, is_valid_file, allow_empty)
+
+
+def open_images(path: Path) -> RecordReader:
+    """Open a record set that has images.
+
+    Raises:
+        OtherSourceError: It has none.
+    """
+    reader = RecordReader(path)
+    manifest = reader.manifest
+    if "image" not in manifest.blobs:
+        raise OtherSourceError(
+            f'{path} has no "image", but {", ".join([*manifest.blobs, *reader.columns])}. Its records can be read with '
+            "RecordReader.",
+            path=str(path),
+        )
+    return reader
+
+
+def empty_classes(reader: RecordReader) -> list[str]:
+    """List the classes without images, of the record set of a tree; sets of other datasets have none."""
+    empty = reader.manifest.metadata.get("empty_classes", [])
+    return [str(name) for name in empty] if isinstance(empty, list) else []
+
+
+# Any: targets of all kinds.
+def _selection(reader: RecordReader, split: str | None) -> Selection:
+    splits = reader.manifest.splits
+    if split is not None and split not in splits:
+        raise ArgumentError(f"{reader.path} has no split {split!r}; it has {', '.join(splits) or 'none'}.")
+    return stored_selection(reader, split or "")
