@@ -42,11 +42,12 @@ class Pair:
 
 @dataclass(frozen=True)
 class Difference:
-    """Errors whose words differ on purpose: patterns of both texts, and why."""
+    """Errors whose words differ on purpose: patterns of both texts, and why; perhaps also their classes."""
 
     theirs: str
     ours: str
     reason: str
+    other_class: bool = False
 
 
 @dataclass(frozen=True)
@@ -248,7 +249,7 @@ def _rows(fake: Fake, case: Case) -> list[Row]:
         first,
         case.mutations,
         tuple(case.bad_arguments),
-        differences=NOT_PREPARED,
+        differences=(*NOT_PREPARED, *(Difference(*each, other_class=True) for each in case.differences)),
     )
     return [row, *(Row(f"{name} {_short(each)}", build, ("archive",), each, is_brief=True) for each in others)]
 
@@ -313,10 +314,12 @@ def same_outcome(theirs: Any, ours: Any, differences: Sequence[Difference] = ())
     """
     if not isinstance(theirs, Exception):
         return bool(theirs == ours)
-    if not isinstance(ours, type(theirs)):
+    if not isinstance(ours, Exception):
         return False
-    a, b = _text(theirs), _text(ours)
-    return a == b or any(re.search(one.theirs, a) and re.search(one.ours, b) for one in differences)
+    a, b, same_class = _text(theirs), _text(ours), isinstance(ours, type(theirs))
+    return (a == b and same_class) or any(
+        re.search(one.theirs, a) and re.search(one.ours, b) and (same_class or one.other_class) for one in differences
+    )
 
 
 def _text(err: Exception) -> str:

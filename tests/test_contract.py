@@ -16,6 +16,12 @@ from torchvision.transforms import v2
 from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, outcome, plain, same_outcome
 from tests.faults import fault
 
+# torchvision leaves files of several frames open (GIF images among the pets).
+pytestmark = [
+    pytest.mark.filterwarnings("ignore:unclosed file.*/theirs/:ResourceWarning"),
+    pytest.mark.filterwarnings("ignore:Exception ignored in.*/theirs/:pytest.PytestUnraisableExceptionWarning"),
+]
+
 EVERY = [(row, source) for row in (*ROWS, *DECLARED) for source in row.sources]
 CASES = [(row, source) for row, source in EVERY if not row.is_brief]
 _built: dict[tuple[object, str], Pair] = {}

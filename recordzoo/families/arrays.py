@@ -21,6 +21,7 @@ class ArrayDataset(RecordDataset):
 
     _ITEMS = "data"
     _LABELS: ClassVar[str] = "targets"
+    _OUT_OF_RANGE: ClassVar[str] = "index {index} is out of bounds for axis 0 with size {length}"
     # Any: transforms take and return what their user wants.
     transform: Callable[[Any], Any] | None
     target_transform: Callable[[Any], Any] | None
@@ -64,8 +65,12 @@ class ArrayDataset(RecordDataset):
             IndexError: There is no such sample.
             CorruptRecordError: The stored bytes are damaged.
         """
-        pixels = self._pixels(self.data[index]) if self._has("data") else self._read_pixels(index)
-        target = self._target(index)
+        number = self._number(index)
+        if number is None:
+            return self._unusual_item(index)  # type: ignore[no-any-return]  # Any: mostly an error
+        pixels = self._pixels(self.data[index]) if self._has("data") else self._stored(number)
+        labels = getattr(self, self._LABELS) if self._has(self._LABELS) else None
+        target = self._label(self._stored_label(number) if labels is None else labels[index])
         image: Any = Image.fromarray(pixels)
         if self.transform is not None:
             image = self.transform(image)
@@ -74,33 +79,43 @@ class ArrayDataset(RecordDataset):
         return image, target
 
     # Any: as above.
-    def _target(self, index: int) -> Any:
-        if self._has(self._LABELS):
-            return self._label(getattr(self, self._LABELS)[index])
-        number = operator.index(index) % len(self._selection)
-        return self._label(self._stored_label(self._selection.position(number)))
+    def _stored_label(self, number: int) -> Any:
+        """Return the label of a sample as the record set has it."""
+        return int(self._stored_labels()[self._selection.position(number)])
 
-    # Any: as above.
-    def _stored_label(self, position: int) -> Any:
-        """Return the label of a position of the record set."""
-        return int(self._selection.reader.array(self._selection.column)[position])
+    # Any: of any dtype.
+    def _stored_labels(self) -> NDArray[Any]:
+        return self._selection.reader.array(self._selection.column)
 
-    def _read_pixels(self, index: SupportsIndex) -> NDArray[np.uint8]:
+    # Any: an index of any kind; a sample.
+    def _unusual_item(self, index: Any) -> Any:
+        """Return what torchvision makes of a slice, a mask, ...; mostly an error in its words."""
+        return super().__getitem__(index)  # type: ignore[misc]  # torchvision's class comes after this one
+
+    def _number(self, index: SupportsIndex) -> int | None:
+        """Return which sample, from 0, an index means; None for an index that is no integer.
+
+        Raises:
+            IndexError: There is no such sample.
+        """
+        if isinstance(index, bool) or getattr(index, "ndim", 0) > 0:
+            return None
         try:
-            number: int | None = operator.index(index)
+            number = operator.index(index)
         except TypeError:
-            number = None
-        if number is None or isinstance(index, bool):
-            return self._pixels(self.data[index])  # a slice, a mask: as NumPy or torch takes it
-        length = len(self._selection)
+            return None
+        length = self._length("data")
         if not -length <= number < length:
-            raise IndexError(f"index {number} is out of bounds for axis 0 with size {length}")
-        return self._stored(self._selection.position(number % length))
+            from_start = number + length if number < 0 else number
+            raise IndexError(
+                self._OUT_OF_RANGE.format(index=number, length=length, from_start=from_start, last=length - 1)
+            )
+        return number % length
 
-    def _stored(self, position: int) -> NDArray[np.uint8]:
+    def _stored(self, number: int) -> NDArray[np.uint8]:
         reader = self._selection.reader
         shape = reader.manifest.blobs["image"].shape or ()
-        return np.frombuffer(reader.read("image", position), np.uint8).reshape(shape)
+        return np.frombuffer(reader.read("image", self._selection.position(number)), np.uint8).reshape(shape)
 
     def _all_pixels(self) -> NDArray[np.uint8]:
         reader, shape = self._selection.reader, self._selection.reader.manifest.blobs["image"].shape or ()

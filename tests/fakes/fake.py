@@ -28,6 +28,7 @@ class Case:
         mutations: Changes of attributes, done to both; what the samples are afterwards is compared.
         attributes: Class attributes, hashes for example, by which both classes accept the fake.
         sources: How the raw data lies there: "tree", "archive".
+        differences: Errors that differ on purpose: patterns of torchvision's text and of ours, and why.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Case:
     mutations: Mapping[str, Callable[[Any], None]] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     sources: Sequence[str] = ("tree", "archive")
+    differences: Sequence[tuple[str, str, str]] = ()
 
 
 @dataclass(frozen=True)

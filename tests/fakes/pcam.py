@@ -26,7 +26,10 @@ def _build() -> Fake:
         files[f"camelyonpatch_level_2_split_{split}_x.h5.gz"] = _hdf5("x", images)
         files[f"camelyonpatch_level_2_split_{split}_y.h5.gz"] = _hdf5("y", labels)
     arguments = ({}, {"split": "val"}, {"split": "test"})
-    return Fake("pcam", files, [Case("PCAMRecord", arguments, ({"split": "valid"}, {"split": None}))])
+    h5py = r"^Selection can't process|^Indexing with None|^Field names only|^Cannot handle this data type"
+    differences = [(h5py, "cannot be interpreted as an integer", "h5py may not be installed where records are read")]
+    bad = ({"split": "valid"}, {"split": None})
+    return Fake("pcam", files, [Case("PCAMRecord", arguments, bad, differences=differences)])
 
 
 FAKES = (_build(),)

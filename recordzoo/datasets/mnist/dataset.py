@@ -40,6 +40,7 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
     """
 
     entry = "mnist"
+    _OUT_OF_RANGE = "index {index} is out of bounds for dimension 0 with size {length}"
     classes = MNIST.classes
 
     def __init__(
@@ -186,5 +187,5 @@ class QMNISTRecord(MNISTRecord, QMNIST):  # type: ignore[misc]  # torchvision is
         return int(label[0]) if self.compat else label
 
     # Any: as above.
-    def _stored_label(self, position: int) -> Any:
-        return torch.from_numpy(self._selection.reader.array("target")[position].astype(np.int64))
+    def _stored_label(self, number: int) -> Any:
+        return torch.from_numpy(self._stored_labels()[self._selection.position(number)].astype(np.int64))

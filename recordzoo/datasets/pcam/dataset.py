@@ -1,6 +1,7 @@
 """`PCAMRecord`: torchvision's PCAM from records."""
 
-from typing import Unpack
+import operator
+from typing import Any, Unpack
 
 from torchvision.datasets import PCAM
 
@@ -32,6 +33,7 @@ class PCAMRecord(ArrayDataset, PCAM):  # type: ignore[misc]  # torchvision is un
     """
 
     entry = "pcam"
+    _OUT_OF_RANGE = "Index ({from_start}) out of range for (0-{last})"  # h5py's words
 
     def __init__(
         self,
@@ -45,3 +47,8 @@ class PCAMRecord(ArrayDataset, PCAM):  # type: ignore[misc]  # torchvision is un
         self._split = self._part = check_choice(split, "split", ("train", "test", "val"))
         self._start(root, transform=transform, target_transform=target_transform)
         self._show_split(split, download=download, options=options)
+
+    # Any: as declared by `ArrayDataset`.
+    def _unusual_item(self, index: Any) -> Any:
+        """Take integers only: torchvision hands the index to h5py, whose files may be gone."""
+        return self[operator.index(index)]
