@@ -99,9 +99,13 @@ def test_signature_is_torchvisions(compared: Compared) -> None:
     assert all(b.kind in (b.KEYWORD_ONLY, b.VAR_KEYWORD) for b in found[len(expected) :])
 
 
+MNIST_BEFORE_2018 = {"train_data", "test_data", "train_labels", "test_labels"}  # they warn
+
+
 def test_attributes(configured: Compared) -> None:
     theirs, ours = configured.both()
-    public = [name for name in dir(theirs) if not name.startswith("_") and not callable(getattr(theirs, name))]
+    names = {name for name in dir(theirs) if not name.startswith("_")} - MNIST_BEFORE_2018
+    public = sorted(name for name in names if not callable(getattr(theirs, name)))
     assert {"root", "transform", "transforms", "target_transform"} <= set(public)
     for name in public:
         if name in ("url", "filename", "md5", "tgz_md5", "base_folder", "h5py"):
@@ -213,6 +217,7 @@ def test_subclass_getitem_counts(compared: Compared) -> None:
                 first = super().__getitem__(index)
                 return index, first, super().__getitem__((index + 1) % len(self))
 
+        Twice.__name__ = kind.__name__  # with which some of torchvision's classes find their folder
         datasets.append(Twice(root, **compared.row.arguments))
     theirs, ours = datasets
     compared.assert_same(theirs, ours)
@@ -245,8 +250,12 @@ def test_pickle_and_copy(compared: Compared) -> None:
 def test_v2_wrapper(compared: Compared) -> None:
     from torchvision.datasets import wrap_dataset_for_transforms_v2
 
-    theirs, ours = compared.both(transform=v2.Resize((8, 8)))
-    theirs, ours = wrap_dataset_for_transforms_v2(theirs), wrap_dataset_for_transforms_v2(ours)
+    both = compared.both(transform=v2.Resize((8, 8)))
+    a, b = (outcome(Path(), lambda ds=ds: type(wrap_dataset_for_transforms_v2(ds))) for ds in both)
+    if isinstance(a, Exception):
+        assert str(a) == str(b).replace("Record.", ".")  # torchvision has none for this dataset
+        return
+    theirs, ours = map(wrap_dataset_for_transforms_v2, both)
     compared.assert_same(theirs, ours)
     for name in ("classes", "class_to_idx", "targets", "samples", "data", "images"):
         if hasattr(theirs, name):

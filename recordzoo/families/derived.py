@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar, cast
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 
 T = TypeVar("T")
@@ -24,8 +25,8 @@ class Made(Generic[T]):
     """A derived value, and what tells whether somebody has changed it since it was made.
 
     Attributes:
-        value: The list, dict or array. Every access returns this same object.
-        original: The items that a list or dict was made with; the digest of an array; None for anything else.
+        value: The list, dict, array or tensor. Every access returns this same object.
+        original: The items that a list or dict was made with; the digest of an array or tensor; None for anything else.
         is_frozen: Whether the items of a list cannot be changed in place.
     """
 
@@ -38,8 +39,8 @@ class Made(Generic[T]):
         """Whether making the value again would give the same; a list of a million items takes tens of milliseconds."""
         if isinstance(self.value, list):
             return self.is_frozen and _are_same(self.value, cast("tuple[Any, ...]", self.original))
-        if isinstance(self.value, np.ndarray):
-            return _digest(self.value) == self.original
+        if isinstance(self.value, np.ndarray | torch.Tensor):
+            return _digest(np.asarray(self.value)) == self.original
         return isinstance(self.value, dict) and self.value == self.original
 
     # Any: whatever a list holds.
@@ -87,8 +88,8 @@ def _made(value: T, *, is_frozen: bool) -> Made[T]:
         original = tuple(value)
     elif isinstance(value, dict):
         original = dict(value)
-    elif isinstance(value, np.ndarray):
-        original = _digest(value)
+    elif isinstance(value, np.ndarray | torch.Tensor):
+        original = _digest(np.asarray(value))
     return Made(value, original, is_frozen)
 
 

@@ -22,7 +22,7 @@ def _build() -> Fake:
             listed = sorted(order[8 * number : 8 * number + 8])
             files[f"dtd/labels/{split}{partition}.txt"] = "".join(f"{name}\n" for name in listed).encode()
     arguments = [{}, *({"split": split, "partition": partition} for split in SPLITS for partition in (1, 4, 10))]
-    bad = ({"split": "all"}, {"partition": "one"})
+    bad = ({"split": "all"}, {"partition": 12.5})
     return Fake("dtd", {"dtd-r1.0.1.tar.gz": tar(files)}, [Case("DTDRecord", arguments, bad, FILES)])
 
 
