@@ -390,7 +390,7 @@ class TestPrepare:
         result = recordzoo("prepare", photos)
         assert result.returncode == 0
         warning, ready = result.stderr.splitlines()
-        assert warning.startswith(f"warning: {photos} is not what it was when ")
+        assert warning.startswith(f"warning: {photos}.records is out of date: in {photos}, ")
         assert "cat/3.png is new" in warning
         assert f"recordzoo prepare {photos} --refresh" in warning
         assert ready == f"{photos}: ready, 3 records in {photos}.records"

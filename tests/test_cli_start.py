@@ -295,7 +295,7 @@ class TestFlat:
         assert "warning" not in run("prepare", "images", "--flat", cwd=tmp_path).stderr
         (images / "d.png").write_bytes((images / "b.png").read_bytes())
         again = run("prepare", "images", "--flat", cwd=tmp_path)
-        assert f"warning: {images} is not what it was" in again.stderr
+        assert f"warning: {images}.records is out of date: in {images}, d.png is new." in again.stderr
         assert "recordzoo prepare images --flat --refresh" in again.stderr
         assert "ready, 4 records" in run("prepare", "images", "--flat", "--refresh", cwd=tmp_path).stderr
 
