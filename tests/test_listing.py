@@ -533,7 +533,11 @@ class TestCommandLine:
             (["list.txt", "tree", "--output", "a.records"], 2, "--output (--records-dir) names one record set, but 2"),
             (["list.txt"], 1, "list.txt, which has changed since"),
             (["list.txt", "--dry-run"], 1, "list.txt, which has changed since"),
-            (["list.txt", "--split", "train"], 2, "list.txt has no splits. --split is for datasets, and for directories whose"),
+            (
+                ["list.txt", "--split", "train"],
+                2,
+                "list.txt has no splits. --split is for datasets, and for directories whose",
+            ),
             (["list.txt", "--refresh", "--shards", "2", "--shard-size", "1M"], 2, "--shard-size and --shards"),
             (["list.txt", "--refresh", "--shard-size", "1 meter"], 2, "--shard-size '1 meter' is no size"),
             (["list.txt", "--refresh", "--shards", "9"], 2, "9 shards are asked for"),

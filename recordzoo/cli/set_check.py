@@ -1,4 +1,4 @@
-"""Is a record set that is there what `prepare` was asked for, and one that Python will open?"""
+"""Check that an existing record set is what `prepare` was asked for, and that Python can open it."""
 
 import contextlib
 import os

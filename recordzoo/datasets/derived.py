@@ -100,7 +100,7 @@ def _are_same(values: list[Any], original: tuple[Any, ...]) -> bool:
 
 # Any: of whatever dtype.
 def _digest(array: NDArray[Any]) -> Digest:
-    """Return what tells a changed array: a CRC-32 of 150 MB takes 0.1 s, and so does not hold up a pickle."""
+    """Return a digest that changes with the array: the CRC-32 of its bytes, or the identity of an array of objects."""
     if array.dtype.hasobject:
         return array.dtype.str, array.shape, id(array)
     return array.dtype.str, array.shape, zlib.crc32(np.ascontiguousarray(array).data)
