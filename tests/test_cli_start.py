@@ -178,6 +178,7 @@ class TestSplits:
         (data / "test" / "1.jpg").write_bytes(b"a picture")
         result = run("prepare", "data", cwd=tmp_path)
         says(result, 3, "data/test. 1 image lies there", "prepare data --as-classes")
+        assert result.stderr.endswith(" --flat\n")  # a command at the end of a line can be copied
         assert not list(data.glob("*.records"))
 
     def test_python_takes_them_as_torchvision_does(self, data, tmp_path):
