@@ -684,7 +684,7 @@ def test_zip_two_headers_two_names(put):
 def test_late_read_is_a_clear_error(put, build):
     members = ArchiveSource(put(build(FILES))).units(1)[0].members()
     first, second = next(members), next(members)
-    with pytest.raises(RuntimeError, match=r"'a/0.jpg' of .*read\(\) comes too late") as caught:
+    with pytest.raises(RuntimeError, match=r"'a/0.jpg' of .*it is read too late") as caught:
         first.read()
     assert not isinstance(caught.value, ArchiveError)
     assert second.read() == FILES["a/1.jpg"]

@@ -1,6 +1,5 @@
 """The command line as a shell sees it: real processes, real signals, a real server; codes, streams and JSON."""
 
-import importlib
 import json
 import os
 import re
@@ -25,6 +24,7 @@ from recordzoo.cli.output import clean
 from recordzoo.cli.tables import table
 from recordzoo.cli.targets import resolve
 from recordzoo.progress import LogProgress
+from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200, imagenet
 from tests.fakes.server import Fault, FileServer
@@ -247,7 +247,7 @@ class TestPrepare:
         ("name", "part"), [(name, part.name) for name in catalogue.names() for part in catalogue.entry(name).parts]
     )
     def test_what_a_recipe_says_to_run_makes_its_set(self, name, part, tmp_path):
-        recipe = importlib.import_module(catalogue.entry(name).recipe_module).recipe(part)
+        recipe = dataset_recipe(name, part)
         program, command, label, option, root = shlex.split(recipe.command(tmp_path / "a b"))
         assert (program, command, option, root) == ("recordzoo", "prepare", "--root", f"{tmp_path}/a b")
         made = [target.recipe().set_name for target in resolve(label, Path(root))]

@@ -9,11 +9,11 @@ from PIL import Image
 from torchvision.datasets import ImageFolder, wrap_dataset_for_transforms_v2
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
+from recordzoo.datasets.cub200 import annotations
 from recordzoo.datasets.cub200.dataset import CUB200Record
-from recordzoo.datasets.cub200.recipe import recipe
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError, SourceError
-from recordzoo.recipes import cub200_annotations as annotations
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order
+from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200
 from tests.fakes.server import FileServer
@@ -35,7 +35,7 @@ def record_class(folder: Path) -> type[CUB200Record]:
         files += cub200.remote_files(folder, part="segmentations")
 
     class Record(CUB200Record):
-        raw_files = files if len(files) == 2 else (*files, *recipe("segmentations").raw_files)
+        raw_files = files if len(files) == 2 else (*files, *dataset_recipe("cub200", "segmentations").raw_files)
 
     return Record
 
@@ -199,7 +199,7 @@ def test_masks_are_prepared_only_when_asked_for(form: str, tmp_path: Path) -> No
     if form == "command line":
         from recordzoo.preparing import ensure
 
-        ensure(recipe("segmentations", kind.raw_files), tmp_path)  # it knows nothing of the images' record set
+        ensure(dataset_recipe("cub200", "segmentations", kind.raw_files), tmp_path)
     image, mask = kind(tmp_path, target_type="segmentation")[0]
     assert image.size == mask.size
     assert RecordReader(masks).names[0] == RecordReader(tmp_path / "cub200.records").names[0]
@@ -325,10 +325,10 @@ def test_arguments_that_do_not_exist(archives: Path) -> None:
         kind(archives, target_type="mask")
     with pytest.raises(ArgumentError, match="target_type is"):
         kind(archives, target_type=[])
-    with pytest.raises(ArgumentError, match="argument part"):
-        recipe("masks")
-    with pytest.raises(ArgumentError, match=r"raw_files of cub200 lacks CUB_200_2011\.tgz"):
-        recipe("", ())
+    with pytest.raises(ArgumentError, match="no part 'masks'"):
+        dataset_recipe("cub200", "masks")
+    with pytest.raises(ArgumentError, match=r"raw_files lacks CUB_200_2011\.tgz"):
+        dataset_recipe("cub200", "", ())
 
 
 @fault(

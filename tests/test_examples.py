@@ -7,24 +7,29 @@ import pytest
 
 from recordzoo import ImageFolderRecord
 from tests import contract
-from tests.fakes import cifar as cifar10
 from tests.fakes import folder, voc
+
+
+def run_examples(name: str, kind: type, documented: type) -> None:
+    (found,) = doctest.DocTestFinder(recurse=False).find(documented, name, globs={name: kind})
+    assert len(found.examples) == 2
+    assert doctest.DocTestRunner().run(found).failed == 0
 
 
 def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder.write_tree(tmp_path / "photos")
-    cifar10.build().write_archive(tmp_path / "data")
     voc.build().write_archive(tmp_path / "data")
-    classes = {
-        "ImageFolderRecord": ImageFolderRecord,
-        "CIFAR10Record": contract.CIFAR10Record,
-        "VOCDetectionRecord": contract.VOCDetectionRecord,
-        "VOCSegmentationRecord": contract.VOCSegmentationRecord,
-    }
-    for name, kind in classes.items():
-        documented = kind if kind is ImageFolderRecord else kind.__mro__[1]
-        examples = doctest.DocTestFinder(recurse=False).find(documented, name, globs=dict(classes))
-        assert [len(example.examples) for example in examples] == [2], name
-        for example in examples:
-            assert doctest.DocTestRunner().run(example).failed == 0, name
+    run_examples("ImageFolderRecord", ImageFolderRecord, ImageFolderRecord)
+    for name in ("VOCDetectionRecord", "VOCSegmentationRecord"):
+        kind = getattr(contract, name)
+        run_examples(name, kind, kind.__mro__[1])
+
+
+@pytest.mark.parametrize("fake", contract.FAKES, ids=lambda fake: fake.dataset)
+def test_examples_of_declared_datasets(fake: contract.Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    fake.write_archive(tmp_path / "data")
+    for case in fake.cases:
+        kind = getattr(contract, case.name)
+        run_examples(case.name, kind, kind.__mro__[1])

@@ -17,9 +17,9 @@ from torchvision.models._meta import _IMAGENET_CATEGORIES
 
 from recordzoo.datasets.imagenet.dataset import ImageNetRecord
 from recordzoo.datasets.imagenet.meta import Meta, parse_meta, read_meta
-from recordzoo.datasets.imagenet.recipe import recipe
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError, TermsError
 from recordzoo.preparing import ensure
+from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import imagenet
 from tests.fakes.server import FileServer
@@ -384,8 +384,8 @@ def test_bad_arguments(tmp_path: Path) -> None:
     assert str(ours.value) == str(theirs.value)
     with pytest.raises(TypeError, match="unexpected keyword argument 'downlaod'"):
         ImageNetRecord(tmp_path, downlaod=True)
-    with pytest.raises(ArgumentError, match="argument part"):
-        recipe("test")
+    with pytest.raises(ArgumentError, match="no part 'test'"):
+        dataset_recipe("imagenet", "test")
 
 
 @pytest.mark.parametrize("split", SPLITS)
@@ -435,8 +435,8 @@ def test_download(way: str, archives: Path, tmp_path: Path) -> None:
 
 def test_recipes_import_no_torch() -> None:
     code = (
-        "import sys, recordzoo.datasets.imagenet.recipe as i, recordzoo.datasets.cub200.recipe as c\n"
-        "i.recipe('train'); i.recipe('val'); c.recipe(); c.recipe('segmentations')\n"
+        "import sys; from recordzoo.recipes.declared import dataset_recipe as r; import recordzoo.catalogue as c\n"
+        "[r(name, part.name) for name in c.names() for part in c.entry(name).parts]\n"
         "assert not {'torch', 'torchvision', 'scipy'} & set(sys.modules)"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
@@ -445,11 +445,11 @@ def test_recipes_import_no_torch() -> None:
 def test_preparing_from_archives_imports_no_torch(archives: Path, tmp_path: Path) -> None:
     link_archives(archives, tmp_path)
     code = (
-        "import sys\nfrom pathlib import Path\nfrom recordzoo.datasets.imagenet.recipe import recipe\n"
+        "import sys\nfrom pathlib import Path\nfrom recordzoo.recipes.declared import dataset_recipe\n"
         "from recordzoo.preparing import ensure\n"
         "if __name__ == '__main__':\n"
         "    for part in ('train', 'val'):\n"
-        "        ensure(recipe(part), Path(sys.argv[1]), check_hash=False, workers=1)\n"
+        "        ensure(dataset_recipe('imagenet', part), Path(sys.argv[1]), check_hash=False, workers=1)\n"
         "    assert 'torch' not in sys.modules\n"
     )
     subprocess.run([sys.executable, "-c", code, str(tmp_path)], check=True, timeout=60)
@@ -461,7 +461,7 @@ def test_same_bytes_whatever_the_workers(archives: Path, tmp_path: Path) -> None
     digests = set()
     for workers in (1, 2):
         path = ensure(
-            recipe("train", files),
+            dataset_recipe("imagenet", "train", files),
             archives,
             records_dir=tmp_path / f"{workers}.records",
             workers=workers,

@@ -18,7 +18,6 @@ from recordzoo.looking.labels import load_labels
 from recordzoo.looking.stats import count_bytes, count_classes, find_variants
 from recordzoo.preparing import ensure
 from recordzoo.progress import LogProgress
-from recordzoo.recipes import cub200 as cub200_recipe
 from recordzoo.recipes import folder as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.manifest import RawFile
@@ -51,7 +50,7 @@ def birds(tmp_path_factory):
     root = tmp_path_factory.mktemp("birds")
     cub200.build(4, 5).write_archive(root)
     raw = cub200.remote_files(root)
-    return Path(ensure(cub200_recipe.recipe(raw_files=raw), root, prepare=True))
+    return Path(ensure(dataset_recipe("cub200", raw_files=raw), root, prepare=True))
 
 
 @pytest.fixture(scope="module")

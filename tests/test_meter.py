@@ -4,11 +4,11 @@ from typing import Any
 
 import pytest
 from PIL import Image
-from recordzoo.recipes.cub200 import recipe as birds
 
 from recordzoo.preparing import ensure
 from recordzoo.preparing.meter import PoolProgress, UnitProgress
 from recordzoo.preparing.rows import UnitDone
+from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.folder import recipe
 from tests.fakes import cub200, folder
 
@@ -51,7 +51,7 @@ def test_a_conversion_ends_at_its_total(tmp_path, workers, variant):
 def test_an_archive_ends_at_its_total(tmp_path):
     cub200.build(3, 3).write_archive(tmp_path)
     heard = Heard()
-    ensure(birds(""), tmp_path, prepare=True, check_hash=False, progress=heard)
+    ensure(dataset_recipe("cub200", ""), tmp_path, prepare=True, check_hash=False, progress=heard)
     total, done = heard.stages[-1][1:]
     assert done == total > 0
 

@@ -23,7 +23,6 @@ from recordzoo.looking.sheet import BOX, MAX_COLUMNS, Cell, columns_for, draw_sh
 from recordzoo.looking.thumbnail import make_thumbnail, quiet
 from recordzoo.preparing import ensure
 from recordzoo.progress import LogProgress
-from recordzoo.recipes import cub200 as cub200_recipe
 from recordzoo.recipes import folder as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
@@ -61,7 +60,7 @@ def birds(tmp_path_factory):
     """CUB-200-2011 with 5 classes of 6 images."""
     root = tmp_path_factory.mktemp("birds")
     cub200.build(5, 6).write_tree(root)
-    return Path(ensure(cub200_recipe.recipe(), root, prepare=True))
+    return Path(ensure(dataset_recipe("cub200"), root, prepare=True))
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,9 @@ from torchvision.datasets import VOCDetection, VOCSegmentation
 from torchvision.datasets.voc import DATASET_YEAR_DICT
 
 from recordzoo import VOCDetectionRecord, VOCSegmentationRecord, catalogue
-from recordzoo.datasets.voc.recipe import base_folder, recipe
+from recordzoo.datasets.voc.recipe import base_folder
 from recordzoo.errors import ArgumentError, FolderError, NotPreparedError, OtherSourceError, SourceError
+from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.contract import all_samples, outcome, plain
@@ -231,5 +232,5 @@ def test_another_year_as_root(tmp_path: Path) -> None:
 
 
 def test_unknown_part() -> None:
-    with pytest.raises(ArgumentError, match="argument part"):
-        recipe("2013")
+    with pytest.raises(ArgumentError, match="no part '2013'"):
+        dataset_recipe("voc", "2013")

@@ -99,7 +99,8 @@ class DeclaredRecipe(Recipe):
     @override
     def looked_for(self, root: Path) -> list[str]:
         files = [file.path(root).relative_to(root).as_posix() for file in self.raw_files]
-        return [*((Path(self.entry.folder) / mark).as_posix() for mark in self.tree_marks), *files]
+        folder = f"{self.entry.folder}/" if self.entry.folder else ""
+        return [*(folder + mark for mark in self.tree_marks), *files]
 
 
 def _files_of_part(known: Sequence[RemoteFile], given: Sequence[RemoteFile] | None) -> tuple[RemoteFile, ...]:

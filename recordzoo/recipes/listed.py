@@ -87,25 +87,23 @@ class ListedRecipe(DeclaredRecipe):
         return self.table(stored.keys, Lists(self.dataset, sidecars))
 
 
-class Lists(Mapping[str, bytes]):
-    """The lists of a dataset, by their names. What is asked for and not there is a `SourceError`."""
+class Lists:
+    """The lists of a dataset. To ask for one that is missing is a `SourceError`.
+
+    Attributes:
+        contents: Those that are there, by their names.
+    """
 
     def __init__(self, dataset: str, contents: Mapping[str, bytes]) -> None:
-        self._dataset, self._contents = dataset, contents
+        self._dataset, self.contents = dataset, contents
 
-    @override
     def __getitem__(self, name: str) -> bytes:
-        if name not in self._contents:
+        if name not in self.contents:
             raise SourceError(f"{self._dataset}: {name} is missing in the raw data.")
-        return self._contents[name]
+        return self.contents[name]
 
-    @override
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._contents)
-
-    @override
-    def __len__(self) -> int:
-        return len(self._contents)
+    def __contains__(self, name: str) -> bool:
+        return name in self.contents
 
     def lines(self, name: str) -> list[str]:
         """Return the lines of a list, without those that are empty."""

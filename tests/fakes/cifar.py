@@ -1,10 +1,8 @@
 """CIFAR-10 and CIFAR-100 by code: the real names, and batches pickled as Python 2 did in 2009; small and seeded."""
 
-import gzip
 import hashlib
 import io
 import pickle
-import tarfile
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
@@ -73,13 +71,7 @@ class FakeCIFAR10:
 
     def archive_bytes(self) -> bytes:
         """The same bytes each time, so that their hash is known before they are written."""
-        file = io.BytesIO()
-        with tarfile.open(fileobj=file, mode="w") as tar:
-            for name, data in self.files.items():
-                member = tarfile.TarInfo(f"{FOLDER}/{name}")
-                member.size = len(data)
-                tar.addfile(member, io.BytesIO(data))
-        return gzip.compress(file.getvalue(), mtime=0)
+        return tar({f"{FOLDER}/{name}": data for name, data in self.files.items()})
 
     def remote(self, *urls: str) -> RemoteFile:
         data = self.archive_bytes()

@@ -32,8 +32,11 @@ class CUB200(ListedRecipe):
 
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
-        if member.name in annotations.FILES or is_class_image(member.name.removeprefix(IMAGES)):
+        name = member.name.removeprefix(IMAGES)
+        if name == member.name:
             yield from super().extract(member)
+        elif is_class_image(name):  # every one, as ImageFolder has it: no list says which
+            yield Blob("image", name, member.read())
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
@@ -41,7 +44,7 @@ class CUB200(ListedRecipe):
             raise SourceError(f"CUB-200-2011: there is no image under {IMAGES} in the raw data.")
         names = [keys["image"][place] for place in class_folder_order(keys["image"])]
         classes, target = class_labels(names)
-        parsed = annotations.parse(names, lists)
+        parsed = annotations.parse(names, lists.contents)
         return Table(
             names=names,
             arrays={"target": target, **parsed.arrays},

@@ -19,7 +19,7 @@ class DTD(ListedRecipe):
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
-        splits = {name.rpartition("/")[2].removesuffix(".txt"): lists.lines(name) for name in lists}
+        splits = {name.rpartition("/")[2].removesuffix(".txt"): lists.lines(name) for name in lists.contents}
         names = sorted({*keys["image"], *(name for listed in splits.values() for name in listed)})
         classes, target = class_labels(names)
         return Table(names=names, arrays={"target": target}, splits=splits, classes=classes)
