@@ -6,7 +6,7 @@ The label stands above its bar, so that a chart of 480 pixels, shown on 360, sti
 from collections.abc import Sequence
 from html import escape
 
-from recordzoo.benching.chart import Group
+from recordzoo.bench.chart import Group
 
 WIDTH = 480
 LABEL_PX = 15

@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image
 
 from recordzoo.cli.demo import birds
-from recordzoo.cli.show import Wish, show_images
+from recordzoo.cli.show import ShowOptions, show_images
 from recordzoo.preparing import ensure
 from recordzoo.recipes import cub200
 
@@ -21,6 +21,6 @@ if __name__ == "__main__":
         root = Path(folder)
         birds.build(5, 40, size=(260, 200)).write_tree(root)
         path = ensure(cub200.recipe(), root, prepare=True)
-        show_images(str(path), Wish(split="test", number=8, output=root / TARGET.name), as_json=False)
+        show_images(str(path), ShowOptions(split="test", number=8, output=root / TARGET.name), as_json=False)
         with Image.open(root / TARGET.name) as sheet:
             sheet.quantize(COLOURS, dither=Image.Dither.NONE).save(TARGET, optimize=True)

@@ -25,10 +25,10 @@ ZOO = {
 
 OWN = {
     "RecordReader": "recordzoo.records.reader",
-    "RecordWriter": "recordzoo.own.writer",
-    "convert": "recordzoo.own.convert",
-    "import_records": "recordzoo.own.importing",
-    "prepare_list": "recordzoo.own.listing",
+    "RecordWriter": "recordzoo.custom.writer",
+    "convert": "recordzoo.custom.convert",
+    "import_records": "recordzoo.custom.importing",
+    "prepare_list": "recordzoo.custom.listing",
 }
 """Modules of the names that work on a user's own data. The catalogue knows those of dataset classes."""
 

@@ -22,10 +22,10 @@ from recordzoo.datasets.stl10.dataset import STL10Record as STL10Record
 from recordzoo.datasets.svhn.dataset import SVHNRecord as SVHNRecord
 from recordzoo.datasets.voc.dataset import VOCDetectionRecord as VOCDetectionRecord
 from recordzoo.datasets.voc.dataset import VOCSegmentationRecord as VOCSegmentationRecord
-from recordzoo.own.convert import convert as convert
-from recordzoo.own.importing import import_records as import_records
-from recordzoo.own.listing import prepare_list as prepare_list
-from recordzoo.own.writer import RecordWriter as RecordWriter
+from recordzoo.custom.convert import convert as convert
+from recordzoo.custom.importing import import_records as import_records
+from recordzoo.custom.listing import prepare_list as prepare_list
+from recordzoo.custom.writer import RecordWriter as RecordWriter
 from recordzoo.records.reader import RecordReader as RecordReader
 from recordzoo.records.verify import verify as verify
 from recordzoo.sampling.samplers import RecordSampler as RecordSampler

@@ -2,11 +2,11 @@
 
 import os
 import sys
-import unicodedata
 from typing import Any
 
 from recordzoo import settings
 from recordzoo.progress import LOG_INTERVAL_S, LogProgress, Progress, logger
+from recordzoo.text import clean, shorten
 
 _COLUMNS = 79  # where the terminal does not say
 _BESIDE_STAGE = 57  # columns of a bar of 10 with all that is shown behind it: what is left is the stage's name
@@ -35,15 +35,6 @@ def is_terminal() -> bool:
     return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
-def clean(text: str) -> str:
-    """Escape what would not show or would act on a terminal: control and direction characters, lone surrogates.
-
-    >>> clean("bird\\x1b[2J.jpg")
-    'bird\\\\x1b[2J.jpg'
-    """
-    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
-
-
 class LineProgress(LogProgress):
     """The lines of `LogProgress` on stderr, where nobody has configured `logging`, which would drop them."""
 
@@ -52,26 +43,6 @@ class LineProgress(LogProgress):
             super()._say(text)
         else:
             print(f"recordzoo: {clean(text)}", file=sys.stderr, flush=True)  # noqa: T201 - people see nothing else
-
-
-def display_width(text: str) -> int:
-    """Return how many columns a terminal takes for a text: two for a Chinese character, none for an accent."""
-    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
-
-
-def shorten(text: str, columns: int) -> str:
-    """Cut a text in the middle to so many columns."""
-    if display_width(text) <= columns:
-        return text
-    start, end = "", ""
-    for head, tail in zip(text, reversed(text), strict=True):
-        if display_width(start + head + end) + 3 > columns:
-            break
-        start += head
-        if display_width(start + tail + end) + 3 > columns:
-            break
-        end = tail + end
-    return f"{start}...{end}"
 
 
 def close_bars() -> None:

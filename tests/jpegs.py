@@ -29,7 +29,7 @@ from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.batches.order import Wanted
-from recordzoo.batches.source import Source
+from recordzoo.batches.source import BatchSource
 from recordzoo.batches.steps import Crop, decide
 from recordzoo.batches.uniform import uniforms
 from recordzoo.batches.work import cut
@@ -90,7 +90,7 @@ def _check(files: Sequence[bytes], folder: Path, seed: int, *, with_marks: bool)
     _check_crops(dataset, files, rights, large, seed)
     _check_refused(dataset, files, rights, large, bad)
     counts = Counter({"refused": len(bad), "images": len(good)})
-    marks = Source(dataset).leaves[0]._marks
+    marks = BatchSource(dataset).leaves[0]._marks
     for number in good:
         right = rights[number]
         assert isinstance(right, np.ndarray)
@@ -102,7 +102,7 @@ def _check(files: Sequence[bytes], folder: Path, seed: int, *, with_marks: bool)
 # Any, here and below: datasets and loaders of any kind.
 def _check_crops(dataset: Any, files: Sequence[bytes], rights: Sequence[Right], large: list[int], seed: int) -> None:
     """Give images to a loader, and look at its crops."""
-    plan = Source(dataset).leaves[0].plan
+    plan = BatchSource(dataset).leaves[0].plan
     draws = uniforms(seed, 0, np.arange(len(large), dtype=np.int64), plan.num_draws)
     loader = RecordLoader(Subset(dataset, large), 64, num_workers=3, seed=seed)
     rows = itertools.chain.from_iterable(images for images, _ in loader)
@@ -121,7 +121,7 @@ def _check_refused(
 ) -> None:
     """Make a piece of a batch of each that is no image, and of one that is: as a thread of a loader does."""
     loader = RecordLoader(dataset, 2, num_workers=3)
-    source = Source(dataset)
+    source = BatchSource(dataset)
     maker = loader._maker(source)
 
     def work(number: int) -> None:

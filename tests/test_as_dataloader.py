@@ -23,7 +23,7 @@ from torchvision import transforms as v1
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
 from recordzoo.batches.makers import RowMaker
-from recordzoo.batches.source import Source
+from recordzoo.batches.source import BatchSource
 from recordzoo.errors import ArgumentError
 from tests.batching import FIXED, RANDOM, UINT8, assert_same, make_tree
 
@@ -299,7 +299,7 @@ def test_all_integers_are_indices_of_records(dataset: ImageFolderRecord, right: 
 
 def test_default_collate_is_the_default(dataset: ImageFolderRecord) -> None:
     loader = RecordLoader(dataset, 8, collate_fn=default_collate)
-    assert type(loader._maker(Source(dataset))) is RowMaker
+    assert type(loader._maker(BatchSource(dataset))) is RowMaker
     assert_same(list(loader), list(RecordLoader(dataset, 8)))
 
 

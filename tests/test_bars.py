@@ -5,7 +5,8 @@ import sys
 
 import pytest
 
-from recordzoo.bars import BarProgress, close_bars, shorten
+from recordzoo.bars import BarProgress, close_bars
+from recordzoo.text import shorten
 from tests.terminals import drawn_by
 
 

@@ -11,14 +11,14 @@ import pytest
 from PIL import Image
 
 from benchmarks.peers import page
-from recordzoo.benching import compare as comparison
-from recordzoo.benching.chart import Group, draw_chart, write_chart
-from recordzoo.benching.compare import compare, comparisons, turns
-from recordzoo.benching.measure import Measurement, in_fresh_process, measure, medians
-from recordzoo.benching.processes import cpu_seconds, memory_bytes
-from recordzoo.benching.spread import compare_speeds
-from recordzoo.benching.task import EXACT, FAST, FILES, STOCK, Result, Task
-from recordzoo.benching.transform import DEFAULT, load_transform
+from recordzoo.bench import compare as comparison
+from recordzoo.bench.chart import Group, draw_chart, write_chart
+from recordzoo.bench.compare import compare, comparisons, turns
+from recordzoo.bench.measure import Measurement, in_fresh_process, measure, medians
+from recordzoo.bench.processes import cpu_seconds, memory_bytes
+from recordzoo.bench.spread import compare_speeds
+from recordzoo.bench.task import EXACT, FAST, FILES, STOCK, Result, Task
+from recordzoo.bench.transform import DEFAULT, load_transform
 from recordzoo.cli.bench import doubts, find_task, table
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import ensure

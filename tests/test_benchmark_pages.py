@@ -7,7 +7,7 @@ import pytest
 
 from benchmarks.peers import page
 from benchmarks.svg import LABEL_PX, WIDTH, draw
-from recordzoo.benching.chart import Group
+from recordzoo.bench.chart import Group
 
 PHONE_PX = 358
 """What a page of 390 pixels leaves for a picture."""

@@ -18,9 +18,9 @@ from PIL import Image
 from recordzoo import catalogue, errors
 from recordzoo.bars import BarProgress, default_progress
 from recordzoo.cli.exits import Exit, exit_code
-from recordzoo.cli.foresight import Prospect, check_room
 from recordzoo.cli.info import entry_document
 from recordzoo.cli.output import clean
+from recordzoo.cli.preflight import Prospect, check_room
 from recordzoo.cli.tables import table
 from recordzoo.cli.targets import resolve
 from recordzoo.progress import LogProgress

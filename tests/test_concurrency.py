@@ -16,9 +16,9 @@ from typing import Any
 import pytest
 
 from recordzoo.owner import Owner
-from recordzoo.preparing import ensure, heartbeat, turn
-from recordzoo.preparing.found import find_builds, remove_dead
-from recordzoo.preparing.turn import lock_path, my_turn
+from recordzoo.preparing import build_lock, ensure, heartbeat
+from recordzoo.preparing.build_lock import lock_path, my_turn
+from recordzoo.preparing.stale_builds import find_builds, remove_dead
 from recordzoo.progress import LogProgress
 from tests import preparing
 from tests.disks import failing
@@ -343,10 +343,10 @@ class TestTurns:
             os.utime(heartbeat_file, (now - age_s, now - age_s))
         path = lock_path(tmp_path / "x.records")
         path.touch()
-        turn._break_if_silent(path)
+        build_lock._break_if_silent(path)
         assert path.exists()
         os.utime(path, (now - 3600, now - 3600))
-        turn._break_if_silent(path)
+        build_lock._break_if_silent(path)
         assert not path.exists()
         assert [found.is_dead for found in find_builds(tmp_path / "x.records")] == [False, True]
         assert len(list(tmp_path.iterdir())) == 2
@@ -374,7 +374,7 @@ class TestTurns:
         assert list(tmp_path.iterdir()) == []
 
     def test_the_longer_they_wait_the_more_rarely_they_look(self) -> None:
-        naps = list(itertools.islice(turn._naps(), 100))
+        naps = list(itertools.islice(build_lock._naps(), 100))
         assert 0.1 < naps[0] <= 0.2
         assert all(3.5 <= nap <= 5 for nap in naps[30:])
         assert len(set(naps)) == 100
@@ -386,8 +386,8 @@ class TestTurns:
     )
     def test_a_wait_of_hours(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         clock = [0.0]
-        monkeypatch.setattr(turn, "_POLL_S", (20.0, 20.0))  # 5 s take a thousand looks
-        monkeypatch.setattr(turn, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=passes(clock)))
+        monkeypatch.setattr(build_lock, "_POLL_S", (20.0, 20.0))  # 5 s take a thousand looks
+        monkeypatch.setattr(build_lock, "time", SimpleNamespace(monotonic=lambda: clock[0], sleep=passes(clock)))
         build = tmp_path / f"x.records.build.{Owner('node07_0123abcd', 4123, 77, '00')}"
         (build / "set").mkdir(parents=True)
         (build / "heartbeat").touch()

@@ -25,9 +25,9 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader, convert
+from recordzoo.custom.infer import infer
+from recordzoo.custom.values import ENCODINGS, encode_exactly, picture_bytes
 from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordError, RecordZooError, SampleError
-from recordzoo.own.infer import infer
-from recordzoo.own.values import ENCODINGS, encode_exactly, picture_bytes
 from recordzoo.progress import LogProgress
 from recordzoo.records.manifest import BlobSpec
 from recordzoo.records.values import decode_value

@@ -16,7 +16,7 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder, VOCDetection, VOCSegmentation
 
 from recordzoo import ImageFolderRecord, RecordLoader, VOCDetectionRecord, VOCSegmentationRecord, convert
-from recordzoo.batches.source import Source
+from recordzoo.batches.source import BatchSource
 from recordzoo.families.selection import Selection, list_index
 from recordzoo.recipes.class_folders import class_folder_order, find_name, name_key
 from tests import contract
@@ -143,28 +143,28 @@ def test_changes_reach_the_loader_and_the_workers(tree: Path, change: Callable[[
     if expected:
         loader = RecordLoader(ours, batch_size=3, num_workers=1, collate_fn=list)
         assert plain(sample for batch in loader for sample in batch) == expected
-    assert "were changed" in Source(ours).problem
+    assert "were changed" in BatchSource(ours).problem
 
 
 def test_what_was_only_looked_at_stays_fast(tree: Path) -> None:
     dataset = ImageFolderRecord(tree)
     size = len(pickle.dumps(dataset))
     assert dataset.samples[0][1] + dataset.targets[0] >= 0
-    assert Source(dataset).problem == ""
+    assert BatchSource(dataset).problem == ""
     assert len(pickle.dumps(dataset)) == size
     dataset.samples.append(dataset.samples.pop())  # as it was
-    assert Source(dataset).problem == ""
+    assert BatchSource(dataset).problem == ""
     dataset.targets.append(3)  # which no sample depends on, in torchvision either
-    assert Source(dataset).problem == ""
+    assert BatchSource(dataset).problem == ""
     assert pickle.loads(pickle.dumps(dataset)).targets[-1] == 3
 
 
 def test_a_changed_array_of_pixels_counts(cifar: contract.Pair) -> None:
     _, dataset = cifar.both()
     assert dataset.data.shape[0] == len(dataset.targets)
-    assert Source(dataset).problem == ""
+    assert BatchSource(dataset).problem == ""
     dataset.data[1] = 0
-    assert "were changed" in Source(dataset).problem
+    assert "were changed" in BatchSource(dataset).problem
     assert not np.asarray(pickle.loads(pickle.dumps(dataset))[1][0]).any()
 
 
@@ -194,7 +194,7 @@ def test_a_subclass_with_its_own_samples(tree: Path) -> None:
     assert len(ours) == len(theirs)
     assert [label for _, label in ours] == [label + 100 for label in theirs.targets[::-1]]
     assert ours[0][0].tobytes() == theirs[-1][0].tobytes()
-    assert Source(ours).problem
+    assert BatchSource(ours).problem
 
 
 class Masks(VOCSegmentationRecord):

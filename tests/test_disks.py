@@ -19,8 +19,8 @@ import pytest
 from recordzoo import durable
 from recordzoo.owner import Owner
 from recordzoo.preparing import ensure
-from recordzoo.preparing.found import find_builds
-from recordzoo.preparing.turn import lock_path
+from recordzoo.preparing.build_lock import lock_path
+from recordzoo.preparing.stale_builds import find_builds
 from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, stored_bytes

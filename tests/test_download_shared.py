@@ -13,7 +13,7 @@ import pytest
 
 from recordzoo.errors import TermsError
 from recordzoo.preparing import ensure
-from recordzoo.preparing.turn import lock_path
+from recordzoo.preparing.build_lock import lock_path
 from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
 from tests import preparing

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recordzoo.own.importing import import_records
+from recordzoo.custom.importing import import_records
 from recordzoo.records.reader import RecordReader
 from tests.fakes import legacy
 

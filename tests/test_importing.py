@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from recordzoo.custom.importing import import_records
 from recordzoo.errors import (
     ArchiveError,
     ArgumentError,
@@ -29,7 +30,6 @@ from recordzoo.errors import (
     PrepareError,
     SourceError,
 )
-from recordzoo.own.importing import import_records
 from recordzoo.recipes.imports import arrow, caffe, folder2lmdb, msgpack, protobuf, torchrecord
 from recordzoo.recipes.imports.sample import ForeignValueError
 from recordzoo.recipes.imports.source import find_source
@@ -488,7 +488,7 @@ def test_killed_and_run_again(step: str, tmp_path: Path) -> None:
     path = legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in legacy.pixels(600)], 3)
     wanted = contents(import_records(path, tmp_path / "wanted.records", workers=1, shard_bytes=60_000))
     command = f"import_records({str(path)!r}, {str(tmp_path / 'my.records')!r}, workers=1, shard_bytes=60_000)"
-    ended = python(f"from recordzoo.own.importing import import_records\n{command}", RECORDZOO_KILL_AT=step)
+    ended = python(f"from recordzoo.custom.importing import import_records\n{command}", RECORDZOO_KILL_AT=step)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert not (tmp_path / "my.records").exists()
     left = [build.name for build in tmp_path.glob("my.records.build.*/*.lmdb")]

@@ -20,9 +20,9 @@ from recordzoo import ImageFolderRecord
 from recordzoo.cli.app import app
 from recordzoo.cli.run import run as run_here
 from recordzoo.cli.sizes import parse_bytes
+from recordzoo.custom.listing import prepare_list
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.families.path_loader import PathLoader, files_folder
-from recordzoo.own.listing import prepare_list
 from recordzoo.preparing import describe, ensure
 from recordzoo.recipes.base import Blob
 from recordzoo.recipes.listing import LIST_FILE, ListRecipe

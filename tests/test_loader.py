@@ -40,7 +40,7 @@ from recordzoo import (
     convert,
 )
 from recordzoo.batches.makers import RowMaker, SampleMaker
-from recordzoo.batches.source import Source
+from recordzoo.batches.source import BatchSource
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError
 from tests.batching import FIXED, JITTER, MEAN, RANDOM, STD, UINT8, assert_same, image_file, make_tree
 from tests.fakes import cifar as cifar10
@@ -70,7 +70,7 @@ def compare(dataset: Any, **options: Any) -> list[Any]:
 
 
 def maker_of(loader: RecordLoader) -> type:
-    return type(loader._maker(Source(loader.dataset)))
+    return type(loader._maker(BatchSource(loader.dataset)))
 
 
 # As DataLoader
@@ -260,7 +260,7 @@ def test_subsets_and_concatenations(tree: Path) -> None:
     for dataset in (*parts, ConcatDataset([one, other]), nested, Subset(one, torch.arange(4)), Subset(one, [])):
         loader = RecordLoader(dataset, batch_size=3, num_workers=2)
         if len(dataset):
-            assert Source(dataset).leaves
+            assert BatchSource(dataset).leaves
             assert maker_of(loader) is RowMaker
         compare(dataset, batch_size=3)
 
@@ -283,10 +283,10 @@ def test_cifar10(tmp_path: Path) -> None:
     transform = v1.Compose([v1.RandomCrop(32), v1.ToTensor(), v1.Normalize(MEAN, STD)])
     for train in (True, False):
         dataset = Record(tmp_path, train, transform=transform)
-        assert Source(dataset).leaves
+        assert BatchSource(dataset).leaves
         compare(dataset, batch_size=6, num_workers=2)
     dataset.targets[2] = 7
-    assert not Source(dataset).leaves
+    assert not BatchSource(dataset).leaves
     assert compare(dataset, batch_size=6)[0][1][2] == 7
 
 
@@ -294,17 +294,17 @@ def test_cub200(tmp_path: Path) -> None:
     cub200.build().write_tree(tmp_path)
     for split in ("train", "test", "all"):
         dataset = CUB200Record(tmp_path, split=split, transform=FIXED)
-        assert Source(dataset).leaves
+        assert BatchSource(dataset).leaves
         compare(dataset, batch_size=4, num_workers=2)
     both = CUB200Record(tmp_path, transform=FIXED, target_type=["category", "bbox"])
-    assert "other targets" in Source(both).problem
+    assert "other targets" in BatchSource(both).problem
     compare(both, batch_size=4, num_workers=2)
 
 
 def test_voc(tmp_path: Path) -> None:
     voc.build("2012").write_tree(tmp_path)
     dataset = VOCDetectionRecord(tmp_path, "2012", "val", transform=FIXED)
-    assert "makes its samples itself" in Source(dataset).problem
+    assert "makes its samples itself" in BatchSource(dataset).problem
     compare(dataset, batch_size=2, num_workers=2, collate_fn=list)
     compare(wrap_dataset_for_transforms_v2(dataset), collate_fn=lambda samples: [list(target) for _, target in samples])
 
@@ -328,17 +328,17 @@ def test_anybodys_datasets(kind: str) -> None:
 def test_changed_samples_and_own_loaders(tree: Path) -> None:
     dataset = ImageFolderRecord(tree, transform=FIXED)
     dataset.samples.pop(3)
-    assert "were changed" in Source(dataset).problem
+    assert "were changed" in BatchSource(dataset).problem
     compare(dataset, batch_size=4)
     own = ImageFolderRecord(tree, transform=FIXED, loader=lambda path: Image.new("RGB", (30, 40), path[-6:-4]))
     own.loader = lambda path: Image.new("RGB", (30, 40), (int(path[-6:-4]), 0, 0))
-    assert "a loader of its own" in Source(own).problem
+    assert "a loader of its own" in BatchSource(own).problem
     compare(own, batch_size=4)
 
 
 def test_a_wrapped_dataset(dataset: ImageFolderRecord) -> None:
     wrapped = wrap_dataset_for_transforms_v2(ImageFolderRecord(dataset.root, transform=v2.ToImage()))
-    assert "makes its samples itself" in Source(wrapped).problem
+    assert "makes its samples itself" in BatchSource(wrapped).problem
     compare(wrapped, collate_fn=list)
 
 

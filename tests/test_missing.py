@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 from recordzoo import CIFAR10Record, ImageFolderRecord
 from recordzoo.batches import compiled, missing
 from recordzoo.batches.compiled import DISABLED
-from recordzoo.batches.source import Source
+from recordzoo.batches.source import BatchSource
 from tests.batching import RANDOM, make_tree
 from tests.fakes import cifar as cifar10
 from tests.fakes.samples import Samples
@@ -112,8 +112,8 @@ def test_what_is_missing_depends_on_the_samples(tree: Path, tmp_path: Path, monk
     class Record(CIFAR10Record):
         train_list, test_list, meta = (fake.lists[name] for name in ("train_list", "test_list", "meta"))
 
-    jpegs, raw = Source(ImageFolderRecord(tree, RANDOM)), Source(Record(tmp_path))
-    others = Source(Samples("small"))
+    jpegs, raw = BatchSource(ImageFolderRecord(tree, RANDOM)), BatchSource(Record(tmp_path))
+    others = BatchSource(Samples("small"))
     monkeypatch.setattr(missing, "why_not_compiled", lambda: "")
     monkeypatch.setattr(missing, "library", lambda: None)
     monkeypatch.setattr(missing.platform, "machine", lambda: "riscv64")

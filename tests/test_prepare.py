@@ -30,10 +30,10 @@ from recordzoo.owner import Owner
 from recordzoo.preparing import describe, ensure, job, shards
 from recordzoo.preparing.build import Build
 from recordzoo.preparing.convert import image_problem
-from recordzoo.preparing.found import find_builds
 from recordzoo.preparing.raw import RawData
 from recordzoo.preparing.shards import Shards
 from recordzoo.preparing.space import disk_error
+from recordzoo.preparing.stale_builds import find_builds
 from recordzoo.progress import LogProgress, format_bytes
 from recordzoo.recipes.base import Blob, Sidecar
 from recordzoo.records.reader import RecordReader

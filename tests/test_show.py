@@ -14,17 +14,18 @@ import pytest
 from PIL import Image
 
 from recordzoo.errors import ArgumentError
-from recordzoo.looking import captions
-from recordzoo.looking.broken import find_broken
-from recordzoo.looking.captions import cut, drawable, load_font, wrap
-from recordzoo.looking.choose import Choice, candidates, choose, picture_field
-from recordzoo.looking.labels import load_labels
-from recordzoo.looking.sheet import BOX, MAX_COLUMNS, Cell, columns_for, draw_sheet
-from recordzoo.looking.thumbnail import make_thumbnail, quiet
 from recordzoo.preparing import ensure
+from recordzoo.preview import captions
+from recordzoo.preview.broken import find_broken
+from recordzoo.preview.captions import cut, drawable, load_font, wrap
+from recordzoo.preview.choose import Choice, candidates, choose, picture_field
+from recordzoo.preview.labels import load_labels
+from recordzoo.preview.sheet import BOX, MAX_COLUMNS, Cell, columns_for, draw_sheet
+from recordzoo.preview.thumbnail import make_thumbnail
 from recordzoo.progress import LogProgress
 from recordzoo.recipes import folder as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, folder

@@ -9,7 +9,7 @@ from typing import Any
 from benchmarks.common import machine, median
 from benchmarks.peers.rows import ROWS
 from benchmarks.svg import draw
-from recordzoo.benching.chart import Group
+from recordzoo.bench.chart import Group
 
 DOCS = Path(__file__).parent.parent.parent / "docs"
 NUMBERS = DOCS / "benchmarks-peers.json"

@@ -16,7 +16,7 @@ from benchmarks.common import drop_caches
 from benchmarks.peers.rows import Contestant, Row
 from benchmarks.peers.trees import count_files, find_tree
 from benchmarks.peers.work import Work
-from recordzoo.benching.measure import Measurement, in_fresh_process, measure, medians
+from recordzoo.bench.measure import Measurement, in_fresh_process, measure, medians
 
 AT_LEAST_S = 1.0
 

@@ -28,7 +28,7 @@ _PROBES = (
 DISABLED = "NUMBA_DISABLE_JIT is set"
 
 
-class Source(NamedTuple):
+class PixelSource(NamedTuple):
     """The pixels that an image is made of; the first fields of `kernel.JOB`."""
 
     decoder: int
@@ -52,7 +52,9 @@ class Span(NamedTuple):
 
 
 # Any: a row of `kernel.JOB`.
-def job_of(source: Source, down: Span, across: Span, filter_number: int, *, flip: bool, place: int) -> tuple[Any, ...]:
+def job_of(
+    source: PixelSource, down: Span, across: Span, filter_number: int, *, flip: bool, place: int
+) -> tuple[Any, ...]:
     """Describe an image to make: all fields of `kernel.JOB`."""
     return *source, *down, *across, filter_number, flip, place, 0
 
@@ -136,7 +138,7 @@ class Kernel:
         if pixels.strides[1:] != (3, 1):
             pixels = np.ascontiguousarray(pixels)
         rows, columns, _ = pixels.shape
-        source = Source(0, address_of(pixels), 0, 0, pixels.strides[0], 0, 0, rows, columns)
+        source = PixelSource(0, address_of(pixels), 0, 0, pixels.strides[0], 0, 0, rows, columns)
         down, across = Span(rows, height), Span(columns, width)
         job = job_of(source, down, across, self.filter_number(mode), flip=False, place=0)
         made = np.empty((1, 3 * height * width), np.uint8)

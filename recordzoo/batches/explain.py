@@ -14,7 +14,7 @@ from recordzoo.batches.fuse import Plan
 from recordzoo.batches.makers import SampleMaker, restored
 from recordzoo.batches.missing import missing
 from recordzoo.batches.order import Wanted
-from recordzoo.batches.source import Source
+from recordzoo.batches.source import BatchSource
 from recordzoo.batches.work import cut
 from recordzoo.loading.frames import decoders
 from recordzoo.loading.turbojpeg import library
@@ -25,7 +25,7 @@ _HELD = 0.5
 """Two threads of which each takes this much longer than alone hold the GIL for most of their work."""
 
 
-def sample_lines(dataset: object, source: Source, precision: str) -> list[str]:
+def sample_lines(dataset: object, source: BatchSource, precision: str) -> list[str]:
     """Return what happens to a sample, a line each."""
     if not source.leaves:
         return [f"not fused: {source.problem}; each sample is taken from {type(dataset).__name__}, as it gives it"]
@@ -106,7 +106,7 @@ def advice(held: float) -> str:
     return f"what is not fused leaves the GIL to others: {speed}"
 
 
-def measured(length: int, source: Source, maker: SampleMaker) -> str:
+def measured(length: int, source: BatchSource, maker: SampleMaker) -> str:
     """Make a few samples from all over a dataset of this length, and say whether threads help."""
     count = min(_PROBES, length)
     indices = np.arange(count) * (length // count)

@@ -12,8 +12,8 @@ import torch
 
 from recordzoo.batches.home import Home
 from recordzoo.batches.makers import Maker
-from recordzoo.batches.order import Order, Wanted
-from recordzoo.batches.source import Source
+from recordzoo.batches.order import EpochBatches, Wanted
+from recordzoo.batches.source import BatchSource
 from recordzoo.batches.work import cut
 from recordzoo.sampling.storage import forget, hint
 
@@ -95,7 +95,7 @@ class Iteration(Iterator[Any]):
     The threads know the pieces and the maker, never this object, so that it can be forgotten.
     """
 
-    def __init__(self, dataset: Sized, source: Source, maker: Maker, order: Order, pace: Pace) -> None:
+    def __init__(self, dataset: Sized, source: BatchSource, maker: Maker, order: EpochBatches, pace: Pace) -> None:
         self._dataset, self._source, self._maker = dataset, source, maker
         self._order, self._pace = order, pace
         self._batches = order.batches

@@ -24,7 +24,7 @@ from recordzoo.batches.makers import EncodedMaker, Maker, RowMaker, SampleMaker
 from recordzoo.batches.missing import warn
 from recordzoo.batches.order import IteratedOrders, Orders, SampledOrders, Singles
 from recordzoo.batches.render import PRECISIONS, Precision
-from recordzoo.batches.source import Source
+from recordzoo.batches.source import BatchSource
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.ranks import Ranks
 from recordzoo.sampling.samplers import RecordSampler
@@ -216,7 +216,7 @@ class RecordLoader(DataLoader[Any]):
         return Unbegun(self._begin)
 
     def _begin(self) -> Iteration | OnDevice:
-        source = Source(self.dataset)
+        source = BatchSource(self.dataset)
         warn(source)
         maker = self._maker(source)
         # Of single samples there are as many ahead as of worker processes' batches, or most threads would wait.
@@ -251,7 +251,7 @@ class RecordLoader(DataLoader[Any]):
 
         If something is not fused, a few samples are made to measure whether threads help.
         """
-        source = Source(self.dataset)
+        source = BatchSource(self.dataset)
         lines = [repr(self), *sample_lines(self.dataset, source, self.precision), *self._remarks(source)]
         is_fused = source.leaves and all(leaf.plan.is_whole for leaf in source.leaves)
         if not is_fused and hasattr(self.dataset, "__len__") and len(self.dataset):
@@ -276,7 +276,7 @@ class RecordLoader(DataLoader[Any]):
     def _size_text(self) -> str:
         return f" of {len(self.dataset):,} samples" if hasattr(self.dataset, "__len__") else ""
 
-    def _maker(self, source: Source) -> Maker:
+    def _maker(self, source: BatchSource) -> Maker:
         plans = [leaf.plan for leaf in source.leaves]
         kinds = {(plan.size, plan.pointwise.operations, plan.is_whole) for plan in plans}
         is_random = self.deterministic and any(leaf.target_transform is not None for leaf in source.leaves)
@@ -302,7 +302,7 @@ class RecordLoader(DataLoader[Any]):
         self._kept = buffers if self.persistent_workers else None
         return buffers
 
-    def _sample_maker(self, source: Source) -> SampleMaker:
+    def _sample_maker(self, source: BatchSource) -> SampleMaker:
         return SampleMaker(
             self.dataset,
             source,
@@ -316,7 +316,7 @@ class RecordLoader(DataLoader[Any]):
     def _collates_by_default(self) -> bool:
         return self.collate_fn is (default_convert if self.batch_sampler is None else default_collate)
 
-    def _remarks(self, source: Source) -> Iterator[str]:
+    def _remarks(self, source: BatchSource) -> Iterator[str]:
         if not self._collates_by_default:
             yield "collate_fn: samples are made on their own, for it to put together"
         if self.decode == "cuda":

@@ -18,7 +18,7 @@ from recordzoo.batches.decoding import decode_batch
 from recordzoo.batches.fuse import Plan, as_given
 from recordzoo.batches.render import Precision, to_picture
 from recordzoo.batches.rows import RowRenderer
-from recordzoo.batches.source import Source
+from recordzoo.batches.source import BatchSource
 from recordzoo.batches.work import Opened, Piece, open_sample, targets_of
 from recordzoo.loading.frames import OPENED_AT_ONCE
 
@@ -54,7 +54,7 @@ class RowMaker(Maker):
         buffers: Gives the tensors.
     """
 
-    def __init__(self, source: Source, precision: Precision, buffers: Buffers) -> None:
+    def __init__(self, source: BatchSource, precision: Precision, buffers: Buffers) -> None:
         self._source, self._precision, self._buffers = source, precision, buffers
         self._pointwise = source.leaves[0].plan.pointwise
         self._is_finished = buffers.dtype is self._pointwise.dtype  # otherwise the values are left to the device
@@ -111,7 +111,7 @@ class SampleMaker(Maker):
     def __init__(
         self,
         dataset: Any,
-        source: Source,
+        source: BatchSource,
         precision: Precision,
         collate: Callable[[Any], Any],
         *,
@@ -160,7 +160,7 @@ class EncodedMaker(Maker):
         device: The device.
     """
 
-    def __init__(self, source: Source, device: torch.device) -> None:
+    def __init__(self, source: BatchSource, device: torch.device) -> None:
         self._source, self._device = source, device
 
     def make(self, piece: Piece, memory: torch.Tensor | None) -> Any:

@@ -6,7 +6,7 @@ import platform
 import sys
 
 from recordzoo.batches.compiled import DISABLED, why_not_compiled
-from recordzoo.batches.source import Source
+from recordzoo.batches.source import BatchSource
 from recordzoo.loading.turbojpeg import library
 
 logger = logging.getLogger("recordzoo")
@@ -19,7 +19,7 @@ _WHEEL_BEFORE = (3, 14)
 _said: list[str] = []
 
 
-def missing(source: Source) -> str:
+def missing(source: BatchSource) -> str:
     """Name the missing packages that would make these samples faster, and how to install them; "" if none."""
     reasons: list[str] = []
     cures: dict[str, None] = {}  # an ordered set
@@ -42,7 +42,7 @@ def has_wheel(machine: str, python: tuple[int, int]) -> bool:
     return machine in _WHEEL_MACHINES and python < _WHEEL_BEFORE
 
 
-def warn(source: Source) -> None:
+def warn(source: BatchSource) -> None:
     """Log what is missing: once in a process, and on the first rank of a machine only.
 
     It is a log line and no Python warning: a test suite that turns warnings into errors must not fail for it. Python

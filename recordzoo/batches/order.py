@@ -37,7 +37,7 @@ class Wanted:
 
 
 @dataclass(frozen=True)
-class Order:
+class EpochBatches:
     """The batches of an epoch.
 
     Attributes:
@@ -56,7 +56,7 @@ class Orders(Protocol):
     def __len__(self) -> int:
         """Return the number of batches in a whole epoch."""
 
-    def begin(self) -> Order:
+    def begin(self) -> EpochBatches:
         """Begin the next epoch, or go on in one that was loaded."""
 
     def set_epoch(self, epoch: int) -> None:
@@ -108,10 +108,10 @@ class SampledOrders:
     def __len__(self) -> int:
         return _num_batches(len(self._sampler), self._batch_size, self._drop_last)
 
-    def begin(self) -> Order:
+    def begin(self) -> EpochBatches:
         """Begin the sampler's next epoch."""
         epoch = self._sampler.begin()
-        return Order(self._sampler.seed, epoch.number, self._batches(epoch))
+        return EpochBatches(self._sampler.seed, epoch.number, self._batches(epoch))
 
     def _batches(self, epoch: Epoch) -> Iterator[Wanted]:
         size = self._batch_size
@@ -158,13 +158,13 @@ class IteratedOrders:
     def __len__(self) -> int:
         return len(self._batches)  # type: ignore[arg-type]  # a TypeError if it has no length, as in DataLoader
 
-    def begin(self) -> Order:
+    def begin(self) -> EpochBatches:
         """Iterate over the sampler."""
         if self._begun:
             self._set(self._epoch + 1)
         self._begun = True
         seed = self._seed.settle(self._num_replicas())
-        return Order(seed, self._epoch, self._wanted(self._epoch, self._taken))
+        return EpochBatches(seed, self._epoch, self._wanted(self._epoch, self._taken))
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next epoch this one, for the sampler too if it has epochs."""

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 from numpy.typing import NDArray
 
-from recordzoo.batches.compiled import BYTES, Kernel, Source, Span, address_of, job_of
+from recordzoo.batches.compiled import BYTES, Kernel, PixelSource, Span, address_of, job_of
 from recordzoo.batches.pointwise import Pointwise
 from recordzoo.batches.render import Precision, denominator_of, is_inside, resamples
 from recordzoo.batches.steps import Action, Crop, Flip, Resampling, Resize, Size
@@ -153,14 +153,14 @@ class RowRenderer:
         return job_of(source, down, across, filter_number, flip=shape.flip, place=place)
 
 
-def _array_source(frame: ArrayFrame, box: Box) -> Source | None:
+def _array_source(frame: ArrayFrame, box: Box) -> PixelSource | None:
     array, (left, top, width, height) = frame.array, box
     if array.strides[1:] != (3, 1):
         return None
-    return Source(0, address_of(array), 0, 0, array.strides[0], top, left, height, width)
+    return PixelSource(0, address_of(array), 0, 0, array.strides[0], top, left, height, width)
 
 
-def _jpeg_source(frame: JpegFrame, box: Box, denominator: int) -> Source | None:
+def _jpeg_source(frame: JpegFrame, box: Box, denominator: int) -> PixelSource | None:
     data, decompressor = frame.data, frame.decompressor
     if not decompressor.is_ready_for(data):
         return None
@@ -172,4 +172,4 @@ def _jpeg_source(frame: JpegFrame, box: Box, denominator: int) -> Source | None:
     address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
     decoded_width, decoded_height, left, top, width, height = region
     handle, pitch = decompressor.handle or 0, 3 * decoded_width
-    return Source(handle, address, len(data), decoded_height, pitch, top, left, height, width)
+    return PixelSource(handle, address, len(data), decoded_height, pitch, top, left, height, width)

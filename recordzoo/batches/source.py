@@ -105,7 +105,7 @@ class _Name:
         return f"sample {self._index} ({self._leaf.reader.names[position]})"
 
 
-class Source:
+class BatchSource:
     """All that a loader takes samples from.
 
     Args:

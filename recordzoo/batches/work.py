@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from recordzoo.batches.keys import Keys, indices_of
 from recordzoo.batches.order import Wanted
 from recordzoo.batches.render import Precision, render
-from recordzoo.batches.source import Leaf, Source
+from recordzoo.batches.source import BatchSource, Leaf
 from recordzoo.batches.steps import Action, decide
 from recordzoo.batches.uniform import local_seeds, uniforms
 from recordzoo.loading.frames import Frame
@@ -40,7 +40,7 @@ class Piece:
         return len(self.keys)
 
 
-def cut(wanted: Wanted, source: Source, seed: int, epoch: int, size: int) -> list[Piece]:
+def cut(wanted: Wanted, source: BatchSource, seed: int, epoch: int, size: int) -> list[Piece]:
     """Cut a batch into pieces of a size.
 
     Raises:
@@ -89,7 +89,7 @@ class Opened:
             raise
 
 
-def open_sample(source: Source, piece: Piece, number: int) -> Opened:
+def open_sample(source: BatchSource, piece: Piece, number: int) -> Opened:
     """Open the image of a sample of a piece.
 
     Raises:
@@ -107,7 +107,7 @@ def open_sample(source: Source, piece: Piece, number: int) -> Opened:
 
 
 # Any: targets are what the dataset has.
-def targets_of(source: Source, piece: Piece) -> Any:
+def targets_of(source: BatchSource, piece: Piece) -> Any:
     """Return the targets of a piece: int64 [n] if they are labels as they are stored, otherwise a list."""
     if len(source.leaves) == 1:
         return source.leaves[0].targets(piece.inner)

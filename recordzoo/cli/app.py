@@ -312,9 +312,9 @@ def show(
     as_json: Json = False,
 ) -> int:
     """Write a contact sheet (PNG) of a record set's images with their classes, or a page that a browser shows."""
-    from recordzoo.cli.show import Wish, show_images
+    from recordzoo.cli.show import ShowOptions, show_images
 
-    wish = Wish(split, classes or (), number, seed, order, output, as_html, full, font)
+    wish = ShowOptions(split, classes or (), number, seed, order, output, as_html, full, font)
     return show_images(path, wish, as_json=as_json)
 
 

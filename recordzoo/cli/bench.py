@@ -5,22 +5,22 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from recordzoo.bars import clean
-from recordzoo.benching.chart import Group, draw_chart, write_chart
-from recordzoo.benching.compare import compare, comparisons
-from recordzoo.benching.measure import Measurement
-from recordzoo.benching.spread import LEAST_ROUNDS, Comparison
-from recordzoo.benching.task import CAN_FORGET, FILES, Result, Task
-from recordzoo.benching.transform import DEFAULT
+from recordzoo.bench.chart import Group, draw_chart, write_chart
+from recordzoo.bench.compare import compare, comparisons
+from recordzoo.bench.measure import Measurement
+from recordzoo.bench.spread import LEAST_ROUNDS, Comparison
+from recordzoo.bench.task import CAN_FORGET, FILES, Result, Task
+from recordzoo.bench.transform import DEFAULT
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.tables import table as table_of
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, FolderError
-from recordzoo.looking.stats import tree_root
+from recordzoo.preview.stats import tree_root
 from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
+from recordzoo.text import clean
 
 
 # Any: the other options of the task.

@@ -5,13 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from recordzoo.bars import clean
 from recordzoo.cli import output
 from recordzoo.cli.progress import make_progress
-from recordzoo.own.importing import import_records
+from recordzoo.custom.importing import import_records
 from recordzoo.preparing import is_record_set
 from recordzoo.progress import format_seconds
 from recordzoo.records.reader import RecordReader
+from recordzoo.text import clean
 
 
 # Any: the options and the layout's name are checked by the library.

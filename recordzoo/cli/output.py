@@ -6,7 +6,7 @@ import sys
 from collections.abc import Mapping
 from typing import Any, TextIO
 
-from recordzoo.bars import clean
+from recordzoo.text import clean
 
 SCHEMA_VERSION = 1
 """Of every JSON document that the command line prints; it grows when a key changes its meaning or goes away."""

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from recordzoo.bars import clean
 from recordzoo.cli import output
-from recordzoo.cli.foresight import check_room, look_ahead
+from recordzoo.cli.preflight import check_room, look_ahead
 from recordzoo.cli.progress import make_progress
 from recordzoo.cli.set_check import check_set, explained
 from recordzoo.cli.targets import Target, TreeOptions, resolve
@@ -16,6 +15,7 @@ from recordzoo.cli.usage import check_usage
 from recordzoo.errors import ArgumentError, RecordZooError
 from recordzoo.program import command
 from recordzoo.progress import format_bytes, format_seconds
+from recordzoo.text import clean
 
 if TYPE_CHECKING:
     from recordzoo.recipes.base import Recipe
@@ -99,7 +99,7 @@ def _set(target: Target, shuffle_seed: int | None, options: Mapping[str, Any]) -
             f"{target.label} is a record set already. For a variant of it pass --short-side, --max-side or --format."
         )
     if target.kind == "list":
-        from recordzoo.own.listing import layout_of
+        from recordzoo.custom.listing import layout_of
 
         settings = {"shuffle_seed": shuffle_seed, "layout": layout_of(options)}
         return dataclasses.replace(target, settings=settings)
@@ -214,7 +214,7 @@ def _check_list(target: Target, path: Path, was_ready: bool) -> None:
     Raises:
         OtherSourceError: They are not.
     """
-    from recordzoo.own.listing import check_list
+    from recordzoo.custom.listing import check_list
 
     check_list(path, target.recipe(), target.root, was_ready=was_ready, full=True)
 

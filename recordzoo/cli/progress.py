@@ -3,9 +3,10 @@
 import logging
 import sys
 
-from recordzoo.bars import clean, default_progress, is_terminal
+from recordzoo.bars import default_progress, is_terminal
 from recordzoo.cli.output import say
 from recordzoo.progress import Progress
+from recordzoo.text import clean
 
 PLAIN_INTERVAL_S = 15.0
 

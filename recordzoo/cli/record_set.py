@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from recordzoo.bars import clean, display_width
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
 from recordzoo.cli.chart import bar_chart, encodable, has_blocks, shorten_end, terminal_width
@@ -17,10 +16,12 @@ from recordzoo.cli.exits import Exit
 from recordzoo.cli.progress import make_progress
 from recordzoo.cli.tables import table, wrapped, wrapping_width
 from recordzoo.errors import ArgumentError
-from recordzoo.looking.choose import picture_field
-from recordzoo.looking.headers import Headers, read_headers
-from recordzoo.looking.labels import load_labels
-from recordzoo.looking.stats import (
+from recordzoo.preparing.changes import recorded_changes
+from recordzoo.preparing.describe import MOST_NAMED
+from recordzoo.preview.choose import picture_field
+from recordzoo.preview.headers import Headers, read_headers
+from recordzoo.preview.labels import load_labels
+from recordzoo.preview.stats import (
     ClassCount,
     count_bytes,
     count_classes,
@@ -29,11 +30,10 @@ from recordzoo.looking.stats import (
     spread,
     tree_root,
 )
-from recordzoo.preparing.changes import recorded_changes
-from recordzoo.preparing.describe import MOST_NAMED
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
+from recordzoo.text import clean, display_width
 
 _ALL_CLASSES = 20  # so many are charted in full
 _MOST_FREQUENT, _LEAST_FREQUENT = 10, 5

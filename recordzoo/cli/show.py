@@ -11,23 +11,24 @@ from numpy.typing import NDArray
 from PIL import PngImagePlugin
 
 from recordzoo import durable
-from recordzoo.bars import clean
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.progress import make_progress
 from recordzoo.errors import ArgumentError
-from recordzoo.looking.broken import AT_MOST, find_broken
-from recordzoo.looking.captions import is_drawable, load_font
-from recordzoo.looking.choose import ORDERS, Choice, candidates, choose, picture_field
-from recordzoo.looking.labels import Labels, load_labels
-from recordzoo.looking.page import BOX as PAGE_BOX
-from recordzoo.looking.page import GENERATOR, Card, write_page
-from recordzoo.looking.sheet import BOX, Cell, draw_sheet
-from recordzoo.looking.thumbnail import Thumbnail, make_thumbnail, quiet
+from recordzoo.preview.broken import AT_MOST, find_broken
+from recordzoo.preview.captions import is_drawable, load_font
+from recordzoo.preview.choose import ORDERS, Choice, candidates, choose, picture_field
+from recordzoo.preview.labels import Labels, load_labels
+from recordzoo.preview.page import BOX as PAGE_BOX
+from recordzoo.preview.page import GENERATOR, Card, write_page
+from recordzoo.preview.sheet import BOX, Cell, draw_sheet
+from recordzoo.preview.thumbnail import Thumbnail, make_thumbnail
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
+from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader
+from recordzoo.text import clean
 
 DEFAULT_NUMBER = {"png": 48, "html": 200}
 MOST = {"png": 1000, "html": 5000}
@@ -36,7 +37,7 @@ _HEAD_BYTES = 4096  # of a page or a sheet, in which it says who made it
 
 
 @dataclass(frozen=True)
-class Wish:
+class ShowOptions:
     """What was asked for; None is the default."""
 
     split: str | None = None
@@ -56,71 +57,71 @@ class Wish:
         return "html" if self.as_html or ending in _ENDINGS["html"] else "png"
 
 
-def show_images(path: str, wish: Wish, *, as_json: bool) -> int:
+def show_images(path: str, options: ShowOptions, *, as_json: bool) -> int:
     """Write a sheet or a page of a record set's images; returns the exit code."""
-    _check(wish)
+    _check(options)
     reader = RecordReader(targets.find_record_set(path))
     say_changes(reader)
     title = reader.path.name.removesuffix(".records")
-    target = _output(wish, title)
+    target = _output(options, title)
     field = picture_field(reader)
     labels = load_labels(reader)
-    found = candidates(reader, field, wish.split, labels, wish.classes)
-    choice = _choose(reader, field, found, labels, wish)
+    found = candidates(reader, field, options.split, labels, options.classes)
+    choice = _choose(reader, field, found, labels, options)
     if not choice.positions:
-        return _say_nothing(choice, wish, as_json=as_json)
-    subtitle = describe(choice, labels, wish)
+        return _say_nothing(choice, options, as_json=as_json)
+    subtitle = describe(choice, labels, options)
     with quiet():
-        thumbnails = _thumbnails(reader, field, choice.positions, wish)
-        if wish.kind == "html":
+        thumbnails = _thumbnails(reader, field, choice.positions, options)
+        if options.kind == "html":
             data, seen = _page(thumbnails, labels, title, subtitle)
         else:
-            data, seen = _sheet(thumbnails, labels, title, subtitle, wish)
+            data, seen = _sheet(thumbnails, labels, title, subtitle, options)
     durable.replace_file(target, data)
-    return _report(target, len(data), seen, choice, labels, wish, reader.path, as_json=as_json)
+    return _report(target, len(data), seen, choice, labels, options, reader.path, as_json=as_json)
 
 
-def describe(choice: Choice, labels: Labels | None, wish: Wish) -> str:
+def describe(choice: Choice, labels: Labels | None, options: ShowOptions) -> str:
     """Say in one line which images these are: ``12 of 4,000 images, 12 of 200 classes, seed 0``."""
     count, total = f"{len(choice.positions):,}", _images(choice.num_candidates)
-    if wish.order == "broken":
+    if options.order == "broken":
         parts = [f"{count} broken of {total} that were looked at"]
-    elif wish.order in ("largest", "smallest"):
-        parts = [f"the {count} {wish.order} of {total}"]
+    elif options.order in ("largest", "smallest"):
+        parts = [f"the {count} {options.order} of {total}"]
     else:
         parts = [f"{count} of {total}" if len(choice.positions) < choice.num_candidates else total]
     if labels is not None and choice.num_classes is not None:
         shown = len({_label(labels, position) for position in choice.positions})
         of = f"{shown:,} of " if shown < choice.num_classes else ""
         parts.append(f"{of}{choice.num_classes:,} {'class' if choice.num_classes == 1 else 'classes'}")
-    if wish.split is not None:
-        parts.insert(0, f"split {wish.split}")
-    if wish.order == "random" or (wish.order == "class" and labels is not None):
-        parts.append(f"seed {wish.seed}")
+    if options.split is not None:
+        parts.insert(0, f"split {options.split}")
+    if options.order == "random" or (options.order == "class" and labels is not None):
+        parts.append(f"seed {options.seed}")
     return ", ".join(parts)
 
 
-def _check(wish: Wish) -> None:
-    if wish.order not in ORDERS:
-        raise ArgumentError(f"Unknown value {wish.order!r} for --order. Valid values are {', '.join(ORDERS)}.")
-    if _number(wish) > MOST[wish.kind]:
-        raise ArgumentError(f"--number {wish.number:,} is too many for one file: at most {MOST[wish.kind]:,}.")
-    endings = _ENDINGS[wish.kind]
-    if wish.output is not None and wish.output.suffix.lower() not in endings:
+def _check(options: ShowOptions) -> None:
+    if options.order not in ORDERS:
+        raise ArgumentError(f"Unknown value {options.order!r} for --order. Valid values are {', '.join(ORDERS)}.")
+    if _number(options) > MOST[options.kind]:
+        raise ArgumentError(f"--number {options.number:,} is too many for one file: at most {MOST[options.kind]:,}.")
+    endings = _ENDINGS[options.kind]
+    if options.output is not None and options.output.suffix.lower() not in endings:
         raise ArgumentError(
-            f"--output {wish.output} does not end with {' or '.join(endings)}. A sheet is a .png, a page a .html."
+            f"--output {options.output} does not end with {' or '.join(endings)}. A sheet is a .png, a page a .html."
         )
 
 
-def _number(wish: Wish) -> int:
-    return DEFAULT_NUMBER[wish.kind] if wish.number is None else wish.number
+def _number(options: ShowOptions) -> int:
+    return DEFAULT_NUMBER[options.kind] if options.number is None else options.number
 
 
-def _output(wish: Wish, title: str) -> Path:
+def _output(options: ShowOptions, title: str) -> Path:
     """Return where the file goes; by default into the current directory, over nothing but an earlier one."""
-    if wish.output is not None:
-        return wish.output
-    path = Path(f"{title}.{wish.kind}")
+    if options.output is not None:
+        return options.output
+    path = Path(f"{title}.{options.kind}")
     if path.exists() and not _is_ours(path):
         raise ArgumentError(f"{path} is there, and was not made by `recordzoo show`. Give --output.", path=str(path))
     return path
@@ -131,27 +132,31 @@ def _is_ours(path: Path) -> bool:
         return GENERATOR.encode() in file.read(_HEAD_BYTES)
 
 
-def _choose(reader: RecordReader, field: str, found: NDArray[np.int64], labels: Labels | None, wish: Wish) -> Choice:
-    number = _number(wish)
-    if wish.order != "broken":
-        return choose(reader, field, found, labels, order=wish.order, number=number, seed=wish.seed)
+def _choose(
+    reader: RecordReader, field: str, found: NDArray[np.int64], labels: Labels | None, options: ShowOptions
+) -> Choice:
+    number = _number(options)
+    if options.order != "broken":
+        return choose(reader, field, found, labels, order=options.order, number=number, seed=options.seed)
     broken = find_broken(
         reader,
         field,
         found,
         number=number,
-        seed=wish.seed,
+        seed=options.seed,
         progress=make_progress(),
-        at_most=None if wish.full else AT_MOST,
+        at_most=None if options.full else AT_MOST,
     )
     return Choice(broken.positions, broken.num_looked_at)
 
 
-def _thumbnails(reader: RecordReader, field: str, positions: Sequence[int], wish: Wish) -> Iterator[Thumbnail]:
+def _thumbnails(
+    reader: RecordReader, field: str, positions: Sequence[int], options: ShowOptions
+) -> Iterator[Thumbnail]:
     reader.hint(field, positions)
-    box = PAGE_BOX if wish.kind == "html" else BOX
+    box = PAGE_BOX if options.kind == "html" else BOX
     for position in positions:
-        yield make_thumbnail(reader, field, position, box, enlarge=wish.kind == "png")
+        yield make_thumbnail(reader, field, position, box, enlarge=options.kind == "png")
 
 
 def _label(labels: Labels | None, position: int) -> int | None:
@@ -177,17 +182,17 @@ def _page(
 
 
 def _sheet(
-    thumbnails: Iterator[Thumbnail], labels: Labels | None, title: str, subtitle: str, wish: Wish
+    thumbnails: Iterator[Thumbnail], labels: Labels | None, title: str, subtitle: str, options: ShowOptions
 ) -> tuple[bytes, list[Thumbnail]]:
     seen = list(thumbnails)
-    cells = [_cell(thumbnail, labels, wish.order) for thumbnail in seen]
-    font = load_font(12, wish.font)
+    cells = [_cell(thumbnail, labels, options.order) for thumbnail in seen]
+    font = load_font(12, options.font)
     if not all(is_drawable(clean(text), font) for cell in cells for text in (cell.caption, *cell.details)):
         output.say(
             "Some names have characters that the sheet's font lacks: --font FILE takes another font, and --html shows "
             "them as they are."
         )
-    sheet = draw_sheet(cells, title, subtitle, font=wish.font)
+    sheet = draw_sheet(cells, title, subtitle, font=options.font)
     info = PngImagePlugin.PngInfo()
     info.add_text("Software", GENERATOR)
     file = io.BytesIO()
@@ -205,16 +210,16 @@ def _cell(thumbnail: Thumbnail, labels: Labels | None, order: str) -> Cell:
     return Cell(thumbnail.image, caption, details, thumbnail.reason)
 
 
-def _say_nothing(choice: Choice, wish: Wish, *, as_json: bool) -> int:
+def _say_nothing(choice: Choice, options: ShowOptions, *, as_json: bool) -> int:
     """There is nothing to show, and nothing is written: good if broken images were looked for."""
-    if wish.order != "broken":
+    if options.order != "broken":
         raise ArgumentError(
             "There is no image in this split or of this class."
-            if wish.split or wish.classes
+            if options.split or options.classes
             else ("The record set has no images.")
         )
     if as_json:
-        output.put_json({"output": None, "images": [], "of": choice.num_candidates, "order": wish.order})
+        output.put_json({"output": None, "images": [], "of": choice.num_candidates, "order": options.order})
     else:
         output.say(f"none of {_images(choice.num_candidates)} that were looked at is broken; nothing is written")
     return Exit.OK
@@ -226,7 +231,7 @@ def _report(
     thumbnails: Sequence[Thumbnail],
     choice: Choice,
     labels: Labels | None,
-    wish: Wish,
+    options: ShowOptions,
     path: Path,
     *,
     as_json: bool,
@@ -235,10 +240,10 @@ def _report(
         output.put_json(
             {
                 "output": str(target),
-                "format": wish.kind,
+                "format": options.kind,
                 "size_bytes": num_bytes,
-                "order": wish.order,
-                "seed": wish.seed,
+                "order": options.order,
+                "seed": options.seed,
                 "of": choice.num_candidates,
                 "images": [_document(thumbnail, labels) for thumbnail in thumbnails],
             }

@@ -3,13 +3,13 @@
 import dataclasses
 from typing import TYPE_CHECKING, Any
 
-from recordzoo.bars import clean
 from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.progress import make_progress
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
+from recordzoo.text import clean
 
 if TYPE_CHECKING:
     from recordzoo.records.reader import RecordReader

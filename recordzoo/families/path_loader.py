@@ -14,7 +14,7 @@ from torchvision.datasets.folder import default_loader, pil_loader
 
 from recordzoo.errors import RecordError
 from recordzoo.families.base import RecordDataset
-from recordzoo.families.own import raw_file, raw_image
+from recordzoo.families.custom import raw_file, raw_image
 from recordzoo.families.selection import is_listed, join_name
 from recordzoo.loading.decode import decode_rgb, naming
 from recordzoo.recipes.class_folders import find_name

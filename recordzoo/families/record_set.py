@@ -10,7 +10,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, ImageFolder, default_loa
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.class_folder import ClassFolderDataset
-from recordzoo.families.own import stored_selection
+from recordzoo.families.custom import stored_selection
 from recordzoo.families.path_loader import Loader, files_folder
 from recordzoo.families.selection import Selection, is_listed
 from recordzoo.preparing import PrepareOptions, is_record_set

@@ -60,7 +60,7 @@ class Selection:
         """Return all positions, int64 [n]."""
         return np.arange(self._length, dtype=np.int64) if self._positions is None else self._positions
 
-    # Any: a dataset of one's own may have other targets than labels (`recordzoo.families.own`).
+    # Any: a dataset of one's own may have other targets than labels (`recordzoo.families.custom`).
     def target(self, index: int) -> Any:
         """Return the label of a (non-negative) index."""
         if self._given_targets is not None:

@@ -14,7 +14,6 @@ from typing import Any
 from recordzoo import durable
 from recordzoo.errors import LostBuildError
 from recordzoo.owner import Owner
-from recordzoo.preparing.found import FREE, OLD, REPLACING, SET, Found, find_builds, journal_bytes, remove_set
 from recordzoo.preparing.heartbeat import Heartbeat
 from recordzoo.preparing.journal import (
     JOURNAL_NAME,
@@ -26,6 +25,7 @@ from recordzoo.preparing.journal import (
     read_plan,
 )
 from recordzoo.preparing.rows import ShardDone, UnitDone, has_sidecars
+from recordzoo.preparing.stale_builds import FREE, OLD, REPLACING, SET, Found, find_builds, journal_bytes, remove_set
 from recordzoo.progress import Progress
 from recordzoo.records.manifest import shard_name
 from recordzoo.records.reader import is_record_set

@@ -6,10 +6,10 @@ from typing import Any, Unpack
 
 from recordzoo.errors import SourceError
 from recordzoo.preparing.changes import Changes
-from recordzoo.preparing.found import find_builds
 from recordzoo.preparing.job import Job
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.preparing.space import records_bytes
+from recordzoo.preparing.stale_builds import find_builds
 from recordzoo.recipes.base import Recipe
 
 MOST_NAMED = 20

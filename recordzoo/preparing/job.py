@@ -23,14 +23,14 @@ from recordzoo.errors import (
 )
 from recordzoo.preparing.assemble import assemble, warn_of_bad
 from recordzoo.preparing.build import Build
+from recordzoo.preparing.build_lock import my_turn, tidy
 from recordzoo.preparing.changes import Changes, find_changes
 from recordzoo.preparing.convert import Task
-from recordzoo.preparing.found import is_half_removed, put_back, remove_dead, resumable_bytes
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.preparing.raw import RawData
 from recordzoo.preparing.run import Workers, default_workers, run_tasks
 from recordzoo.preparing.space import check_space, disk_error, records_bytes
-from recordzoo.preparing.turn import my_turn, tidy
+from recordzoo.preparing.stale_builds import is_half_removed, put_back, remove_dead, resumable_bytes
 from recordzoo.progress import Progress, format_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.variants import check_variant, variant_recipe
@@ -80,7 +80,7 @@ def ensure(recipe: Recipe, root: Path, *, download: bool = False, **options: Unp
             check_variant(RecordReader(job.target), job.recipe.variant)
         tidy(job.target)
         if options.get("discard_raw", False):
-            job.let_go()
+            job.discard_raw()
         return job.target
     return job.run()
 
@@ -174,14 +174,14 @@ class Job:
                 remove_dead(self.target)
                 return self.target
 
-    def let_go(self) -> None:
+    def discard_raw(self) -> None:
         """Delete what was downloaded for the records, if that is wished.
 
         Raises:
             PrepareError: It cannot be deleted.
         """
         try:
-            self._raw.let_go()
+            self._raw.discard_raw()
         except OSError as err:
             raise PrepareError(f"{self.root}: a downloaded archive cannot be removed: {err.strerror}.") from err
 
@@ -244,7 +244,7 @@ class Job:
             raise disk_error(err, self.target.parent, needed - done) from err
         build.remove()
         remove_dead(self.target)
-        self.let_go()
+        self.discard_raw()
 
     def _source(self) -> Source:
         """Find the raw data, or download it.

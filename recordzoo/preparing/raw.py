@@ -75,15 +75,7 @@ class RawData:
         Raises:
             TermsError: The terms of its host were not accepted; the text says what to do.
         """
-        for remote in self.recipe.raw_files:
-            if not remote.path(self.root).exists():
-                addresses(
-                    remote,
-                    self.root,
-                    dataset=self.recipe.dataset,
-                    mirror=self.options.get("mirror"),
-                    accept_terms=self.options.get("accept_terms", False),
-                )
+        check_addresses(self.recipe, self.root, self.options)
 
     def _check_room(self) -> None:
         """Ask, before the first byte, for room for what is still to be downloaded and for the records.
@@ -92,7 +84,7 @@ class RawData:
             DiskSpaceError: There is too little.
         """
         sizes = {remote.path(self.root): remote.size_bytes or 0 for remote in self.recipe.raw_files}
-        missing = sum(max(0, size - _there(path)) for path, size in sizes.items())
+        missing = sum(max(0, size - there_bytes(path)) for path, size in sizes.items())
         records = records_bytes(self.recipe, sum(sizes.values()))
         if volume(self.root) == volume(self.target):
             check_space(self.root, missing + records)
@@ -116,7 +108,7 @@ class RawData:
             with contextlib.suppress(OSError):  # without it the file is kept, and it may be gone by now
                 durable.write_text_here(_marker(path), _identity(path))
 
-    def let_go(self) -> None:
+    def discard_raw(self) -> None:
         """Forget, now that the records are published, what was downloaded for them; with `discard_raw` delete it.
 
         Only what carries our mark is deleted, and only if it is still the same file. The mark is a file beside it, so
@@ -186,8 +178,21 @@ def _identity(path: Path) -> str:
     return f"downloaded by recordzoo: {status.st_size} {status.st_mtime_ns} {status.st_ino}\n"
 
 
-def _there(path: Path) -> int:
-    """Return how much of an archive need not be downloaded: all of it, or the longest part that was begun."""
+def check_addresses(recipe: Recipe, root: Path, options: PrepareOptions) -> None:
+    """Check that each raw file that is missing may be downloaded from somewhere.
+
+    Raises:
+        TermsError: Its host's terms were not accepted; the text says what to do.
+        DownloadError: There is no address.
+    """
+    for remote in recipe.raw_files:
+        if not remote.path(root).exists():
+            mirror, accept_terms = options.get("mirror"), options.get("accept_terms", False)
+            addresses(remote, root, dataset=recipe.dataset, mirror=mirror, accept_terms=accept_terms)
+
+
+def there_bytes(path: Path) -> int:
+    """Return how many bytes of a raw file need not be downloaded: all of it, or the longest interrupted download."""
     if path.exists():
         return path.stat().st_size
     parts = path.parent.glob(f"{glob.escape(path.name)}.part*")

@@ -38,7 +38,7 @@ class Stamp:
         return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
 
 
-class Part:
+class PartialFile:
     """A file of the first bytes of a download, owned by this process until it is published or handed back.
 
     Use it as a context manager: however the block ends, what was received is kept for the next process.
@@ -64,7 +64,7 @@ class Part:
         self.stamp = self._read_stamp()
         self.restarts = 0
 
-    def __enter__(self) -> "Part":
+    def __enter__(self) -> "PartialFile":
         return self
 
     def __exit__(

@@ -15,7 +15,7 @@ from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, P
 from recordzoo.progress import Progress, format_bytes, format_seconds
 from recordzoo.sources import _http
 from recordzoo.sources._http import Answer, TryAgainError
-from recordzoo.sources._part import Part, Stamp
+from recordzoo.sources._part import PartialFile, Stamp
 
 logger = logging.getLogger("recordzoo")
 
@@ -49,7 +49,7 @@ class Transfer:
     def __init__(
         self,
         target: Path,
-        part: Part,
+        part: PartialFile,
         session: requests.Session,
         progress: Progress,
         size: int | None,

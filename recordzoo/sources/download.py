@@ -14,7 +14,7 @@ from recordzoo.addresses import Address
 from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, PrepareError, TermsError
 from recordzoo.program import command
 from recordzoo.progress import LogProgress, Progress, format_bytes
-from recordzoo.sources._part import Part
+from recordzoo.sources._part import PartialFile
 from recordzoo.sources._session import new_session
 from recordzoo.sources._transfer import NO_ROOM, Transfer
 
@@ -119,7 +119,7 @@ def fetch(
     return target
 
 
-def _begun(target: Path, algorithm: str | None) -> Part:
+def _begun(target: Path, algorithm: str | None) -> PartialFile:
     """Make the folder, and claim or begin the unfinished file in it.
 
     Raises:
@@ -127,7 +127,7 @@ def _begun(target: Path, algorithm: str | None) -> Part:
     """
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
-        return Part(target, algorithm)
+        return PartialFile(target, algorithm)
     except OSError as err:
         kind = DiskSpaceError if err.errno in NO_ROOM else PrepareError
         raise kind(

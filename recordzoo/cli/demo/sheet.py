@@ -5,7 +5,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw
 
 from recordzoo.datasets.cub200.dataset import CUB200Record
-from recordzoo.looking.sheet import BOX, Cell, draw_sheet
+from recordzoo.preview.sheet import BOX, Cell, draw_sheet
 
 COLUMNS, ROWS = 8, 5
 

@@ -51,7 +51,7 @@ def identity(path: Path) -> str:
 
 
 @dataclass(frozen=True)
-class Part:
+class DatabasePart:
     """One database, listed: its file with size and time, and its records in their order.
 
     Attributes:
@@ -88,7 +88,7 @@ class DatabaseSource:
 
     path: Path
     layout: str
-    parts: Sequence[Part]
+    parts: Sequence[DatabasePart]
     first: Sample
 
     @property
@@ -152,7 +152,7 @@ class RecordUnit:
     """Some consecutive records, of one database or several; see `Unit`."""
 
     start: int
-    pieces: tuple[Part, ...]
+    pieces: tuple[DatabasePart, ...]
     stamp: str
 
     @property
@@ -176,7 +176,7 @@ class RecordUnit:
 class Block(Member):
     """Some records of an opened database; the name is the first one's position."""
 
-    part: Part
+    part: DatabasePart
     database: Database
     entries: Sequence[Entry]
 
@@ -210,12 +210,12 @@ def find_source(path: Path, wanted: str | None) -> DatabaseSource:
         ArchiveError: A database is damaged.
         SourceError: It is of no known layout, or not of the wanted one, or empty.
     """
-    parts: list[Part] = []
+    parts: list[DatabasePart] = []
     chosen, first = wanted, None
     for folder, file in database_files(path).items():
         with Database(file) as database:
             for name, tree in parts_of(database).items():
-                part = Part(folder, name, file, database.status, tuple(database.entries(tree)))
+                part = DatabasePart(folder, name, file, database.status, tuple(database.entries(tree)))
                 if part.entries:
                     chosen = chosen or _recognised(database, part.entries)
                     part = dataclasses.replace(part, entries=_ordered(database, part.entries, chosen))
@@ -235,7 +235,7 @@ def _ordered(database: Database, entries: Sequence[Entry], chosen: str) -> Seque
     return tuple(entries[place] for place in places)
 
 
-def _first(database: Database, part: Part, chosen: str) -> Sample:
+def _first(database: Database, part: DatabasePart, chosen: str) -> Sample:
     entry = part.entries[0]
     try:
         return layout(chosen).parse(database.value(entry))

@@ -11,10 +11,10 @@ from typing import Any, Protocol
 import cloudpickle
 import numpy as np
 
+from recordzoo.custom.recipe import BLOCK, Rows, SchemaRecipe
+from recordzoo.custom.schema import Encoded, Kind, Schema, at_position
+from recordzoo.custom.values import update
 from recordzoo.errors import ArgumentError, SampleError
-from recordzoo.own.recipe import BLOCK, Rows, SchemaRecipe
-from recordzoo.own.schema import Encoded, Kind, Schema, at_position
-from recordzoo.own.values import update
 from recordzoo.recipes.base import Blob, Sidecar
 from recordzoo.sources.member import Member, Source, Unit
 

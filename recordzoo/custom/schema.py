@@ -8,8 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.errors import SampleError
-from recordzoo.own.values import (
+from recordzoo.custom.values import (
     as_array,
     as_pixels,
     describe,
@@ -18,6 +17,7 @@ from recordzoo.own.values import (
     json_bytes,
     picture_bytes,
 )
+from recordzoo.errors import SampleError
 from recordzoo.recipes.base import BlobField
 from recordzoo.recipes.images import sniffed_ending
 

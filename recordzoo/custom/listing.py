@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
+from recordzoo.custom.options import OwnOptions, check_options
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.own.options import OwnOptions, check_options
 from recordzoo.preparing import ensure, is_record_set
 from recordzoo.preparing.changes import find_changes
 from recordzoo.progress import format_bytes

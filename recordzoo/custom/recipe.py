@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.own.schema import Encoded, Schema
+from recordzoo.custom.schema import Encoded, Schema
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source

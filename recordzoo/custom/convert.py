@@ -8,11 +8,11 @@ from typing import Any, Unpack
 import cloudpickle
 
 from recordzoo.bars import default_progress
+from recordzoo.custom.infer import infer
+from recordzoo.custom.options import OwnOptions, check_classes, check_options, check_place, is_current
+from recordzoo.custom.samples import MapStyle, Probe, SampleRecipe
+from recordzoo.custom.schema import Kind, UnevenError
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.own.infer import infer
-from recordzoo.own.options import OwnOptions, check_classes, check_options, check_place, is_current
-from recordzoo.own.samples import MapStyle, Probe, SampleRecipe
-from recordzoo.own.schema import Kind, UnevenError
 from recordzoo.preparing import ensure, is_record_set
 from recordzoo.records.reader import RecordReader
 

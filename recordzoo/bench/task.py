@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordzoo.benching.measure import Measurement, medians
+from recordzoo.bench.measure import Measurement, medians
 
 FILES = "ImageFolder + DataLoader"
 STOCK = "DataLoader over records"
@@ -24,7 +24,7 @@ class Task:
         records: A record set.
         tree: The image tree that it was made from, if that is there.
         split: Only a split of the record set.
-        transform: See `recordzoo.benching.transform.load_transform`.
+        transform: See `recordzoo.bench.transform.load_transform`.
         workers: Processes of DataLoader, threads of RecordLoader.
         num_images: So many of the images, chosen at random.
     """

@@ -1,15 +1,17 @@
 """Check all record sets before work on the first one starts."""
 
-import glob
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 from recordzoo.cli.set_check import explained
 from recordzoo.cli.targets import Target
 from recordzoo.errors import DownloadError, TermsError
+
+if TYPE_CHECKING:
+    from recordzoo.preparing import PrepareOptions
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,21 +49,12 @@ def look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> list[Pro
 
 
 def _obstacle(target: Target, options: Mapping[str, Any]) -> TermsError | DownloadError | None:
-    from recordzoo.sources.download import addresses
+    from recordzoo.preparing.raw import check_addresses
 
-    for remote in target.recipe().raw_files:
-        if remote.path(target.root).exists():
-            continue
-        try:
-            addresses(
-                remote,
-                target.root,
-                dataset=target.entry.name if target.entry else "",
-                mirror=options["mirror"],
-                accept_terms=options["accept_terms"],
-            )
-        except (TermsError, DownloadError) as err:
-            return err
+    try:
+        check_addresses(target.recipe(), target.root, cast("PrepareOptions", options))
+    except (TermsError, DownloadError) as err:
+        return err
     return None
 
 
@@ -73,6 +66,7 @@ def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
     Raises:
         DiskSpaceError: It will not.
     """
+    from recordzoo.preparing.raw import there_bytes
     from recordzoo.preparing.space import check_space, volume
 
     kept: dict[int, int] = defaultdict(int)
@@ -83,7 +77,7 @@ def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
             continue
         folder = target.parent
         paths = [remote.path(prospect.target.root) for remote in prospect.target.recipe().raw_files]
-        there = sum(map(_begun_bytes, paths))
+        there = sum(there_bytes(path) for path in paths if not path.exists())
         download = max(0, plan["download_bytes"] - there)
         records = plan["peak_bytes"] - plan["raw_bytes"]
         check_space(folder, kept[volume(folder)] + download + records)
@@ -92,12 +86,6 @@ def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
 
 def _is_begun(target: Path) -> bool:
     """Whether a process prepares it, or did and was interrupted."""
-    from recordzoo.preparing.found import find_builds
+    from recordzoo.preparing.stale_builds import find_builds
 
     return target.with_name(f".{target.name}.lock").exists() or bool(find_builds(target))
-
-
-def _begun_bytes(path: Path) -> int:
-    """Return how much of a file an interrupted download has left: its longest part."""
-    parts = path.parent.glob(f"{glob.escape(path.name)}.part*")
-    return max((part.stat().st_size for part in parts if part.suffix != ".json"), default=0)

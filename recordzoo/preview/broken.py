@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.looking.thumbnail import Thumbnail, make_thumbnail, quiet
+from recordzoo.preview.thumbnail import Thumbnail, make_thumbnail
 from recordzoo.progress import Progress
+from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader
 
 AT_MOST = 20_000

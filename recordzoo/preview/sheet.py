@@ -7,7 +7,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw
 
-from recordzoo.looking.captions import Font, cut, drawable, load_font, wrap
+from recordzoo.preview.captions import Font, cut, drawable, load_font, wrap
 
 BOX = (180, 180)
 """Width and height of the place of an image; larger ones do not fit."""

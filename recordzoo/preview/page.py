@@ -13,8 +13,8 @@ from typing import Any
 
 from PIL import Image
 
-from recordzoo.bars import clean
-from recordzoo.looking.thumbnail import Thumbnail
+from recordzoo.preview.thumbnail import Thumbnail
+from recordzoo.text import clean
 
 BOX = (480, 480)
 """No picture of the page is larger."""
@@ -94,7 +94,7 @@ def _item(card: Card) -> dict[str, Any]:
 
 
 def _resource(name: str) -> str:
-    return files("recordzoo.looking").joinpath(name).read_text(encoding="utf-8")
+    return files("recordzoo.preview").joinpath(name).read_text(encoding="utf-8")
 
 
 def _hash(text: str) -> str:

@@ -10,8 +10,8 @@ from PIL import Image
 
 from recordzoo.errors import CorruptRecordError
 from recordzoo.loading.pictures import open_picture
-from recordzoo.looking.thumbnail import quiet
 from recordzoo.progress import Progress
+from recordzoo.recipes.images import quiet
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
 

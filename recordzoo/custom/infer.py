@@ -7,9 +7,9 @@ from typing import Any, get_args
 
 from numpy.typing import NDArray
 
+from recordzoo.custom.schema import FieldPlan, Form, Kind, Schema, UnevenError, at_position
+from recordzoo.custom.values import as_array, as_pixels, describe, is_json, is_picture, picture_bytes
 from recordzoo.errors import ArgumentError, SampleError
-from recordzoo.own.schema import FieldPlan, Form, Kind, Schema, UnevenError, at_position
-from recordzoo.own.values import as_array, as_pixels, describe, is_json, is_picture, picture_bytes
 from recordzoo.preparing.convert import image_problem
 from recordzoo.records.manifest import MAX_DIMENSIONS, NAME_PATTERN
 from recordzoo.records.shard import stored_bytes

@@ -3,9 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
-from recordzoo.benching.measure import Measurement, in_fresh_process
-from recordzoo.benching.spread import Comparison, compare_speeds
-from recordzoo.benching.task import Result, Task
+from recordzoo.bench.measure import Measurement, in_fresh_process
+from recordzoo.bench.spread import Comparison, compare_speeds
+from recordzoo.bench.task import Result, Task
 from recordzoo.errors import RecordZooError
 
 
@@ -57,6 +57,6 @@ def comparisons(results: Sequence[Result]) -> list[Comparison | None]:
 
 
 def _run(loader: str, task: Task) -> Measurement:
-    from recordzoo.benching.loaders import run  # imports torch, which only the fresh process needs
+    from recordzoo.bench.loaders import run  # imports torch, which only the fresh process needs
 
     return run(loader, task)

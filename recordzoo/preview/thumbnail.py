@@ -1,8 +1,5 @@
 """A small picture of a stored image, whatever it is stored as; or why there is none."""
 
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -49,14 +46,6 @@ class Thumbnail:
     mode: str = ""
     problem: Problem = ""
     reason: str = ""
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Silence what Pillow warns of: odd metadata, many pixels. Not to be entered by several threads at once."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        yield
 
 
 def make_thumbnail(

@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 
 from recordzoo.bars import default_progress
+from recordzoo.custom.infer import infer
+from recordzoo.custom.options import check_classes, check_place
+from recordzoo.custom.recipe import Rows, SchemaRecipe
+from recordzoo.custom.schema import Kind, UnevenError, at_position
+from recordzoo.custom.values import as_array, describe
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
-from recordzoo.own.infer import infer
-from recordzoo.own.options import check_classes, check_place
-from recordzoo.own.recipe import Rows, SchemaRecipe
-from recordzoo.own.schema import Kind, UnevenError, at_position
-from recordzoo.own.values import as_array, describe
 from recordzoo.preparing import is_record_set
 from recordzoo.preparing.assemble import assemble, warn_of_bad
 from recordzoo.preparing.build import Build
 from recordzoo.preparing.convert import image_problem
-from recordzoo.preparing.found import remove_dead
 from recordzoo.preparing.rows import UnitDone, save_sidecars
 from recordzoo.preparing.shards import Shards
 from recordzoo.preparing.space import disk_error
+from recordzoo.preparing.stale_builds import remove_dead
 from recordzoo.recipes.base import Stored
 from recordzoo.records.manifest import SPLIT_PATTERN
 

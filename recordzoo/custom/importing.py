@@ -4,8 +4,8 @@ import os
 from pathlib import Path
 from typing import Literal, Unpack
 
+from recordzoo.custom.options import OwnOptions, check_options, is_current
 from recordzoo.errors import OtherSourceError
-from recordzoo.own.options import OwnOptions, check_options, is_current
 from recordzoo.preparing import ensure, is_record_set
 from recordzoo.recipes.imports.recipe import ImportRecipe
 from recordzoo.recipes.imports.source import identity, layout

@@ -10,9 +10,9 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from torchvision.datasets import ImageFolder
 
 from recordzoo.batches.loader import RecordLoader
-from recordzoo.benching.measure import Measurement, measure
-from recordzoo.benching.task import EXACT, FAST, FILES, STOCK, Task
-from recordzoo.benching.transform import load_transform
+from recordzoo.bench.measure import Measurement, measure
+from recordzoo.bench.task import EXACT, FAST, FILES, STOCK, Task
+from recordzoo.bench.transform import load_transform
 from recordzoo.families.record_set import RecordSetDataset
 
 AT_LEAST_S = 1.0

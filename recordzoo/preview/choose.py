@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import ArgumentError
 from recordzoo.loading.pictures import is_pixels
-from recordzoo.looking.labels import Labels
+from recordzoo.preview.labels import Labels
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from recordzoo import catalogue
 from recordzoo.errors import RecordError
-from recordzoo.looking.labels import Labels
+from recordzoo.preview.labels import Labels
 from recordzoo.recipes.folder import TREE_FILE
 from recordzoo.records.manifest import NO_SHARD, Manifest
 from recordzoo.records.reader import RecordReader, is_record_set

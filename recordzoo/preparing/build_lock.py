@@ -16,8 +16,8 @@ import filelock
 
 from recordzoo import durable, settings
 from recordzoo.owner import Owner
-from recordzoo.preparing.found import Found, find_builds, remove_dead, silence_s
 from recordzoo.preparing.heartbeat import Heartbeat
+from recordzoo.preparing.stale_builds import Found, find_builds, remove_dead, silence_s
 from recordzoo.progress import Progress, format_bytes
 
 _POLL_S = (0.2, 5.0)

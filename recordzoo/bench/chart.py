@@ -9,7 +9,7 @@ from pathlib import Path
 from PIL import Image, ImageDraw, PngImagePlugin
 
 from recordzoo import durable
-from recordzoo.looking.captions import Font, cut, drawable, load_font
+from recordzoo.preview.captions import Font, cut, drawable, load_font
 
 _SCALE = 2  # pixels a point, for screens with many
 _WIDTH, _MARGIN, _GAP = 840, 24, 12

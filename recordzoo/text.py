@@ -1,0 +1,32 @@
+"""Text that a terminal shows: without control characters, measured in columns."""
+
+import unicodedata
+
+
+def clean(text: str) -> str:
+    """Escape what would not show or would act on a terminal: control and direction characters, lone surrogates.
+
+    >>> clean("bird\\x1b[2J.jpg")
+    'bird\\\\x1b[2J.jpg'
+    """
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def display_width(text: str) -> int:
+    """Return how many columns a terminal takes for a text: two for a Chinese character, none for an accent."""
+    return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+
+
+def shorten(text: str, columns: int) -> str:
+    """Cut a text in the middle to so many columns."""
+    if display_width(text) <= columns:
+        return text
+    start, end = "", ""
+    for head, tail in zip(text, reversed(text), strict=True):
+        if display_width(start + head + end) + 3 > columns:
+            break
+        start += head
+        if display_width(start + tail + end) + 3 > columns:
+            break
+        end = tail + end
+    return f"{start}...{end}"
