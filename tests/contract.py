@@ -238,7 +238,7 @@ def _build(fake: Fake, theirs: type, ours: type, tmp: Path, source: str) -> Pair
 def _rows(fake: Fake, case: Case) -> list[Row]:
     """Return the rows of a dataset class: one with all that is tried, and one for each other configuration."""
     name = case.name.removesuffix("Record")
-    theirs = _class(name, getattr(tv, name), case.attributes)
+    theirs = _class(name, case.theirs or getattr(tv, name), case.attributes)
     ours = _class(case.name, getattr(recordzoo, case.name), {**case.attributes, "raw_files": fake.remote_files()})
     build = functools.partial(_build, fake, theirs, ours)
     first, *others = case.arguments

@@ -29,6 +29,7 @@ class Case:
         attributes: Class attributes, hashes for example, by which both classes accept the fake.
         sources: How the raw data lies there: "tree", "archive".
         differences: Errors that differ on purpose: patterns of torchvision's text and of ours, and why.
+        theirs: What ours is compared with; None: torchvision's class of that name.
     """
 
     name: str
@@ -38,6 +39,7 @@ class Case:
     attributes: Mapping[str, Any] = field(default_factory=dict)
     sources: Sequence[str] = ("tree", "archive")
     differences: Sequence[tuple[str, str, str]] = ()
+    theirs: type | None = None
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,86 @@
+"""docs/add-a-dataset.md: its files are written into a copy of the repository, where everything knows the dataset."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "add-a-dataset.md"
+COPIED = ("recordzoo", "tests", "docs", "benchmarks", "README.md", "CHANGELOG.md", "Makefile", "mkdocs.yml")
+FILE = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.MULTILINE | re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("copy")
+    for name in (*COPIED, "pyproject.toml"):
+        if (ROOT / name).is_dir():
+            shutil.copytree(ROOT / name, root / name, ignore=shutil.ignore_patterns("__pycache__", ".*"))
+        else:
+            shutil.copy(ROOT / name, root / name)
+    before = {path.relative_to(root).as_posix() for path in root.rglob("*")}
+    files = dict(FILE.findall(PAGE.read_text(encoding="utf-8")))
+    assert len(files) == 4
+    assert before.isdisjoint(files)
+    for name, content in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(content, encoding="utf-8")
+    return root
+
+
+def run(copy: Path, *command: str, **environment: str) -> str:
+    """Run Python in the copy, whose package comes before the installed one."""
+    result = subprocess.run(
+        [sys.executable, *command],
+        cwd=copy,
+        env={**os.environ, "PYTHONPATH": str(copy), **environment},
+        capture_output=True,
+        text=True,
+        timeout=600,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout[-3000:] + result.stderr[-3000:]
+    return result.stdout
+
+
+def test_a_new_dataset_is_known_everywhere(copy: Path) -> None:
+    run(copy, "docs/generate.py")
+    run(copy, "docs/generate.py", "--check")
+    assert "PebblesRecord" in (copy / "recordzoo" / "__init__.pyi").read_text()
+    assert "## Pebbles" in (copy / "docs" / "datasets.md").read_text()
+    assert "PebblesRecord" in (copy / "docs" / "api.md").read_text()
+    assert "pebbles" in run(copy, "-m", "recordzoo", "list")
+    assert "https://example.org/pebbles" in run(copy, "-m", "recordzoo", "info", "pebbles")
+    completed = {"_RECORDZOO_COMPLETE": "complete_bash", "COMP_WORDS": "recordzoo prepare peb", "COMP_CWORD": "2"}
+    code = "from recordzoo.cli.app import app; app(prog_name='recordzoo')"
+    assert run(copy, "-c", code, **completed).split() == ["pebbles"]
+    code = "import recordzoo; print('PebblesRecord' in recordzoo.__all__, recordzoo.PebblesRecord.__module__)"
+    assert run(copy, "-c", code).split() == ["True", "recordzoo.datasets.pebbles.dataset"]
+
+
+def test_a_new_dataset_is_prepared(copy: Path, tmp_path: Path) -> None:
+    run(
+        copy,
+        "-c",
+        f"from tests.fakes.pebbles import FAKES; FAKES[0].write_archive(__import__('pathlib').Path({str(tmp_path)!r}))",
+    )
+    run(copy, "-m", "recordzoo", "prepare", "pebbles", "--root", str(tmp_path), "--no-check-hash", "--workers", "1")
+    assert "ok" in run(copy, "-m", "recordzoo", "verify", str(tmp_path / "pebbles.records"), "--full")
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_the_tests_know_it(copy: Path) -> None:
+    tests = ["tests/test_contract.py", "tests/test_zoo.py", "tests/test_examples.py", "tests/test_rooms.py"]
+    output = run(copy, "-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider", *tests, "-k", "Pebbles or pebbles")
+    passed = re.search(r"(\d+) passed", output)
+    assert passed is not None
+    assert int(passed[1]) > 60
+    for command in (["ruff", "check"], ["ruff", "format", "--check"]):
+        run(copy, "-m", *command, "recordzoo/datasets/pebbles", "tests/fakes/pebbles.py")
+    run(copy, "-m", "mypy")
