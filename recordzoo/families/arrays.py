@@ -16,11 +16,13 @@ class ArrayDataset(RecordDataset):
     """`RecordDataset` with ``data`` and labels. The array is read when somebody asks for it, and counts from then on.
 
     A record is the pixels of an image, uint8 [H, W] or [H, W, C]. A dataset whose array has another layout says so in
-    `_stacked` and `_pixels`; one whose labels are no list of ints, in its own derived attribute.
+    `_stacked`; one whose labels are no list of ints, in its own derived attribute. Once ``data`` is there, the
+    ``__getitem__`` of torchvision's class takes samples from it.
     """
 
     _ITEMS = "data"
     _LABELS: ClassVar[str] = "targets"
+    _HAS_DATA: ClassVar[bool] = True  # whether torchvision's class takes samples from it
     _OUT_OF_RANGE: ClassVar[str] = "index {index} is out of bounds for axis 0 with size {length}"
     # Any: transforms take and return what their user wants.
     transform: Callable[[Any], Any] | None
@@ -48,11 +50,6 @@ class ArrayDataset(RecordDataset):
         return pixels
 
     # Any: as above.
-    def _pixels(self, item: Any) -> NDArray[np.uint8]:
-        """Return the pixels of an item of ``data``, uint8 [H, W] or [H, W, C]."""
-        return item  # type: ignore[no-any-return]  # what `_stacked` makes, or the user assigned
-
-    # Any: as above.
     def _label(self, label: Any) -> Any:
         """Make the target of an item of the labels."""
         return label
@@ -65,13 +62,14 @@ class ArrayDataset(RecordDataset):
             IndexError: There is no such sample.
             CorruptRecordError: The stored bytes are damaged.
         """
+        if self._HAS_DATA and self._has("data"):
+            return super().__getitem__(index)  # type: ignore[misc,no-any-return]  # torchvision's, behind this class
         number = self._number(index)
         if number is None:
             return self._unusual_item(index)  # type: ignore[no-any-return]  # Any: mostly an error
-        pixels = self._pixels(self.data[index]) if self._has("data") else self._stored(number)
+        image: Any = Image.fromarray(self._stored(number))
         labels = getattr(self, self._LABELS) if self._has(self._LABELS) else None
         target = self._label(self._stored_label(number) if labels is None else labels[index])
-        image: Any = Image.fromarray(pixels)
         if self.transform is not None:
             image = self.transform(image)
         if self.target_transform is not None:
@@ -104,7 +102,7 @@ class ArrayDataset(RecordDataset):
             number = operator.index(index)
         except TypeError:
             return None
-        length = self._length("data")
+        length = len(self._selection)
         if not -length <= number < length:
             from_start = number + length if number < 0 else number
             raise IndexError(

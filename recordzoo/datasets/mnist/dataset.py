@@ -78,10 +78,6 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
     def _stacked(self, pixels: NDArray[np.uint8]) -> torch.Tensor:
         return torch.from_numpy(pixels)
 
-    # Any: a tensor, or what the user assigned.
-    def _pixels(self, item: Any) -> NDArray[np.uint8]:
-        return item.numpy()  # type: ignore[no-any-return]
-
     # Any: as above.
     def _label(self, label: Any) -> Any:
         return int(label)

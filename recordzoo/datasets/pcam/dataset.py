@@ -33,6 +33,7 @@ class PCAMRecord(ArrayDataset, PCAM):  # type: ignore[misc]  # torchvision is un
     """
 
     entry = "pcam"
+    _HAS_DATA = False
     _OUT_OF_RANGE = "Index ({from_start}) out of range for (0-{last})"  # h5py's words
 
     def __init__(

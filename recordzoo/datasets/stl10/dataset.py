@@ -76,10 +76,6 @@ class STL10Record(ArrayDataset, STL10):  # type: ignore[misc]  # torchvision is 
     def _stacked(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
         return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
 
-    # Any: an array, or what the user assigned.
-    def _pixels(self, item: Any) -> NDArray[np.uint8]:
-        return np.transpose(item, (1, 2, 0))
-
     # Any: as above.
     def _label(self, label: Any) -> Any:
         return int(label)
