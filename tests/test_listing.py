@@ -240,10 +240,8 @@ class TestMissingFiles:
         """Root may read everything, so somebody else asks."""
         path = write_list(tmp_path / "list.txt", plain())
         (tmp_path / NAMES[1]).chmod(0)
-        code = "import sys; from pathlib import Path; from recordzoo.recipes.listing import recipe\n"
-        code += "recipe().find(Path(sys.argv[1])).units(1)"
         tmp_path.chmod(0o755)
-        result = as_nobody(tmp_path, [sys.executable, "-c", code, str(path)])
+        result = as_nobody(tmp_path, UNREADABLE, path)
         assert "NotPreparedError" in result
         assert "1 of the 9 files that it names cannot be read: a.jpg (line 2: Permission denied)" in result
 
@@ -273,16 +271,26 @@ class TestMissingFiles:
         assert not (tmp_path / "list.records").exists()
 
 
-def as_nobody(folder: Path, command: list[str]) -> str:
-    """Run a command as a user who owns nothing; returns what it said on stderr."""
+UNREADABLE = """
+import os, sys
+from pathlib import Path
+from recordzoo.recipes.listing import recipe
+from tests.users import become
+if os.getuid() == 0:
+    become(65534, 65534)
+recipe().find(Path(sys.argv[1])).units(1)
+"""
+
+
+def as_nobody(folder: Path, script: str, *arguments: object) -> str:
+    """Run a script that becomes a user who owns nothing; returns what it said on stderr."""
     for parent in folder.parents:
         if parent.stat().st_uid == os.getuid() and not parent.stat().st_mode & 0o001:
             parent.chmod(parent.stat().st_mode | 0o011)
-    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
     result = subprocess.run(
-        [*prefix, *command],
+        [sys.executable, "-c", script, *map(str, arguments)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
         check=False,
