@@ -51,6 +51,7 @@ def said(tree: Path, hidden: list[str], before: str = "", **environment: str) ->
     return ended.stderr
 
 
+@pytest.mark.needs("turbojpeg")
 def test_it_is_said_once_and_is_no_warning(tree: Path) -> None:
     assert said(tree, ["numba"]) == (
         "RecordLoader runs at about half its speed: numba is not installed. Install: pip install 'recordzoo[fast]'\n"
@@ -60,7 +61,11 @@ def test_it_is_said_once_and_is_no_warning(tree: Path) -> None:
 
 @pytest.mark.parametrize(
     ("hidden", "environment"),
-    [([], {}), (["numba"], {"LOCAL_RANK": "1"}), ([], {"NUMBA_DISABLE_JIT": "1"})],
+    [
+        pytest.param([], {}, marks=pytest.mark.needs("numba", "turbojpeg")),
+        (["numba"], {"LOCAL_RANK": "1"}),
+        pytest.param([], {"NUMBA_DISABLE_JIT": "1"}, marks=pytest.mark.needs("numba", "turbojpeg")),
+    ],
     ids=["all there", "not the first rank", "numba is switched off"],
 )
 def test_it_is_not_said(tree: Path, hidden: list[str], environment: dict[str, str]) -> None:
@@ -82,6 +87,7 @@ def test_what_is_missing_depends_on_the_samples(tree: Path, tmp_path: Path, monk
     jpegs, raw = Source(ImageFolderRecord(tree, RANDOM)), Source(Record(tmp_path))
     others = Source(Samples("small"))
     monkeypatch.setattr(missing, "library", lambda: None)
+    monkeypatch.setattr(missing, "why_not_compiled", lambda: "")
     monkeypatch.setattr(missing.platform, "machine", lambda: "riscv64")
     assert missing.missing(jpegs) == (
         "libjpeg-turbo 3 is not installed. Install: the system's package of libjpeg-turbo 3"
