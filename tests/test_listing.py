@@ -17,8 +17,6 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from recordzoo import ImageFolderRecord
-from recordzoo.cli.app import app
-from recordzoo.cli.run import run as run_here
 from recordzoo.cli.sizes import parse_bytes
 from recordzoo.datasets.path_loader import PathLoader, files_folder
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
@@ -34,6 +32,7 @@ from tests.fakes.folder import bad_image, image_bytes
 from tests.fakes.lists import LABELS, NAMES, plain, write_images, write_list
 from tests.fakes.simple import SimpleRecipe
 from tests.preparing import REPOSITORY, contents
+from tests.running import run as run_here
 
 TABLE = ["path,label,class_name,split,weight,caption"] + [
     f'{name},{number % 3},{"abc"[number % 3]},{"train" if number % 2 else "val"},{number / 4},"{name}, ""{number}"""'
@@ -514,14 +513,7 @@ class TestCommandLine:
         }
         assert "my.records: ok" in run("verify", "--full", "my.records", cwd=tmp_path).stdout
 
-    def test_its_errors(
-        self,
-        images: dict[str, bytes],
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
+    def test_its_errors(self, images: dict[str, bytes], tmp_path: Path) -> None:
         write_list(tmp_path / "list.txt", plain())
         write_list(tmp_path / "gone.txt", ["gone.jpg 1"])
         write_list(tmp_path / "bad.csv", ["a.jpg,1"])
@@ -547,10 +539,10 @@ class TestCommandLine:
             (["list.txt", "--refresh", "--shards", "9"], 2, "9 shards are asked for"),
             (["tree", "--shuffle", "3"], 2, "--shuffle is for lists of files; tree is none"),
         ):
-            assert run_here(app, ["prepare", *arguments]) == code
-            out, err = capsys.readouterr()
-            assert (out, said in err, err.count("\n")) == ("", True, 1), err
-        assert run_here(app, ["prepare", "list.txt", "--refresh"]) == 0
+            result = run_here("prepare", *arguments, cwd=tmp_path)
+            assert (result.returncode, result.stdout) == (code, "")
+            assert (said in result.stderr, result.stderr.count("\n")) == (True, 1), result.stderr
+        assert run_here("prepare", "list.txt", "--refresh", cwd=tmp_path).returncode == 0
 
     @pytest.mark.parametrize(
         ("text", "size"),
