@@ -70,13 +70,14 @@ bare: $(BARE)/.stamp  ## Run the fast tests without the extra `fast`.
 frameworks: $(VENV)/.frameworks  ## Run the tests with Lightning, accelerate and others (the extra `frameworks`).
 	$(PYTEST) -n 2 tests/frameworks
 
-# Old packages, which want old versions of others: an environment of their own, without what they depend on.
+# Old packages, which want old versions of others (numpy<2, without wheels for Python 3.13): an environment of their own,
+# without what they depend on.
 $(FORMATS)/.stamp: tests/formats.txt
-	$(PYTHON) -m venv $(FORMATS)
+	$(PYTHON) -m venv --clear $(FORMATS)
 	$(FORMATS)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --requirement tests/formats.txt
 	@touch $@
 
-formats: install $(FORMATS)/.stamp  ## Import what the real torchrecord, msgpack, pyarrow, ... write (tests/formats.txt).
+formats: install $(FORMATS)/.stamp  ## Import what the real torchrecord, msgpack, pyarrow, ... write; Python 3.11 or 3.12 only (numpy<2).
 	RECORDZOO_FORMATS_PYTHON=$(FORMATS)/bin/python $(PYTEST) tests/test_formats.py
 
 lint: install  ## Check style and formatting.

@@ -58,11 +58,10 @@ def prepare(
         The record sets' directories.
 
     Raises:
-        ArgumentError: There is no such dataset or part; or `records_dir` is given, which names one record set, for
-            several.
-        TermsError: Raw data may be downloaded only by someone who accepts its terms; the message says how.
-        SourceError: Raw data cannot be had or is not what it should be.
-        PrepareError: Conversion failed; what is finished is kept.
+        ArgumentError: The dataset or part does not exist; or `records_dir` is given for several record sets.
+        TermsError: Raw files must be downloaded by hand, or need `accept_terms=True`; the message says how.
+        SourceError: Raw data is missing, cannot be downloaded, or is damaged.
+        PrepareError: The conversion failed. Finished parts are kept.
 
     Examples:
         >>> import recordzoo

@@ -1,30 +1,17 @@
 """Bars on a terminal of 80 columns: the bar can be seen, and the end is 100 %."""
 
-import contextlib
-import os
-import pty
 import re
-import struct
 import sys
-import termios
-from fcntl import ioctl
 
 import pytest
 
 from recordzoo.bars import BarProgress, close_bars, shorten
+from tests.terminals import drawn_by
 
 
 def shown(work):
     """Call a function while stderr is a terminal of 80 columns; return the lines that were drawn there."""
-    outer, inner = pty.openpty()
-    ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 80, 0, 0))
-    with os.fdopen(inner, "w", encoding="utf-8") as stream, contextlib.redirect_stderr(stream):
-        work()
-    drawn = b""
-    with os.fdopen(outer, "rb", buffering=0) as screen, contextlib.suppress(OSError):  # EIO: that was all
-        while piece := screen.read(1 << 16):
-            drawn += piece
-    return [line for line in re.split(r"[\r\n]+", drawn.decode()) if line.strip()]
+    return [line for line in re.split(r"[\r\n]+", drawn_by(work)) if line.strip()]
 
 
 def bar_of(line):

@@ -73,7 +73,7 @@ class TestCommand:
             assert each["ratio"] == speeds[0] / speeds[1]
             assert each["ratio_range"] == [each["ratio"]] * 2
             assert each["images_per_s_range"] == [speeds[0]] * 2
-            assert each["verdict"] == ("first" if each["name"] == FILES else "too few runs")
+            assert each["verdict"] == ("first" if each["name"] == FILES else "too few rounds")
         with Image.open(tmp_path / "chart.png") as chart:
             assert chart.format == "PNG"
             assert {(13, 148, 136), (139, 143, 152)} <= {colour for _, colour in chart.convert("RGB").getcolors()}
@@ -184,7 +184,7 @@ class TestNumbers:
         ]
         found = comparisons(results)
         assert [each and each.ratio for each in found] == [None, 1.0, 2.5]
-        assert [each and each.verdict for each in found] == [None, "first", "too few runs"]
+        assert [each and each.verdict for each in found] == [None, "first", "too few rounds"]
         assert comparisons(results[:1]) == [None]
 
     def test_rounds_are_compared_with_each_other(self):
@@ -199,7 +199,7 @@ class TestNumbers:
             ([99.0, 70.0, 80.0, 98.0, 90.0], "slower"),
             ([103.0, 99.0, 98.0, 101.0, 100.0], "the same"),
             ([65.0, 120.0, 90.0, 70.0, 110.0], "too noisy"),
-            ([300.0, 310.0], "too few runs"),
+            ([300.0, 310.0], "too few rounds"),
         ],
     )
     def test_the_verdict(self, speeds, verdict):

@@ -21,7 +21,7 @@ from recordzoo.records.reader import RecordReader
 from tests.fakes import cifar10, cub200, folder, imagenet, lists, voc
 from tests.running import run
 
-BLOCKS = 16 * 16  # files that a quick comparison looks at, at most
+MOST_COMPARED = 16 * 16  # files that a quick comparison looks at, at most
 
 
 @pytest.fixture(autouse=True)
@@ -148,7 +148,7 @@ def test_a_file_overwritten_in_place(write: Callable[[Path], Made], tmp_path: Pa
     assert said(make) == []
     overwrite(path)
     (text,) = said(make)
-    assert f"{name} has another size. The records are used as they are" in text
+    assert f"{name} has another size. It is used as it is; to rebuild it" in text
     assert text.endswith(" --refresh")
     assert "recordzoo prepare " in text
 
@@ -255,7 +255,7 @@ def test_lists(refresh: Any, tmp_path: Path) -> None:
     before = place.stat().st_ino
     assert recordzoo.prepare_list(path, refresh="if-changed").stat().st_ino == before
     overwrite(tmp_path / lists.NAMES[2])
-    with pytest.raises(OtherSourceError, match=f"holds other files than .*: {lists.NAMES[2]} has another size"):
+    with pytest.raises(OtherSourceError, match=f"is out of date: in .*, {lists.NAMES[2]} has another size"):
         recordzoo.prepare_list(path)
     result = run("info", place, cwd=tmp_path)
     assert f"{lists.NAMES[2]} has another size" in result.stderr
@@ -281,7 +281,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class TestManyFiles:
     def test_a_bounded_number_is_looked_at(self, many: Path) -> None:
         reader = RecordReader(f"{many}.records")
-        assert find_changes(reader, many).num_compared == BLOCKS
+        assert find_changes(reader, many).num_compared == MOST_COMPARED
         assert find_changes(reader, many, full=True).num_compared == 1200
         assert not find_changes(reader, many, full=True)
 
@@ -379,7 +379,7 @@ class TestCommands:
         result = run(*words, given, *options, cwd=tmp_path)
         assert result.returncode == 0, result.stderr
         (line,) = [line for line in result.stderr.splitlines() if line.startswith("warning: ")]
-        assert f"{tree} is not what it was when {tree}.records was made from it: dog/a.jpeg has another size" in line
+        assert f"{tree}.records is out of date: in {tree}, dog/a.jpeg has another size" in line
         assert line.endswith(f"run: recordzoo prepare {tree} --refresh")
 
     def test_what_would_be_done(self, tree: Path, tmp_path: Path) -> None:
@@ -388,7 +388,7 @@ class TestCommands:
             (tree / "dog" / name).write_bytes(folder.image_bytes(name, 1))
         result = run("prepare", "--dry-run", tree, cwd=tmp_path)
         assert "but raw files have changed since (dog/a.jpg is new, " in result.stdout
-        assert " and 1 more); --refresh makes it again" in result.stdout
+        assert " and 1 more); --refresh rebuilds it" in result.stdout
         (plan,) = json.loads(run("prepare", "--dry-run", tree, "--json", cwd=tmp_path).stdout)["plans"]
         assert (plan["state"], plan["num_changes"]) == ("ready", 4)
         assert "dog/a.jpeg has another size" in plan["changes"]

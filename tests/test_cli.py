@@ -1,10 +1,8 @@
 """The command line as a shell sees it: real processes, real signals, a real server; codes, streams and JSON."""
 
-import contextlib
 import importlib
 import json
 import os
-import pty
 import re
 import shlex
 import shutil
@@ -31,6 +29,7 @@ from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200, imagenet
 from tests.fakes.server import Fault, FileServer
 from tests.faults import fault
+from tests.terminals import run_on_terminal
 
 COMMAND = [sys.executable, "-m", "recordzoo"]
 ARCHIVE = "cub200/CUB_200_2011.tgz"  # where a mirror has it
@@ -390,7 +389,7 @@ class TestPrepare:
         result = recordzoo("prepare", photos)
         assert result.returncode == 0
         warning, ready = result.stderr.splitlines()
-        assert warning.startswith(f"warning: {photos} is not what it was when ")
+        assert warning.startswith(f"warning: {photos}.records is out of date: in {photos}, ")
         assert "cat/3.png is new" in warning
         assert f"recordzoo prepare {photos} --refresh" in warning
         assert ready == f"{photos}: ready, 3 records in {photos}.records"
@@ -409,19 +408,10 @@ class TestPrepare:
         assert not {"\x1b", "\x07"} & set(result.stdout + result.stderr)
 
     def test_a_bar_on_a_terminal(self, photos):
-        outer, inner = pty.openpty()
-        with subprocess.Popen(
-            [*COMMAND, "prepare", photos], stdout=inner, stderr=inner, env=environment_with(TERM="xterm")
-        ) as process:
-            os.close(inner)
-            shown = b""
-            with contextlib.suppress(OSError), os.fdopen(outer, "rb", buffering=0) as terminal:  # EIO: it has ended
-                while piece := terminal.read(4096):
-                    shown += piece
-        assert process.returncode == 0
-        assert b"3 images" in shown
-        assert b"\r" in shown
-        assert b"100%|" in shown
+        shown = run_on_terminal("prepare", photos, streams=("stdout", "stderr"))
+        assert "3 images" in shown
+        assert "\r" in shown
+        assert "100%|" in shown
 
 
 class TestErrors:

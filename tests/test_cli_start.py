@@ -178,6 +178,7 @@ class TestSplits:
         (data / "test" / "1.jpg").write_bytes(b"a picture")
         result = run("prepare", "data", cwd=tmp_path)
         says(result, 3, "data/test. 1 image lies there", "prepare data --as-classes")
+        assert result.stderr.endswith(" --flat\n")  # a command at the end of a line can be copied
         assert not list(data.glob("*.records"))
 
     def test_python_takes_them_as_torchvision_does(self, data, tmp_path):
@@ -295,7 +296,7 @@ class TestFlat:
         assert "warning" not in run("prepare", "images", "--flat", cwd=tmp_path).stderr
         (images / "d.png").write_bytes((images / "b.png").read_bytes())
         again = run("prepare", "images", "--flat", cwd=tmp_path)
-        assert f"warning: {images} is not what it was" in again.stderr
+        assert f"warning: {images}.records is out of date: in {images}, d.png is new." in again.stderr
         assert "recordzoo prepare images --flat --refresh" in again.stderr
         assert "ready, 4 records" in run("prepare", "images", "--flat", "--refresh", cwd=tmp_path).stderr
 

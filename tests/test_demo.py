@@ -1,6 +1,7 @@
 """The demo runs, says what it did, and leaves alone what is not its own."""
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -14,10 +15,14 @@ PACKAGE = Path(__file__).parent.parent
 
 
 def demo(folder):
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE)}
+    return run([sys.executable, "-m", "recordzoo", "demo", "--output", folder], folder.parent)
+
+
+def run(words, folder):
     return subprocess.run(
-        [sys.executable, "-m", "recordzoo", "demo", "--output", folder],
-        env=environment,
+        words,
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": str(PACKAGE)},
         capture_output=True,
         text=True,
         check=False,
@@ -44,6 +49,13 @@ def test_the_whole_demo_twice(tmp_path):
         assert 1100 < sheet.height < 1300  # five rows; fonts differ a little
         assert len(sheet.getcolors(1 << 20)) > 1000
     assert verify(tmp_path / "out" / "data" / "cub200.records", full=True).ok
+    info, show = [shlex.split(line) for line in result.stdout.partition("Look around:")[2].splitlines()[2:]]
+    told = run(info, tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert "record set of cub200" in told.stdout
+    told = run(show, tmp_path)
+    assert told.returncode == 0, told.stderr
+    assert "<html" in (tmp_path / "cub200.html").read_text(encoding="utf-8")
 
 
 def test_a_folder_with_other_files_is_left_alone(tmp_path):

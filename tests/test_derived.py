@@ -89,7 +89,7 @@ def test_labels_become_arrays(tree: Path) -> None:
     assert torch.tensor(dataset.targets).tolist() == ImageFolder(tree).targets
 
 
-def test_everybody_has_the_same_list(tree: Path) -> None:
+def test_all_threads_get_the_same_list(tree: Path) -> None:
     dataset = ImageFolderRecord(tree)
     with ThreadPoolExecutor(8) as pool:
         found = list(pool.map(lambda _: dataset.samples, range(64)))
@@ -159,7 +159,7 @@ def test_what_was_only_looked_at_stays_fast(tree: Path) -> None:
     assert pickle.loads(pickle.dumps(dataset)).targets[-1] == 3
 
 
-def test_what_pixels_were_looked_at(cifar: contract.Pair) -> None:
+def test_a_changed_array_of_pixels_counts(cifar: contract.Pair) -> None:
     _, dataset = cifar.both()
     assert dataset.data.shape[0] == len(dataset.targets)
     assert Source(dataset).problem == ""

@@ -1,6 +1,7 @@
 import errno
 import hashlib
 import os
+import re
 import signal
 import threading
 import time
@@ -118,6 +119,17 @@ def test_a_dropped_connection_is_resumed(tmp_path: Path, at: int, length: str) -
     assert second.sent == len(DATA) - at
     assert recorder.begun == [(len(DATA), 0)]
     assert recorder.position == len(DATA)
+
+
+def test_log_lines_at_the_start_a_retry_and_the_end(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    """Without a progress of the caller's."""
+    caplog.set_level("INFO", "recordzoo")
+    with serve(Fault(drop_after=3 * CHUNK)) as server:
+        get(remote(server), tmp_path)
+    first, retry, last = caplog.messages
+    assert first == f"downloading {NAME}"
+    assert re.fullmatch(rf"{NAME}: .*; trying again in \d+ s", retry)
+    assert re.fullmatch(rf"downloading {NAME}: 1 MB of 1 MB \(100%\)(, .*)?: done", last)
 
 
 @pytest.mark.parametrize(

@@ -80,7 +80,7 @@ def test_what_is_missing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert resampled == "PIL images are resampled by Pillow" + less
     assert lines(dataset, precision="fast")[1] == "PIL images are resampled by torch" + less
     assert half == (
-        "at about half the speed: numba is not installed and libjpeg-turbo 3 is not installed. "
+        "slower than it could be: numba is not installed and libjpeg-turbo 3 is not installed. "
         "Install: pip install 'recordzoo[fast]'"
     )
     monkeypatch.setattr(explain, "kernel", lambda: SimpleNamespace(is_exact=False))

@@ -3,7 +3,6 @@
 import io
 import json
 import os
-import pty
 import re
 import subprocess
 import sys
@@ -29,6 +28,7 @@ from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images
 from tests.fakes.pictures import encoded
 from tests.fakes.records import edit_manifest, flip, write_records
 from tests.running import run
+from tests.terminals import run_on_terminal
 
 SMALL = encoded(Image.new("RGB", (20, 10), "red"), "PNG")
 
@@ -295,27 +295,9 @@ class TestText:
 
     @pytest.mark.parametrize("columns", [50, 160])
     def test_bars_are_as_wide_as_the_terminal(self, birds, columns):
-        main, side = pty.openpty()
-        try:
-            subprocess.run(
-                [sys.executable, "-m", "recordzoo", "info", birds],
-                env={
-                    **os.environ,
-                    "PYTHONPATH": str(Path(__file__).parent.parent),
-                    "COLUMNS": str(columns),
-                    "PYTHONIOENCODING": "utf-8",
-                },
-                stdout=side,
-                stderr=subprocess.DEVNULL,
-                check=True,
-            )
-            os.close(side)
-            told = b""
-            while b"came from" not in told:
-                told += os.read(main, 1 << 16)
-        finally:
-            os.close(main)
-        widths = {len(line.rstrip()) for line in told.decode().splitlines() if line.rstrip().endswith("█")}
+        told = run_on_terminal("info", birds, columns=columns, PYTHONIOENCODING="utf-8")
+        assert "came from" in told
+        widths = {len(line.rstrip()) for line in told.splitlines() if line.rstrip().endswith("█")}
         assert len(widths) == 1
         assert columns - 4 <= widths.pop() <= columns
 

@@ -29,10 +29,13 @@ from recordzoo.loading import frames
 from recordzoo.loading.decode import decode_rgb
 from recordzoo.loading.frames import ArrayFrame, Frame, JpegFrame, open_encoded
 from recordzoo.loading.turbojpeg import Decompressor
+from tests import extras
 from tests.disks import mounted
 from tests.fakes.pictures import encoded, picture
 
-kernel = pytest.importorskip("recordzoo.batches.kernel", reason="needs numba (the extra `fast`)", exc_type=ImportError)
+if "numba" not in extras.missing():  # a numba that is there and broken is an error
+    from recordzoo.batches import kernel
+
 pytestmark = pytest.mark.needs("numba", "turbojpeg")
 
 FILTERS = {"bilinear": Image.Resampling.BILINEAR, "bicubic": Image.Resampling.BICUBIC}
@@ -436,21 +439,7 @@ def test_ctrl_c_while_it_compiles(what: str, tmp_path: Path) -> None:
     pressed(WHILE_COMPILING.format(what), {"NUMBA_CACHE_DIR": os.fspath(tmp_path)})
 
 
-# Without it
-
-
-def test_numba_is_optional(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "numba", None)
-    assert compiled._load() == "numba is not installed"
-
-
-def test_numba_may_be_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """As it is with a NumPy that is too new for it, or when somebody interrupted its import before."""
-    for name in [name for name in sys.modules if name.partition(".")[0] == "numba"]:
-        monkeypatch.delitem(sys.modules, name)
-    (tmp_path / "numba.py").write_text("raise AttributeError('partially initialized module')")
-    monkeypatch.syspath_prepend(tmp_path)
-    assert compiled._load() == "numba cannot be imported (AttributeError: partially initialized module)"
+# Where it cannot be compiled, or not be kept; without numba: test_missing.py
 
 
 def test_numba_may_be_told_to_compile_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -90,7 +90,7 @@ class TestPlain:
 
     @pytest.mark.parametrize("order", ["le", "be"])
     @pytest.mark.parametrize("bits", [16, 32])
-    def test_another_unicode_is_named(self, tmp_path: Path, bits: int, order: str) -> None:
+    def test_the_error_names_utf_16_and_utf_32(self, tmp_path: Path, bits: int, order: str) -> None:
         text = "\ufeffa.jpg 1\n".encode(f"utf-{bits}-{order}")
         assert refused(tmp_path, "list.txt", text) == (
             f" cannot be used: line 1: the file is UTF-{bits}; save it as UTF-8."

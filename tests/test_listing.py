@@ -324,8 +324,8 @@ class TestAgain:
         with pytest.raises(OtherSourceError) as caught:
             made(other, output=output)
         assert str(caught.value) == (
-            f"{output} was made from {path}, which is not what {other} says. Pass --refresh (refresh=True) to make it "
-            "anew, or another --output."
+            f"{output} was made from {path}, which is not what {other} says. Pass --refresh (refresh=True) to "
+            "rebuild it, or another --output."
         )
         assert len(RecordReader(output)) == len(NAMES)
         assert list(made(other, output=output, refresh=True).names) == list(NAMES[1:])
@@ -366,7 +366,7 @@ class TestAgain:
         made(path)
         data = images[NAMES[0]]
         (tmp_path / NAMES[0]).write_bytes(data + b"x" if change == "size" else data[:-1] + bytes([data[-1] ^ 1]))
-        with pytest.raises(OtherSourceError, match=r"holds other files than there are now in .*: pictures/b 2\.png"):
+        with pytest.raises(OtherSourceError, match=r"is out of date: in .*, pictures/b 2\.png"):
             made(path)
         assert made(path, refresh=True).read("image", 0) != data
 
@@ -376,7 +376,7 @@ class TestAgain:
             (tmp_path / folder / "a.png").write_bytes(image_bytes("a.png", seed))
             write_list(tmp_path / folder / "list.txt", ["a.png 1"])
         output = made(tmp_path / "one" / "list.txt", output=tmp_path / "my.records").path
-        with pytest.raises(OtherSourceError, match=r"holds other files than there are now in .*: a\.png"):
+        with pytest.raises(OtherSourceError, match=r"is out of date: in .*, a\.png"):
             made(tmp_path / "two" / "list.txt", output=output)
 
     def test_records_of_something_else(self, images: dict[str, bytes], tmp_path: Path) -> None:
@@ -528,12 +528,16 @@ class TestCommandLine:
             (["bad.csv"], 1, "line 1: the first line must name the columns"),
             (["bad.csv", "--dry-run"], 1, "line 1: the first line must name the columns"),
             (["nothing.txt"], 3, "nothing.txt does not exist. Give a directory with one folder for each class, a list"),
-            (["list.lst"], 3, "list.lst is a file, and by its name no list of files. Give a directory"),
+            (["list.lst"], 3, "list.lst is a file, but not a list (.txt, .csv, .tsv). Give a directory"),
             (["old.lmdb"], 3, "becomes a record set by: recordzoo import old.lmdb. Give a directory"),
             (["list.txt", "tree", "--output", "a.records"], 2, "--output (--records-dir) names one record set, but 2"),
             (["list.txt"], 1, "list.txt, which has changed since"),
             (["list.txt", "--dry-run"], 1, "list.txt, which has changed since"),
-            (["list.txt", "--split", "train"], 2, "--split train is for datasets"),
+            (
+                ["list.txt", "--split", "train"],
+                2,
+                "list.txt has no splits. --split is for datasets, and for directories whose",
+            ),
             (["list.txt", "--refresh", "--shards", "2", "--shard-size", "1M"], 2, "--shard-size and --shards"),
             (["list.txt", "--refresh", "--shard-size", "1 meter"], 2, "--shard-size '1 meter' is no size"),
             (["list.txt", "--refresh", "--shards", "9"], 2, "9 shards are asked for"),

@@ -3,12 +3,14 @@
 import os
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
 
 from recordzoo import CIFAR10Record, ImageFolderRecord
-from recordzoo.batches import missing
+from recordzoo.batches import compiled, missing
 from recordzoo.batches.compiled import DISABLED
 from recordzoo.batches.source import Source
 from tests.batching import RANDOM, make_tree
@@ -54,22 +56,48 @@ def said(tree: Path, hidden: list[str], before: str = "", **environment: str) ->
 @pytest.mark.needs("turbojpeg")
 def test_it_is_said_once_and_is_no_warning(tree: Path) -> None:
     assert said(tree, ["numba"]) == (
-        "RecordLoader runs at about half its speed: numba is not installed. Install: pip install 'recordzoo[fast]'\n"
+        "RecordLoader is slower than it could be: numba is not installed. Install: pip install 'recordzoo[fast]'\n"
     )
-    assert said(tree, ["numba"], LOCAL_RANK="0").count("half its speed") == 1
+    assert said(tree, ["numba"], LOCAL_RANK="0").count("slower than") == 1
 
 
 @pytest.mark.parametrize(
     ("hidden", "environment"),
     [
-        pytest.param([], {}, marks=pytest.mark.needs("numba", "turbojpeg")),
-        (["numba"], {"LOCAL_RANK": "1"}),
-        pytest.param([], {"NUMBA_DISABLE_JIT": "1"}, marks=pytest.mark.needs("numba", "turbojpeg")),
+        pytest.param([], {}, id="all there", marks=pytest.mark.needs("numba", "turbojpeg")),
+        pytest.param(["numba"], {"LOCAL_RANK": "1"}, id="not the first rank"),
+        pytest.param(
+            [], {"NUMBA_DISABLE_JIT": "1"}, id="numba is switched off", marks=pytest.mark.needs("numba", "turbojpeg")
+        ),
     ],
-    ids=["all there", "not the first rank", "numba is switched off"],
 )
 def test_it_is_not_said(tree: Path, hidden: list[str], environment: dict[str, str]) -> None:
     assert said(tree, hidden, **environment) == ""
+
+
+def test_numba_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "numba", None)
+    assert compiled._load() == "numba is not installed"
+
+
+def test_numba_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As it is with a NumPy that is too new for it, or when its first import was interrupted."""
+    for name in [name for name in sys.modules if name.partition(".")[0] == "numba"]:
+        monkeypatch.delitem(sys.modules, name)
+    (tmp_path / "numba.py").write_text("raise AttributeError('partially initialized module')")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert compiled._load() == "numba cannot be imported (AttributeError: partially initialized module)"
+
+
+@pytest.mark.parametrize("machine", ["x86_64", "AMD64", "aarch64", "arm64"])
+@pytest.mark.parametrize("python", [(3, 11), (3, 13), (3, 14), (3, 15)])
+def test_the_extra_has_libjpeg_turbo_where_pyproject_says_so(machine: str, python: tuple[int, int]) -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    requirements = map(Requirement, project["optional-dependencies"]["fast"])
+    (marker,) = [each.marker for each in requirements if each.name == "turbojpeg"]
+    assert marker is not None
+    environment = {"platform_machine": machine, "python_version": "{}.{}".format(*python)}
+    assert missing.has_wheel(machine, python) == marker.evaluate(environment)
 
 
 def test_logging_may_be_configured(tree: Path) -> None:
@@ -86,8 +114,8 @@ def test_what_is_missing_depends_on_the_samples(tree: Path, tmp_path: Path, monk
 
     jpegs, raw = Source(ImageFolderRecord(tree, RANDOM)), Source(Record(tmp_path))
     others = Source(Samples("small"))
-    monkeypatch.setattr(missing, "library", lambda: None)
     monkeypatch.setattr(missing, "why_not_compiled", lambda: "")
+    monkeypatch.setattr(missing, "library", lambda: None)
     monkeypatch.setattr(missing.platform, "machine", lambda: "riscv64")
     assert missing.missing(jpegs) == (
         "libjpeg-turbo 3 is not installed. Install: the system's package of libjpeg-turbo 3"

@@ -72,7 +72,7 @@ def test_a_build_in_the_image(container: Callable[[Path], Volume], wanted: dict[
         rename_inside(volume, left.name, "other")
     ended = prepare_in(volume)
     assert ended.digest
-    assert f"{left.name} is left from another preparation and cannot be gone on with" in ended.log
+    assert f"{left.name} is an interrupted preparation that cannot be resumed" in ended.log
     assert contents(volume.path / "simple.records") == wanted
     assert beside(volume.path, "tree") == ["simple.records"]
     assert left.exists()  # in the image nothing changes

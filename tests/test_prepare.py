@@ -822,10 +822,7 @@ class TestWhatIsLeft:
         path = prepare(tmp_path, "stream", **{option: value})
         assert contents(path) == whole
         assert not inodes & {each.stat().st_ino for each in path.iterdir()}
-        assert (
-            f"{left} is left from another preparation and cannot be gone on with: its options were others"
-            in caplog.text
-        )
+        assert f"{left} is an interrupted preparation that cannot be resumed: it has other options" in caplog.text
         assert not left.exists()
 
     @fault(

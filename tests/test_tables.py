@@ -1,12 +1,5 @@
 """Tables and lines on a terminal of 80 columns: wrapped at words, and left alone where programs read them."""
 
-import os
-import pty
-import struct
-import subprocess
-import sys
-import termios
-from fcntl import ioctl
 from pathlib import Path
 
 import pytest
@@ -14,27 +7,9 @@ import pytest
 from recordzoo import catalogue
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapped
 from tests.running import run
+from tests.terminals import run_on_terminal
 
 PACKAGE = Path(__file__).parent.parent
-
-
-def on_a_terminal(*words, columns=80):
-    """Return what a command shows on a terminal of that width."""
-    outer, inner = pty.openpty()
-    ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
-    environment = {**os.environ, "PYTHONPATH": str(PACKAGE), "TERM": "xterm"}
-    environment.pop("COLUMNS", None)
-    shown = b""
-    with subprocess.Popen([sys.executable, "-m", "recordzoo", *words], stdout=inner, env=environment) as process:
-        os.close(inner)
-        try:
-            while piece := os.read(outer, 4096):
-                shown += piece
-        except OSError:  # EIO: the process has ended
-            pass
-        os.close(outer)
-    assert process.returncode == 0
-    return shown.decode().replace("\r\n", "\n")
 
 
 def test_columns_line_up():
@@ -68,7 +43,7 @@ def test_lines_are_wrapped_behind_their_key():
 
 @pytest.mark.parametrize("words", [["list"], *(["info", name] for name in catalogue.names())], ids=" ".join)
 def test_a_command_fits_80_columns(words):
-    shown = on_a_terminal(*words)
+    shown = run_on_terminal(*words)
     long = [line for line in shown.split("\n") if len(line) > 80]
     assert all(" " not in line.strip() for line in long)  # an address, which has no place to be wrapped at
     piped = run(*words, cwd=PACKAGE, apart=True).stdout

@@ -31,7 +31,7 @@ def sample_lines(dataset: object, source: Source, precision: str) -> list[str]:
         return [f"not fused: {source.problem}; each sample is taken from {type(dataset).__name__}, as it gives it"]
     lines = [f"decoded by {_decoder()}", f"PIL images are resampled by {_resampler(precision)}"]
     if less := missing(source):
-        lines.append(f"at about half the speed: {less}")
+        lines.append(f"slower than it could be: {less}")
     if source.is_small:
         lines.append("small images: one thread makes them, as several would wait for each other's turn with the GIL")
     for number, leaf in enumerate(source.leaves):

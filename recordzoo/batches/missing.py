@@ -1,8 +1,9 @@
-"""What the extra `fast` would add here: said once in the log, and by `RecordLoader.explain`."""
+"""Packages of the extra `fast` that are missing: logged once, and listed by `RecordLoader.explain`."""
 
 import logging
 import os
 import platform
+import sys
 
 from recordzoo.batches.compiled import DISABLED, why_not_compiled
 from recordzoo.batches.source import Source
@@ -11,14 +12,15 @@ from recordzoo.loading.turbojpeg import library
 logger = logging.getLogger("recordzoo")
 
 _INSTALL = "pip install 'recordzoo[fast]'"
-_HAS_WHEEL = ("x86_64", "AMD64")
-"""Machines for which the extra has libjpeg-turbo: see pyproject.toml."""
+_WHEEL_MACHINES = ("x86_64", "AMD64")
+_WHEEL_BEFORE = (3, 14)
+"""The extra has libjpeg-turbo for these machines and for Python before this version: see pyproject.toml."""
 
 _said: list[str] = []
 
 
 def missing(source: Source) -> str:
-    """Say what is missing that would make these samples faster, and how to install it; "" if nothing is."""
+    """Name the missing packages that would make these samples faster, and how to install them; "" if none."""
     reasons: list[str] = []
     cures: dict[str, None] = {}  # an ordered set
     why = why_not_compiled() if source.leaves else ""
@@ -27,9 +29,17 @@ def missing(source: Source) -> str:
         cures[_INSTALL] = None
     if any(not leaf.is_raw for leaf in source.leaves) and library() is None:
         reasons.append("libjpeg-turbo 3 is not installed")
-        has_wheel = platform.machine() in _HAS_WHEEL
-        cures[_INSTALL if has_wheel else "the system's package of libjpeg-turbo 3"] = None
+        cures[
+            _INSTALL
+            if has_wheel(platform.machine(), sys.version_info[:2])
+            else "the system's package of libjpeg-turbo 3"
+        ] = None
     return f"{' and '.join(reasons)}. Install: {', and '.join(cures)}" if reasons else ""
+
+
+def has_wheel(machine: str, python: tuple[int, int]) -> bool:
+    """Whether the extra `fast` installs libjpeg-turbo on a machine, for a version of Python."""
+    return machine in _WHEEL_MACHINES and python < _WHEEL_BEFORE
 
 
 def warn(source: Source) -> None:
@@ -40,4 +50,4 @@ def warn(source: Source) -> None:
     """
     if not _said and os.environ.get("LOCAL_RANK", "0") == "0" and (text := missing(source)):
         _said.append(text)
-        logger.warning("RecordLoader runs at about half its speed: %s", text)
+        logger.warning("RecordLoader is slower than it could be: %s", text)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-Verdict = Literal["first", "faster", "slower", "the same", "too noisy", "too few runs"]
+Verdict = Literal["first", "faster", "slower", "the same", "too noisy", "too few rounds"]
 
 LEAST_ROUNDS = 3
 """With fewer rounds, all of them agree too often by chance."""
@@ -23,7 +23,7 @@ class Comparison:
         low: The smallest ratio of a round.
         high: The largest.
         verdict: "faster" or "slower" if every round says so. Else "the same" if the ratios lie close together, or "too
-            noisy".
+            noisy". "too few rounds" if there are fewer than `LEAST_ROUNDS`.
     """
 
     ratio: float
@@ -41,7 +41,7 @@ def compare_speeds(speeds: Sequence[float], first: Sequence[float]) -> Compariso
 
 def _verdict(low: float, high: float, rounds: int) -> Verdict:
     if rounds < LEAST_ROUNDS:
-        return "too few runs"
+        return "too few rounds"
     if low > 1:
         return "faster"
     if high < 1:

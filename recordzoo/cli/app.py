@@ -108,7 +108,10 @@ def prepare(
             file_okay=False,
         ),
     ] = None,
-    split: Annotated[str | None, typer.Option(help="Only the part that holds this split.")] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="Only this split: the part of a dataset that holds it, or this folder of a tree of splits."),
+    ] = None,
     mirror: Annotated[
         str | None,
         typer.Option(metavar="URL", help="Try URL/<dataset>/<file> before the official hosts (RECORDZOO_MIRROR)."),
@@ -131,7 +134,8 @@ def prepare(
     shard_size: Annotated[
         str | None,
         typer.Option(
-            metavar="SIZE", help="About how large a shard becomes (512M, 1G); default: an eighth of all, 64M to 1G."
+            metavar="SIZE",
+            help="Target shard size (512M, 1G). Default: raw size / 8, 64M to 1G; variants: size / 32, 16M to 1G.",
         ),
     ] = None,
     shuffle: Annotated[
@@ -148,7 +152,7 @@ def prepare(
         str | None,
         typer.Option(
             metavar="jpeg|png|webp|raw",
-            help="Store images so; raw: pixels, which no decoder reads. Default of a side: jpeg.",
+            help="Image format of the variant; raw stores decoded pixels. Default: jpeg.",
         ),
     ] = None,
     quality: Annotated[
@@ -181,10 +185,10 @@ def prepare(
         bool, typer.Option("--allow-empty", help="Of directories: a class may be without images.")
     ] = False,
     refresh: Annotated[
-        bool, typer.Option("--refresh", help="Make the record set again although it is there, and exchange the two.")
+        bool, typer.Option("--refresh", help="Rebuild the record set and replace the existing one atomically.")
     ] = False,
     refresh_if_changed: Annotated[
-        bool, typer.Option("--refresh-if-changed", help="The same, but only if raw files have changed since.")
+        bool, typer.Option("--refresh-if-changed", help="Rebuild the record set only if raw files have changed.")
     ] = False,
     as_json: Json = False,
 ) -> None:
@@ -222,7 +226,8 @@ def import_command(
     path: Annotated[
         Path,
         typer.Argument(
-            metavar="PATH", help="A database's directory or file, or TorchRecord's directory of several databases."
+            metavar="PATH",
+            help="An LMDB file, a directory with data.mdb, or TorchRecord's directory of db0/, db1/, ...",
         ),
     ],
     output: Annotated[
@@ -231,17 +236,20 @@ def import_command(
     ] = None,
     format: Annotated[
         str | None,
-        typer.Option(metavar="folder2lmdb|torchrecord|caffe", help="Which tool wrote it; default: found out."),
+        typer.Option(
+            metavar="folder2lmdb|torchrecord|caffe",
+            help="Tool that wrote the database (folder2lmdb for Tensorpack). Default: detected.",
+        ),
     ] = None,
     workers: Annotated[
         int | None, typer.Option(min=1, help="Processes that convert; default: a core each, at most 8.")
     ] = None,
     refresh: Annotated[
-        bool, typer.Option("--refresh", help="Make the record set again although it is there, and exchange the two.")
+        bool, typer.Option("--refresh", help="Rebuild the record set and replace the existing one atomically.")
     ] = False,
     as_json: Json = False,
 ) -> None:
-    """Store what folder2lmdb, TorchRecord or Caffe left in LMDB databases as a record set; nothing in it is executed.
+    """Store an LMDB database of folder2lmdb, Tensorpack, TorchRecord or Caffe as a record set; nothing is executed.
 
     Run the same command again to go on after any failure or interruption. A record set that is there is left alone.
     """

@@ -157,7 +157,7 @@ def doubts(results: Sequence[Result], repeats: int) -> list[str]:
     ]
     if lines:
         lines.append(f"Let nothing else run meanwhile, or measure more: --repeats {3 * repeats} --images 2000.")
-    if any(compared is not None and compared.verdict == "too few runs" for compared in found):
+    if any(compared is not None and compared.verdict == "too few rounds" for compared in found):
         lines.append(f"Fewer than {LEAST_ROUNDS} rounds do not show how much the numbers vary: --repeats 5.")
     return lines
 

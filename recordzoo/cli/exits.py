@@ -24,7 +24,7 @@ MEANINGS: dict[Exit, str] = {
     Exit.OK: "done, or nothing was to do",
     Exit.FAILED: "failed",
     Exit.USAGE: "wrong usage: an unknown option, name or value",
-    Exit.NOT_FOUND: "not found, or files must be fetched by hand or their terms accepted first",
+    Exit.NOT_FOUND: "not found, or files must be downloaded by hand or need --accept-terms",
     Exit.NETWORK: "the network or a server failed; the same command goes on from there",
     Exit.CORRUPT: "a checksum is wrong, or an archive or a record set is damaged",
     Exit.DISK_FULL: "too little room on the disk",

@@ -1,4 +1,4 @@
-"""What stands in the way of each of several record sets, found out before the hours of work on the first."""
+"""Check all record sets before work on the first one starts."""
 
 import glob
 from collections import defaultdict
@@ -19,7 +19,8 @@ class Prospect:
     Attributes:
         target: Which.
         plan: See `recordzoo.preparing.describe`.
-        obstacle: Why it cannot be made now: files that must be fetched by hand, or whose terms must be accepted.
+        obstacle: The error that prevents it: raw files must be downloaded by hand, or need `--accept-terms`. None: it
+            can be prepared.
     """
 
     target: Target

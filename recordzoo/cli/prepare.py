@@ -129,7 +129,7 @@ def _look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> dict[st
     going_on = ", ".join(p.target.label for p in prospects if p.target.label not in blocked)
     for label, err in blocked.items():
         output.say(
-            f"{label}: cannot be prepared: files of it must be fetched by hand, or their terms accepted "
+            f"{label}: cannot be prepared: its files must be downloaded by hand, or need --accept-terms "
             f"({err.details.get('path')} is not there). Going on with {going_on}."
         )
     return blocked
@@ -233,7 +233,7 @@ def _show_plans(wanted: Sequence[Target], options: Mapping[str, Any], as_json: b
         output.put_json({"dry_run": True, "plans": plans})
         return
     for plan in plans:
-        by_hand = "; not without --accept-terms, or the files by hand" if plan["must_be_fetched_by_hand"] else ""
+        by_hand = "; needs --accept-terms, or files downloaded by hand" if plan["must_be_fetched_by_hand"] else ""
         output.put(plan_line(plan) + by_hand)
 
 
@@ -242,7 +242,7 @@ _CHANGES_SHOWN = 3
 _STATES = {
     "missing": "there is no raw data, and nowhere to get it from",
     "ready": "ready in {target}; nothing to do",
-    "changed": "ready in {target}, but raw files have changed since ({changes}); --refresh makes it again",
+    "changed": "ready in {target}, but raw files have changed since ({changes}); --refresh rebuilds it",
     "resume": "goes on with an interrupted preparation: {source} ({raw}) to {target}; peak of disk {peak}",
     "convert": "converts {source} ({raw}) to {target}; peak of disk {peak}",
     "download": "downloads and converts {source} ({raw}) to {target}; peak of disk {peak}",

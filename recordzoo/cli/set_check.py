@@ -1,4 +1,4 @@
-"""Is a record set that is there what `prepare` was asked for, and one that Python will open?"""
+"""Check that an existing record set is what `prepare` was asked for, and that Python can open it."""
 
 import contextlib
 import os
@@ -15,10 +15,10 @@ if TYPE_CHECKING:
 
 @contextlib.contextmanager
 def explained(target: Target) -> Iterator[None]:
-    """Let what is wrong with a directory of images be said together with the option that helps.
+    """Add the option that helps to the errors of a directory of images; a context manager.
 
     Raises:
-        FolderError: As it was raised, with more words.
+        FolderError: The same error, with the option in its text.
     """
     try:
         yield
@@ -29,7 +29,9 @@ def explained(target: Target) -> Iterator[None]:
         elif "classes" in err.details:
             text = f"{text.rstrip('. ')}. Remove these folders, or pass --allow-empty."
         if target.split_of:
-            text += f" If it is a class and no split, run: {command('prepare', target.split_of, '--as-classes')}"
+            # First, because the text may end with a command.
+            as_class = command("prepare", target.split_of, "--as-classes")
+            text = f"{target.label} is taken as a split (as a class: {as_class}). {text}"
         raise FolderError(text, **err.details) from err
 
 

@@ -191,7 +191,10 @@ def _own(text: str, split: str | None, trees: TreeOptions) -> list[Target]:
     folders = _split_folders(path) if kind == "tree" and not trees.as_classes else []
     if split is not None:
         if not folders:
-            raise ArgumentError(f"--split {split} is for datasets; all of {text} is prepared at once.")
+            raise ArgumentError(
+                f"{text} has no splits. --split is for datasets, and for directories whose only folders are splits "
+                "(train, val, ...), without --as-classes and --flat."
+            )
         if split not in folders:
             raise ArgumentError(f"{text} has no split {split!r}; it has {', '.join(folders)}.")
         folders = [split]
@@ -222,9 +225,8 @@ def _check_there(text: str, *, is_list: bool) -> None:
         is_database = path.suffix.lower() in (".lmdb", ".mdb")
         hint = f"An LMDB database becomes a record set by: {command('import', text)}. " if is_database else ""
         raise NotPreparedError(
-            f"{text} is a file, and by its name no list of files. {hint}Give a directory with one folder for each "
-            f"class, a list of files ({', '.join(LIST_ENDINGS)}), or the name of a dataset "
-            f"({', '.join(catalogue.names())}).",
+            f"{text} is a file, but not a list ({', '.join(LIST_ENDINGS)}). {hint}Give a directory with one "
+            f"folder for each class, a list of files, or the name of a dataset ({', '.join(catalogue.names())}).",
             path=text,
         )
     beside = _records_beside(text)
@@ -232,7 +234,6 @@ def _check_there(text: str, *, is_list: bool) -> None:
         raise nothing_there(text)
     if is_list:
         raise NotPreparedError(
-            f"{text} does not exist, so nothing can be prepared from it. {beside}, which has its name, can be opened "
-            "as it is.",
+            f"{text} does not exist. Its record set {beside} does: open that path instead.",
             path=text,
         )

@@ -1,4 +1,4 @@
-"""Options of `prepare` that do not go with what was named: an error, because they would be ignored."""
+"""Reject options of `prepare` that do not apply to the names given: they would be ignored."""
 
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any

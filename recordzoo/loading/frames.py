@@ -85,7 +85,7 @@ def open_encoded(data: bytes, *, is_plain: bool | None = None) -> Frame:
 
     Args:
         data: The file.
-        is_plain: Whether it is a plain JPEG; found out by default, in a tenth of the time that decoding takes.
+        is_plain: Whether it is a plain JPEG; by default determined here, in less than a tenth of the decoding time.
 
     Raises:
         OSError: Pillow cannot read it.

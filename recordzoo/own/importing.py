@@ -21,9 +21,10 @@ def import_records(
 ) -> Path:
     """Store what an earlier tool left in LMDB databases as a record set, in its order; `ImageFolderRecord` opens it.
 
-    * folder2lmdb: pairs of an image's file and a label, with pickle, msgpack or ``pyarrow.serialize``, in the order of
-      ``__keys__``.
-    * TorchRecord: a directory of ``db0``, ``db1``, ...: pixels, or an image's file, and a label.
+    * folder2lmdb, and Tensorpack's ``LMDBSerializer``: pairs of an image's file and a label, with pickle, msgpack or
+      ``pyarrow.serialize``, in the order of ``__keys__``.
+    * TorchRecord: one file with the named databases ``db0``, ``db1``, ... (before its first release: a directory with a
+      database in each of the directories ``db0``, ``db1``, ...): pixels, or an image's file, and a label.
     * Caffe: `Datum`s as ``convert_imageset`` writes them, encoded or not, or with floats.
 
     An image's file is stored untouched; pixels raw, uint8 ``[H, W, C]`` in RGB; floats raw, float32 ``[C, H, W]``. The
@@ -36,9 +37,10 @@ def import_records(
     there already is left alone if it is of these databases.
 
     Args:
-        path: The directory of a database (with ``data.mdb``), a database's file, or TorchRecord's directory.
+        path: An LMDB file, a directory with ``data.mdb``, or TorchRecord's directory of ``db0``, ``db1``, ...
         output: The record set's directory: ``my.records``.
-        format: Which tool wrote it; by default found out from the keys and the first value.
+        format: Tool that wrote the database; "folder2lmdb" for Tensorpack. Default: detected from the keys and the
+            first value.
         **options: See `OwnOptions`.
 
     Returns:

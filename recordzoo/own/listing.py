@@ -92,10 +92,10 @@ def check_list(place: Path, recipe: Recipe, path: Path, *, was_ready: bool, full
     reader = RecordReader(place)
     problem = _difference(reader, recipe, path)
     if problem is None and was_ready and (changes := find_changes(reader, path.absolute(), full=full)):
-        problem = f"holds other files than there are now in {changes.root}: {changes.summary}"
+        problem = f"is out of date: in {changes.root}, {changes.summary}"
     if problem is not None:
         raise OtherSourceError(
-            f"{place} {problem}. Pass --refresh (refresh=True) to make it anew, or another --output.", path=str(place)
+            f"{place} {problem}. Pass --refresh (refresh=True) to rebuild it, or another --output.", path=str(place)
         )
 
 

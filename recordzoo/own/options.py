@@ -15,13 +15,14 @@ class OwnOptions(TypedDict, total=False):
 
     Attributes:
         workers: Processes that convert; default: the cores that this process may use, 8 at most.
-        shard_bytes: About how large a shard becomes; default an eighth of the data, 64 MiB to 1 GiB.
+        shard_bytes: Target shard size in bytes. Default: data size / 8, clipped to 64 MiB..1 GiB.
         num_shards: Exactly how many shards there are, instead.
         on_error: What to do with an encoded image whose header no decoder recognises: "keep" it as it is (default;
             reading it raises), "skip" it, or "raise".
         refresh: True: rebuild the record set and replace the existing one atomically. "if-changed": only if it holds
             something else than what is asked for. Default: use what is there, or raise.
-        progress: Told how the work goes on; default: bars on a terminal, elsewhere `logging`, logger "recordzoo".
+        progress: Receives the progress. Default: as in `PrepareOptions`: bars on a terminal or in a notebook, elsewhere
+            lines on stderr, or `logging` (logger "recordzoo") if that is configured.
     """
 
     workers: int | None

@@ -154,8 +154,8 @@ def warn_of_changes(reader: RecordReader, changes: Changes, command: str, *, sta
 def change_text(reader: RecordReader, changes: Changes, command: str) -> str:
     """Say what changed, and what to do."""
     return (
-        f"{changes.root} is not what it was when {reader.path} was made from it: {changes.summary}. The records are "
-        f"used as they are; to make them again, pass refresh=True or run: {command} --refresh"
+        f"{reader.path} is out of date: in {changes.root}, {changes.summary}. It is used as it is; to rebuild it, pass "
+        f"refresh=True or run: {command} --refresh"
     )
 
 

@@ -351,8 +351,8 @@ class Job:
         there = source.size_bytes + records_bytes(self.recipe, source)
         for other in others:
             self.progress.note(
-                f"{other} is left from another preparation and cannot be gone on with: its options were others, or it "
-                "belongs to another user or to an image's layer. It is removed, if it can be, when this one is done."
+                f"{other} is an interrupted preparation that cannot be resumed: it has other options, or belongs to "
+                "another user or to a layer of a container image. It is removed at the end of this one, if possible."
             )
         self.progress.note(
             f"Preparing {self._title}: {source.description} ({size}) -> {self.target}; "

@@ -1,4 +1,4 @@
-"""How far a conversion is, in bytes of its raw data: each unit counts for its size, no more and in the end no less."""
+"""Report the progress of a conversion in bytes of raw data; each unit counts with exactly its size."""
 
 import contextlib
 import os
@@ -12,11 +12,11 @@ _SHARDS = (".tmp", ".lmdb")
 
 
 class UnitProgress:
-    """Tells how far one unit is that is converted in this process.
+    """Reports the progress of one unit that this process converts.
 
     Args:
-        size_bytes: The unit's size. Its members may have more or fewer bytes together, where it is an estimate.
-        progress: Told.
+        size_bytes: The unit's size. It may be an estimate: its members may have more or fewer bytes.
+        progress: Receives the progress.
     """
 
     def __init__(self, size_bytes: int, progress: Progress) -> None:

@@ -23,8 +23,8 @@ class PrepareOptions(TypedDict, total=False):
             raises, as in torchvision), "skip" it, or "raise". A file of more than 1 GiB can only be skipped.
         refresh: True: rebuild the record set and replace the existing one atomically. "if-changed": only if raw files
             of a tree or a list have changed since; all are compared. Default: use what is there.
-        shard_bytes: About how large a shard becomes; default an eighth of the raw data, 64 MiB to 1 GiB; of a
-            variant a 32nd of what it will take, 16 MiB to 1 GiB.
+        shard_bytes: Target shard size in bytes. Default: raw size / 8, clipped to 64 MiB..1 GiB. For variants:
+            estimated size / 32, clipped to 16 MiB..1 GiB.
         num_shards: Exactly how many shards there are, instead; not of archives, which are read front to back.
         variant: Images are stored smaller or otherwise encoded, in a record set of their own: "256" for a short side of
             256 pixels, "max512", "256-raw", ...; see ``docs/variants.md``. Default: untouched.

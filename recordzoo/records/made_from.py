@@ -1,7 +1,7 @@
 """`made-from.bin` beside a manifest: the files that a record set was made from, with their sizes and times.
 
-It is no part of the record set, which would otherwise differ each time it is made. It holds a header, a row for each
-file, and the names; so a few files can be read without the others.
+The manifest does not name it: it contains times, and a record set must be the same bytes each time it is built. It has
+a header, a row for each file, and the names, so that a few rows can be read without the others.
 """
 
 import os

@@ -1,7 +1,7 @@
-"""Marks: one byte for each value of a blob field, which says what its writer found out about it; a file of their own.
+"""Read and write marks: one byte for each value of a blob field (is this image a plain JPEG?), in a file of their own.
 
-They follow from the values. So a set without the file, or with a damaged one, lacks nothing but the time that it takes
-to find them out again, and the manifest does not name it.
+Marks follow from the values: if the file is missing or damaged, readers determine them again. So the manifest does not
+name it.
 """
 
 import os

@@ -238,10 +238,10 @@ class RecordReader:
         return lengths
 
     def marks(self, field: str) -> bytearray:
-        """Return what is known of each value of a blob field, a byte a position; 0: nothing.
+        """Return the marks of a blob field: one byte for each position, 0 for unknown.
 
-        That is what was stored beside the index. Who finds out more of a value notes it here, for as long as this
-        reader lives.
+        The array starts with the stored marks. A caller that determines a mark writes it into the array, which the
+        reader keeps.
         """
         found = self._marks.get(field)
         if found is None:

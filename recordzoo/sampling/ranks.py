@@ -1,4 +1,4 @@
-"""Which rank this is, of how many: given, or asked of `torch.distributed` each time."""
+"""Number of ranks and this rank: given, or read from `torch.distributed` at each use."""
 
 from torch import distributed
 
@@ -8,8 +8,8 @@ from recordzoo.errors import ArgumentError
 class Ranks:
     """Number of ranks and number of this rank.
 
-    What is not given is asked of `torch.distributed` each time, never remembered: Lightning, accelerate and many
-    scripts build samplers and loaders before they initialise the process group.
+    A number that is not given is read from `torch.distributed` at each use: Lightning, accelerate and many scripts
+    build samplers and loaders before they initialise the process group.
 
     Args:
         num_replicas: Number of ranks.

@@ -159,7 +159,7 @@ class RecordSampler(DistributedSampler[int]):
             self._set_next(operator.index(epoch))
 
     def share_seed(self, seed: Seed) -> None:
-        """Take the seed from what others have it from too: for loaders."""
+        """Use a seed object that the caller shares, so that both change together: for loaders."""
         self._seed = seed
 
     def upcoming(self) -> Epoch:

@@ -1,12 +1,12 @@
-"""The seed of an order: given, or drawn, as long as no other rank must agree on it."""
+"""The seed of an order: given, or drawn at random. With several ranks, a drawn seed becomes 0."""
 
 import torch
 
 
 class Seed:
-    """A seed that may change once: several ranks without a given seed all take 0.
+    """A seed that may change once: if it was drawn, it becomes 0 as soon as an epoch has several ranks.
 
-    Ranks would otherwise draw different seeds, and take samples from different orders: some twice, some never.
+    Otherwise each rank would have its own seed and order: some samples would come twice, others never.
 
     Args:
         value: The seed.

@@ -20,6 +20,14 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def _own_seed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """`seed_everything` writes these variables, which every later Trainer of the process would read."""
+    for name in ("PL_GLOBAL_SEED", "PL_SEED_WORKERS"):
+        monkeypatch.setenv(name, "")  # noted, so that it is put back as it was
+        monkeypatch.delenv(name)
+
+
 class Model(lightning.LightningModule):
     """Keeps the labels of the batches it gets, epoch by epoch."""
 

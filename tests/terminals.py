@@ -1,0 +1,72 @@
+"""Pseudo-terminals: what this process, or a command in a process of its own, draws on a terminal of some width."""
+
+import contextlib
+import os
+import pty
+import struct
+import subprocess
+import sys
+import termios
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from fcntl import ioctl
+
+from tests.preparing import REPOSITORY
+
+
+@contextlib.contextmanager
+def _terminal(columns: int, drawn: bytearray) -> Iterator[int]:
+    """Open a terminal; yield its descriptor, for the block to write to, and collect what is written in `drawn`."""
+    outer, inner = pty.openpty()
+    ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
+
+    def read() -> None:
+        with contextlib.suppress(OSError):  # EIO: nobody has the terminal open any more
+            while piece := os.read(outer, 1 << 16):
+                drawn.extend(piece)
+
+    reader = threading.Thread(target=read)
+    reader.start()
+    try:
+        yield inner
+    finally:
+        os.close(inner)
+        reader.join()
+        os.close(outer)
+
+
+def drawn_by(work: Callable[[], None], columns: int = 80) -> str:
+    """Call a function while stderr is a terminal; return what it drew there."""
+    drawn = bytearray()
+    with (
+        _terminal(columns, drawn) as inner,
+        open(inner, "w", encoding="utf-8", closefd=False) as stream,
+        contextlib.redirect_stderr(stream),
+    ):
+        work()
+    return drawn.decode()
+
+
+def run_on_terminal(*words: object, columns: int = 80, streams: Sequence[str] = ("stdout",), **environment: str) -> str:
+    """Run a command of recordzoo on a terminal, and return what it showed there, with "\\n" for line ends.
+
+    Args:
+        words: Its arguments.
+        columns: The terminal's width.
+        streams: What goes to the terminal: "stdout", "stderr" or both.
+        **environment: Variables for the command.
+    """
+    drawn = bytearray()
+    variables = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
+    with _terminal(columns, drawn) as inner:
+        done = subprocess.run(
+            [sys.executable, "-m", "recordzoo", *map(str, words)],
+            env={**variables, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm", **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=inner if "stdout" in streams else subprocess.DEVNULL,
+            stderr=inner if "stderr" in streams else subprocess.PIPE,
+            check=False,
+            timeout=120,
+        )
+    assert done.returncode == 0, (done.stderr, drawn)
+    return drawn.decode().replace("\r\n", "\n")
