@@ -4,6 +4,7 @@ import ipaddress
 import os
 import signal
 import sys
+from collections.abc import Generator
 
 import pytest
 from hypothesis import settings
@@ -51,6 +52,20 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if needed & missing:
             names = ", ".join(sorted(needed & missing))
             item.add_marker(pytest.mark.skip(reason=f"needs {names} (the extra `fast`)"))
+
+
+def _printable(text: str) -> str:
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Escape names that are no UTF-8 in logs and failures: xdist cannot send them, and the whole run would end."""
+    report = yield
+    report.sections = [(name, _printable(text)) for name, text in report.sections]
+    if report.longrepr is not None and _printable(report.longreprtext) != report.longreprtext:
+        report.longrepr = _printable(report.longreprtext)
+    return report
 
 
 @pytest.fixture(autouse=True)

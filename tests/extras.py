@@ -12,7 +12,7 @@ from packaging.requirements import Requirement
 
 from recordzoo.loading import turbojpeg
 
-PACKAGES = ("isal", "numba", "turbojpeg")
+PACKAGES = ("isal", "numba", "simplejpeg", "turbojpeg")
 """The packages whose absence changes what recordzoo does; the mark `needs` takes these names."""
 
 

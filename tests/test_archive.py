@@ -713,6 +713,8 @@ def test_reading_opens_nothing_for_writing(put):
     inner = fake.tar(FILES)
     sources = [ArchiveSource(put(packer(fake.tar(FILES)))) for packer in fake.PACKERS.values()]
     sources += [ArchiveSource(put(fake.zipped(FILES))), NestedTarSource(put(fake.tar({"n1.tar": inner})))]
+    for source in sources:
+        read(source)  # what a process does once: a codec is imported, the list of mounts is read
     sys.addaudithook(_watch)  # it stays, and is deaf outside this test
     EVENTS.clear()
     _watching = True

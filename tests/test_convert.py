@@ -356,7 +356,7 @@ class TestUneven:
     ("value", "message"),
     [
         (object(), "'image' is a object: neither an image nor numbers nor JSON"),
-        (np.ma.array(np.ones(9), mask=True), r"'image' is a numpy.ma.MaskedArray (float64 [9])"),
+        (np.ma.array(np.ones(9), mask=True), f"'image' is a {np.ma.MaskedArray.__module__}.MaskedArray (float64 [9])"),
         (torch.ones(9, dtype=torch.bfloat16), r"'image' is a torch.Tensor (torch.bfloat16 [9])"),
         (np.ones(9, complex), "'image' is a numpy.ndarray (complex128 [9])"),
         (np.array(["a"]), "'image' is a numpy.ndarray"),

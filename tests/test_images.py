@@ -322,7 +322,7 @@ def test_broken_metadata(tmp_path: Path) -> None:
     files |= {"crc.png": png(8, 8).replace(b"IDAT", b"IDAX")}
     found, said = compared(tmp_path, files)
     assert found["exif.jpg"].pixels is not None
-    assert any("EXIF" in text for _, text in found["exif.jpg"].warned)
+    assert found["exif.jpg"].warned
     assert "exif.jpg" not in said
     assert isinstance(found["text.png"].error, ValueError)
     assert said["text.png"] == f"ValueError: {found['text.png'].error}"

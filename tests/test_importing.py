@@ -34,6 +34,7 @@ from recordzoo.recipes.imports import arrow, caffe, folder2lmdb, msgpack, protob
 from recordzoo.recipes.imports.sample import ForeignValueError
 from recordzoo.recipes.imports.source import find_source
 from recordzoo.records.reader import RecordReader
+from recordzoo.records.shard import lmdb_options
 from tests.fakes import legacy
 from tests.fakes.progress import Publishes
 from tests.preparing import contents
@@ -254,7 +255,7 @@ def test_torchrecord_of_many_pages(tmp_path: Path) -> None:
 def test_torchrecord_without_one_of_its_databases(tmp_path: Path) -> None:
     messages = [legacy.tensors(*pair) for pair in legacy.pixels(6)]
     path = legacy.torchrecord(tmp_path / "record", messages, 3)
-    with lmdb.open(str(path), max_dbs=3, lib_version=0) as env, env.begin(write=True) as txn:
+    with lmdb.open(str(path), max_dbs=3, **lmdb_options()) as env, env.begin(write=True) as txn:
         txn.drop(env.open_db(b"db1", txn=txn))
     with pytest.raises(SourceError, match="has db2, but not db1"):
         imported(path)
@@ -401,7 +402,7 @@ def test_where_there_is_no_database(tmp_path: Path) -> None:
 def test_other_named_databases_are_refused_by_name(
     names: list[bytes], plain: dict[bytes, bytes], options: dict[str, bool], text: str, tmp_path: Path
 ) -> None:
-    with lmdb.open(str(tmp_path / "x.lmdb"), max_dbs=2, lib_version=0) as env, env.begin(write=True) as txn:
+    with lmdb.open(str(tmp_path / "x.lmdb"), max_dbs=2, **lmdb_options()) as env, env.begin(write=True) as txn:
         for name in names:
             txn.put(bytes(8), b"1", db=env.open_db(name, txn=txn, **options))
         for key, value in plain.items():
@@ -501,7 +502,7 @@ def test_a_database_that_changes_meanwhile(tmp_path: Path) -> None:
     path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(40))
     units = find_source(path, None).units(20_000)
     assert len(units) > 2
-    with lmdb.open(str(path), lib_version=0) as env, env.begin(write=True) as txn:
+    with lmdb.open(str(path), **lmdb_options()) as env, env.begin(write=True) as txn:
         txn.put(b"40", b"another")
     with pytest.raises(SourceError, match="changed while it was read"):
         next(units[1].members())

@@ -273,10 +273,11 @@ def start(code: str) -> "subprocess.Popen[str]":
 
 
 def end(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
-    try:
-        out, err = process.communicate(timeout=60)
-    finally:
-        process.kill()
+    with process:  # which closes its pipes
+        try:
+            out, err = process.communicate(timeout=120)
+        finally:
+            process.kill()
     return process.returncode, out, err
 
 

@@ -17,8 +17,6 @@ from PIL import Image
 from torch.utils.data import DataLoader
 
 from recordzoo import ImageFolderRecord
-from recordzoo.cli.app import app
-from recordzoo.cli.run import run as run_here
 from recordzoo.cli.sizes import parse_bytes
 from recordzoo.custom.listing import prepare_list
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
@@ -34,6 +32,7 @@ from tests.fakes.folder import bad_image, image_bytes
 from tests.fakes.lists import LABELS, NAMES, plain, write_images, write_list
 from tests.fakes.simple import SimpleRecipe
 from tests.preparing import REPOSITORY, contents
+from tests.running import run as run_here
 
 TABLE = ["path,label,class_name,split,weight,caption"] + [
     f'{name},{number % 3},{"abc"[number % 3]},{"train" if number % 2 else "val"},{number / 4},"{name}, ""{number}"""'
@@ -240,10 +239,8 @@ class TestMissingFiles:
         """Root may read everything, so somebody else asks."""
         path = write_list(tmp_path / "list.txt", plain())
         (tmp_path / NAMES[1]).chmod(0)
-        code = "import sys; from pathlib import Path; from recordzoo.recipes.listing import recipe\n"
-        code += "recipe().find(Path(sys.argv[1])).units(1)"
         tmp_path.chmod(0o755)
-        result = as_nobody(tmp_path, [sys.executable, "-c", code, str(path)])
+        result = as_nobody(tmp_path, UNREADABLE, path)
         assert "NotPreparedError" in result
         assert "1 of the 9 files that it names cannot be read: a.jpg (line 2: Permission denied)" in result
 
@@ -273,16 +270,26 @@ class TestMissingFiles:
         assert not (tmp_path / "list.records").exists()
 
 
-def as_nobody(folder: Path, command: list[str]) -> str:
-    """Run a command as a user who owns nothing; returns what it said on stderr."""
+UNREADABLE = """
+import os, sys
+from pathlib import Path
+from recordzoo.recipes.listing import recipe
+from tests.users import become
+if os.getuid() == 0:
+    become(65534, 65534)
+recipe().find(Path(sys.argv[1])).units(1)
+"""
+
+
+def as_nobody(folder: Path, script: str, *arguments: object) -> str:
+    """Run a script that becomes a user who owns nothing; returns what it said on stderr."""
     for parent in folder.parents:
         if parent.stat().st_uid == os.getuid() and not parent.stat().st_mode & 0o001:
             parent.chmod(parent.stat().st_mode | 0o011)
-    prefix = ["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"] if os.getuid() == 0 else []
     result = subprocess.run(
-        [*prefix, *command],
+        [sys.executable, "-c", script, *map(str, arguments)],
         cwd=folder,
-        env={**os.environ, "PYTHONPATH": str(REPOSITORY), "PYTHONDONTWRITEBYTECODE": "1"},
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
         capture_output=True,
         text=True,
         check=False,
@@ -506,14 +513,7 @@ class TestCommandLine:
         }
         assert "my.records: ok" in run("verify", "--full", "my.records", cwd=tmp_path).stdout
 
-    def test_its_errors(
-        self,
-        images: dict[str, bytes],
-        tmp_path: Path,
-        monkeypatch: pytest.MonkeyPatch,
-        capsys: pytest.CaptureFixture[str],
-    ) -> None:
-        monkeypatch.chdir(tmp_path)
+    def test_its_errors(self, images: dict[str, bytes], tmp_path: Path) -> None:
         write_list(tmp_path / "list.txt", plain())
         write_list(tmp_path / "gone.txt", ["gone.jpg 1"])
         write_list(tmp_path / "bad.csv", ["a.jpg,1"])
@@ -543,10 +543,10 @@ class TestCommandLine:
             (["list.txt", "--refresh", "--shards", "9"], 2, "9 shards are asked for"),
             (["tree", "--shuffle", "3"], 2, "--shuffle is for lists of files; tree is none"),
         ):
-            assert run_here(app, ["prepare", *arguments]) == code
-            out, err = capsys.readouterr()
-            assert (out, said in err, err.count("\n")) == ("", True, 1), err
-        assert run_here(app, ["prepare", "list.txt", "--refresh"]) == 0
+            result = run_here("prepare", *arguments, cwd=tmp_path)
+            assert (result.returncode, result.stdout) == (code, "")
+            assert (said in result.stderr, result.stderr.count("\n")) == (True, 1), result.stderr
+        assert run_here("prepare", "list.txt", "--refresh", cwd=tmp_path).returncode == 0
 
     @pytest.mark.parametrize(
         ("text", "size"),

@@ -18,7 +18,8 @@ from recordzoo.loading.turbojpeg import Decompressor, Header, UnusualImage, libr
 from tests.fakes.jpegs import encode, with_factors, with_size
 from tests.fakes.pictures import encoded, jpeg, picture
 
-pytestmark = pytest.mark.needs("turbojpeg")
+if library() is None:
+    pytest.skip("needs turbojpeg (the extra `fast`)", allow_module_level=True)
 
 RNG = np.random.default_rng(1)
 PIXELS = np.asarray(picture(RNG, 133, 97, 0.3, (20, 20, 60, 50)))

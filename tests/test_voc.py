@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from torchvision.datasets import VOCDetection, VOCSegmentation
@@ -24,7 +25,8 @@ from tests.fakes import voc
 def test_facts_are_torchvisions() -> None:
     for part, facts in DATASET_YEAR_DICT.items():
         (remote,) = catalogue.entry("voc").raw_files(part)
-        assert remote.urls == (facts["url"],)
+        (url,) = remote.urls  # before 0.27, torchvision names the same host otherwise
+        assert urlsplit(url).path == urlsplit(facts["url"]).path
         assert remote.md5 == facts["md5"]
         assert base_folder(part) == Path(facts["base_dir"]).as_posix()
         # torchvision stores 2008's archive under the name of 2012's, where the one overwrites the other.

@@ -1,12 +1,17 @@
-"""JPEGs of kinds that Pillow does not write: by libjpeg-turbo 3 itself, or bytes changed by hand."""
+"""JPEGs of kinds that Pillow does not write: by libjpeg-turbo 3 itself, or bytes changed by hand.
+
+Without libjpeg-turbo 3, `encode` makes the kinds that Pillow can write.
+"""
 
 import ctypes
 from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
+from PIL import Image
 
 from recordzoo.loading.turbojpeg import library
+from tests.fakes.pictures import encoded
 
 _PARAMETERS = {  # TJPARAM_...
     "quality": 3,
@@ -21,6 +26,13 @@ _PARAMETERS = {  # TJPARAM_...
     "restart_rows": 19,
 }
 SUBSAMPLINGS = {"4:4:4": 0, "4:2:2": 1, "4:2:0": 2, "gray": 3, "4:4:0": 4, "4:1:1": 5, "4:4:1": 6}
+PILLOWS_SUBSAMPLINGS = ("4:4:4", "4:2:2", "4:2:0", "gray")
+_PILLOWS_PARAMETERS = {
+    "restart_blocks": "restart_marker_blocks",
+    "restart_rows": "restart_marker_rows",
+    "optimize": "optimize",
+    "progressive": "progressive",
+}
 COLORSPACES = {"RGB": 0, "YCbCr": 1, "gray": 2, "CMYK": 3, "YCCK": 4}
 _RGB, _GRAY, _CMYK = 0, 6, 11  # TJPF_...
 
@@ -28,7 +40,8 @@ _RGB, _GRAY, _CMYK = 0, 6, 11  # TJPF_...
 def encode(pixels: NDArray[np.uint8], subsampling: str = "4:2:0", quality: int = 90, **parameters: int | str) -> bytes:
     """Encode pixels, uint8 [H, W, 3] (of CMYK [H, W, 4]), with libjpeg-turbo's own parameters."""
     found = library()
-    assert found is not None, "libjpeg-turbo 3 is not installed: pip install turbojpeg"
+    if found is None:
+        return _encoded_by_pillow(pixels, subsampling, quality, **parameters)
     handle = ctypes.c_void_p(found.tj3Init(0))
     try:
         wanted = {"subsampling": SUBSAMPLINGS[subsampling], "quality": quality, **parameters}
@@ -40,6 +53,16 @@ def encode(pixels: NDArray[np.uint8], subsampling: str = "4:2:0", quality: int =
         return _compressed(found, handle, np.ascontiguousarray(pixels), kind, int(parameters.get("precision", 8)))
     finally:
         found.tj3Destroy(handle)
+
+
+def _encoded_by_pillow(pixels: NDArray[np.uint8], subsampling: str, quality: int, **parameters: int | str) -> bytes:
+    for name in parameters:
+        assert name in _PILLOWS_PARAMETERS, f"{name}: libjpeg-turbo 3 is not installed: pip install turbojpeg"
+    assert subsampling in PILLOWS_SUBSAMPLINGS, f"{subsampling}: Pillow does not write it: pip install turbojpeg"
+    options = {_PILLOWS_PARAMETERS[name]: int(value) for name, value in parameters.items()}
+    if subsampling == "gray":
+        return encoded(Image.fromarray(pixels).convert("L"), "JPEG", quality=quality, **options)
+    return encoded(Image.fromarray(pixels), "JPEG", quality=quality, subsampling=subsampling, **options)
 
 
 def _compressed(

@@ -20,6 +20,7 @@ import lmdb
 import numpy as np
 from PIL import Image
 
+from recordzoo.records.shard import lmdb_options
 from tests.fakes.pictures import encoded, jpeg, picture
 
 Pair = tuple[bytes, int]
@@ -49,7 +50,7 @@ def write_lmdb(path: Path, values: Iterable[tuple[bytes, bytes]], *, subdir: boo
     """Write keys and values in their order, a transaction for every five, as the tools commit now and then."""
     path.parent.mkdir(parents=True, exist_ok=True)
     values = list(values)
-    with lmdb.open(str(path), map_size=1 << 30, subdir=subdir, lib_version=0) as env:
+    with lmdb.open(str(path), map_size=1 << 30, subdir=subdir, **lmdb_options()) as env:
         for first in range(0, len(values), 5):
             with env.begin(write=True) as txn:
                 for key, value in values[first : first + 5]:
@@ -101,7 +102,7 @@ def chunk(field: int, data: bytes) -> bytes:
 
 def torchrecord(path: Path, messages: Sequence[bytes], db_num: int = 1, *, padded: bool = True) -> Path:
     """Share messages out among the named databases `db0`, `db1`, ... as the Writer of 0.1.1 does."""
-    with lmdb.open(str(path), map_size=1 << 30, max_dbs=db_num, lib_version=0) as env:
+    with lmdb.open(str(path), map_size=1 << 30, max_dbs=db_num, **lmdb_options()) as env:
         for index, part in enumerate(_shares(messages, db_num)):
             database = env.open_db(f"db{index}".encode())
             with env.begin(db=database, write=True) as txn:
