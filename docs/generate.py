@@ -22,7 +22,7 @@ from recordzoo import catalogue
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.cli.app import app
 from recordzoo.cli.exits import MEANINGS
-from recordzoo.progress import format_bytes
+from recordzoo.cli.info import size
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -38,7 +38,7 @@ def dataset_overview() -> str:
             f"[{e.title}]({e.homepage})",
             "<br>".join(f"`{name}`" for name in e.class_names),
             _splits(e),
-            format_bytes(e.size_bytes) if e.size_bytes else "?",
+            size(e),
         )
         for e in map(catalogue.entry, catalogue.names())
     ]
@@ -238,7 +238,7 @@ def _file_row(file: FileFacts) -> tuple[str, str, str]:
 
 
 def _splits(entry: Entry) -> str:
-    return ", ".join(f"{split.name} {split.count:,}" for split in entry.splits)
+    return ", ".join(f"{split.name} {split.count:,}" for split in entry.default_splits)
 
 
 def _parameters(command: Any) -> str:  # Any: a click command

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from recordzoo.errors import PrepareError, SourceError
-from recordzoo.preparing.resolve import resolve
+from recordzoo.preparing.resolve import check_counts, resolve
 from recordzoo.recipes.base import ABSENT, BlobField, Table
 
 
@@ -14,6 +14,7 @@ class Birds:
     """Stands for a recipe: all that `resolve` asks of one."""
 
     set_name = "birds"
+    main_field = "image"
     fields = {"image": BlobField("image"), "mask": BlobField("image")}  # noqa: RUF012 - never changed
 
 
@@ -81,3 +82,13 @@ def test_a_split_with_a_name_that_is_not_there_is_named():
 def test_a_table_that_contradicts_itself_is_refused(changes, told):
     with pytest.raises(PrepareError, match=told):
         resolve(Birds(), table(**changes), STORED, set())
+
+
+def test_the_counts_of_the_authors_are_compared():
+    found = resolve(Birds(), table(), STORED, set())
+    birds = Birds()
+    birds.counts = {"train": 2, "test": 1, "elsewhere": 7}
+    check_counts(birds, found)
+    birds.counts = {"train": 3, "test": 1}
+    with pytest.raises(PrepareError, match="the split train has 2 and should have 3"):
+        check_counts(birds, found)

@@ -1,5 +1,6 @@
 """Datasets by name from Python, and the package's front door."""
 
+import dataclasses
 import doctest
 from pathlib import Path
 
@@ -116,3 +117,23 @@ def test_errors_are_there_after_import_recordzoo() -> None:
 def test_no_torch_is_needed() -> None:
     code = "import recordzoo; recordzoo.list_datasets(); recordzoo.info('voc'); recordzoo.verify; recordzoo.errors"
     assert not modules_after(code) & {"torch", "torchvision"}
+
+
+def test_the_authors_files_have_the_counts_of_the_facts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (fake,) = [each for each in FAKES if each.dataset == "mnist"]
+    fake.write_archive(tmp_path)
+    real, remotes = catalogue.entry("mnist"), {remote.name: remote for remote in fake.remote_files()}
+    files = [
+        dataclasses.replace(file, size_bytes=remotes[file.name].size_bytes, md5=remotes[file.name].md5, sha256=None)
+        for file in real.files
+    ]
+    as_made = {split.name: split.count for split in real.splits} | {"train": 13}
+    for test_count in (8, 7):
+        splits = tuple(catalogue.Split(name, count) for name, count in (as_made | {"test": test_count}).items())
+        entry = dataclasses.replace(real, files=tuple(files), splits=splits)
+        monkeypatch.setattr(catalogue, "entry", lambda name, entry=entry: entry)
+        if test_count == 8:
+            with pytest.raises(recordzoo.errors.PrepareError, match="the split test has 7 and should have 8"):
+                recordzoo.prepare("mnist", tmp_path, workers=1)
+        else:
+            recordzoo.prepare("mnist", tmp_path, workers=1)

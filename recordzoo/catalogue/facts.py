@@ -132,8 +132,19 @@ class Entry:
 
     @property
     def size_bytes(self) -> int:
-        """The size of all files that are downloaded when the dataset is prepared by name."""
-        return sum(file.size_bytes or 0 for file in self.files if not set(self.default_parts).isdisjoint(file.parts))
+        """The known sizes of the files that are downloaded when the dataset is prepared by name."""
+        return sum(file.size_bytes or 0 for file in self.default_files)
+
+    @property
+    def default_files(self) -> list[FileFacts]:
+        """The files that are downloaded when the dataset is prepared by name."""
+        return [file for file in self.files if not set(self.default_parts).isdisjoint(file.parts)]
+
+    @property
+    def default_splits(self) -> list[Split]:
+        """The splits that the dataset has when it is prepared by name; where a name comes twice, the first."""
+        splits = {split.name: split for split in reversed(self.splits) if split.part in self.default_parts}
+        return [split for split in self.splits if splits.get(split.name) is split]
 
     def part(self, name: str = "") -> Part:
         """Look up one part.

@@ -69,8 +69,9 @@ def describe(entry: Entry, width: int | None = None) -> str:
 
 
 def size(entry: Entry) -> str:
-    """Say how much is downloaded, "?" where nobody knows."""
-    return format_bytes(entry.size_bytes) if entry.size_bytes else "?"
+    """Say how much is downloaded: "> 1 GB" where the size of a file is not known, "?" where no size is."""
+    more = "" if all(file.size_bytes for file in entry.default_files) else "> "
+    return more + format_bytes(entry.size_bytes) if entry.size_bytes else "?"
 
 
 def number(value: int | None) -> str:
@@ -80,7 +81,7 @@ def number(value: int | None) -> str:
 
 def splits(entry: Entry) -> str:
     """List the splits with their numbers of samples."""
-    return ", ".join(f"{split.name}{FIXED_SPACE}{split.count:,}" for split in entry.splits)
+    return ", ".join(f"{split.name}{FIXED_SPACE}{split.count:,}" for split in entry.default_splits)
 
 
 # Any: JSON values.

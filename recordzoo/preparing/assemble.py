@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.preparing.build import Build
-from recordzoo.preparing.resolve import resolve
+from recordzoo.preparing.resolve import check_counts, resolve
 from recordzoo.preparing.rows import load_rows, load_sidecars
 from recordzoo.recipes.base import ABSENT, BlobField, Recipe, Stored
 from recordzoo.recipes.jpeg import UNKNOWN
@@ -81,6 +81,8 @@ def assemble(
     main = left_out.get(recipe.main_field, {}).keys()
     resolved = resolve(recipe, table, stored, main)
     skipped = {**table.skipped, **{key: why for reasons in left_out.values() for key, why in reasons.items()}}
+    if not skipped and raw_files and all(file.hash for file in raw_files):
+        check_counts(recipe, resolved)
     shapes = resolved.shapes
     build.move_shards()
     return write_set(

@@ -10,6 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -132,6 +133,7 @@ class Recipe(ABC):
         made_from: The archives of a record set that stands for its raw data.
         expansion: About how large the records are for each byte of an archive. The default is that of photographs
             of 110 KB on average, which no archive packs any smaller (benchmarks/size.py).
+        counts: Numbers of samples of splits, in the authors' raw files.
     """
 
     dataset: str
@@ -142,6 +144,7 @@ class Recipe(ABC):
     origin: str = ""
     made_from: tuple[RawFile, ...] = ()
     expansion: float = 1.02
+    counts: Mapping[str, int] = MappingProxyType({})
 
     @property
     def main_field(self) -> str:

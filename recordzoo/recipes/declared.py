@@ -64,6 +64,8 @@ class DeclaredRecipe(Recipe):
         self.part = self.entry.part(part).name
         self.raw_files = _files_of_part(self.entry.raw_files(part), raw_files)
         self.expansion = self.entry.expansion
+        if raw_files is None:
+            self.counts = {split.name: split.count for split in self.entry.splits if split.part == self.part}
 
     @property
     def entry(self) -> Entry:
