@@ -251,19 +251,29 @@ def _unmap(data: mmap.mmap, end: int) -> int:
 def _compare_with_lmdb(path: Path, offsets: Sequence[int], lengths: Sequence[int]) -> None:
     """Ask LMDB for every key: its answers point into its own map of the file, so addresses differ by one constant."""
     try:
-        _compare_each(path, offsets, lengths)
+        slot: int | None = 0
+        while slot is not None:
+            slot = _compare_some(path, offsets, lengths, slot)
     except lmdb.Error as err:
         raise CorruptRecordError(f"{path}: LMDB cannot read what it wrote: {err}.", path=os.fspath(path)) from err
 
 
-def _compare_each(path: Path, offsets: Sequence[int], lengths: Sequence[int]) -> None:
+def _compare_some(path: Path, offsets: Sequence[int], lengths: Sequence[int], first: int) -> int | None:
+    """Compare values from one on, and return with which to go on; None at the end.
+
+    LMDB touches a page of each value. So its map is opened again and again: it would come to hold the whole shard.
+    """
     with (
         lmdb.open(os.fsencode(path), subdir=False, readonly=True, lock=False, create=False, **lmdb_options()) as env,
         env.begin(buffers=True) as txn,
     ):
+        entries = env.stat()["entries"]
+        if entries != len(lengths):
+            raise CorruptRecordError(f"{path}: LMDB finds {entries} values of {len(lengths)}.", path=os.fspath(path))
+        cursor = txn.cursor()
+        cursor.set_key(first.to_bytes(4, "big"))
         base = None
-        slot = -1
-        for slot, (key, value) in enumerate(txn.cursor()):
+        for slot, (key, value) in enumerate(cursor, first):
             same = int.from_bytes(key, "big") == slot and len(value) == lengths[slot]
             if same and len(value):
                 address = np.frombuffer(value, np.uint8).__array_interface__["data"][0] - offsets[slot]
@@ -271,5 +281,6 @@ def _compare_each(path: Path, offsets: Sequence[int], lengths: Sequence[int]) ->
                 same = address == base
             if not same:
                 raise CorruptRecordError(f"{path}: LMDB finds value {slot} in another place.", path=os.fspath(path))
-        if slot + 1 != len(lengths):
-            raise CorruptRecordError(f"{path}: LMDB finds {slot + 1} values of {len(lengths)}.", path=os.fspath(path))
+            if offsets[slot] - offsets[first] > _CHUNK_BYTES:
+                return slot + 1 if slot + 1 < len(lengths) else None
+    return None
