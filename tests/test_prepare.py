@@ -628,7 +628,7 @@ class TestRawData:
         with FileServer(source) as server:
             options: dict[str, Any] = {"raw_files": (simple.remote(archive, server.url),), "download": True}
             with monkeypatch.context() as patched:
-                patched.setattr(SimpleRecipe, "arrange", None)
+                patched.setattr(SimpleRecipe, "build_table", None)
                 with pytest.raises(TypeError):
                     prepare(root, "stream", **options)
             assert f".{archive.name}.recordzoo" in os.listdir(root)

@@ -93,13 +93,17 @@ class UnitConverter:
     def _blobs(self) -> Iterator[Blob]:
         """Yield what is to be stored; keep aside what is not."""
         for member in self._task.unit.members():
+            left = member.size_bytes
             for item in self._items(member):
+                counted = min(len(item.data), left)  # a member may become many records, of more bytes than it has
                 if isinstance(item, Sidecar):
                     self._sidecars[item.name] = item.data
                 elif self._accepts(item):
                     yield item
                 del item  # as above
-            self._advance(member.size_bytes, 0)
+                self._advance(counted, 0)
+                left -= counted
+            self._advance(left, 0)
 
     def _items(self, member: Member) -> Iterator[Blob | Sidecar]:
         """Yield what a member becomes: nothing if it is too large and may be skipped."""

@@ -180,7 +180,11 @@ class VariantRecipe(Recipe):
         shapes = dict(table.shapes)
         if self._is_raw:
             keys = table.keys.get("image", table.names)
-            sizes = [(0, 0, 0) if key is None else (*_SIZE_FORMAT.unpack(sidecars[_SIZE + key]), 3) for key in keys]
+            missing = stored.skipped.get("image", ())
+            sizes = [
+                (0, 0, 0) if key is None or key in missing else (*_SIZE_FORMAT.unpack(sidecars[_SIZE + key]), 3)
+                for key in keys
+            ]
             shapes["image"] = np.array(sizes, np.uint32).reshape(-1, 3)
         details = {**self.wanted.to_json(), "resampling": RESAMPLING.name.lower(), "encoder": ENCODER}
         return dataclasses.replace(table, shapes=shapes, metadata={**table.metadata, "variant": details})
