@@ -1,0 +1,46 @@
+"""Which record set serves a tree: every case of what was asked for and what is there."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recordzoo.datasets.image_folder.choose import Candidate, Wanted, candidates
+
+WHOLE, SELECTED, GIVEN = Path("photos.records"), Path("photos-12345678.records"), Path("given.records")
+
+
+def opened(path: Path) -> Candidate:
+    return Candidate(path, prepare=False, whole=True)
+
+
+def made(path: Path, *, whole: bool = True) -> Candidate:
+    return Candidate(path, prepare=True, whole=whole)
+
+
+# Any: arguments of `Wanted`.
+@pytest.mark.parametrize(
+    ("asked", "there", "expected"),
+    [
+        # All images.
+        ({}, [], [made(WHOLE)]),
+        ({}, [WHOLE], [opened(WHOLE)]),
+        ({"has_tree": False}, [WHOLE], [opened(WHOLE)]),
+        ({"refresh": True}, [WHOLE], [made(WHOLE)]),
+        ({"refresh": "if-changed"}, [WHOLE], [made(WHOLE)]),
+        ({"refresh": "if-changed", "has_tree": False}, [WHOLE], [opened(WHOLE)]),
+        ({"refresh": "if-changed"}, [], [made(WHOLE)]),
+        ({"explicit": GIVEN}, [WHOLE], [made(GIVEN)]),
+        ({"explicit": GIVEN}, [GIVEN], [opened(GIVEN)]),
+        # Selected images: the whole tree's records if they hold them, or records of their own.
+        ({"selected": SELECTED}, [], [made(SELECTED, whole=False)]),
+        ({"selected": SELECTED}, [WHOLE], [opened(WHOLE), made(SELECTED, whole=False)]),
+        ({"selected": SELECTED, "refresh": True}, [WHOLE], [made(SELECTED, whole=False)]),
+        ({"selected": SELECTED, "refresh": "if-changed"}, [WHOLE], [made(WHOLE), made(SELECTED, whole=False)]),
+        ({"selected": SELECTED, "explicit": GIVEN}, [WHOLE], [made(GIVEN, whole=False)]),
+        ({"selected": SELECTED, "explicit": GIVEN}, [GIVEN], [opened(GIVEN)]),
+        ({"selected": SELECTED, "explicit": GIVEN, "refresh": "if-changed"}, [GIVEN], [made(GIVEN, whole=False)]),
+    ],
+)
+def test_candidates(asked: dict[str, Any], there: list[Path], expected: list[Candidate]) -> None:
+    assert candidates(Wanted(WHOLE, **asked), there.__contains__) == expected
