@@ -372,7 +372,10 @@ class TestCommands:
             assert "warning" not in run(*words, cwd=tmp_path).stderr
         assert run("prepare", "--dry-run", tree, cwd=tmp_path).stdout.endswith("; nothing to do\n")
 
-    @pytest.mark.parametrize("words", [["prepare"], ["info"], ["show"], ["verify"], ["bench", "--images", 2]])
+    @pytest.mark.parametrize(
+        "words",
+        [["prepare"], ["info"], ["show"], ["verify"], pytest.param(["bench", "--images", 2], marks=pytest.mark.slow)],
+    )
     def test_all_say_it(self, words: list[Any], tree: Path, tmp_path: Path) -> None:
         overwrite(tree / "dog" / "a.jpeg")
         given = f"{tree}.records" if words == ["verify"] else tree

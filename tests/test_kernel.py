@@ -465,6 +465,7 @@ print(float(rows.mean()))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("room", ["8k", "200k"])
 def test_the_disk_for_compiled_code_is_full(tmp_path: Path, room: str) -> None:
     """From the first function on, or from some other one."""
@@ -475,6 +476,7 @@ def test_the_disk_for_compiled_code_is_full(tmp_path: Path, room: str) -> None:
     assert (ended.returncode, ended.stdout[:3]) == (0, "0.2"), ended.stderr
 
 
+@pytest.mark.slow
 def test_compiled_code_is_damaged(tmp_path: Path) -> None:
     """As a machine may leave it that went off."""
     environment = {**os.environ, "NUMBA_CACHE_DIR": os.fspath(tmp_path)}

@@ -61,6 +61,7 @@ def test_it_is_said_once_and_is_no_warning(tree: Path) -> None:
     assert said(tree, ["numba"], LOCAL_RANK="0").count("slower than") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hidden", "environment"),
     [

@@ -104,8 +104,12 @@ def test_a_constructor_without_a_terminal_says_what_it_does(tmp_path):
     ("before", "environment"),
     [
         ("", {"RECORDZOO_QUIET": "1"}),
-        ("import logging; logging.basicConfig(level=logging.WARNING)", {}),
-        ("import logging; logging.getLogger('recordzoo').addHandler(logging.NullHandler())", {}),
+        pytest.param("import logging; logging.basicConfig(level=logging.WARNING)", {}, marks=pytest.mark.slow),
+        pytest.param(
+            "import logging; logging.getLogger('recordzoo').addHandler(logging.NullHandler())",
+            {},
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_it_says_nothing_where_that_is_wished(before, environment, tmp_path):

@@ -95,6 +95,7 @@ def test_reading_gives_an_error_or_the_right_bytes(good: Path, tmp_path: Path, g
     assert run(group, good, tmp_path, "quick") == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("group", GROUPS)
 def test_a_full_check_survives_and_finds_it(good: Path, tmp_path: Path, group: str) -> None:
     """Every 40th case; all of them in the slow test."""

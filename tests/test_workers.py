@@ -335,7 +335,8 @@ print(*read(), sep="\\n")
     "reading works and writes nothing; preparing says so, and to pass records_dir",
 )
 @needs_fork
-@pytest.mark.parametrize("what", ["birds.records", pytest.param("birds", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("what", ["birds.records", "birds"])
 def test_a_directory_in_which_nothing_may_be_written(
     tree: Path, dataset: ImageFolderRecord, public_folder: Path, what: str
 ) -> None:
