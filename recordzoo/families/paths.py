@@ -9,7 +9,7 @@ from PIL import Image
 
 from recordzoo.errors import FolderError
 from recordzoo.families.base import RecordDataset
-from recordzoo.families.selection import Selection, join_name
+from recordzoo.families.selection import Selection, list_paths
 from recordzoo.loading.decode import decode_rgb, naming
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.images import open_image
@@ -33,6 +33,7 @@ class PathsDataset(RecordDataset):
     """`RecordDataset` with a derived list of paths for each of some blob fields, as `_paths` makes it."""
 
     _PATH: ClassVar[Callable[[str], Any]] = str
+    _PREFIX: ClassVar[str] = ""  # what all names of records begin with, and the names of files do not
     _files: Mapping[str, Files]
 
     def _show_paths(self, selection: Selection, files: Mapping[str, Files]) -> None:
@@ -44,11 +45,7 @@ class PathsDataset(RecordDataset):
     def _paths(self, field: str) -> list[Any]:
         """Return the paths of a field's files, as torchvision lists them."""
         _, folder, ending = self._files[field]
-        path = type(self)._PATH
-        return [path(join_name(folder, os.path.splitext(name)[0] + ending)) for name in self._stems()]
-
-    def _stems(self) -> list[str]:
-        return [name.rpartition("/")[2] for name in self._selection.names()]
+        return list(map(type(self)._PATH, list_paths(self._selection, folder, ending, self._PREFIX)))
 
     def _image(self, index: int) -> Image.Image:
         """Return the image, RGB.
@@ -74,7 +71,11 @@ class PathsDataset(RecordDataset):
             return reader.read(field, position), f"{field} of {reader.names[position]}"
         path = getattr(self, self._files[field].attribute)[index]
         if position is not None:
-            raise FolderError(f"{path} was not in the raw data of {reader.path}.", path=str(path))
+            raise FolderError(
+                f"{path} was missing when {reader.path} was prepared. If it is there now, prepare again with "
+                "refresh=True.",
+                path=str(path),
+            )
         with open(path, "rb") as file:
             return file.read(), str(path)
 
@@ -95,9 +96,8 @@ class PathsDataset(RecordDataset):
         if not (text.startswith(start) and text.endswith(ending)):
             return None
         names = self._selection.reader.names
-        first = names[0] if len(names) else ""
-        name = first.rpartition("/")[0] + "/" * ("/" in first) + text[len(start) : -len(ending)]
-        return find_name(names, name + os.path.splitext(first)[1])
+        image_ending = os.path.splitext(names[0])[1] if len(names) else ""
+        return find_name(names, self._PREFIX + text[len(start) : -len(ending)] + image_ending)
 
     def _position(self, index: int) -> int | None:
         return self._stored_at("image", index)

@@ -118,18 +118,19 @@ def list_samples(selection: Selection, folder: str) -> list[tuple[str, Any]]:
     return list(zip(paths, list_targets(selection), strict=True))
 
 
-def list_paths(selection: Selection, folder: str, ending: str) -> list[str]:
-    """Return the paths of files that belong to the records: their names with another first folder and another ending.
+def list_paths(selection: Selection, folder: str, ending: str, prefix: str = "") -> list[str]:
+    """Return the paths of files that belong to the records: their names in another folder and with another ending.
 
     Args:
         selection: The positions.
         folder: The directory in which the files are, existing or not.
         ending: Their ending with its dot.
+        prefix: What all names begin with, and the files' names do not.
 
     Raises:
         CorruptRecordError: A name leads out of the directory.
     """
-    stems = (name.partition("/")[2].rpartition(".")[0] for name in selection.names())
+    stems = (name.removeprefix(prefix).rpartition(".")[0] for name in selection.names())
     return _join_names(folder, [stem + ending for stem in stems])
 
 

@@ -2,8 +2,8 @@
 
 import io
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Unpack, cast
+from collections.abc import Callable
+from typing import Any, Unpack
 
 from PIL import Image
 from torchvision.datasets import VOCDetection, VOCSegmentation
@@ -11,31 +11,24 @@ from torchvision.datasets.voc import ET_parse
 
 from recordzoo.addresses import public_url
 from recordzoo.datasets.voc.recipe import FOLDER_OF, base_folder, image_name, list_name, split_name
-from recordzoo.errors import FolderError, NotPreparedError
-from recordzoo.families.base import RecordDataset, check_choice
+from recordzoo.errors import NotPreparedError
+from recordzoo.families.base import check_choice
 from recordzoo.families.derived import derived
-from recordzoo.families.selection import Selection, join_name, list_paths
-from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.families.paths import Files, PairsDataset
+from recordzoo.families.selection import Selection, join_name
 from recordzoo.preparing import PrepareOptions
-from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.images import open_image
 
 _YEARS = [str(year) for year in range(2007, 2013)]
 
 
-class _VOCRecord(RecordDataset):
+class _VOCRecord(PairsDataset):
     """What both classes share: `images` and `targets`, paths that torchvision would use, existing or not."""
 
-    # Any: transforms take and return what their user wants.
-    transforms: Callable[[Any, Any], tuple[Any, Any]] | None
-
-    _SPLITS_DIR: str
-    _TARGET_DIR: str
-    _TARGET_FILE_EXT: str
-    _TARGET_FIELD: str
-    _ITEMS = "images"
     entry = "voc"
+    _PREFIX = image_name("").removesuffix(".jpg")
+    _SPLITS_DIR: str
 
     def __init__(
         self,
@@ -64,64 +57,27 @@ class _VOCRecord(RecordDataset):
                 "refresh=True.",
                 path=str(reader.path),
             )
-        self._show(Selection(reader, split))
-        self._folder = join_name(os.fspath(self.root), base_folder(self._part))
+        base = join_name(os.fspath(self.root), base_folder(self._part))
+        attributes = {"image": "images", self._TARGET: self._target_attribute()}
+        files = {
+            field: Files(attribute, os.path.join(base, FOLDER_OF[field][0]), FOLDER_OF[field][1])
+            for field, attribute in attributes.items()
+        }
+        self._show_paths(Selection(reader, split), files)
+
+    def _target_attribute(self) -> str:
+        """Return the attribute with the paths of the targets: torchvision's other name for it, if overridden."""
+        return "targets"
 
     @derived
     def images(self) -> list[str]:
         """The paths of the images."""
-        return list_paths(self._selection, os.path.join(self._folder, "JPEGImages"), ".jpg")
+        return self._paths("image")
 
     @derived
     def targets(self) -> list[str]:
         """The paths of the annotations or masks."""
-        return list_paths(self._selection, os.path.join(self._folder, self._TARGET_DIR), self._TARGET_FILE_EXT)
-
-    def __len__(self) -> int:
-        return self._length("images")
-
-    def _image(self, index: int) -> Image.Image:
-        if isinstance(cast(object, index), slice):
-            Image.open(cast(Any, self.images)[index])  # fails, in torchvision's way
-        data, name = self._bytes("images", index, "image")
-        with naming(self.records_path, name):
-            return decode_rgb(data)
-
-    def _bytes(self, name: str, index: int, field: str) -> tuple[bytes, str]:
-        """Return the content of the file whose path an attribute has at an index, and its name for messages."""
-        reader = self._selection.reader
-        position = self._stored_at(name, index, field)
-        if position is not None and reader.has(field, position):
-            return reader.read(field, position), f"{field} of {reader.names[position]}"
-        path = getattr(self, name)[index]
-        if position is not None:
-            raise FolderError(
-                f"{path} was missing when {reader.path} was prepared. If it is there now, prepare again with "
-                "refresh=True.",
-                path=path,
-            )
-        with open(path, "rb") as file:
-            return file.read(), path
-
-    def _stored_at(self, name: str, index: int, field: str) -> int | None:
-        """Return the position of the file whose path an attribute has at an index; None if it is not in the records."""
-        number = self._as_opened(name, index)
-        return self._find(getattr(self, name)[index], field) if number is None else self._selection.position(number)
-
-    def _position(self, index: int) -> int | None:
-        return self._stored_at("images", index, "image")
-
-    def _find(self, path: str, field: str) -> int | None:
-        """Find the record of a path that was assigned: the one whose file in this field had this very path."""
-        folder, ending = FOLDER_OF[field]
-        start = os.path.join(self._folder, folder, "")
-        if not (isinstance(path, str) and path.startswith(start) and path.endswith(ending)):
-            return None
-        return find_name(self._selection.reader.names, image_name(path[len(start) : -len(ending)]))
-
-    def _hint_positions(self, positions: Sequence[int]) -> None:
-        for field in ("image", self._TARGET_FIELD):
-            self._selection.reader.hint(field, positions)
+        return self._paths(self._TARGET)
 
 
 class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # torchvision is untyped
@@ -149,25 +105,14 @@ class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # tor
         >>> image, annotation = dataset[0]
     """
 
-    _TARGET_FIELD = "annotation"
+    _TARGET = "annotation"
 
-    # Any: an annotation is a nested dict; transforms make of both what they want.
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """Return (RGB PIL image, annotation as a dict).
+    def _target_attribute(self) -> str:
+        return "targets" if type(self).annotations is VOCDetection.annotations else "annotations"
 
-        Raises:
-            IndexError: There is no such sample.
-            ImageError: The image cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
-        image: Any = self._image(index)
-        paths = "targets" if type(self).annotations is VOCDetection.annotations else "annotations"
-        data, name = self._bytes(paths, index, self._TARGET_FIELD)
-        with naming(self.records_path, name):
-            target: Any = self.parse_voc_xml(ET_parse(io.BytesIO(data)).getroot())
-        if self.transforms is not None:
-            image, target = self.transforms(image, target)
-        return image, target
+    # Any: a nested dict.
+    def _load_target(self, data: bytes) -> Any:
+        return self.parse_voc_xml(ET_parse(io.BytesIO(data)).getroot())
 
 
 class VOCSegmentationRecord(_VOCRecord, VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
@@ -178,22 +123,10 @@ class VOCSegmentationRecord(_VOCRecord, VOCSegmentation):  # type: ignore[misc] 
         >>> image, mask = dataset[0]
     """
 
-    _TARGET_FIELD = "mask"
+    _TARGET = "mask"
 
-    # Any: transforms make of both what they want.
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """Return (RGB PIL image, mask as a PIL image of mode P: the class of each pixel, 255 for the borders).
+    def _target_attribute(self) -> str:
+        return "targets" if type(self).masks is VOCSegmentation.masks else "masks"
 
-        Raises:
-            IndexError: There is no such sample.
-            ImageError: One of them cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
-        image: Any = self._image(index)
-        paths = "targets" if type(self).masks is VOCSegmentation.masks else "masks"
-        data, name = self._bytes(paths, index, self._TARGET_FIELD)
-        with naming(self.records_path, name):
-            target: Any = open_image(data)
-        if self.transforms is not None:
-            image, target = self.transforms(image, target)
-        return image, target
+    def _load_target(self, data: bytes) -> Image.Image:
+        return open_image(data)
