@@ -100,6 +100,7 @@ def unknown(name: str) -> ArgumentError:
     )
 
 
+@functools.cache
 def _files() -> dict[str, Path]:
     return {path.stem: path for path in _FOLDER.glob("*/*.toml")}
 
