@@ -7,6 +7,7 @@ from recordzoo.custom.listing import prepare_list as prepare_list
 from recordzoo.custom.writer import RecordWriter as RecordWriter
 from recordzoo.datasets.cifar.dataset import CIFAR10Record as CIFAR10Record
 from recordzoo.datasets.cifar.dataset import CIFAR100Record as CIFAR100Record
+from recordzoo.datasets.country211.dataset import Country211Record as Country211Record
 from recordzoo.datasets.cub200.dataset import CUB200Record as CUB200Record
 from recordzoo.datasets.dtd.dataset import DTDRecord as DTDRecord
 from recordzoo.datasets.eurosat.dataset import EuroSATRecord as EuroSATRecord
@@ -43,6 +44,7 @@ __all__ = [
     "CIFAR100Record",
     "CIFAR10Record",
     "CUB200Record",
+    "Country211Record",
     "DTDRecord",
     "EMNISTRecord",
     "EuroSATRecord",
