@@ -25,6 +25,7 @@ from recordzoo.datasets.oxford_pets.dataset import OxfordIIITPetRecord as Oxford
 from recordzoo.datasets.pcam.dataset import PCAMRecord as PCAMRecord
 from recordzoo.datasets.stl10.dataset import STL10Record as STL10Record
 from recordzoo.datasets.svhn.dataset import SVHNRecord as SVHNRecord
+from recordzoo.datasets.usps.dataset import USPSRecord as USPSRecord
 from recordzoo.datasets.voc.dataset import VOCDetectionRecord as VOCDetectionRecord
 from recordzoo.datasets.voc.dataset import VOCSegmentationRecord as VOCSegmentationRecord
 from recordzoo.records.reader import RecordReader as RecordReader
@@ -65,6 +66,7 @@ __all__ = [
     "RecordWriter",
     "STL10Record",
     "SVHNRecord",
+    "USPSRecord",
     "VOCDetectionRecord",
     "VOCSegmentationRecord",
     "__version__",
