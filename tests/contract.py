@@ -328,7 +328,7 @@ def difference(theirs: Any, ours: Any) -> str:
     while isinstance(theirs, tuple) and isinstance(ours, tuple) and len(theirs) == len(ours) and theirs != ours:
         index = next(i for i, (a, b) in enumerate(zip(theirs, ours, strict=True)) if a != b)
         where, theirs, ours = f"{where}[{index}]", theirs[index], ours[index]
-    return f"{where}: {str(theirs)[:300]} / {str(ours)[:300]}"
+    return f"{where}: {repr(theirs)[:300]} / {repr(ours)[:300]}"
 
 
 def _text(err: Exception) -> str:
