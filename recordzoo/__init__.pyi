@@ -7,6 +7,7 @@ from recordzoo.custom.listing import prepare_list as prepare_list
 from recordzoo.custom.writer import RecordWriter as RecordWriter
 from recordzoo.datasets.cifar.dataset import CIFAR10Record as CIFAR10Record
 from recordzoo.datasets.cifar.dataset import CIFAR100Record as CIFAR100Record
+from recordzoo.datasets.country211.dataset import Country211Record as Country211Record
 from recordzoo.datasets.cub200.dataset import CUB200Record as CUB200Record
 from recordzoo.datasets.dtd.dataset import DTDRecord as DTDRecord
 from recordzoo.datasets.eurosat.dataset import EuroSATRecord as EuroSATRecord
@@ -24,6 +25,7 @@ from recordzoo.datasets.oxford_pets.dataset import OxfordIIITPetRecord as Oxford
 from recordzoo.datasets.pcam.dataset import PCAMRecord as PCAMRecord
 from recordzoo.datasets.stl10.dataset import STL10Record as STL10Record
 from recordzoo.datasets.svhn.dataset import SVHNRecord as SVHNRecord
+from recordzoo.datasets.usps.dataset import USPSRecord as USPSRecord
 from recordzoo.datasets.voc.dataset import VOCDetectionRecord as VOCDetectionRecord
 from recordzoo.datasets.voc.dataset import VOCSegmentationRecord as VOCSegmentationRecord
 from recordzoo.records.reader import RecordReader as RecordReader
@@ -43,6 +45,7 @@ __all__ = [
     "CIFAR100Record",
     "CIFAR10Record",
     "CUB200Record",
+    "Country211Record",
     "DTDRecord",
     "EMNISTRecord",
     "EuroSATRecord",
@@ -63,6 +66,7 @@ __all__ = [
     "RecordWriter",
     "STL10Record",
     "SVHNRecord",
+    "USPSRecord",
     "VOCDetectionRecord",
     "VOCSegmentationRecord",
     "__version__",

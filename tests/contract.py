@@ -322,6 +322,15 @@ def same_outcome(theirs: Any, ours: Any, differences: Sequence[Difference] = ())
     )
 
 
+def difference(theirs: Any, ours: Any) -> str:
+    """Show two values, shortened; of tuples only the first items that differ: a label behind an image is seen."""
+    where = ""
+    while isinstance(theirs, tuple) and isinstance(ours, tuple) and len(theirs) == len(ours) and theirs != ours:
+        index = next(i for i, (a, b) in enumerate(zip(theirs, ours, strict=True)) if a != b)
+        where, theirs, ours = f"{where}[{index}]", theirs[index], ours[index]
+    return f"{where}: {repr(theirs)[:300]} / {repr(ours)[:300]}"
+
+
 def _text(err: Exception) -> str:
     return re.sub(r"/[^\s']*/(theirs|ours)\b", "<root>", str(err))
 

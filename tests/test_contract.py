@@ -13,7 +13,7 @@ import torch
 from torch.utils.data import ConcatDataset, DataLoader, Subset
 from torchvision.transforms import v2
 
-from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, outcome, plain, same_outcome
+from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, difference, outcome, plain, same_outcome
 from tests.faults import fault
 
 # torchvision leaves files of several frames open (GIF images among the pets).
@@ -44,7 +44,7 @@ class Compared:
         assert len(theirs) == len(ours)
         expected, found = all_samples(theirs, self.pair.their_root), all_samples(ours, self.pair.our_root)
         for index, (a, b) in enumerate(zip(expected, found, strict=True)):
-            assert self.same(a, b), f"sample {index}: {str(a)[:300]} / {str(b)[:300]}"
+            assert self.same(a, b), f"sample {index}{difference(a, b)}"
 
     def same(self, theirs: Any, ours: Any) -> bool:
         return same_outcome(theirs, ours, self.row.differences)

@@ -22,7 +22,7 @@ about a dataset comes from its file::
     optional = false                        # true: prepared only when it is named
     set_name = "cub200"                     # <set_name>.records on disk, where it is not <dataset>.<part>
     splits = { train = 1_281_167 }
-    arguments = { split = "train" }         # with which the class opens this record set
+    arguments = { split = "train" }         # with which the class opens this record set; or { train = true }
 
     [[files]]                               # one for each raw file
     name = "CUB_200_2011.tgz"

@@ -26,7 +26,7 @@ class Part:
     description: str = ""
     optional: bool = False
     set_name: str = ""
-    arguments: Mapping[str, str] = field(default_factory=dict)
+    arguments: Mapping[str, str | bool] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

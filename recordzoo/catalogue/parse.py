@@ -33,7 +33,7 @@ def parse(name: str, text: str, source: str = "") -> Entry:
                 description=table.text("description", ""),
                 optional=table.flag("optional"),
                 set_name=table.text("set_name", ""),
-                arguments=table.strings("arguments"),
+                arguments=table.texts_or_flags("arguments"),
             )
         )
     files = tuple(_file(table) for table in top.table_list("files"))
@@ -123,10 +123,10 @@ class _Table:
             raise self._wrong(key, value, "a table of whole numbers")
         return value
 
-    def strings(self, key: str) -> dict[str, str]:
+    def texts_or_flags(self, key: str) -> dict[str, str | bool]:
         value = self._data.pop(key, {})
-        if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
-            raise self._wrong(key, value, "a table of strings")
+        if not isinstance(value, dict) or not all(isinstance(item, str | bool) for item in value.values()):
+            raise self._wrong(key, value, "a table of strings, true or false")
         return value
 
     def flag(self, key: str) -> bool:

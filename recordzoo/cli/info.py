@@ -43,7 +43,7 @@ def describe(entry: Entry, width: int | None = None) -> str:
     """Write what is known of a dataset, for people."""
     lines = [f"{entry.title} ({entry.name})", entry.summary, ""]
     facts = {
-        "download": size(entry),
+        "download": size(entry) if entry.size_bytes else "size not known",
         "classes": number(entry.num_classes),
         "splits": splits(entry).replace(FIXED_SPACE, " "),
         "python": ", ".join(f"recordzoo.{name}" for name in entry.class_names),

@@ -50,7 +50,8 @@ class ClassFolderDataset(LoaderDataset):
 
         Args:
             selection: Which positions are shown.
-            folder: The directory of class folders that torchvision would scan; it need not exist.
+            folder: The directory that the records' names are relative to: the recipe's `top`. With splits it contains
+                the folders of the splits, not those of the classes. It need not exist.
             loader: The user's loader.
             is_valid_file: Leave out samples whose path it is false for.
             allow_empty: Whether a class may be without samples.

@@ -51,12 +51,14 @@ class Fake:
         files: The raw files by name.
         cases: What is compared.
         unpack: Makes torchvision's tree of the raw files, which are in a folder; by default each is extracted there.
+        is_tree: torchvision reads the raw files as they are, compressed or not: they are its tree.
     """
 
     dataset: str
     files: Mapping[str, bytes]
     cases: Sequence[Case]
     unpack: Callable[[Path], None] | None = None
+    is_tree: bool = False
 
     def write_archive(self, root: Path) -> Path:
         """Write the raw files, as a download leaves them."""
@@ -68,6 +70,8 @@ class Fake:
 
     def write_tree(self, root: Path) -> Path:
         """Write the tree that torchvision makes of them; without the archives."""
+        if self.is_tree:
+            return self.write_archive(root)
         folder = self.write_archive(root) / catalogue.entry(self.dataset).folder
         if self.unpack is not None:
             self.unpack(folder)
