@@ -164,7 +164,7 @@ def test_links_between_pages_lead_somewhere():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
 def test_shell_examples_use_commands_and_options_that_exist(page):
     targets = set(re.findall(r"^([a-z]+):", text_of("Makefile"), re.MULTILINE))
-    for line in "".join(blocks(page, "sh")).splitlines():
+    for line in "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines():
         words = shlex.split(line, comments=True)
         if words[:1] == ["recordzoo"]:
             known = {name for p in commands()[words[1]].params for name in (*p.opts, *p.secondary_opts)}

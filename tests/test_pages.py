@@ -128,9 +128,10 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     (root / "bin").mkdir()
     (root / "bin" / "recordzoo").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m recordzoo "$@"\n')
     (root / "bin" / "recordzoo").chmod(0o755)
-    shutil.copytree(catalogue._FOLDER, root / "catalogue")
+    shutil.copytree(catalogue._FOLDER, root / "datasets", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
+    path = root / "datasets" / "cub200" / "cub200.toml"
     facts = catalogue.entry("cub200").files[0]
-    toml = (root / "catalogue" / "cub200.toml").read_text(encoding="utf-8")
+    toml = path.read_text(encoding="utf-8")
     for old, new in (
         (f"{facts.size_bytes:_}", f"{len(data)}"),
         (facts.md5, hashlib.md5(data).hexdigest()),
@@ -138,8 +139,8 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     ):
         assert toml.count(str(old)) == 1
         toml = toml.replace(str(old), new)
-    (root / "catalogue" / "cub200.toml").write_text(toml, encoding="utf-8")
-    (root / "sitecustomize.py").write_text(CUSTOMIZE.format(folder=str(root / "catalogue")))
+    path.write_text(toml, encoding="utf-8")
+    (root / "sitecustomize.py").write_text(CUSTOMIZE.format(folder=str(root / "datasets")))
     with FileServer({f"cub200/{cub200.ARCHIVE}": data}) as server:
         yield {
             "PATH": f"{root / 'bin'}{os.pathsep}{os.environ['PATH']}",

@@ -1,0 +1,1 @@
+"""Describable Textures Dataset."""

@@ -1,0 +1,1 @@
+"""FGVC-Aircraft 2013b."""

@@ -1,0 +1,1 @@
+"""Oxford 102 Flowers."""

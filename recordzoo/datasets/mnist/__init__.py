@@ -1,0 +1,1 @@
+"""EMNIST, Fashion-MNIST, Kuzushiji-MNIST, MNIST and QMNIST."""

@@ -1,0 +1,1 @@
+"""Oxford-IIIT Pet."""

@@ -1,0 +1,1 @@
+"""SVHN (cropped digits)."""

@@ -1,0 +1,1 @@
+"""torchvision's surface over record sets, by family of datasets."""
