@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from recordzoo.custom.schema import Encoded, Schema
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
@@ -87,16 +88,16 @@ class SchemaRecipe(Recipe):
         """See `Recipe`: what the person calls it."""
         return self.output.name
 
+    @override
     def target(self, root: Path) -> Path:
-        """See `Recipe`."""
         return self.output
 
     def find(self, root: Path) -> Source | None:
         """See `Recipe`: there is nothing to be found."""
         return None
 
+    @override
     def looked_for(self, root: Path) -> list[str]:
-        """See `Recipe`."""
         return []
 
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
@@ -108,8 +109,8 @@ class SchemaRecipe(Recipe):
         for plan, data, ending in encoded.blobs:
             yield Blob(plan.name, f"{position:0{self.width}d}{ending}", data, checked=plan.kind == "image")
 
+    @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        """See `Recipe`."""
         columns = _columns(sidecars)
         skipped = {_position(key) for keys in stored.skipped.values() for key in keys}
         kept = [position for position in range(self.count) if position not in skipped]

@@ -9,6 +9,7 @@ from types import TracebackType
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from recordzoo.bars import default_progress
 from recordzoo.custom.infer import infer
@@ -225,6 +226,6 @@ class _WriterRecipe(SchemaRecipe):
         self._all_names = names
         self.splits = {split: np.array(positions, np.int64) for split, positions in splits.items()}
 
+    @override
     def names(self, stored: Stored, kept: Sequence[int]) -> Sequence[str]:
-        """See `SchemaRecipe`."""
         return self._all_names

@@ -73,8 +73,8 @@ class ArraysRecipe(DeclaredRecipe):
         return self.entry.classes
 
     @property
+    @override
     def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a constant of other recipes
-        """See `Recipe`."""
         return {"image": BlobField("raw", self.image_shape, "|u1")}
 
     @property

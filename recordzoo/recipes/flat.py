@@ -5,6 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+from typing_extensions import override
 
 from recordzoo.errors import FolderError
 from recordzoo.program import command
@@ -33,12 +34,12 @@ class FlatRecipe(Recipe):
         """See `Recipe`: beside the directory."""
         return records_beside(root)
 
+    @override
     def title(self, root: Path) -> str:
-        """See `Recipe`."""
         return root.resolve().name
 
+    @override
     def command(self, root: Path) -> str:
-        """See `Recipe`."""
         return command("prepare", root, "--flat")
 
     def find(self, root: Path) -> Source | None:
@@ -52,16 +53,16 @@ class FlatRecipe(Recipe):
             raise FolderError(f"There are no images in {root} ({', '.join(IMAGE_ENDINGS)}).", path=os.fspath(root))
         return source
 
+    @override
     def looked_for(self, root: Path) -> list[str]:
-        """See `Recipe`."""
         return ["images"]
 
+    @override
     def extract(self, member: Member) -> Iterator[Blob]:
-        """See `Recipe`."""
         yield Blob("image", member.name, member.read())
 
+    @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        """See `Recipe`."""
         keys = list(stored.keys["image"])
         return Table(
             names=keys,

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.program import command
@@ -86,12 +87,12 @@ class FolderRecipe(Recipe):
 
     # Any: JSON, declared so by Recipe.
     @property
+    @override
     def options(self) -> Mapping[str, Any]:
-        """See `Recipe`."""
         return {"selection": self.selection}
 
+    @override
     def is_of(self, manifest: Manifest, root: Path) -> bool:
-        """See `Recipe`."""
         return super().is_of(manifest, root) and manifest.metadata.get("selection") == self.selection
 
     def target(self, root: Path) -> Path:
@@ -102,12 +103,12 @@ class FolderRecipe(Recipe):
         """
         return records_beside(root, f"-{self.selection[:8]}" if self.selection else "")
 
+    @override
     def title(self, root: Path) -> str:
-        """See `Recipe`."""
         return root.resolve().name
 
+    @override
     def command(self, root: Path) -> str:
-        """See `Recipe`."""
         return command("prepare", root)
 
     def find(self, root: Path) -> Source | None:
@@ -124,8 +125,8 @@ class FolderRecipe(Recipe):
             raise no_images(root)
         return TreeSource(self._scan.root, list(self._scan.names))
 
+    @override
     def looked_for(self, root: Path) -> list[str]:
-        """See `Recipe`."""
         return ["one folder for each class"]
 
     def extras(self) -> Mapping[str, bytes]:
@@ -135,13 +136,13 @@ class FolderRecipe(Recipe):
         tree = {"root": os.fspath(self._scan.root), "directories": dict(self._scan.directories)}
         return {TREE_FILE: json.dumps(tree, indent=1).encode()}
 
+    @override
     def extract(self, member: Member) -> Iterator[Blob]:
-        """See `Recipe`."""
         # A file that is not called an image: whoever chose it (`is_valid_file`) has a loader for it.
         yield Blob("image", member.name, member.read(), checked=is_image(member.name))
 
+    @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        """See `Recipe`."""
         keys = stored.keys.get("image", ())
         order = class_folder_order(keys)
         names = [keys[index] for index in order]

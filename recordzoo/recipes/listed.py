@@ -54,8 +54,8 @@ class ListedRecipe(DeclaredRecipe):
         """
 
     @property
+    @override
     def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a constant of other recipes
-        """See `Recipe`."""
         return {field: BlobField(self.encodings.get(field, "image")) for field in self.files}
 
     @override

@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import override
+
 from recordzoo.program import command
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import is_image
@@ -52,8 +54,8 @@ class ListRecipe(Recipe):
 
     # Any: JSON, declared so by Recipe.
     @property
+    @override
     def options(self) -> Mapping[str, Any]:
-        """See `Recipe`."""
         return self.written
 
     def is_of(self, manifest: Manifest, root: Path) -> bool:
@@ -66,12 +68,12 @@ class ListRecipe(Recipe):
         """See `Recipe`: beside the list."""
         return root.absolute().with_suffix(".records")
 
+    @override
     def title(self, root: Path) -> str:
-        """See `Recipe`."""
         return root.name
 
+    @override
     def command(self, root: Path) -> str:
-        """See `Recipe`."""
         return command("prepare", root)
 
     def find(self, root: Path) -> Source | None:
@@ -89,8 +91,8 @@ class ListRecipe(Recipe):
             names.sort(key=lambda name: _shuffle_key(seed, name))
         return ListSource(listed.path, names, _notes(listed), lines, listed.digest)
 
+    @override
     def looked_for(self, root: Path) -> list[str]:
-        """See `Recipe`."""
         return [root.name]
 
     def extras(self) -> Mapping[str, bytes]:
@@ -100,8 +102,8 @@ class ListRecipe(Recipe):
         places = {"list": os.fspath(self._list.path), "root": os.fspath(self._list.base)}
         return {LIST_FILE: json.dumps(places, indent=1).encode()}
 
+    @override
     def extract(self, member: Member) -> Iterator[Blob]:
-        """See `Recipe`."""
         column, is_note, position = member.name.partition(_NOTE)
         if is_note:
             yield Blob(column, position, member.read())

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.program import command
@@ -47,20 +48,20 @@ class ImportRecipe(Recipe):
 
     # Any: JSON, declared so by Recipe.
     @property
+    @override
     def options(self) -> Mapping[str, Any]:
-        """See `Recipe`."""
         return {"layout": self.layout, "kind": self.first[1]}
 
+    @override
     def target(self, root: Path) -> Path:
-        """See `Recipe`."""
         return self.output
 
+    @override
     def title(self, root: Path) -> str:
-        """See `Recipe`."""
         return self.path.name
 
+    @override
     def command(self, root: Path) -> str:
-        """See `Recipe`."""
         return command("import", self.path, "--output", self.output)
 
     def find(self, root: Path) -> Source | None:
@@ -72,8 +73,8 @@ class ImportRecipe(Recipe):
         found, self._found = self._found, None
         return found or find_source(self.path, self.layout)
 
+    @override
     def looked_for(self, root: Path) -> list[str]:
-        """See `Recipe`."""
         return [self.path.name]
 
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:

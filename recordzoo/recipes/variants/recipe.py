@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
@@ -92,17 +93,17 @@ class VariantRecipe(Recipe):
         self.expansion = inner.expansion * self.stored_bytes(_TYPICAL_BYTES) / _TYPICAL_BYTES
 
     @property
+    @override
     def variant(self) -> str:  # type: ignore[override]  # a constant of other recipes
-        """See `Recipe`."""
         return str(self.wanted)
 
+    @override
     def is_of(self, manifest: Manifest, root: Path) -> bool:
-        """See `Recipe`."""
         return manifest.variant == self.variant and self.inner.is_of(manifest, root)
 
     @property
+    @override
     def fields(self) -> Mapping[str, BlobField]:  # type: ignore[override]  # a list's are known when it was read
-        """See `Recipe`."""
         image = BlobField("raw", None, "|u1") if self._is_raw else BlobField("image")
         return {**self.inner.fields, "image": image}
 
@@ -121,40 +122,40 @@ class VariantRecipe(Recipe):
         """See `Recipe`: another Pillow may give other bytes."""
         return {**self.inner.options, "encoder": ENCODER}
 
+    @override
     def stored_bytes(self, size_bytes: int) -> int:
-        """See `Recipe`."""
         return self.wanted.estimated_bytes(size_bytes)
 
+    @override
     def target(self, root: Path) -> Path:
-        """See `Recipe`."""
         return self.original.with_name(f"{self.original.name.removesuffix('.records')}-{self.wanted}.records")
 
+    @override
     def title(self, root: Path) -> str:
-        """See `Recipe`."""
         return f"{self.inner.title(root)}-{self.wanted}"
 
+    @override
     def command(self, root: Path) -> str:
-        """See `Recipe`."""
         return f"{self.inner.command(root)} {self.wanted.flags}"
 
+    @override
     def find(self, root: Path) -> Source | None:
-        """See `Recipe`."""
         return self.inner.find(root)
 
+    @override
     def looked_for(self, root: Path) -> list[str]:
-        """See `Recipe`."""
         return list(dict.fromkeys([self.original.name, *self.inner.looked_for(root)]))
 
+    @override
     def worker_setup(self) -> Callable[[], None] | None:
-        """See `Recipe`."""
         return self.inner.worker_setup()
 
+    @override
     def extras(self) -> Mapping[str, bytes]:
-        """See `Recipe`."""
         return self.inner.extras()
 
+    @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
-        """See `Recipe`."""
         for item in self.inner.extract(member):
             if isinstance(item, Blob) and item.field == "image":
                 yield from self._converted(item)

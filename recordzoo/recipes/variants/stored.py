@@ -5,6 +5,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from typing_extensions import override
+
 from recordzoo.program import command
 from recordzoo.recipes.base import ABSENT, Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.folder import TREE_FILE
@@ -42,12 +44,12 @@ class StoredRecipe(Recipe):
         """See `Recipe`: itself."""
         return self.reader.path
 
+    @override
     def title(self, root: Path) -> str:
-        """See `Recipe`."""
         return self.reader.path.name.removesuffix(".records")
 
+    @override
     def command(self, root: Path) -> str:
-        """See `Recipe`."""
         return command("prepare", self.reader.path)
 
     def find(self, root: Path) -> Source | None:
@@ -57,8 +59,8 @@ class StoredRecipe(Recipe):
         self._source = SetSource(RecordReader(self.reader.path))
         return self._source
 
+    @override
     def looked_for(self, root: Path) -> list[str]:
-        """See `Recipe`."""
         return [self.reader.path.name]
 
     def extras(self) -> Mapping[str, bytes]:
@@ -66,8 +68,8 @@ class StoredRecipe(Recipe):
         found = {name: self.reader.extra(name, MAX_EXTRA_BYTES) for name in (TREE_FILE, LIST_FILE, MADE_FROM_FILE)}
         return {name: data for name, data in found.items() if data is not None}
 
+    @override
     def extract(self, member: Member) -> Iterator[Blob]:
-        """See `Recipe`."""
         assert isinstance(member, StoredValue)
         yield Blob(member.field, member.name, member.read())
 
