@@ -292,7 +292,7 @@ class TestPrepare:
         assert first.startswith("imagenet.train: cannot be prepared: ")
         assert first.endswith("Going on with imagenet.val.")
         end = result.stderr.partition("imagenet.val: ready, ")[2]
-        assert "imagenet.train: not prepared.\nerror: these files need your consent" in end
+        assert "imagenet.train: not prepared.\nerror: these files must be downloaded by hand" in end
         assert "ILSVRC2012_img_train.tar" in end
         document = recordzoo("prepare", "imagenet", "--root", tmp_path, "--json")
         assert document.returncode == 3
@@ -303,7 +303,7 @@ class TestPrepare:
         for arguments in (["imagenet", "--split", "train"], ["imagenet.train", "imagenet.val"]):
             result = recordzoo("prepare", *arguments, "--root", tmp_path)
             assert result.returncode == 3
-            assert result.stderr.startswith("error: these files need your consent")
+            assert result.stderr.startswith("error: these files must be downloaded by hand")
         assert not list(tmp_path.glob("*.records"))
 
     def test_terms_of_a_later_part_are_asked_first(self, tmp_path):

@@ -36,7 +36,7 @@ class Buffers:
 
     def take(self, count: int) -> torch.Tensor:
         """Return [count, *shape] with whatever in it."""
-        if self._pinned:  # torch keeps such memory itself, until copies from it have ended that nobody waits for
+        if self._pinned:  # torch frees pinned memory only after pending async copies finish
             return self._new(count)
         with self._lock:
             kept = self._free.get(count)

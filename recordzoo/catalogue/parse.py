@@ -1,4 +1,4 @@
-"""A dataset's TOML file, read strictly: a typing error must not pass for an absent fact."""
+"""Read a dataset's TOML file strictly: a typo must not pass for a missing value."""
 
 import tomllib
 
@@ -148,7 +148,7 @@ class _Table:
         return [_Table(f"{self.where}: [[{key}]] number {i}", item) for i, item in enumerate(value, 1)]
 
     def done(self) -> None:
-        """Refuse keys that nobody asked for: a typing error would otherwise pass for an absent fact."""
+        """Reject unknown keys: a typo must not pass for a missing value."""
         if self._data:
             raise ArgumentError(f"{self.where} has unknown keys: {', '.join(self._data)}.")
 

@@ -195,7 +195,7 @@ def _summary(reader: RecordReader, document: Mapping[str, Any]) -> list[str]:
         f"splits:    {counts or '-'}",
         f"classes:   {classes}",
         f"size:      {format_bytes(document['size_bytes'])} in {len(manifest.shards):,} {shards}",
-        f"bad:       {document['bad']:,} that no decoder recognises, {document['skipped']:,} left out",
+        f"bad:       unreadable images: {document['bad']:,} kept, {document['skipped']:,} skipped",
         f"digest:    {reader.digest}",
     ]
 
@@ -294,7 +294,7 @@ def _byte_lines(document: Mapping[str, Any]) -> list[str]:
     return [
         "bytes:",
         f"  values:   {format_bytes(values)}",
-        f"  shards:   {format_bytes(sizes['shards'])}, {format_bytes(around)} of them around the values",
+        f"  shards:   {format_bytes(sizes['shards'])}, overhead: {format_bytes(around)}",
         f"  arrays:   {format_bytes(sizes['arrays'])}: indices, names, splits and array fields",
         f"  in all:   {format_bytes(document['size_bytes'])}{share}",
     ]

@@ -67,7 +67,7 @@ def _report(err: Any, as_json: bool) -> int:
         error = {"code": int(code), "name": Exit(code).name.lower(), "type": type(err).__name__, "message": text}
         output.say_json({"error": {**error, "details": details}})
     elif isinstance(err, TermsError):
-        output.say(f"error: these files need your consent, or your hands.\n{text}")
+        output.say(f"error: these files must be downloaded by hand, or need --accept-terms.\n{text}")
     else:
         output.say("error: " + " ".join(text.split("\n")))
     return int(code)

@@ -198,7 +198,7 @@ class SampleSource:
         name: Its class.
         count: How many samples it has.
         digest: Of some of them.
-        sample_bytes: About how large one is when it is stored.
+        sample_bytes: Estimated size of a stored sample.
     """
 
     name: str

@@ -51,7 +51,7 @@ class RecordWriter:
         classes: Class names by label. "target" must then be a label of one.
         kinds: How fields are stored, where the first record does not show it: "json" for arrays of various shapes;
             also "image", "bytes", "picture" (PNG), "pixels", "raw", "array".
-        shard_bytes: About how large a shard becomes.
+        shard_bytes: Target shard size in bytes.
         refresh: Replace a record set that is there.
 
     Raises:

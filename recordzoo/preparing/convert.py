@@ -23,7 +23,7 @@ class Task:
     Attributes:
         number: The unit's place in the plan.
         folder: The build directory.
-        shard_bytes: About how large a shard may become; None: the unit is one shard, however large.
+        shard_bytes: Target shard size in bytes; None: the unit is one shard, however large.
         on_error: What to do with an image that no decoder recognises.
         done: Shards of this unit that an earlier run finished.
         max_pixels: Pillow's own limit against decompression bombs, which the person may have changed.

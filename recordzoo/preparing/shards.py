@@ -34,7 +34,7 @@ class Shards:
     Args:
         folder: The build directory.
         unit: The unit's number.
-        shard_bytes: About how large a shard may become; None: there is one, however large.
+        shard_bytes: Target shard size in bytes; None: one shard, however large.
         done: Shards of this unit that are finished already.
         on_shard: Told of each further shard as soon as it is finished, in order.
     """

@@ -19,7 +19,7 @@ _FEW_FILES = 100
 
 
 def records_bytes(recipe: Recipe, raw: Source | int) -> int:
-    """About how large the records become.
+    """Estimate the size of the records.
 
     Args:
         recipe: What they are made with.

@@ -131,8 +131,8 @@ class Recipe(ABC):
         variant: What the manifest calls the way in which images are stored.
         origin: What the manifest calls the raw data; by default "archive" or "tree".
         made_from: The archives of a record set that stands for its raw data.
-        expansion: About how large the records are for each byte of an archive. The default is that of photographs
-            of 110 KB on average, which no archive packs any smaller (benchmarks/size.py).
+        expansion: Estimated size of the records divided by that of the raw files. The default is that of photographs
+            of 110 KB on average, which no archive makes smaller (benchmarks/size.py).
         counts: Numbers of samples of splits, in the authors' raw files.
     """
 
@@ -166,7 +166,7 @@ class Recipe(ABC):
         return {}
 
     def stored_bytes(self, size_bytes: int) -> int:
-        """Return about how many bytes become of a file of this size."""
+        """Estimate the stored size of a file, in bytes."""
         return size_bytes
 
     def is_of(self, manifest: Manifest, root: Path) -> bool:
