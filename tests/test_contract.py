@@ -31,6 +31,13 @@ def case_id(case: tuple[Row, str]) -> str:
     return f"{case[0].name}-{case[1]}"
 
 
+def _param(case: tuple[Row, str]) -> Any:
+    """Declared datasets are compared from trees in samples, attributes and repr; the rest of it only slowly."""
+    row, source = case
+    is_slow = source == "tree" and "archive" in row.sources and any(row is each for each in DECLARED)
+    return pytest.param(case, id=case_id(case), marks=pytest.mark.slow if is_slow else ())
+
+
 class Compared:
     """A row with its raw data: constructs both datasets."""
 
@@ -59,7 +66,7 @@ class Compared:
         )
 
 
-@pytest.fixture(params=CASES, ids=case_id)
+@pytest.fixture(params=map(_param, CASES))
 def compared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compared:
     return _compared(request.param, tmp_path_factory)
 
