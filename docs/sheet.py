@@ -11,7 +11,7 @@ from PIL import Image
 from recordzoo.cli.demo import birds
 from recordzoo.cli.show import ShowOptions, show_images
 from recordzoo.preparing import ensure
-from recordzoo.recipes import cub200
+from recordzoo.recipes.declared import dataset_recipe
 
 TARGET = Path(__file__).parent / "sheet.png"
 COLOURS = 200  # half of the bytes, or less
@@ -20,7 +20,7 @@ if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         birds.build(5, 40, size=(260, 200)).write_tree(root)
-        path = ensure(cub200.recipe(), root, prepare=True)
+        path = ensure(dataset_recipe("cub200"), root, prepare=True)
         show_images(str(path), ShowOptions(split="test", number=8, output=root / TARGET.name), as_json=False)
         with Image.open(root / TARGET.name) as sheet:
             sheet.quantize(COLOURS, dither=Image.Dither.NONE).save(TARGET, optimize=True)
