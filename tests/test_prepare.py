@@ -10,7 +10,7 @@ import threading
 import warnings
 import zlib
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -31,6 +31,7 @@ from recordzoo.preparing import describe, ensure, job, shards
 from recordzoo.preparing.build import Build
 from recordzoo.preparing.convert import image_problem
 from recordzoo.preparing.raw import RawData
+from recordzoo.preparing.rows import ShardDone, UnitDone
 from recordzoo.preparing.shards import Shards
 from recordzoo.preparing.space import disk_error
 from recordzoo.preparing.stale_builds import find_builds
@@ -845,6 +846,26 @@ class TestWhatIsLeft:
         assert contents(path) == stream.files
         assert not inodes & {each.stat().st_ino for each in path.iterdir()}
         assert not left.exists()
+
+    def test_another_journal_needs_another_writer(self) -> None:
+        """What an older version left is not resumed, so its journal need not be understood."""
+        journalled = {kind.__name__: [field.name for field in fields(kind)] for kind in (ShardDone, UnitDone)}
+        assert (job.WRITER, journalled) == (
+            3,
+            {
+                "ShardDone": [
+                    "unit",
+                    "number",
+                    "num_values",
+                    "size_bytes",
+                    "page_size",
+                    "last_page",
+                    "blake2b",
+                    "rows",
+                ],
+                "UnitDone": ["unit", "shards", "sidecars", "bad", "skipped", "stamp"],
+            },
+        )
 
     def test_the_reading_of_finished_shards_is_said(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
