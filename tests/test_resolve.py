@@ -92,3 +92,7 @@ def test_the_counts_of_the_authors_are_compared():
     birds.counts = {"train": 3, "test": 1}
     with pytest.raises(PrepareError, match="the split train has 2 and should have 3"):
         check_counts(birds, found)
+    birds.counts = {"train": 7}
+    without = resolve(Birds(), table(splits={}), STORED, set())
+    with pytest.raises(PrepareError, match="the split train has 3 and should have 7"):
+        check_counts(birds, without)

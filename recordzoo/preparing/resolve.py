@@ -1,6 +1,5 @@
-"""A recipe's table, resolved: keys become slots, names in splits positions, and skipped images leave no gap."""
+"""Turn a recipe's table into slots and positions, without the images that were skipped."""
 
-import logging
 from collections.abc import Mapping, Sequence, Set, Sized
 from dataclasses import dataclass
 from typing import Any
@@ -10,8 +9,6 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.recipes.base import ABSENT, Recipe, Table
-
-logger = logging.getLogger("recordzoo")
 
 
 @dataclass(frozen=True)
@@ -35,7 +32,7 @@ class Resolved:
 
 
 def resolve(recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], skipped: Set[str]) -> Resolved:
-    """Resolve a table.
+    """Turn keys into slots and names in splits into positions; leave out skipped images.
 
     Args:
         recipe: Whose table it is.
@@ -83,10 +80,14 @@ def resolve(recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], s
 def check_counts(recipe: Recipe, resolved: Resolved) -> None:
     """Compare the numbers of samples with those that the authors of the raw files give.
 
+    A record set without splits is one split, if its part has only one.
+
     Raises:
         PrepareError: They differ: the recipe, or the facts, are wrong.
     """
     found = {name: len(positions) for name, positions in resolved.splits.items()}
+    if not found and len(recipe.counts) == 1:
+        found = {name: len(resolved.names) for name in recipe.counts}
     wrong = [
         f"{split} has {found[split]:,} and should have {count:,}"
         for split, count in recipe.counts.items()
