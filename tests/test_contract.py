@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 import torch
 from torch.utils.data import ConcatDataset, DataLoader, Subset
+from torchvision import transforms
 from torchvision.transforms import v2
 
+from recordzoo import RecordLoader
 from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, difference, outcome, plain, same_outcome
 from tests.faults import fault
 
@@ -281,6 +283,17 @@ def test_subset_concat_loader(compared: Compared) -> None:
     for make in (lambda ds: ds, lambda ds: Subset(ds, order), lambda ds: ConcatDataset([ds, ds])):
         a, b = (list(DataLoader(make(ds), 3, collate_fn=list)) for ds in (theirs, ours))
         assert compared.plain(a, b)[0] == compared.plain(a, b)[1]
+
+
+def test_record_loader(configured: Compared) -> None:
+    """Whether it makes the images itself or takes them from the dataset."""
+    transform = transforms.Compose([transforms.Resize((16, 16)), transforms.ToTensor()])
+    theirs, ours = configured.both(transform=transform)
+    a, b = (outcome(Path(), lambda made=made: list(made)) for made in (DataLoader(theirs, 4), RecordLoader(ours, 4)))
+    if isinstance(a, Exception):
+        assert type(b) is type(a)  # targets of several sizes, or images, which no batch can be made of
+    else:
+        assert a == b
 
 
 def test_loader_with_workers(compared: Compared) -> None:
