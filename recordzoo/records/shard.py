@@ -259,9 +259,10 @@ def _compare_with_lmdb(path: Path, offsets: Sequence[int], lengths: Sequence[int
 
 
 def _compare_some(path: Path, offsets: Sequence[int], lengths: Sequence[int], first: int) -> int | None:
-    """Compare values from one on, and return with which to go on; None at the end.
+    """Compare the values from `first` on; return the slot to continue with, None after the last.
 
-    LMDB touches a page of each value. So its map is opened again and again: it would come to hold the whole shard.
+    The environment is opened anew for each piece: LMDB touches a page of each value, and its map would grow to the size
+    of the shard.
     """
     with (
         lmdb.open(os.fsencode(path), subdir=False, readonly=True, lock=False, create=False, **lmdb_options()) as env,
@@ -272,7 +273,7 @@ def _compare_some(path: Path, offsets: Sequence[int], lengths: Sequence[int], fi
             raise CorruptRecordError(f"{path}: LMDB finds {entries} values of {len(lengths)}.", path=os.fspath(path))
         cursor = txn.cursor()
         cursor.set_key(first.to_bytes(4, "big"))
-        base = None
+        base, slot = None, first - 1
         for slot, (key, value) in enumerate(cursor, first):
             same = int.from_bytes(key, "big") == slot and len(value) == lengths[slot]
             if same and len(value):
@@ -283,4 +284,6 @@ def _compare_some(path: Path, offsets: Sequence[int], lengths: Sequence[int], fi
                 raise CorruptRecordError(f"{path}: LMDB finds value {slot} in another place.", path=os.fspath(path))
             if offsets[slot] - offsets[first] > _CHUNK_BYTES:
                 return slot + 1 if slot + 1 < len(lengths) else None
+        if slot + 1 != len(lengths):
+            raise CorruptRecordError(f"{path}: LMDB finds no value behind {slot}.", path=os.fspath(path))
     return None
