@@ -1,4 +1,4 @@
-"""Which record set serves a tree: every case of what was asked for and what is there."""
+"""The choice of the record set that serves a tree: every combination of arguments and existing sets."""
 
 from pathlib import Path
 from typing import Any

@@ -205,7 +205,7 @@ def _collated_targets(parts: list[Any]) -> Any:
 
 
 class _ForkSafeLock:
-    """A lock that is free in a forked process, whoever held it before the fork."""
+    """A lock that is never held in a forked process: the child gets a new one."""
 
     def __init__(self) -> None:
         self.lock = threading.Lock()

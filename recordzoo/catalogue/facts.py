@@ -34,7 +34,7 @@ class Split:
     """A named list of positions: how many samples, and in which part.
 
     Attributes:
-        name: The name of the split in the record set; mostly also what the dataset class calls it.
+        name: What the dataset class calls it.
         count: Number of samples.
         part: The part that holds them.
     """

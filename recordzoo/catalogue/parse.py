@@ -103,9 +103,9 @@ class _Table:
             raise self._wrong(key, value, "a string or a list of strings")
         return tuple(items)
 
-    def number(self, key: str, *, needed: bool = False) -> int | None:
+    def number(self, key: str) -> int | None:
         value = self._data.pop(key, None)
-        if value is None and not needed:
+        if value is None:
             return None
         if not isinstance(value, int) or isinstance(value, bool) or value < 0:
             raise self._wrong(key, value, "a whole number")

@@ -314,8 +314,8 @@ def show(
     """Write a contact sheet (PNG) of a record set's images with their classes, or a page that a browser shows."""
     from recordzoo.cli.show import ShowOptions, show_images
 
-    wish = ShowOptions(split, classes or (), number, seed, order, output, as_html, full, font)
-    return show_images(path, wish, as_json=as_json)
+    options = ShowOptions(split, classes or (), number, seed, order, output, as_html, full, font)
+    return show_images(path, options, as_json=as_json)
 
 
 @app.command(short_help="Measure how fast your images become batches.")

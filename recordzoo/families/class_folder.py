@@ -6,7 +6,7 @@
         def __init__(self, root, transform=None, target_transform=None, loader=default_loader, is_valid_file=None,
                      allow_empty=False, *, split="train", download=False, **options: Unpack[PrepareOptions]) -> None:
             self._start(root, transform=transform, target_transform=target_transform)
-            reader = self._open(recipe(raw_files=self.raw_files), download=download, options=options)
+            reader = self._open_part(download=download, options=options)
             self._show_folder(Selection(reader, split), folder, loader, is_valid_file, allow_empty)
 
 The record set needs a blob field "image", an array "target", classes, and names ``class/[folders/]file`` in

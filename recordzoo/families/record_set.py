@@ -29,7 +29,7 @@ class RecordSetDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
         is_valid_file: Which images are samples, by path. Default: all.
         allow_empty: Whether a class may be without samples.
         split: A split of the record set. Default: all images.
-        **options: See `PrepareOptions`; only ``variant`` and options of preparing one matter.
+        **options: See `PrepareOptions`: ``variant``, and how one is prepared that does not exist yet.
 
     Raises:
         ArgumentError: The record set has no such split.
@@ -57,7 +57,10 @@ class RecordSetDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
         options = self._checked(options)
         self._start(root, transform=transform, target_transform=target_transform)
         if not is_record_set(Path(self.root).expanduser()):
-            raise OtherSourceError(f"{self.root} is no record set.", path=os.fspath(self.root))
+            raise OtherSourceError(
+                f"{self.root} is no record set. A tree of images is opened by ImageFolderRecord.",
+                path=os.fspath(self.root),
+            )
         reader = self._as_variant(open_images(Path(self.root).expanduser()), options)
         folder = os.fspath(reader.path)
         if split is not None or is_listed(reader):

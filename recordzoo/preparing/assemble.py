@@ -49,7 +49,7 @@ class _Rows:
 def assemble(
     build: Build, recipe: Recipe, source: str, raw_files: Sequence[RawFile], extras: Mapping[str, bytes] | None = None
 ) -> str:
-    """Make the table of what was stored and write the set into the build directory.
+    """Write the record set into the build directory: table, indices, arrays and manifest.
 
     Args:
         build: Where the shards are.
@@ -186,7 +186,7 @@ def _marks(rows: NDArray[np.void], order: NDArray[np.int64]) -> NDArray[np.uint8
 
 
 def _stored(recipe: Recipe, stored: Mapping[str, Sequence[str]], left_out: Mapping[str, Mapping[str, str]]) -> Stored:
-    """Tell the recipe of what was stored, and of images that were left out: its table is that of the raw data."""
+    """List the stored keys and, behind them, the skipped ones: a recipe's table covers all raw data."""
     skipped = {field: reasons.keys() for field, reasons in left_out.items()}
     main = recipe.main_field
     if main not in skipped:

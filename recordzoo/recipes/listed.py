@@ -43,7 +43,7 @@ class ListedRecipe(DeclaredRecipe):
 
     @abstractmethod
     def table(self, keys: Mapping[str, Sequence[str]], lists: "Lists") -> Table:
-        """Make the table of what was stored.
+        """Return the table: names, targets and splits, from the lists.
 
         Args:
             keys: For each blob field its files, relative to their folder.

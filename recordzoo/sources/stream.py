@@ -119,7 +119,7 @@ def _in_turn(action: Callable[[Member], T], turn: list[Member], name: str, label
 
 
 class TapeFile(io.RawIOBase):
-    """A member of a tape, from where the tape is, as a file that is read front to back.
+    """A member as a file that is read front to back; it begins at the current position of the tape.
 
     Args:
         tape: The tape; nobody else may move it until the member was read.

@@ -1,4 +1,4 @@
-"""Which record set serves a tree: a pure function of what was asked for and of what is there."""
+"""Choose the record set that serves a tree: a pure function of the arguments and of the sets that exist."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
