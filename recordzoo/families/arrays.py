@@ -23,6 +23,8 @@ class ArrayDataset(RecordDataset):
     _ITEMS = "data"
     _LABELS: ClassVar[str] = "targets"
     _HAS_DATA: ClassVar[bool] = True  # whether torchvision's class takes samples from it
+    _INT_LABELS: ClassVar[bool] = False  # whether torchvision's class makes an int of each label
+    _CHANNELS_FIRST: ClassVar[bool] = False  # whether ``data`` is [n, C, H, W]
     _OUT_OF_RANGE: ClassVar[str] = "index {index} is out of bounds for axis 0 with size {length}"
     # Any: transforms take and return what their user wants.
     transform: Callable[[Any], Any] | None
@@ -47,12 +49,12 @@ class ArrayDataset(RecordDataset):
     # Any: as above.
     def _stacked(self, pixels: NDArray[np.uint8]) -> Any:
         """Make ``data`` of the pixels of all images, uint8 [n, H, W] or [n, H, W, C]."""
-        return pixels
+        return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)) if self._CHANNELS_FIRST else pixels
 
     # Any: as above.
     def _label(self, label: Any) -> Any:
         """Make the target of an item of the labels."""
-        return label
+        return int(label) if self._INT_LABELS else label
 
     # Any: what the transforms make of it.
     def __getitem__(self, index: int) -> tuple[Any, Any]:

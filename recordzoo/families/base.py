@@ -129,6 +129,12 @@ class RecordDataset:
         """
         self._show(Selection(self._open_part(download=download, options=options), split))
 
+    @derived
+    def class_to_idx(self) -> dict[Any, int]:
+        """The label of each class name, of a dataset that has `classes`."""
+        classes: Sequence[Any] = self.classes  # type: ignore[attr-defined]  # an AttributeError is the right answer
+        return {name: label for label, name in enumerate(classes)}
+
     def _member_md5s(self) -> Mapping[str, str]:
         """Return the MD5 of each file within the raw data that torchvision compares."""
         return {}

@@ -42,8 +42,8 @@ from recordzoo.sources.member import Source, Unit
 logger = logging.getLogger("recordzoo")
 
 WRITER = 3
-"""Part of the plan. Raise it when the same raw data gives other bytes, or when the journal has other fields: a build of an
-older version is then begun anew, not resumed."""
+"""Part of the plan. Raise it when the same raw data gives other bytes, or when the journal has other fields: a build of
+an older version is then begun anew, not resumed."""
 
 _SPILL = 1.03
 """How much more than on average the files of a unit may take in a shard."""

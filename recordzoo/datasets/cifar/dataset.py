@@ -6,7 +6,6 @@ from torchvision.datasets import CIFAR10, CIFAR100
 
 from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform
-from recordzoo.families.derived import derived
 from recordzoo.preparing import PrepareOptions
 
 
@@ -45,11 +44,6 @@ class CIFAR10Record(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvision
         self._start(root, transform=transform, target_transform=target_transform)
         self.train = train
         self._show_split("train" if train else "test", download=download, options=options)
-
-    @derived
-    def class_to_idx(self) -> dict[str, int]:
-        """The label of each class name."""
-        return {name: label for label, name in enumerate(self.classes)}
 
     def _member_md5s(self) -> dict[str, str]:
         return {**dict(self.train_list + self.test_list), self.meta["filename"]: self.meta["md5"]}

@@ -8,7 +8,6 @@ from torchvision.datasets.folder import default_loader
 
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Root, Transform, check_choice
-from recordzoo.families.derived import derived
 from recordzoo.families.files import FilesDataset
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.selection import Selection
@@ -65,8 +64,3 @@ class DTDRecord(FilesDataset, DTD):  # type: ignore[misc]  # torchvision is unty
         # Labels count the classes that the split has images of: all 47, unless somebody shortened the lists.
         self.classes, labels = class_labels(Selection(reader, f"{split}{partition}").names())
         self._show_files(Selection(reader, f"{split}{partition}", targets=labels), self._images_folder, loader)
-
-    @derived
-    def class_to_idx(self) -> dict[str, int]:
-        """The label of each class name."""
-        return {name: label for label, name in enumerate(self.classes)}

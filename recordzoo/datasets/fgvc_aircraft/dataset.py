@@ -63,8 +63,3 @@ class FGVCAircraftRecord(FilesDataset, FGVCAircraft):  # type: ignore[misc]  # t
     def classes(self) -> list[str]:
         """The class names of the annotation level, in the order of their labels."""
         return list(self._selection.reader.manifest.metadata["classes"][self._annotation_level])
-
-    @derived
-    def class_to_idx(self) -> dict[str, int]:
-        """The label of each class name."""
-        return {name: label for label, name in enumerate(self.classes)}

@@ -40,8 +40,10 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
     """
 
     entry = "mnist"
+    _INT_LABELS = True
     _OUT_OF_RANGE = "index {index} is out of bounds for dimension 0 with size {length}"
     classes = MNIST.classes
+    class_to_idx = MNIST.class_to_idx  # of EMNIST under the v2 wrapper it names MNIST's classes, as torchvision's
 
     def __init__(
         self,
@@ -77,10 +79,6 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
 
     def _stacked(self, pixels: NDArray[np.uint8]) -> torch.Tensor:
         return torch.from_numpy(pixels)
-
-    # Any: as above.
-    def _label(self, label: Any) -> Any:
-        return int(label)
 
 
 class FashionMNISTRecord(MNISTRecord, FashionMNIST):  # type: ignore[misc]  # torchvision is untyped

@@ -91,8 +91,3 @@ class OxfordIIITPetRecord(TargetsDataset, OxfordIIITPet):  # type: ignore[misc] 
         stems = (name.rpartition("_")[0] for name in self._selection.names())
         label_of = dict(zip(stems, self._column("target"), strict=True))
         return [" ".join(map(str.title, stem.split("_"))) for stem in sorted(label_of, key=lambda s: label_of[s])]
-
-    @derived
-    def class_to_idx(self) -> dict[str, int]:
-        """The label of each class name."""
-        return {name: label for label, name in enumerate(self.classes)}

@@ -39,6 +39,8 @@ class STL10Record(ArrayDataset, STL10):  # type: ignore[misc]  # torchvision is 
     """
 
     entry = "stl10"
+    _INT_LABELS = True
+    _CHANNELS_FIRST = True
     _LABELS = "labels"
 
     def __init__(
@@ -72,10 +74,3 @@ class STL10Record(ArrayDataset, STL10):  # type: ignore[misc]  # torchvision is 
 
     def _member_md5s(self) -> dict[str, str]:
         return dict(self.train_list + self.test_list)
-
-    def _stacked(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
-
-    # Any: as above.
-    def _label(self, label: Any) -> Any:
-        return int(label)

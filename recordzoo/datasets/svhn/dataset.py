@@ -1,6 +1,6 @@
 """`SVHNRecord`: torchvision's SVHN from records."""
 
-from typing import Any, Unpack
+from typing import Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +36,8 @@ class SVHNRecord(ArrayDataset, SVHN):  # type: ignore[misc]  # torchvision is un
     """
 
     entry = "svhn"
+    _INT_LABELS = True
+    _CHANNELS_FIRST = True
     _LABELS = "labels"
 
     def __init__(
@@ -59,10 +61,3 @@ class SVHNRecord(ArrayDataset, SVHN):  # type: ignore[misc]  # torchvision is un
 
     def _member_md5s(self) -> dict[str, str]:
         return {name: md5 for _, name, md5 in self.split_list.values()}
-
-    def _stacked(self, pixels: NDArray[np.uint8]) -> NDArray[np.uint8]:
-        return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2))
-
-    # Any: as above.
-    def _label(self, label: Any) -> Any:
-        return int(label)

@@ -1,6 +1,6 @@
 """`USPSRecord`: torchvision's USPS from records."""
 
-from typing import Any, Unpack
+from typing import Unpack
 
 from torchvision.datasets import USPS
 
@@ -31,6 +31,7 @@ class USPSRecord(ArrayDataset, USPS):  # type: ignore[misc]  # torchvision is un
     """
 
     entry = "usps"
+    _INT_LABELS = True
 
     def __init__(
         self,
@@ -44,7 +45,3 @@ class USPSRecord(ArrayDataset, USPS):  # type: ignore[misc]  # torchvision is un
         self._start(root, transform=transform, target_transform=target_transform)
         self._part = "train" if train else "test"
         self._show_split(self._part, download=download, options=options)
-
-    # Any: an item of ``targets``, which the user may have replaced.
-    def _label(self, label: Any) -> Any:
-        return int(label)
