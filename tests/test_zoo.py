@@ -2,6 +2,7 @@
 
 import dataclasses
 import doctest
+import sys
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,16 @@ def test_each_record_set_is_opened_by_the_class_that_made_it(name: str, tmp_path
         assert opened.records_path == made
         assert len(opened) > 0
         opened[0]
+
+
+def test_a_missing_package_is_said_before_the_download(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (fake,) = [each for each in FAKES if each.dataset == "pcam"]
+    fake.write_archive(tmp_path)
+    (made,) = recordzoo.prepare("pcam.test", tmp_path, check_hash=False, workers=1)
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(recordzoo.errors.PrepareError, match=r"pcam\.val: .* h5py, which is not installed"):
+        recordzoo.prepare("pcam.val", tmp_path / "elsewhere")
+    assert len(recordzoo.open(made)) == 5  # what is converted is read without it
 
 
 def test_other_record_sets_are_opened(tmp_path: Path) -> None:

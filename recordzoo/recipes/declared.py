@@ -1,16 +1,18 @@
 """What recipes of the catalogue's datasets share: where raw files lie, and finding the tree or the archives."""
 
 import importlib
+import importlib.util
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
+from typing import ClassVar
 
 from typing_extensions import override
 
 from recordzoo import catalogue
 from recordzoo.catalogue import Entry
-from recordzoo.errors import ArgumentError
+from recordzoo.errors import ArgumentError, PrepareError
 from recordzoo.recipes.base import BlobField, Recipe
 from recordzoo.sources.archive import ChainSource
 from recordzoo.sources.download import RemoteFile
@@ -58,6 +60,8 @@ class DeclaredRecipe(Recipe):
 
     fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
     member_md5s: Mapping[str, str] = MappingProxyType({})
+    package: ClassVar[str] = ""
+    """A package that reads the raw files and is not one of recordzoo's dependencies."""
 
     def __init__(self, dataset: str, part: str = "", raw_files: tuple[RemoteFile, ...] | None = None) -> None:
         self.dataset = dataset
@@ -88,6 +92,7 @@ class DeclaredRecipe(Recipe):
 
     @override
     def find(self, root: Path) -> Source | None:
+        self._check_package()
         base = root / self.entry.folder
         names = self.tree_names(base) if base.is_dir() else None
         if names is not None:
@@ -103,6 +108,15 @@ class DeclaredRecipe(Recipe):
         files = [file.path(root).relative_to(root).as_posix() for file in self.raw_files]
         folder = f"{self.entry.folder}/" if self.entry.folder else ""
         return [*(folder + mark for mark in self.tree_marks), *files]
+
+    def _check_package(self) -> None:
+        # Before the download: it can take hours.
+        if self.package and importlib.util.find_spec(self.package) is None:
+            raise PrepareError(
+                f"{self.set_name}: its raw files are read with {self.package}, which is not installed. "
+                f"Run: pip install {self.package}",
+                package=self.package,
+            )
 
 
 def _files_of_part(known: Sequence[RemoteFile], given: Sequence[RemoteFile] | None) -> tuple[RemoteFile, ...]:
