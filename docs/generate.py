@@ -227,6 +227,8 @@ def _dataset_section(entry: Entry) -> str:
     if entry.instructions:
         by_hand = entry.instructions.replace("{folder}", "DIR").replace("{recordzoo}", "recordzoo")
         lines.append(f"By hand:\n\n```text\n{by_hand}\n```")
+    if entry.differences:
+        lines.append("Unlike torchvision:\n\n" + "\n".join(f"- {difference}" for difference in entry.differences))
     return "\n\n".join(lines)
 
 

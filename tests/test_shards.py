@@ -14,7 +14,8 @@ from recordzoo.preparing import ensure
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from recordzoo.sources.archive import ArchiveSource, ChainSource
-from recordzoo.sources.tree import TreeSource, even_runs
+from recordzoo.sources.sized import even_runs
+from recordzoo.sources.tree import TreeSource
 from tests.fakes import simple
 from tests.fakes.simple import SimpleRecipe
 from tests.preparing import beside, contents, run

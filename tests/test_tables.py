@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from recordzoo import catalogue
+from recordzoo.cli.info import describe
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapped
 from tests.running import run
 from tests.terminals import run_on_terminal
@@ -41,13 +42,19 @@ def test_lines_are_wrapped_behind_their_key():
     assert wrapped("  indented words here", 16) == "  indented words\n    here"
 
 
-@pytest.mark.parametrize("words", [["list"], *(["info", name] for name in catalogue.names())], ids=" ".join)
+@pytest.mark.parametrize("words", [["list"], ["info", "imagenet"]], ids=" ".join)
 def test_a_command_fits_80_columns(words):
     shown = run_on_terminal(*words)
     long = [line for line in shown.split("\n") if len(line) > 80]
     assert all(" " not in line.strip() for line in long)  # an address, which has no place to be wrapped at
     piped = run(*words, cwd=PACKAGE, apart=True).stdout
     assert sorted(shown.split()) == sorted(piped.split())
+
+
+@pytest.mark.parametrize("name", catalogue.names())
+def test_what_is_known_of_a_dataset_fits_80_columns(name):
+    text = wrapped(describe(catalogue.entry(name), 80), 80)
+    assert all(" " not in line.strip() for line in text.split("\n") if len(line) > 80)
 
 
 def test_a_pipe_gets_one_line_for_each_dataset():

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import torch
 from torch.utils.data import DataLoader, default_collate, default_convert
 
+from recordzoo.aliases import JSON
 from recordzoo.batches.arguments import (
     check_choice,
     check_dataset,
@@ -229,13 +230,11 @@ class RecordLoader(DataLoader[Any]):
         """Make the next iteration that of an epoch; without this, each is another one."""
         self._orders.set_epoch(epoch)
 
-    # Any: JSON values.
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, JSON]:
         """Return where the user is, behind the batch that was given last: a few numbers, the same on all ranks."""
         return self._orders.state_dict()
 
-    # Any: as above.
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, JSON]) -> None:
         """Let the next iteration go on where `state_dict` was called, on however many ranks.
 
         With a `RecordSampler` (the default) that costs nothing; any other sampler is iterated up to there, and must

@@ -7,6 +7,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.aliases import JSON
 from recordzoo.batches.keys import Keys, read_keys
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.epoch import CHUNK, Epoch
@@ -62,7 +63,7 @@ class Orders(Protocol):
     def set_epoch(self, epoch: int) -> None:
         """Make the next epoch this one."""
 
-    def state_dict(self) -> dict[str, Any]:  # Any: JSON values
+    def state_dict(self) -> dict[str, JSON]:
         """Return where the user is."""
 
     def load_state_dict(self, state: dict[str, Any]) -> None:  # Any: as above
@@ -173,14 +174,12 @@ class IteratedOrders:
         if self._begun or epoch != self._epoch:
             self._set(epoch)
 
-    # Any: JSON values.
-    def state_dict(self) -> dict[str, Any]:
+    def state_dict(self) -> dict[str, JSON]:
         """Return seed, epoch and the number of batches that were taken; of an epoch that is over, the next one's."""
         epoch, taken = (self._epoch + 1, 0) if self._is_over else (self._epoch, self._taken)
         return {"seed": self._seed.among(self._num_replicas()), "epoch": epoch, "batches": taken}
 
-    # Any: as above.
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, JSON]) -> None:
         """Go on there; at the end of an epoch, with the next one.
 
         Raises:

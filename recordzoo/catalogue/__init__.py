@@ -10,12 +10,14 @@ about a dataset comes from its file::
     licence = "..."
     citation = "..."
     class = "CUB200Record"                  # or a list; defined in dataset.py beside this file
+    num_images = 11_788                     # where that is not the sum of the splits: they may overlap
     num_classes = 200                       # where the dataset has classes
     classes = ["..."]                       # their names, where the raw files do not have them
     folder = "flowers-102"                  # where torchvision keeps the raw files, relative to root; default: root
     expansion = 1.46                        # size of the records / size of the raw files; default 1.02
     splits = { train = 5994, test = 5794 }  # numbers of samples; where there are parts, in their tables
     instructions = "..."                    # where people may have to fetch files by hand
+    differences = ["One sentence."]         # where the class differs from torchvision's on purpose
 
     [parts.train]                           # one table for each record set, where there are several
     description = "..."

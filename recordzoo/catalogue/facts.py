@@ -89,12 +89,14 @@ class Entry:
         parts: Its record sets.
         files: Its raw files, in the order of reading.
         splits: Its splits.
+        images: Number of images, where that is not the sum of its splits, which may overlap.
         num_classes: Number of classes, where it has classes.
         classes: Names of the classes in the order of their labels, where the raw files do not have them.
         folder: Where torchvision keeps its raw files and the extracted tree, relative to ``root``; "" for ``root``.
         expansion: Estimated size of the records divided by that of the raw files. The default is that of photographs
             of 110 KB on average, which no archive makes smaller (benchmarks/size.py).
         instructions: How to fetch its files by hand, where that may be needed.
+        differences: Where its classes differ from torchvision's on purpose; a sentence each.
     """
 
     name: str
@@ -109,11 +111,13 @@ class Entry:
     parts: tuple[Part, ...]
     files: tuple[FileFacts, ...]
     splits: tuple[Split, ...]
+    images: int | None = None
     num_classes: int | None = None
     classes: tuple[str, ...] | None = None
     folder: str = ""
     expansion: float = 1.02
     instructions: str = ""
+    differences: tuple[str, ...] = ()
 
     @property
     def dataset_module(self) -> str:
@@ -131,9 +135,27 @@ class Entry:
         return [part.name for part in self.parts if not part.optional]
 
     @property
+    def obtained(self) -> str:
+        """How its raw files are had: "download", "terms" (download after accepting them), or "by hand"."""
+        files = self.default_files
+        if not all(file.urls for file in files):
+            return "by hand"
+        return "terms" if any(file.needs_terms for file in files) else "download"
+
+    @property
     def size_bytes(self) -> int:
         """The known sizes of the files that are downloaded when the dataset is prepared by name."""
         return sum(file.size_bytes or 0 for file in self.default_files)
+
+    @property
+    def is_size_known(self) -> bool:
+        """Whether `size_bytes` counts all of these files."""
+        return bool(self.default_files) and all(file.size_bytes for file in self.default_files)
+
+    @property
+    def num_images(self) -> int:
+        """How many images it has when it is prepared by name."""
+        return sum(split.count for split in self.default_splits) if self.images is None else self.images
 
     @property
     def default_files(self) -> list[FileFacts]:

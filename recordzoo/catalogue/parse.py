@@ -50,11 +50,13 @@ def parse(name: str, text: str, source: str = "") -> Entry:
         parts=tuple(parts) or (Part(""),),
         files=files,
         splits=tuple(splits),
+        images=top.number("num_images"),
         num_classes=top.number("num_classes"),
         classes=top.texts("classes", ()) or None,
         folder=top.text("folder", ""),
         expansion=top.ratio("expansion", 1.02),
         instructions=top.text("instructions", "").strip(),
+        differences=top.texts("differences", ()),
     )
     for table in (top, *part_tables.values()):
         table.done()

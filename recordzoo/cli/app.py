@@ -59,11 +59,38 @@ def recordzoo(
 
 
 @app.command("list")
-def list_command(as_json: Json = False) -> None:
+def list_command(
+    task: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Only those with this word in their task: detection, ...")
+    ] = None,
+    licence: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Only those with this word in their licence: CC BY, MIT, ...")
+    ] = None,
+    obtained: Annotated[
+        str | None, typer.Option(metavar="HOW", help="Only those whose files are had so: download, terms, by-hand.")
+    ] = None,
+    max_size: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Only those whose download is known to be at most so large: 2GB.")
+    ] = None,
+    prepared: Annotated[
+        bool, typer.Option("--prepared", help="Only the record sets that are prepared under ROOT, with their sizes.")
+    ] = False,
+    root: Annotated[
+        Path | None, typer.Option(metavar="DIR", help="With --prepared: where they are; default: here.")
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """List the datasets that can be prepared by name."""
-    from recordzoo.cli.info import list_datasets
+    from recordzoo.cli.listing import Filter, list_datasets, list_prepared
+    from recordzoo.errors import ArgumentError
 
-    list_datasets(as_json)
+    wanted = Filter.of(task=task, licence=licence, obtained=obtained, max_size=max_size)
+    if prepared:
+        list_prepared(wanted, root or Path(), as_json)
+    elif root is not None:
+        raise ArgumentError("--root says where to look for record sets; it needs --prepared.")
+    else:
+        list_datasets(wanted, as_json)
 
 
 @app.command(short_help="Show a dataset's facts, or what a record set holds.")

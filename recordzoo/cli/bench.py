@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from recordzoo.aliases import JSON
 from recordzoo.bench.chart import Group, draw_chart, write_chart
 from recordzoo.bench.compare import compare, comparisons
 from recordzoo.bench.measure import Measurement
@@ -72,8 +73,7 @@ def table(results: Sequence[Result]) -> str:
     return "\n\n".join(parts)
 
 
-# Any: JSON values.
-def document(results: Sequence[Result], task: Task, repeats: int) -> dict[str, Any]:
+def document(results: Sequence[Result], task: Task, repeats: int) -> dict[str, JSON]:
     """Make the JSON, under stable keys."""
     return {
         **dataclasses.asdict(task),

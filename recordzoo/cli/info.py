@@ -1,10 +1,9 @@
-"""`list` and `info`: what the catalogue says; of a record set on disk, see `recordzoo.cli.record_set`."""
+"""`info`: what the catalogue says; of a record set on disk, see `recordzoo.cli.record_set`."""
 
 import dataclasses
-from typing import Any
 
-from recordzoo import catalogue
 from recordzoo.addresses import public_url
+from recordzoo.aliases import JSON
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
@@ -12,16 +11,11 @@ from recordzoo.cli.tables import FIXED_SPACE, table, wrapped, wrapping_width
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
 
-
-def list_datasets(as_json: bool) -> None:
-    """Print one line for each dataset."""
-    entries = [catalogue.entry(name) for name in catalogue.names()]
-    if as_json:
-        output.put_json({"datasets": [entry_document(entry) for entry in entries]})
-        return
-    head = ("NAME", "SIZE", "CLASSES", "SPLITS", "TITLE")
-    rows = [(e.name, size(e), number(e.num_classes), splits(e), e.title) for e in entries]
-    output.put(table(head, rows, wrapping_width()))
+OBTAINED = {
+    "download": "downloaded",
+    "terms": "downloaded after you accepted the terms of access",
+    "by hand": "you fetch the raw files yourself",
+}
 
 
 def show(name: str, *, full: bool, as_json: bool) -> int:
@@ -46,6 +40,7 @@ def describe(entry: Entry, width: int | None = None) -> str:
         "download": size(entry) if entry.size_bytes else "size not known",
         "classes": number(entry.num_classes),
         "splits": splits(entry).replace(FIXED_SPACE, " "),
+        "obtained": OBTAINED[entry.obtained],
         "python": ", ".join(f"recordzoo.{name}" for name in entry.class_names),
         "homepage": entry.homepage,
         "licence": entry.licence,
@@ -63,6 +58,8 @@ def describe(entry: Entry, width: int | None = None) -> str:
     ]
     lines.append(table(("  NAME", "DIRECTORY", "HOLDS"), rows, width))
     lines += ["", "raw files:", *(f"  {_file_line(file)}" for file in entry.files)]
+    if entry.differences:
+        lines += ["", "unlike torchvision:", *(f"  {difference}" for difference in entry.differences)]
     terms = " --accept-terms" if any(file.needs_terms for file in entry.files) else ""
     lines += ["", f"prepare:   {command('prepare', entry.name, '--root', 'DIR')}{terms}"]
     return "\n".join(lines)
@@ -70,7 +67,7 @@ def describe(entry: Entry, width: int | None = None) -> str:
 
 def size(entry: Entry) -> str:
     """Say how much is downloaded: "> 1 GB" where the size of a file is not known, "?" where no size is."""
-    more = "" if all(file.size_bytes for file in entry.default_files) else "> "
+    more = "" if entry.is_size_known else "> "
     return more + format_bytes(entry.size_bytes) if entry.size_bytes else "?"
 
 
@@ -84,8 +81,7 @@ def splits(entry: Entry) -> str:
     return ", ".join(f"{split.name}{FIXED_SPACE}{split.count:,}" for split in entry.default_splits)
 
 
-# Any: JSON values.
-def entry_document(entry: Entry) -> dict[str, Any]:
+def entry_document(entry: Entry) -> dict[str, JSON]:
     """Make a dataset's JSON: the catalogue's facts under stable keys."""
     document = dataclasses.asdict(entry)
     document["class_labels"] = document["classes"]

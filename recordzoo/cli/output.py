@@ -4,8 +4,9 @@ import json
 import os
 import sys
 from collections.abc import Mapping
-from typing import Any, TextIO
+from typing import TextIO
 
+from recordzoo.aliases import JSON
 from recordzoo.text import clean
 
 SCHEMA_VERSION = 1
@@ -34,20 +35,17 @@ def put(text: str) -> None:
     print(clean_lines(text))  # noqa: T201 - as above
 
 
-# Any: JSON values.
-def put_json(document: Mapping[str, Any]) -> None:
+def put_json(document: Mapping[str, JSON]) -> None:
     """Print one JSON document: ASCII, so that it survives any terminal and any pipe."""
     print(_json(document))  # noqa: T201 - as above
 
 
-# Any: as above.
-def say_json(document: Mapping[str, Any]) -> None:
+def say_json(document: Mapping[str, JSON]) -> None:
     """Print one JSON document on stderr: an error."""
     say(_json(document))
 
 
-# Any: as above.
-def _json(document: Mapping[str, Any]) -> str:
+def _json(document: Mapping[str, JSON]) -> str:
     return json.dumps({"schema_version": SCHEMA_VERSION, **document}, indent=2, default=str)
 
 

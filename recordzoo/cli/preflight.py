@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from recordzoo.aliases import JSON
 from recordzoo.cli.set_check import explained
 from recordzoo.cli.targets import Target
 from recordzoo.errors import DownloadError, TermsError
@@ -26,7 +27,7 @@ class Prospect:
     """
 
     target: Target
-    plan: Mapping[str, Any]  # Any: JSON values
+    plan: Mapping[str, JSON]
     obstacle: TermsError | DownloadError | None
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recordzoo.aliases import JSON
 from recordzoo.cli import output
 from recordzoo.cli.preflight import check_room, look_ahead
 from recordzoo.cli.progress import make_progress
@@ -249,8 +250,7 @@ _STATES = {
 }
 
 
-# Any: JSON values.
-def plan_line(plan: Mapping[str, Any]) -> str:
+def plan_line(plan: Mapping[str, JSON]) -> str:
     """Write a plan as one line: what, how large, where to, and the peak of disk."""
     changes = ", ".join(plan["changes"][:_CHANGES_SHOWN])
     more = plan["num_changes"] - _CHANGES_SHOWN

@@ -5,10 +5,10 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 
+from recordzoo.aliases import JSON
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
 from recordzoo.cli.chart import bar_chart, encodable, has_blocks, shorten_end, terminal_width
@@ -67,8 +67,7 @@ def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
     return Exit.CORRUPT
 
 
-# Any: JSON values.
-def set_document(reader: RecordReader, headers: Headers | None) -> dict[str, Any]:
+def set_document(reader: RecordReader, headers: Headers | None) -> dict[str, JSON]:
     """Make a record set's JSON, under stable keys."""
     manifest = reader.manifest
     labels = load_labels(reader)
@@ -119,8 +118,7 @@ def set_document(reader: RecordReader, headers: Headers | None) -> dict[str, Any
     }
 
 
-# Any: JSON values.
-def _headers_document(headers: Headers) -> dict[str, Any]:
+def _headers_document(headers: Headers) -> dict[str, JSON]:
     widths, heights = _sides(headers)
     return {
         "total": headers.num_images,
@@ -138,8 +136,7 @@ def _headers_document(headers: Headers) -> dict[str, Any]:
     }
 
 
-# Any: JSON values.
-def _spread_document(values: Sequence[int]) -> dict[str, Any] | None:
+def _spread_document(values: Sequence[int]) -> dict[str, JSON] | None:
     return dict(zip(("min", "median", "max"), spread(values), strict=True)) if values else None
 
 
@@ -167,8 +164,7 @@ class _Silent:
     def end(self) -> None: ...
 
 
-# Any: JSON values.
-def _lines(reader: RecordReader, headers: Headers | None, document: Mapping[str, Any]) -> list[str]:
+def _lines(reader: RecordReader, headers: Headers | None, document: Mapping[str, JSON]) -> list[str]:
     width = terminal_width()
     labels = load_labels(reader)
     lines = _summary(reader, document)
@@ -182,8 +178,7 @@ def _lines(reader: RecordReader, headers: Headers | None, document: Mapping[str,
     return lines
 
 
-# Any: JSON values.
-def _summary(reader: RecordReader, document: Mapping[str, Any]) -> list[str]:
+def _summary(reader: RecordReader, document: Mapping[str, JSON]) -> list[str]:
     manifest = reader.manifest
     name = f"{manifest.dataset}.{manifest.part}" if manifest.part else manifest.dataset
     shards = "shard" if len(manifest.shards) == 1 else "shards"
@@ -200,8 +195,7 @@ def _summary(reader: RecordReader, document: Mapping[str, Any]) -> list[str]:
     ]
 
 
-# Any: JSON values.
-def _field_table(document: Mapping[str, Any]) -> str:
+def _field_table(document: Mapping[str, JSON]) -> str:
     blobs = [
         (
             name,
@@ -286,8 +280,7 @@ def _share(count: int, total: int) -> str:
     return f"{percent:.0f}%" if percent >= 1 else "<1%"
 
 
-# Any: JSON values.
-def _byte_lines(document: Mapping[str, Any]) -> list[str]:
+def _byte_lines(document: Mapping[str, JSON]) -> list[str]:
     sizes = document["bytes"]
     values, around = sizes["values"], sizes["shards"] - sizes["values"]
     share = f" ({100 * sizes['overhead'] / values:.1f}% more than the values alone)" if values else ""
@@ -300,8 +293,7 @@ def _byte_lines(document: Mapping[str, Any]) -> list[str]:
     ]
 
 
-# Any: JSON values.
-def _origin_lines(document: Mapping[str, Any], width: int) -> list[str]:
+def _origin_lines(document: Mapping[str, JSON], width: int) -> list[str]:
     lines = ["came from:", f"  source:   {clean(document['source']) or '-'}"]
     if document["tree"] is not None:
         lines.append(f"  tree:     {clean(document['tree'])}")

@@ -4,13 +4,13 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import PngImagePlugin
 
 from recordzoo import durable
+from recordzoo.aliases import JSON
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
 from recordzoo.cli.exits import Exit
@@ -258,8 +258,7 @@ def _report(
     return Exit.CORRUPT
 
 
-# Any: JSON values.
-def _document(thumbnail: Thumbnail, labels: Labels | None) -> dict[str, Any]:
+def _document(thumbnail: Thumbnail, labels: Labels | None) -> dict[str, JSON]:
     label = _label(labels, thumbnail.position)
     return {
         "position": thumbnail.position,

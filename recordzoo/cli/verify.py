@@ -1,8 +1,9 @@
 """`verify`: is this record set whole?"""
 
 import dataclasses
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
+from recordzoo.aliases import JSON
 from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.progress import make_progress
@@ -70,8 +71,7 @@ def _checked(reader: "RecordReader", report: "Report", *, full: bool) -> str:
     )
 
 
-# Any: JSON values.
-def _fields(report: Any) -> dict[str, Any]:
+def _fields(report: JSON) -> dict[str, JSON]:
     """Take the report's lists as they are; its attributes are the JSON's keys."""
     document = dataclasses.asdict(report)
     return {key: document[key] for key in ("problems", "checked", "notes")}

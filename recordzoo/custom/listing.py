@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Unpack
 
+from recordzoo.aliases import JSON
 from recordzoo.custom.options import OwnOptions, check_options
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.preparing import ensure, is_record_set
@@ -116,8 +117,7 @@ def _difference(reader: RecordReader, recipe: Recipe, path: Path) -> str | None:
     return None
 
 
-# Any: JSON values.
-def _written(name: str, value: Any) -> str:
+def _written(name: str, value: JSON) -> str:
     """Say how a list was written, with the options of Python and of the command line."""
     options = {"shuffle_seed": "--shuffle", "num_shards": "--shards", "shard_bytes": "--shard-size"}
     if value is None:

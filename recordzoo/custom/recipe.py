@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from recordzoo.aliases import JSON
 from recordzoo.custom.schema import Encoded, Schema
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.sources.download import RemoteFile
@@ -62,13 +63,12 @@ class SchemaRecipe(Recipe):
     part = ""
     raw_files: tuple[RemoteFile, ...] = ()
 
-    # Any: JSON values.
     def __init__(
         self,
         schema: Schema,
         count: int,
         classes: Sequence[str] | None,
-        metadata: Mapping[str, Any],
+        metadata: Mapping[str, JSON],
         output: Path,
         width: int,
     ) -> None:

@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import cloudpickle
 import numpy as np
 
+from recordzoo.aliases import JSON
 from recordzoo.custom.recipe import BLOCK, Rows, SchemaRecipe
 from recordzoo.custom.schema import Encoded, Kind, Schema, at_position
 from recordzoo.custom.values import update
@@ -128,9 +129,8 @@ class SampleRecipe(SchemaRecipe):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_dataset": None, "payload": b"", "_probe": None}
 
-    # Any: JSON, declared so by Recipe.
     @property
-    def options(self) -> Mapping[str, Any]:
+    def options(self) -> Mapping[str, JSON]:
         """See `Recipe`."""
         return {"schema": self.schema.identity(), "classes": self.classes}
 

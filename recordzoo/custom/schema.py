@@ -8,6 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.aliases import JSON
 from recordzoo.custom.values import (
     as_array,
     as_pixels,
@@ -94,8 +95,7 @@ class Schema:
     parts: Mapping[str, tuple[str, ...]]
     fields: Mapping[str, FieldPlan]
 
-    # Any: JSON values.
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         """What a record set keeps of it."""
         return {
             "form": self.form,

@@ -23,7 +23,7 @@ from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader, LoaderDataset, PathLoader
-from recordzoo.families.selection import Selection, is_listed, join_name, list_samples, list_targets
+from recordzoo.families.selection import Selection, join_name, list_samples, list_targets
 from recordzoo.recipes.folder import raise_if_empty
 
 
@@ -161,7 +161,7 @@ def check_not_empty(selection: Selection, classes: Sequence[str], extensions: Se
 def _filtered(selection: Selection, folder: str, is_valid_file: Callable[[str], bool]) -> Selection:
     names = selection.reader.names
     positions = selection.all_positions()
-    anywhere = is_listed(selection.reader)
+    anywhere = selection.reader.manifest.is_listed
     paths = (join_name(folder, names[position], anywhere=anywhere) for position in positions.tolist())
     keep = [i for i, path in enumerate(paths) if is_valid_file(path)]
     kept: NDArray[np.int64] = positions[np.array(keep, dtype=np.int64)]

@@ -15,7 +15,7 @@ from torchvision.datasets.folder import default_loader, pil_loader
 from recordzoo.errors import RecordError
 from recordzoo.families.base import RecordDataset
 from recordzoo.families.custom import raw_file, raw_image
-from recordzoo.families.selection import is_listed, join_name
+from recordzoo.families.selection import join_name
 from recordzoo.loading.decode import decode_rgb, naming
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.listing import LIST_FILE
@@ -64,7 +64,7 @@ class PathLoader:
                 return raw_image(self.reader, position) if is_raw else decode_rgb(self.reader.read("image", position))
         name = self.reader.names[position]
         # A list's names may lead anywhere, and it may be a stranger's; a variant is what is stored, not the file.
-        if not is_listed(self.reader) and self.reader.manifest.variant == ORIGINAL:
+        if not self.reader.manifest.is_listed and self.reader.manifest.variant == ORIGINAL:
             path = join_name(self.folder, name)
             if os.path.exists(path):
                 return self.loader(path)
@@ -85,7 +85,7 @@ class PathLoader:
         start = os.path.join(self.folder, "")
         is_inside = text.startswith(start)
         name = (text[len(start) :] if is_inside else text).replace(os.sep, "/")
-        if is_listed(self.reader):  # an absolute path may be a name
+        if self.reader.manifest.is_listed:  # an absolute path may be a name
             position = self._positions.get(name)
             if position == _SEVERAL:
                 raise RecordError(
@@ -142,7 +142,7 @@ def files_folder(reader: RecordReader, folder: str) -> str:
         reader: The record set.
         folder: The directory for all other sets, and if it is gone.
     """
-    if not is_listed(reader):
+    if not reader.manifest.is_listed:
         return folder
     try:
         root = json.loads(reader.extra(LIST_FILE) or b"")["root"]

@@ -12,7 +12,7 @@ from recordzoo.families.base import Root, Transform
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.custom import stored_selection
 from recordzoo.families.path_loader import Loader, files_folder
-from recordzoo.families.selection import Selection, is_listed
+from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions, is_record_set
 from recordzoo.recipes.folder import raise_if_empty
 from recordzoo.records.reader import RecordReader
@@ -63,7 +63,7 @@ class RecordSetDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
             )
         reader = self._as_variant(open_images(Path(self.root).expanduser()), options)
         folder = os.fspath(reader.path)
-        if split is not None or is_listed(reader):
+        if split is not None or reader.manifest.is_listed:
             folder, allow_empty = files_folder(reader, folder), True
             selection = _selection(reader, split)
         else:

@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError
-from recordzoo.recipes.base import OWN_DATASETS
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.reader import RecordReader
 
@@ -114,7 +113,7 @@ def list_samples(selection: Selection, folder: str) -> list[tuple[str, Any]]:
     Raises:
         CorruptRecordError: A name leads out of the directory.
     """
-    paths = _join_names(folder, selection.names(), anywhere=is_listed(selection.reader))
+    paths = _join_names(folder, selection.names(), anywhere=selection.reader.manifest.is_listed)
     return list(zip(paths, list_targets(selection), strict=True))
 
 
@@ -150,11 +149,6 @@ def list_index(index: object, length: int) -> int | None:
     if not -length <= number < length:
         raise IndexError("list index out of range")
     return number % length
-
-
-def is_listed(reader: RecordReader) -> bool:
-    """Whether the names are in an order of their own, and may be absolute, and not in ImageFolder's order."""
-    return reader.manifest.dataset in OWN_DATASETS
 
 
 def join_name(folder: str, name: str, *, anywhere: bool = False) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from recordzoo import durable
+from recordzoo.aliases import JSON
 from recordzoo.errors import LostBuildError
 from recordzoo.owner import Owner
 from recordzoo.preparing.heartbeat import Heartbeat
@@ -247,8 +248,7 @@ class Build:
         self._append({"unit": unit.to_json()})
         step("unit.journalled")
 
-    # Any: JSON values.
-    def _append(self, line: Mapping[str, Any]) -> None:
+    def _append(self, line: Mapping[str, JSON]) -> None:
         self.check()
         with open(self.path / JOURNAL_NAME, "ab") as file:
             file.write(encode_line(line))

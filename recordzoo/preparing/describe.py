@@ -4,6 +4,7 @@ import contextlib
 from pathlib import Path
 from typing import Any, Unpack
 
+from recordzoo.aliases import JSON
 from recordzoo.errors import SourceError
 from recordzoo.preparing.changes import Changes
 from recordzoo.preparing.job import Job
@@ -21,8 +22,9 @@ def changes_since(recipe: Recipe, root: Path, **options: Unpack[PrepareOptions])
     return Job(recipe, root, False, options).changes()
 
 
-# Any: JSON values.
-def describe(recipe: Recipe, root: Path, *, download: bool = True, **options: Unpack[PrepareOptions]) -> dict[str, Any]:
+def describe(
+    recipe: Recipe, root: Path, *, download: bool = True, **options: Unpack[PrepareOptions]
+) -> dict[str, JSON]:
     """Say what `ensure` would do: a JSON object with sizes in bytes. Writes nothing and fetches nothing.
 
     Of a record set that is there, "changes" names raw files that have changed since, and "num_changes" counts them.

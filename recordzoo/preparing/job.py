@@ -7,9 +7,10 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 from recordzoo import settings
+from recordzoo.aliases import JSON
 from recordzoo.bars import default_progress
 from recordzoo.errors import (
     ArgumentError,
@@ -300,7 +301,7 @@ class Job:
     def _command(self) -> str:
         return f"Run: {self.recipe.command(self.root)} (or pass prepare=True)"
 
-    def _plan(self, source: Source) -> dict[str, Any]:  # Any: JSON values
+    def _plan(self, source: Source) -> dict[str, JSON]:
         return {
             "writer": WRITER,
             "format": VERSION,

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo import durable
+from recordzoo.aliases import JSON
 from recordzoo.errors import PrepareError
 from recordzoo.recipes.jpeg import UNKNOWN
 from recordzoo.records.arrays import Names, pack_names
@@ -46,8 +47,7 @@ class UnitDone:
     skipped: Mapping[str, Mapping[str, str]]
     stamp: str = ""
 
-    # Any: JSON values.
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         """The journal line, without the shards: each has its own."""
         line = asdict(self)
         line["shards"] = len(self.shards)

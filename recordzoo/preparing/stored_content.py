@@ -4,7 +4,6 @@ import functools
 import os
 import stat
 
-from recordzoo.recipes.base import OWN_DATASETS
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.records.crc import crc32
 from recordzoo.records.manifest import NO_SHARD, ORIGINAL
@@ -39,7 +38,7 @@ class StoredContent:
         return data is not None and len(data) == row["length"] and crc32(data) == row["crc32"]
 
     def _position(self, name: str) -> int | None:
-        if self._reader.manifest.dataset in OWN_DATASETS:
+        if self._reader.manifest.is_listed:
             return self._positions.get(name)
         names = self._reader.names  # in ImageFolder's order
         while name:

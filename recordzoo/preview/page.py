@@ -9,10 +9,10 @@ import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import Any
 
 from PIL import Image
 
+from recordzoo.aliases import JSON
 from recordzoo.preview.thumbnail import Thumbnail
 from recordzoo.text import clean
 
@@ -61,8 +61,7 @@ def write_page(cards: Iterable[Card], class_name: Callable[[int], str], title: s
     )
 
 
-# Any: JSON values.
-def script_json(value: Any) -> str:
+def script_json(value: JSON) -> str:
     """Write JSON for a script element: ASCII, and nothing in it that ends the element or begins a comment."""
     text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), sort_keys=True)
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
@@ -76,8 +75,7 @@ def data_uri(image: Image.Image) -> str:
     return f"data:image/{kind.lower()};base64,{base64.b64encode(file.getvalue()).decode('ascii')}"
 
 
-# Any: JSON values.
-def _item(card: Card) -> dict[str, Any]:
+def _item(card: Card) -> dict[str, JSON]:
     thumbnail = card.thumbnail
     return {
         "position": thumbnail.position,

@@ -16,14 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.aliases import JSON
 from recordzoo.program import command
 from recordzoo.records.manifest import ORIGINAL, Manifest, RawFile
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
-
-OWN_DATASETS = ("flat", "imported", "list", "own")
-"""Record sets of people's own data carry these names. Theirs are no class folders: records may have any names, in any
-order, and any targets."""
 
 ABSENT = -1
 """In an table: this position has no blob in this field."""
@@ -110,8 +107,7 @@ class Table:
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     splits: Mapping[str, Sequence[str] | NDArray[np.int64]] = field(default_factory=dict)
     classes: Sequence[str] | None = None
-    # Any: JSON values.
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, JSON] = field(default_factory=dict)
     shapes: Mapping[str, NDArray[np.uint32]] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
 

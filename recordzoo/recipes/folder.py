@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.program import command
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
@@ -85,10 +86,9 @@ class FolderRecipe(Recipe):
         # Worker processes get their names with their unit; a million of them would travel for nothing.
         return {**self.__dict__, "_names": None, "_scan": None}
 
-    # Any: JSON, declared so by Recipe.
     @property
     @override
-    def options(self) -> Mapping[str, Any]:
+    def options(self) -> Mapping[str, JSON]:
         return {"selection": self.selection}
 
     @override

@@ -9,6 +9,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from recordzoo.aliases import JSON
 from recordzoo.program import command
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import is_image
@@ -52,10 +53,9 @@ class ListRecipe(Recipe):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_list": None}  # worker processes get their part of it with their unit
 
-    # Any: JSON, declared so by Recipe.
     @property
     @override
-    def options(self) -> Mapping[str, Any]:
+    def options(self) -> Mapping[str, JSON]:
         return self.written
 
     def is_of(self, manifest: Manifest, root: Path) -> bool:

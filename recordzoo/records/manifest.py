@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from recordzoo.aliases import JSON
 from recordzoo.errors import FormatVersionError, ManifestError
 from recordzoo.records.strict import Node, load_document
 
@@ -127,8 +128,15 @@ class Manifest:
     raw_files: tuple[RawFile, ...] = ()
     bad: Mapping[str, str] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
-    # Any: JSON values.
-    metadata: Mapping[str, Any] = field(default_factory=dict)
+    metadata: Mapping[str, JSON] = field(default_factory=dict)
+
+    @property
+    def is_listed(self) -> bool:
+        """Whether somebody listed the records: any names, absolute ones too, in any order, and any targets.
+
+        Records of a dataset or of class folders are in the order of the class that reads them.
+        """
+        return self.dataset in ("flat", "imported", "list", "own")
 
     def to_bytes(self) -> bytes:
         """Write the manifest: the same manifest gives the same bytes, ASCII, keys sorted."""

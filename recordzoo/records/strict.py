@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from typing import Any, NoReturn, TypeVar
 
+from recordzoo.aliases import JSON
 from recordzoo.errors import ManifestError
 
 T = TypeVar("T")
@@ -52,8 +53,7 @@ def _no_constant(text: str) -> NoReturn:
 class Node:
     """A value of the document that knows where it stands, so that every complaint names the place."""
 
-    # Any: JSON values, about to be checked.
-    def __init__(self, value: Any, where: str, path: str) -> None:
+    def __init__(self, value: JSON, where: str, path: str) -> None:
         self.value, self.where, self.path = value, where, path
 
     def fail(self, key: str, problem: str) -> NoReturn:

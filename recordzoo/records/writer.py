@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo import durable
+from recordzoo.aliases import JSON
 from recordzoo.records.arrays import file_name, pack_names, write_array
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
@@ -55,7 +56,7 @@ class SetContents:
     raw_files: Sequence[RawFile] = ()
     bad: Mapping[str, str] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)
-    metadata: Mapping[str, Any] = field(default_factory=dict)  # Any: JSON values
+    metadata: Mapping[str, JSON] = field(default_factory=dict)
     marks: Mapping[str, NDArray[np.uint8]] = field(default_factory=dict)
     extras: Mapping[str, bytes] = field(default_factory=dict)
 

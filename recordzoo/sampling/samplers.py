@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import DistributedSampler
 
+from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.dealt import check_dealt_once
 from recordzoo.sampling.epoch import Epoch
@@ -208,8 +209,7 @@ class RecordSampler(DistributedSampler[int]):
         """Return `Epoch.indices` of the epoch: many at once, without Python code a sample."""
         return self._current().indices(start, end)
 
-    # Any: JSON values.
-    def state_dict(self, taken: int | None = None, batch_size: int = 1) -> dict[str, Any]:
+    def state_dict(self, taken: int | None = None, batch_size: int = 1) -> dict[str, JSON]:
         """Return where the sampler is, and what identifies its order: a few numbers, the same on all ranks.
 
         Args:
@@ -226,8 +226,7 @@ class RecordSampler(DistributedSampler[int]):
         seed = self._begun_seed if self._begun else self.seed
         return {**self._identity(), "seed": seed, "epoch": self.epoch, "consumed": consumed}
 
-    # Any: as above.
-    def load_state_dict(self, state: dict[str, Any]) -> None:
+    def load_state_dict(self, state: dict[str, JSON]) -> None:
         """Go on where `state_dict` was called, on however many ranks; at the end of an epoch, with the next one.
 
         Raises:
@@ -237,8 +236,7 @@ class RecordSampler(DistributedSampler[int]):
         self._seed.set(state["seed"])
         self._set_next(state["epoch"], state["consumed"])
 
-    # Any: as above.
-    def _identity(self) -> dict[str, Any]:
+    def _identity(self) -> dict[str, JSON]:
         blocks = self._blocks and [self._blocks.virtual_ranks, self._blocks.blocks_per_rank, self._blocks.window]
         return {"length": self._length, "shuffle": self.shuffle, "blocks": blocks}
 
@@ -297,8 +295,7 @@ class EpochIterator(Iterator[int]):
         self._loaded, self._epoch = (state["epoch"], state["consumed"]), None
 
 
-# Any: JSON values.
-def _check_state(state: dict[str, Any], own: dict[str, Any]) -> None:
+def _check_state(state: dict[str, JSON], own: dict[str, JSON]) -> None:
     """Refuse what is no state of a sampler with this identity.
 
     Raises:

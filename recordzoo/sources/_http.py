@@ -16,7 +16,7 @@ import urllib3.exceptions  # requests raises these through `Response.raw`, and i
 from recordzoo import settings
 from recordzoo.addresses import Address, host, public_text
 from recordzoo.errors import DownloadError
-from recordzoo.sources import _headers
+from recordzoo.sources import _drive, _headers
 from recordzoo.sources._pace import SlowHeadersError, TooSlowError
 
 MAX_REDIRECTS = 5
@@ -62,6 +62,7 @@ class Answer:
         self.etag = response.headers.get("ETag", "").strip()
         self.last_modified = response.headers.get("Last-Modified", "").strip()
         self._broken: TryAgainError | None = None
+        self._seen = b""
 
     def __enter__(self) -> "Answer":
         return self
@@ -91,6 +92,9 @@ class Answer:
         Raises:
             TryAgainError: The connection broke, went silent or became too slow.
         """
+        if self._seen:
+            seen, self._seen = self._seen, b""
+            return seen
         chunk, begun = bytearray(), time.monotonic()
         while self._broken is None and len(chunk) < _CHUNK_BYTES:
             if len(chunk) >= _HEAD_BYTES and time.monotonic() - begun > _CHUNK_S:
@@ -119,6 +123,20 @@ class Answer:
             raise TryAgainError(f"the connection to {self._host} broke ({_cause(err)})") from err
         return data
 
+    def confirmed_url(self) -> str | None:
+        """Return where Google Drive's question leads, if this is its page and not the file; see `_drive`.
+
+        Raises:
+            TryAgainError: As `read`.
+        """
+        if self.status != 200 or "html" not in self._header("Content-Type").lower():
+            return None
+        page = self.read()
+        while _MARKUP.match(page) and len(page) < _drive.PAGE_BYTES and (more := self.read()):
+            page += more
+        self._seen = page
+        return _drive.confirmed_url(page.decode("utf-8", "replace")) if _MARKUP.match(page) else None
+
     def page_title(self, head: bytes) -> str | None:
         """Tell whether the body, whose first bytes are `head`, is a web page: its title ("" without one), else None."""
         says_html = "html" in self._response.headers.get("Content-Type", "").lower()
@@ -136,6 +154,8 @@ class Answer:
 def get(session: requests.Session, address: Address, headers: Mapping[str, str]) -> Answer:
     """Ask for a file, following redirects: https never to anything else, at most `MAX_REDIRECTS` of them.
 
+    Google Drive's question before a large file is answered, as a redirect.
+
     Raises:
         TryAgainError: The server cannot be reached or is busy.
         DownloadError: It will not give the file however often it is asked.
@@ -147,7 +167,11 @@ def get(session: requests.Session, address: Address, headers: Mapping[str, str])
             there = _redirect(session, here, response)
             if there is None:
                 _check_status(here.url, response)
-                return Answer(here.url, response)
+                answer = Answer(here.url, response)
+                confirmed = answer.confirmed_url()
+                if confirmed is None:
+                    return answer
+                there = here.redirected(confirmed)
             _check_redirect(address.url, here.url, there.url, seen)
         except BaseException:
             response.close()

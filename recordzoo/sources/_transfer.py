@@ -13,7 +13,7 @@ from recordzoo import steps
 from recordzoo.addresses import Address
 from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, SourceError
 from recordzoo.progress import Progress, format_bytes, format_seconds
-from recordzoo.sources import _http
+from recordzoo.sources import _drive, _http
 from recordzoo.sources._http import Answer, TryAgainError
 from recordzoo.sources._part import PartialFile, Stamp
 
@@ -171,6 +171,9 @@ class Transfer:
         """Refuse a web page or a file of another size before the part is touched; return the size, if known."""
         title = answer.page_title(first) if not answer.start else None
         if title is not None and not self._target.name.lower().endswith((".html", ".htm")):
+            refused = _drive.refusal(title)
+            if refused:
+                raise DownloadError(f"{address}: {refused}; or try a mirror (RECORDZOO_MIRROR).")
             named = f"titled {title!r}" if title else "without a title"
             raise DownloadError(
                 f"{address}: the server sent a web page {named} instead of {self._target.name} (a login, a quota or a "

@@ -7,10 +7,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from typing_extensions import override
+
 from recordzoo.errors import NotPreparedError
 from recordzoo.sources.file_table import FileTable
 from recordzoo.sources.member import Member, Unit
-from recordzoo.sources.tree import TreeUnit, even_runs, greedy_runs, tree_unit
+from recordzoo.sources.sized import SizedSource
+from recordzoo.sources.tree import TreeUnit, tree_unit
 
 _NUM_SHOWN = 20
 
@@ -19,7 +22,7 @@ Note = tuple[str, bytes]
 
 
 @dataclass(frozen=True)
-class ListSource:
+class ListSource(SizedSource):
     """The files of a list, looked at once: what is asked of one source always agrees.
 
     Attributes:
@@ -37,17 +40,12 @@ class ListSource:
     digest: str = ""
 
     @property
+    @override
     def description(self) -> str:
-        """The list's path."""
         return str(self.path)
 
-    @property
-    def size_bytes(self) -> int:
-        """The sizes of files and notes together."""
-        return sum(self._sizes)
-
+    @override
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
-        """See `Source`: many small files take more than their sizes."""
         notes = sum(cost(len(data)) for notes in self.notes.values() for _, data in notes)
         return max(int(self.size_bytes * expansion), sum(map(cost, self.files().sizes)) + notes)
 
@@ -59,35 +57,27 @@ class ListSource:
         """See `Source`.
 
         Raises:
-            NotPreparedError: As `units`.
+            NotPreparedError: Files are not there, or cannot be read: the message names them.
         """
         return self._files
 
-    def units(self, target_bytes: int) -> list[Unit]:
-        """Group consecutive files, as many as stay within `target_bytes`, at least one.
+    @override
+    def member_sizes(self) -> Sequence[int]:
+        """Return the size of each file with its notes.
 
         Raises:
-            NotPreparedError: Files are not there, or cannot be read: the message names them.
+            NotPreparedError: As `files`.
         """
-        return [self._unit(start, stop) for start, stop in greedy_runs(self._sizes, target_bytes)]
+        return self._sizes
 
-    def cut(self, num_units: int) -> list[Unit]:
-        """See `Source`.
-
-        Raises:
-            ArgumentError: There are fewer files.
-            NotPreparedError: As `units`.
-        """
-        return [self._unit(start, stop) for start, stop in even_runs(self._sizes, num_units, str(self.path))]
-
-    def _unit(self, start: int, stop: int) -> Unit:
+    @override
+    def unit(self, start: int, stop: int) -> Unit:
         names = tuple(self.names[start:stop])
         files = tree_unit(self.path.parent, self.files(), start, stop)
         return ListUnit(files, tuple(tuple(self.notes.get(name, ())) for name in names))
 
     @functools.cached_property
     def _sizes(self) -> list[int]:
-        """The size of each file with its notes."""
         sizes = self.files().sizes
         if not self.notes:
             return list(sizes)

@@ -1,8 +1,6 @@
 """A directory as a source: its files in torchvision's order, under the names that they have in the archive."""
 
-import bisect
 import functools
-import itertools
 import logging
 import os
 import stat
@@ -11,9 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
-from recordzoo.errors import ArgumentError, FolderError, SourceError
+from typing_extensions import override
+
+from recordzoo.errors import FolderError, SourceError
 from recordzoo.sources.file_table import FileTable
 from recordzoo.sources.member import MAX_MEMBER_BYTES, Member, Unit, refuse_oversized
+from recordzoo.sources.sized import SizedSource
 
 logger = logging.getLogger("recordzoo")
 
@@ -21,7 +22,7 @@ _NUM_NAMED = 20  # of the problems of a listing
 
 
 @dataclass(frozen=True)
-class TreeSource:
+class TreeSource(SizedSource):
     """The files under a directory, listed once: what is asked of one source always agrees.
 
     Without `names`, all regular files in the order of ``sorted(os.walk(base, followlinks=True))``, each directory's
@@ -55,50 +56,29 @@ class TreeSource:
         return ()
 
     @property
+    @override
     def description(self) -> str:
-        """The directory's path."""
         return str(self.base)
-
-    @property
-    def size_bytes(self) -> int:
-        """The files' sizes together."""
-        return sum(self.files().sizes)
 
     def files(self) -> FileTable:
         """See `Source`.
 
         Raises:
-            FolderError, SourceError: As `units`.
+            FolderError: There is no such directory, or it contains itself by a link.
+            SourceError: Some of it cannot be listed; the message names the first of what cannot.
         """
         return self._listing.table
 
-    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
-        """See `Source`: many small files take more than their sizes."""
-        return max(int(self.size_bytes * expansion), sum(map(cost, self.files().sizes)))
+    @override
+    def member_sizes(self) -> Sequence[int]:
+        return self.files().sizes
 
     def fingerprint(self) -> str:
         """Return a digest of all names, sizes and times of the contents, as they were listed."""
         return self._listing.fingerprint
 
-    def units(self, target_bytes: int) -> list[Unit]:
-        """Group consecutive files, as many as stay within `target_bytes`, at least one.
-
-        Raises:
-            FolderError: There is no such directory, or it contains itself by a link.
-            SourceError: Some of it cannot be listed; the message names the first of what cannot.
-        """
-        return [self._unit(start, stop) for start, stop in greedy_runs(self.files().sizes, target_bytes)]
-
-    def cut(self, num_units: int) -> list[Unit]:
-        """See `Source`.
-
-        Raises:
-            ArgumentError: There are fewer files.
-            FolderError, SourceError: As `units`.
-        """
-        return [self._unit(start, stop) for start, stop in even_runs(self.files().sizes, num_units, str(self.base))]
-
-    def _unit(self, start: int, stop: int) -> Unit:
+    @override
+    def unit(self, start: int, stop: int) -> Unit:
         return tree_unit(self.base, self.files(), start, stop)
 
     @functools.cached_property
@@ -138,34 +118,6 @@ class TreeUnit:
 def tree_unit(base: Path, files: FileTable, start: int, stop: int) -> TreeUnit:
     """Make a unit of some consecutive files."""
     return TreeUnit(base, tuple(files.names[start:stop]), tuple(files.sizes[start:stop]), files.stamp(start, stop))
-
-
-def greedy_runs(sizes: Sequence[int], target_bytes: int) -> list[tuple[int, int]]:
-    """Group consecutive files, as many as stay within `target_bytes`, at least one: (start, stop) of each group."""
-    runs = []
-    start = run_bytes = 0
-    for index, size_bytes in enumerate(sizes):
-        if index > start and run_bytes + size_bytes > target_bytes:
-            runs.append((start, index))
-            start, run_bytes = index, 0
-        run_bytes += size_bytes
-    return [*runs, (start, len(sizes))] if len(sizes) else []
-
-
-def even_runs(sizes: Sequence[int], num_runs: int, where: str) -> list[tuple[int, int]]:
-    """Group consecutive files into so many groups of about the same size: (start, stop) of each group.
-
-    Raises:
-        ArgumentError: There are fewer files; the message names `where` they are.
-    """
-    if num_runs > len(sizes):
-        raise ArgumentError(f"{num_runs} shards are asked for, but {where} has only {len(sizes)} files.")
-    ends = list(itertools.accumulate(size_bytes + 1 for size_bytes in sizes))  # empty files count for something, too
-    bounds = [0]
-    for number in range(1, num_runs):
-        bound = bisect.bisect_left(ends, ends[-1] * number // num_runs) + 1
-        bounds.append(max(bounds[-1] + 1, min(bound, len(sizes) - (num_runs - number))))
-    return list(itertools.pairwise([*bounds, len(sizes)]))
 
 
 def _open_file(base: str, name: str) -> BinaryIO:

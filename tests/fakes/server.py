@@ -93,6 +93,7 @@ class Request:
     method: str
     path: str
     headers: Mapping[str, str]
+    query: str = ""
     status: int = 0
     sent: int = 0
     """How many bytes of the body went into the socket."""
@@ -160,6 +161,10 @@ class FileServer:
         file = (self._content / path).resolve()
         return file.read_bytes() if file.is_relative_to(self._content.resolve()) and file.is_file() else None
 
+    def fail(self, path: str, faults: Iterable[Fault]) -> None:
+        """Let the next answers for a path be these."""
+        self._faults[path] = iter(faults)
+
     def next_fault(self, path: str) -> Fault:
         """The fault of the next answer."""
         with self._lock:
@@ -194,8 +199,9 @@ class _Handler(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self) -> None:
-        path = urllib.parse.unquote(urllib.parse.urlsplit(self.path).path).lstrip("/")
-        request = Request(self.command, path, dict(self.headers.items()))
+        parts = urllib.parse.urlsplit(self.path)
+        path = urllib.parse.unquote(parts.path).lstrip("/")
+        request = Request(self.command, path, dict(self.headers.items()), parts.query)
         self.owner.log.append(request)
         fault = self.owner.next_fault(path)
         data = fault.body if fault.body is not None else self.owner.content(path)

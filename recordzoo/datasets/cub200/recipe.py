@@ -6,10 +6,10 @@ that is there must be whole, because a silent zero would be a wrong label.
 
 import hashlib
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
 
 from typing_extensions import override
 
+from recordzoo.aliases import JSON
 from recordzoo.datasets.cub200 import annotations
 from recordzoo.errors import SourceError
 from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
@@ -72,10 +72,9 @@ class CUB200Segmentations(ListedRecipe):
         super().__init__(dataset, part, raw_files)
         self.expansion = 1.5  # masks of 3.3 KB on average take a page or two each
 
-    # Any: JSON, declared so by Recipe.
     @property
     @override
-    def options(self) -> Mapping[str, Any]:
+    def options(self) -> Mapping[str, JSON]:
         return {} if self.images is None else {"images": names_digest(self.images)}
 
     @override

@@ -15,7 +15,7 @@ from recordzoo.datasets.image_folder.choose import Wanted, candidates
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.record_set import RecordSetDataset, empty_classes, open_images
-from recordzoo.families.selection import Selection, is_listed, join_name
+from recordzoo.families.selection import Selection, join_name
 from recordzoo.preparing import PrepareOptions, ensure, is_record_set
 from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_changes
 from recordzoo.recipes.base import Recipe
@@ -111,7 +111,9 @@ class ImageFolderRecord(RecordSetDataset):
 
     def _is_shown_as_it_is(self, root: Path, split: str | None) -> bool:
         """Whether `root` is a record set to whose names no scan of a subclass's applies."""
-        return is_record_set(root) and (split is not None or not self._overrides() or is_listed(RecordReader(root)))
+        return is_record_set(root) and (
+            split is not None or not self._overrides() or RecordReader(root).manifest.is_listed
+        )
 
     def _recipe(self, tree: Path, names: Sequence[str] | None = None, *, allow_empty: bool = True) -> Recipe:
         """Return how the records of a tree, or of some files of it, are made in the variant that is asked for."""

@@ -8,10 +8,10 @@ import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from typing_extensions import override
 
+from recordzoo.aliases import JSON
 from recordzoo.datasets.imagenet.meta import DEVKIT, META_BIN, SIDECARS, Meta, meta_source, parse_meta
 from recordzoo.errors import SourceError
 from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
@@ -100,8 +100,7 @@ class ImageNet(DeclaredRecipe):
             logger.warning("ImageNet's split %r has %s images, not %s.", self.part, f"{num_images:,}", f"{expected:,}")
 
 
-# Any: JSON, as in `Table.metadata`.
-def synonyms_metadata(wnids: Sequence[str], meta: Meta | None) -> dict[str, Any]:
+def synonyms_metadata(wnids: Sequence[str], meta: Meta | None) -> dict[str, JSON]:
     """Give what the record set keeps: the synonyms of each class, if they are known of every class."""
     if meta is None or not meta.synonyms.keys() >= set(wnids):
         return {}

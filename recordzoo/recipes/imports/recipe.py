@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.aliases import JSON
 from recordzoo.errors import SourceError
 from recordzoo.program import command
 from recordzoo.recipes.base import Blob, Recipe, Sidecar, Stored, Table
@@ -46,10 +47,9 @@ class ImportRecipe(Recipe):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_found": None}  # workers get their records with their unit
 
-    # Any: JSON, declared so by Recipe.
     @property
     @override
-    def options(self) -> Mapping[str, Any]:
+    def options(self) -> Mapping[str, JSON]:
         return {"layout": self.layout, "kind": self.first[1]}
 
     @override

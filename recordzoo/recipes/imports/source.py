@@ -5,10 +5,12 @@ import functools
 import hashlib
 import importlib
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
+
+from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.recipes.imports.database import Database, Entry
@@ -16,7 +18,7 @@ from recordzoo.recipes.imports.places import database_files, parts_of
 from recordzoo.recipes.imports.sample import ForeignValueError, Layout, Sample
 from recordzoo.sources.file_table import stamp_of
 from recordzoo.sources.member import Member, Unit
-from recordzoo.sources.tree import even_runs, greedy_runs
+from recordzoo.sources.sized import SizedSource
 
 LAYOUTS = ("folder2lmdb", "torchrecord", "caffe")
 """What can be imported; each a module beside this one."""
@@ -76,7 +78,7 @@ class DatabasePart:
 
 
 @dataclass(frozen=True)
-class DatabaseSource:
+class DatabaseSource(SizedSource):
     """The records of one or several databases, listed once.
 
     Attributes:
@@ -97,22 +99,17 @@ class DatabaseSource:
         return ()
 
     @property
+    @override
     def description(self) -> str:
-        """See `Source`."""
         return str(self.path)
-
-    @property
-    def size_bytes(self) -> int:
-        """See `Source`."""
-        return sum(self._sizes)
 
     @functools.cached_property
     def _sizes(self) -> Sequence[int]:
         return [entry.length for part in self.parts for entry in part.entries]
 
-    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
-        """See `Source`."""
-        return max(int(self.size_bytes * expansion), sum(map(cost, self._sizes)))
+    @override
+    def member_sizes(self) -> Sequence[int]:
+        return self._sizes
 
     def fingerprint(self) -> str:
         """See `Source`."""
@@ -124,19 +121,8 @@ class DatabaseSource:
     def files(self) -> None:
         """See `Source`: databases stand for their records."""
 
-    def units(self, target_bytes: int) -> list[Unit]:
-        """See `Source`."""
-        return [self._unit(start, stop) for start, stop in greedy_runs(self._sizes, target_bytes)]
-
-    def cut(self, num_units: int) -> list[Unit]:
-        """See `Source`.
-
-        Raises:
-            ArgumentError: There are fewer records.
-        """
-        return [self._unit(start, stop) for start, stop in even_runs(self._sizes, num_units, str(self.path))]
-
-    def _unit(self, start: int, stop: int) -> Unit:
+    @override
+    def unit(self, start: int, stop: int) -> Unit:
         pieces = []
         before = 0
         for part in self.parts:

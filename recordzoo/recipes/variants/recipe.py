@@ -4,11 +4,11 @@ import dataclasses
 import struct
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.recipes.images import problem_of
@@ -116,9 +116,8 @@ class VariantRecipe(Recipe):
         """See `Recipe`: "imagenet.train-256"."""
         return f"{self.inner.set_name}-{self.wanted}"
 
-    # Any: JSON, declared so by Recipe.
     @property
-    def options(self) -> Mapping[str, Any]:
+    def options(self) -> Mapping[str, JSON]:
         """See `Recipe`: another Pillow may give other bytes."""
         return {**self.inner.options, "encoder": ENCODER}
 

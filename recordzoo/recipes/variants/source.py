@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from typing_extensions import override
 
 from recordzoo.recipes.base import ABSENT
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
 from recordzoo.sources.member import Member, Unit
-from recordzoo.sources.tree import even_runs, greedy_runs
+from recordzoo.sources.sized import SizedSource
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,20 +70,15 @@ def _unique(names: list[str]) -> list[str]:
 
 
 @dataclass(frozen=True)
-class SetSource:
+class SetSource(SizedSource):
     """All stored values of a record set."""
 
     reader: RecordReader
 
     @property
+    @override
     def description(self) -> str:
-        """The record set's directory."""
         return str(self.reader.path)
-
-    @property
-    def size_bytes(self) -> int:
-        """The values' sizes together."""
-        return sum(self._sizes)
 
     def fingerprint(self) -> str:
         """Return the record set's digest."""
@@ -91,21 +87,13 @@ class SetSource:
     def files(self) -> None:
         """See `Source`: the record set stands for its files."""
 
+    @override
     def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
-        """See `Source`: all sizes are known."""
         return sum(map(cost, self._sizes))
 
-    def units(self, target_bytes: int) -> list[Unit]:
-        """See `Source`."""
-        return [self._unit(start, stop) for start, stop in greedy_runs(self._sizes, target_bytes)]
-
-    def cut(self, num_units: int) -> list[Unit]:
-        """See `Source`.
-
-        Raises:
-            ArgumentError: There are fewer values.
-        """
-        return [self._unit(start, stop) for start, stop in even_runs(self._sizes, num_units, self.description)]
+    @override
+    def member_sizes(self) -> Sequence[int]:
+        return self._sizes
 
     @functools.cached_property
     def values(self) -> dict[str, FieldValues]:
@@ -124,7 +112,8 @@ class SetSource:
         lengths = {field: each.lengths.tolist() for field, each in self.values.items()}
         return [lengths[field][number] for field, number in self._order]
 
-    def _unit(self, start: int, stop: int) -> Unit:
+    @override
+    def unit(self, start: int, stop: int) -> Unit:
         entries = []
         for (field, number), size_bytes in zip(self._order[start:stop], self._sizes[start:stop], strict=True):
             values = self.values[field]

@@ -2,8 +2,8 @@
 
 import re
 from dataclasses import asdict, dataclass
-from typing import Any
 
+from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError
 
 DEFAULT_QUALITY = 90
@@ -102,8 +102,7 @@ class Variant:
             del given["format"]
         return " ".join(f"--{name.replace('_', '-')} {value}" for name, value in given.items())
 
-    # Any: JSON values.
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, JSON]:
         """What the manifest says of it."""
         return asdict(self)
 

@@ -1,0 +1,113 @@
+"""`list`: the catalogue's datasets, or those that are prepared, in one line each."""
+
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+from recordzoo import catalogue
+from recordzoo.catalogue import Entry
+from recordzoo.cli import output
+from recordzoo.cli.info import OBTAINED, entry_document, number, size
+from recordzoo.cli.sizes import parse_bytes
+from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
+from recordzoo.errors import ArgumentError
+from recordzoo.progress import format_bytes
+
+
+@dataclass(frozen=True)
+class Filter:
+    """Which datasets are listed; None and "" for any.
+
+    Attributes:
+        task: Must be in the dataset's task.
+        licence: Must be in its licence.
+        obtained: How its files are had, as `Entry.obtained`.
+        max_bytes: The size of its download; those without a known size are left out.
+    """
+
+    task: str = ""
+    licence: str = ""
+    obtained: str = ""
+    max_bytes: int | None = None
+
+    @classmethod
+    def of(cls, *, task: str | None, licence: str | None, obtained: str | None, max_size: str | None) -> Self:
+        """Read the options of the command line.
+
+        Raises:
+            ArgumentError: One of them has no such value.
+        """
+        how = (obtained or "").replace("-", " ")
+        if how and how not in OBTAINED:
+            known = ", ".join(name.replace(" ", "-") for name in OBTAINED)
+            raise ArgumentError(f"--obtained {obtained!r} is none of {known}.")
+        return cls(task or "", licence or "", how, parse_bytes("--max-size", max_size) if max_size else None)
+
+    def has(self, entry: Entry) -> bool:
+        """Whether a dataset is listed."""
+        return (
+            self.task.lower() in entry.task.lower()
+            and self.licence.lower() in entry.licence.lower()
+            and self.obtained in ("", entry.obtained)
+            and (self.max_bytes is None or (entry.is_size_known and entry.size_bytes <= self.max_bytes))
+        )
+
+    def entries(self) -> list[Entry]:
+        """Return the datasets that are listed, by name."""
+        return [entry for entry in map(catalogue.entry, catalogue.names()) if self.has(entry)]
+
+
+def list_datasets(wanted: Filter, as_json: bool) -> None:
+    """Print one line for each dataset."""
+    entries = wanted.entries()
+    if as_json:
+        output.put_json({"datasets": [entry_document(entry) for entry in entries]})
+        return
+    head = ("NAME", "TASK", "IMAGES", "CLASSES", "DOWNLOAD", "LICENCE")
+    rows = [
+        (
+            e.name,
+            e.task,
+            number(e.num_images),
+            number(e.num_classes),
+            _download(e),
+            _short(e.licence),
+        )
+        for e in entries
+    ]
+    output.put(table(head, rows, wrapping_width()))
+
+
+def list_prepared(wanted: Filter, root: Path, as_json: bool) -> None:
+    """Print one line for each record set of the catalogue's datasets under a root."""
+    found = [(entry, part.name) for entry in wanted.entries() for part in entry.parts]
+    sets = [(entry.label(part), path) for entry, part in found if (path := _record_set(root, entry, part)) is not None]
+    sizes = [sum(file.stat().st_size for file in path.iterdir()) for _, path in sets]
+    if as_json:
+        documents = [
+            {"name": name, "path": str(path), "size_bytes": size_bytes}
+            for (name, path), size_bytes in zip(sets, sizes, strict=True)
+        ]
+        output.put_json({"prepared": documents})
+        return
+    rows = [(name, format_bytes(size_bytes), str(path)) for (name, path), size_bytes in zip(sets, sizes, strict=True)]
+    output.put(table(("NAME", "SIZE", "PATH"), rows, wrapping_width()))
+    if not sets:
+        output.say(f"No dataset of the catalogue is prepared under {root}.")
+
+
+def _record_set(root: Path, entry: Entry, part: str) -> Path | None:
+    path = root / f"{entry.set_name(part)}.records"
+    return path if (path / "manifest.json").is_file() else None
+
+
+def _download(entry: Entry) -> str:
+    """Say how much is downloaded, and what else it takes."""
+    text = size(entry).replace(" ", FIXED_SPACE)
+    return {"download": text, "terms": f"{text} (terms)"}.get(entry.obtained, entry.obtained)
+
+
+def _short(licence: str) -> str:
+    """Take the first clause of a licence: what follows explains it."""
+    return re.split(r"[;:.]( |$)| \(|, ", licence)[0].replace("Not stated by its authors", "not stated")
