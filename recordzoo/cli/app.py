@@ -390,6 +390,26 @@ def bench(
     return run_bench(task, repeats=repeats, chart=output, as_json=as_json)
 
 
+@app.command(short_help="For maintainers: ask all addresses of raw files for their sizes.")
+def check_sources(
+    names: Annotated[
+        list[str] | None, typer.Argument(metavar="[NAME]...", help="Datasets; default: all.", autocompletion=_complete)
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="How many addresses are asked at once.")] = 8,
+    only_bad: Annotated[
+        bool, typer.Option("--only-bad", help="Leave out the addresses that are as they should be.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Ask every address of the catalogue's raw files, mirrors included, for its size, and compare.
+
+    Nothing is downloaded. The exit code is 4 if an address is gone, refuses, or has another file.
+    """
+    from recordzoo.cli.sources import check_sources
+
+    return check_sources(names or (), jobs=jobs, only_bad=only_bad, as_json=as_json)
+
+
 @app.command(short_help="See it all in about a minute, offline.")
 def demo(
     output: Annotated[

@@ -238,15 +238,17 @@ class _Handler(BaseHTTPRequestHandler):
         if start is not None and (start >= len(data) or fault.unsatisfiable):
             self._empty(request, 416, {"Content-Range": f"bytes */{len(data)}"})
             return
+        last = len(data) - 1
         headers = {"Accept-Ranges": "bytes", "Content-Type": fault.content_type, **fault.headers}
         headers |= {"ETag": etag} if etag else {}
         headers |= {"Last-Modified": fault.last_modified} if fault.last_modified else {}
         headers |= {"Content-Encoding": fault.encoding} if fault.encoding else {}
         if start is not None:
             start += fault.shift
-            headers["Content-Range"] = f"bytes {start}-{len(data) - 1}/{len(data)}"
+            last = min(int((request.range or "").rpartition("-")[2] or len(data)), len(data) - 1)
+            headers["Content-Range"] = f"bytes {start}-{last}/{len(data)}"
             headers |= {} if fault.content_range is None else {"Content-Range": fault.content_range}
-        body = data[start or 0 :] + fault.extra
+        body = data[start or 0 : last + 1] + fault.extra
         if fault.length == "chunked":
             headers["Transfer-Encoding"] = "chunked"
         elif not fault.length:
@@ -262,7 +264,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _start(self, request: Request, fault: Fault, etag: str) -> int | None:
         """Where the answer starts; None for the whole file by a 200."""
-        match = re.fullmatch(r"bytes=(\d+)-", request.range or "")
+        match = re.fullmatch(r"bytes=(\d+)-\d*", request.range or "")
         if not match or fault.ignore_range:
             return None
         changed = request.if_range is not None and request.if_range not in (etag, fault.last_modified)
