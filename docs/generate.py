@@ -22,7 +22,8 @@ from recordzoo import catalogue
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.cli.app import app
 from recordzoo.cli.exits import MEANINGS
-from recordzoo.cli.info import size
+from recordzoo.cli.info import number
+from recordzoo.cli.listing import download
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
@@ -37,13 +38,15 @@ def dataset_overview() -> str:
             f"`{e.name}`",
             f"[{e.title}]({e.homepage})",
             "<br>".join(f"`{name}`" for name in e.class_names),
-            _splits(e),
-            size(e),
+            e.task,
+            number(e.num_images),
+            number(e.num_classes),
+            download(e),
         )
         for e in map(catalogue.entry, catalogue.names())
     ]
-    own = ("*a path*", "any class-per-folder tree", "`ImageFolderRecord`", "", "")
-    return _table(("name", "dataset", "class", "splits", "download"), [*rows, own])
+    own = ("*a path*", "any class-per-folder tree", "`ImageFolderRecord`", "classification", "", "", "")
+    return _table(("name", "dataset", "class", "task", "images", "classes", "download"), [*rows, own])
 
 
 def dataset_pages() -> str:

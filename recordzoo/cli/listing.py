@@ -71,7 +71,7 @@ def list_datasets(wanted: Filter, as_json: bool) -> None:
             e.task,
             number(e.num_images),
             number(e.num_classes),
-            _download(e),
+            download(e),
             _short(e.licence),
         )
         for e in entries
@@ -102,7 +102,7 @@ def _record_set(root: Path, entry: Entry, part: str) -> Path | None:
     return path if (path / "manifest.json").is_file() else None
 
 
-def _download(entry: Entry) -> str:
+def download(entry: Entry) -> str:
     """Say how much is downloaded, and what else it takes."""
     text = size(entry).replace(" ", FIXED_SPACE)
     return {"download": text, "terms": f"{text} (terms)"}.get(entry.obtained, entry.obtained)
