@@ -30,7 +30,7 @@ import sys, time, os, resource, threading
 from pathlib import Path
 start = time.perf_counter()
 from recordzoo.preparing import ensure
-from recordzoo.datasets.imagenet.recipe import recipe
+from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.sources.download import RemoteFile
 def peak(pids):
     total = 0
@@ -59,7 +59,7 @@ if watching:
     threading.Thread(target=watch, daemon=True).start()
 root = Path(sys.argv[1])
 raw = (RemoteFile(name="ILSVRC2012_img_train.tar", md5=sys.argv[2]),)
-ensure(recipe("train", raw_files=raw), root, prepare=True)
+ensure(dataset_recipe("imagenet", "train", raw), root, prepare=True)
 os.sync()
 stop.set()
 print(time.perf_counter() - start, highest)

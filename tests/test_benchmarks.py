@@ -1,0 +1,39 @@
+"""What the benchmark scripts import from recordzoo is there, also in the code that they run in other processes."""
+
+import importlib
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks import common, prepare_imagenet
+from tests.fakes.pictures import jpeg, picture
+
+FOLDER = Path(__file__).parent.parent / "benchmarks"
+_IMPORT = re.compile(r"^\s*from (recordzoo[\w.]*) import (\w+(?:, \w+)*)", re.MULTILINE)
+IMPORTS = sorted(
+    {
+        (path.relative_to(FOLDER).as_posix(), module, name)
+        for path in FOLDER.rglob("*.py")
+        if ".venv" not in path.as_posix()
+        for module, names in _IMPORT.findall(path.read_text(encoding="utf-8"))
+        for name in names.split(", ")
+    }
+)
+
+
+@pytest.mark.parametrize(("script", "module", "name"), IMPORTS, ids=[" ".join(each) for each in IMPORTS])
+def test_what_a_benchmark_imports_is_there(script: str, module: str, name: str) -> None:
+    found = importlib.import_module(module)
+    assert hasattr(found, name), f"benchmarks/{script} imports {name} from {module}, which has no such thing"
+
+
+@pytest.mark.slow
+def test_preparing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(prepare_imagenet, "drop_caches", lambda: None)  # only root can
+    monkeypatch.setattr(common, "WORK", tmp_path)
+    rng = np.random.default_rng(0)
+    (line,) = prepare_imagenet.measure([jpeg(picture(rng, 40, 30)) for _ in range(8)], 1, 200_000)
+    assert "torchvision.datasets.ImageNet: " in line.against
+    assert "; 0 image files; " in line.measured
