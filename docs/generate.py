@@ -237,6 +237,7 @@ def _dataset_section(entry: Entry) -> str:
 
 def _file_row(file: FileFacts) -> tuple[str, str, str]:
     name = f"[`{file.name}`]({file.urls[0]})" if file.urls else f"`{file.name}`"
+    name += "".join(f" [mirror]({url})" for url in file.urls[1:])
     terms = ", terms of access" if file.needs_terms else ""
     size = f"{file.size_bytes:,}" if file.size_bytes else "?"
     return name + terms, size, f"`{file.digest}`" if file.digest else "none known"

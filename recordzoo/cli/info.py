@@ -57,7 +57,13 @@ def describe(entry: Entry, width: int | None = None) -> str:
         for part in entry.parts
     ]
     lines.append(table(("  NAME", "DIRECTORY", "HOLDS"), rows, width))
-    lines += ["", "raw files:", *(f"  {_file_line(file)}" for file in entry.files)]
+    folder = f" (in ROOT/{entry.folder})" if entry.folder else ""
+    lines += ["", f"raw files{folder}:", *(line for file in entry.files for line in _file_lines(file))]
+    if entry.instructions:
+        by_hand = (
+            entry.instructions.replace("{folder}", "DIR").replace("{root}", "DIR").replace("{recordzoo}", command())
+        )
+        lines += ["", "by hand:", *(f"  {line}" for line in by_hand.split("\n"))]
     if entry.differences:
         lines += ["", "unlike torchvision:", *(f"  {difference}" for difference in entry.differences)]
     terms = " --accept-terms" if any(file.needs_terms for file in entry.files) else ""
@@ -95,7 +101,9 @@ def entry_document(entry: Entry) -> dict[str, JSON]:
     return document
 
 
-def _file_line(file: FileFacts) -> str:
+def _file_lines(file: FileFacts) -> list[str]:
+    """Describe a raw file; its address and its mirrors follow in lines of their own."""
     size_text = f"{file.size_bytes:,} bytes" if file.size_bytes else "size not known"
     terms = ["terms of access"] if file.needs_terms else []
-    return ", ".join([file.name, size_text, file.digest or "no hash known", *terms, *map(public_url, file.urls[:1])])
+    first = ", ".join([file.name, size_text, file.digest or "no hash known", *terms])
+    return [f"  {first}", *(f"    {public_url(url)}" for url in file.urls)]

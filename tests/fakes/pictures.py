@@ -2,9 +2,19 @@
 
 import struct
 
-from recordzoo.cli.demo.pictures import Box, encoded, jpeg, picture
+import numpy as np
+from PIL import Image
+
+from recordzoo.cli.demo import pictures
+from recordzoo.cli.demo.pictures import Box, encoded, jpeg
+from tests.fakes.scale import SIDE
 
 __all__ = ["Box", "encoded", "jpeg", "picture", "with_broken_exif"]
+
+
+def picture(rng: np.random.Generator, width: int, height: int, hue: float = 0.0, box: Box | None = None) -> Image.Image:
+    """Make an RGB picture, `scale.SIDE` times as large; see the package's function."""
+    return pictures.picture(rng, width * SIDE, height * SIDE, hue, box)
 
 
 def with_broken_exif(data: bytes) -> bytes:

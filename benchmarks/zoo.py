@@ -1,0 +1,149 @@
+"""Every dataset class against torchvision's on the same extracted tree: constructing, an epoch, size on disk.
+
+Trees are the tests' fakes, `COUNT` times as many samples and `SIDE` times as wide and high pictures. An epoch takes
+every sample of the first configuration once, without transforms, in random order, through a `DataLoader` with 2
+workers that are there already. All is in the page cache. Each class has a process of its own.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from benchmarks.common import interleaved, machine, median
+
+ROOT = Path(__file__).parent.parent
+PAGE = ROOT / "docs" / "benchmarks-zoo.md"
+COUNT, SIDE, SAMPLES = 100, 12, 2000
+_HEAD = ("class", "samples", "construct", "of torchvision's", "samples/s", "of torchvision's", "size of the tree's")
+_TEXT = """# Every class against torchvision's
+
+Made by `make bench PAGE=zoo`: each class and torchvision's (for datasets that torchvision lacks: a plain reading of the
+tree) on one extracted tree, taking turns, medians of {repeats}. The trees are generated: about {samples:,} samples with
+pictures of some hundred pixels, arrays of their real shape. An epoch takes each sample once, in random order, through a
+`DataLoader` with 2 workers, without transforms. All is in the page cache: on a cold disk the difference is
+[larger](benchmarks.md).
+
+"Construct" is the time of the constructor once the record set is there, and what part of torchvision's time that is.
+
+{machine}
+
+{table}
+"""
+
+
+def rows() -> dict[str, Any]:
+    """Return the contract's rows with all that is tried, by the name of the dataset class."""
+    from tests.contract import DECLARED, ROWS
+
+    return {row.name: row for row in (*ROWS, *DECLARED) if not row.is_brief and " " not in row.name}
+
+
+def measure(name: str, repeats: int) -> dict[str, Any]:
+    """Measure a class in this process."""
+    import torch
+    from torch.utils.data import DataLoader
+
+    row = rows()[name]
+    with tempfile.TemporaryDirectory() as folder:
+        pair = row.build(Path(folder), "tree" if "tree" in row.sources else row.sources[0])
+        theirs, ours = pair.both(**row.arguments)
+        order = torch.randperm(len(ours), generator=torch.Generator().manual_seed(0)).tolist()[:SAMPLES]
+        loaders = {
+            kind: DataLoader(each, 32, sampler=order, num_workers=2, persistent_workers=True, collate_fn=_load)
+            for kind, each in (("theirs", theirs), ("ours", ours))
+        }
+
+        def epoch(kind: str) -> float:
+            begun = time.perf_counter()
+            assert sum(loaders[kind]) == len(order)
+            return time.perf_counter() - begun
+
+        def construct(kind: str) -> float:
+            make = pair.theirs if kind == "theirs" else pair.ours
+            root = pair.their_root if kind == "theirs" else pair.our_root
+            begun = time.perf_counter()
+            make(root, **row.arguments)
+            return time.perf_counter() - begun
+
+        for kind in loaders:
+            epoch(kind)  # starts the workers, fills the page cache
+        runs: dict[str, Callable[[], float]] = {
+            f"{what.__name__} {kind}": lambda what=what, kind=kind: what(kind)  # type: ignore[misc]  # defaults
+            for what in (construct, epoch)
+            for kind in loaders
+        }
+        times = {what: median(values) for what, values in interleaved(runs, repeats).items()}
+        records = sum(_bytes(path) for path in pair.our_root.parent.rglob("*.records"))
+        return {"samples": len(order), "tree": _bytes(pair.their_root), "records": records, **times}
+
+
+def _load(samples: list[Any]) -> int:  # Any: what the dataset gives
+    """Decode images that torchvision's class left undecoded; give their number."""
+    for sample in samples:
+        image = sample[0] if isinstance(sample, tuple) else sample
+        if hasattr(image, "load"):
+            image.load()
+    return len(samples)
+
+
+def _bytes(folder: Path) -> int:
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def line(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
+    """Make a line of the table."""
+    construct = found["construct ours"], found["construct theirs"]
+    epoch = found["epoch ours"], found["epoch theirs"]
+    return (
+        f"`{name}Record`",
+        f"{found['samples']:,}",
+        f"{1000 * construct[0]:.1f} ms",
+        f"{construct[0] / construct[1]:.2f}x",
+        f"{found['samples'] / epoch[0]:,.0f}",
+        f"{epoch[1] / epoch[0]:.2f}x",
+        f"{found['records'] / found['tree']:.2f}x",
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "names", nargs="*", help="classes without their 'Record'; default: all, and the page is written"
+    )
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--one", action="store_true", help="measure one class and print its numbers as JSON")
+    options = parser.parse_args()
+    if options.one:
+        print(json.dumps(measure(options.names[0], options.repeats)))
+        return
+    environment = {**os.environ, "RECORDZOO_FAKE_COUNT": str(COUNT), "RECORDZOO_FAKE_SIDE": str(SIDE)}
+    lines = []
+    for name in options.names or sorted(rows()):
+        command = [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "benchmarks.zoo",
+            "--one",
+            name,
+            f"--repeats={options.repeats}",
+        ]
+        done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+        lines.append(line(name, json.loads(done.stdout.splitlines()[-1])))
+        print(" | ".join(lines[-1]), flush=True)
+    if not options.names:
+        table = "\n".join("| " + " | ".join(cells) + " |" for cells in (_HEAD, ["---"] * len(_HEAD), *lines))
+        text = _TEXT.format(repeats=options.repeats, samples=SAMPLES, machine=machine(), table=table)
+        PAGE.write_text(text, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
