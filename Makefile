@@ -94,7 +94,7 @@ docs: install  ## Build the site into site/; a warning is an error.
 generate: install  ## Write the generated parts of the documentation anew.
 	$(BIN)/python docs/generate.py
 
-bench: install  ## Measure (PHOTOS=a folder, PAGE=storing or loader) and write docs/benchmarks*.md. As root, for cold caches.
+bench: install  ## Measure (PHOTOS=a folder, PAGE=storing, loader or zoo) and write docs/benchmarks*.md. As root, for cold caches.
 	$(BIN)/python -m benchmarks $(if $(PHOTOS),--photos $(PHOTOS)) $(if $(PAGE),--page $(PAGE))
 
 # Each alone, so that one that cannot be installed costs only itself; the benchmark reports it as missing.

@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from pathlib import Path
 
-from benchmarks import cold_reads, open_cost, precision, prepare_imagenet, size, tiles, warm_loader
+from benchmarks import cold_reads, open_cost, precision, prepare_imagenet, size, tiles, warm_loader, zoo
 from benchmarks.common import Line, arguments, can_drop_caches, machine, photographs
 
 DOCS = Path(__file__).parent.parent / "docs"
@@ -57,8 +57,11 @@ PAGES: dict[str, tuple[str, str, Callable[[list[bytes], int], list[Line]], str]]
 
 def main() -> None:
     parser = arguments(__doc__ or "")
-    parser.add_argument("--page", choices=PAGES, default="storing", help="which page")
+    parser.add_argument("--page", choices=[*PAGES, "zoo"], default="storing", help="which page")
     options = parser.parse_args()
+    if options.page == "zoo":
+        zoo.write_page(options.repeats)
+        return
     name, title, measure, end = PAGES[options.page]
     photos = photographs(options.photos)
     rows = "\n".join(

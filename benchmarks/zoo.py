@@ -112,37 +112,33 @@ def line(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
     )
 
 
+def write_page(repeats: int) -> None:
+    """Measure all classes and write the page."""
+    lines = [_in_process(name, repeats) for name in sorted(rows())]
+    table = "\n".join("| " + " | ".join(cells) + " |" for cells in (_HEAD, ["---"] * len(_HEAD), *lines))
+    PAGE.write_text(_TEXT.format(repeats=repeats, samples=SAMPLES, machine=machine(), table=table), encoding="utf-8")
+
+
+def _in_process(name: str, repeats: int) -> tuple[str, ...]:
+    environment = {**os.environ, "RECORDZOO_FAKE_COUNT": str(COUNT), "RECORDZOO_FAKE_SIDE": str(SIDE)}
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.zoo", "--here", name, f"--repeats={repeats}"]
+    done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    cells = line(name, json.loads(done.stdout.splitlines()[-1]))
+    print(" | ".join(cells), flush=True)
+    return cells
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument(
-        "names", nargs="*", help="classes without their 'Record'; default: all, and the page is written"
-    )
+    parser.add_argument("names", nargs="+", help="classes, without their 'Record'")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--one", action="store_true", help="measure one class and print its numbers as JSON")
+    parser.add_argument("--here", action="store_true", help="measure in this process and print the numbers as JSON")
     options = parser.parse_args()
-    if options.one:
-        print(json.dumps(measure(options.names[0], options.repeats)))
-        return
-    environment = {**os.environ, "RECORDZOO_FAKE_COUNT": str(COUNT), "RECORDZOO_FAKE_SIDE": str(SIDE)}
-    lines = []
-    for name in options.names or sorted(rows()):
-        command = [
-            sys.executable,
-            "-W",
-            "ignore",
-            "-m",
-            "benchmarks.zoo",
-            "--one",
-            name,
-            f"--repeats={options.repeats}",
-        ]
-        done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
-        lines.append(line(name, json.loads(done.stdout.splitlines()[-1])))
-        print(" | ".join(lines[-1]), flush=True)
-    if not options.names:
-        table = "\n".join("| " + " | ".join(cells) + " |" for cells in (_HEAD, ["---"] * len(_HEAD), *lines))
-        text = _TEXT.format(repeats=options.repeats, samples=SAMPLES, machine=machine(), table=table)
-        PAGE.write_text(text, encoding="utf-8")
+    for name in options.names:
+        if options.here:
+            print(json.dumps(measure(name, options.repeats)))
+        else:
+            _in_process(name, options.repeats)
 
 
 if __name__ == "__main__":
