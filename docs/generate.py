@@ -49,6 +49,21 @@ def dataset_overview() -> str:
     return _table(("name", "dataset", "class", "task", "images", "classes", "download"), [*rows, own])
 
 
+def dataset_names() -> str:
+    """The classes by the first word of their task, each with a link to its section."""
+    classes = defaultdict(list)
+    for entry in map(catalogue.entry, catalogue.names()):
+        task = re.split(r"[, ]", entry.task)[0]
+        classes[task] += [f"[{name}](docs/datasets.md#{_anchor(entry.title)})" for name in entry.class_names]
+    tasks = sorted(classes, key=lambda task: -len(classes[task]))
+    return "\n\n".join(f"**{task.capitalize()}**: {', '.join(sorted(classes[task], key=str.lower))}." for task in tasks)
+
+
+def _anchor(title: str) -> str:
+    """Return the anchor of a heading, as GitHub and Python-Markdown make it."""
+    return re.sub(r"\s+", "-", re.sub(r"[^\w\s-]", "", title).strip().lower())
+
+
 def dataset_pages() -> str:
     """Everything that the catalogue knows, a section for each dataset."""
     return "\n\n".join(_dataset_section(catalogue.entry(name)) for name in catalogue.names())
@@ -164,7 +179,7 @@ def _fault_row(number: str, marks: Sequence[tuple[str, str, str]]) -> tuple[str,
 
 
 SECTIONS: dict[str, tuple[tuple[str, Callable[[], str]], ...]] = {
-    "README.md": (("datasets", dataset_overview),),
+    "README.md": (("datasets", dataset_names),),
     "docs/datasets.md": (("overview", dataset_overview), ("datasets", dataset_pages)),
     "docs/cli.md": (("commands", commands), ("exit codes", exit_codes), ("environment", environment)),
     "docs/api.md": (("classes", api_classes), ("zoo", api_zoo), ("own data", api_own), ("training", api_training)),
