@@ -1,0 +1,52 @@
+"""How GTSRB becomes records: class folders for training; for the test one folder, and a list with the labels."""
+
+import csv
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.recipes.base import Table
+from recordzoo.recipes.class_folders import ClassFolderRecipe, name_key
+from recordzoo.recipes.declared import DeclaredRecipe
+from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.sources.download import RemoteFile
+
+FOLDERS = {"train": "GTSRB/Training/", "test": "GTSRB/Final_Test/Images/"}
+"""For each part the folder that the names of its records are relative to."""
+
+_LIST = "GT-final_test.csv"
+
+
+class _Training(ClassFolderRecipe):
+    """Photographs in a folder for each class, in tracks of 30 of the same sign."""
+
+    top = FOLDERS["train"]
+    endings = (".ppm",)
+
+
+class _Test(ListedRecipe):
+    """Photographs in one folder, in the order of the list."""
+
+    lists = (_LIST,)
+    files = {"image": (FOLDERS["test"], (".ppm",))}
+
+    @override
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        rows = list(csv.DictReader(lists.lines(_LIST), delimiter=";", skipinitialspace=True))
+        labels = {row["Filename"]: int(row["ClassId"]) for row in rows}
+        names = sorted(labels, key=name_key)
+        return Table(
+            names=names,
+            arrays={"target": np.array([labels[name] for name in names], np.int64)},
+            splits={"test": [row["Filename"] for row in rows]},
+            classes=[f"{label:05d}" for label in range(self.entry.num_classes or 0)],  # as the folders for training
+        )
+
+
+def _recipe(dataset: str, part: str = "", raw_files: tuple[RemoteFile, ...] | None = None) -> DeclaredRecipe:
+    """Return the recipe of a part."""
+    return (_Test if part == "test" else _Training)(dataset, part, raw_files)
+
+
+RECIPES = {"gtsrb": _recipe}

@@ -1,0 +1,39 @@
+"""How Omniglot becomes records: a folder for each alphabet, in it one for each character."""
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
+from recordzoo.recipes.class_folders import ClassFolderRecipe
+from recordzoo.sources.member import Member
+
+
+class Omniglot(ClassFolderRecipe):
+    """Drawn characters; a class is a character of an alphabet."""
+
+    endings = (".png",)
+
+    @property
+    @override
+    def top(self) -> str:
+        return f"images_{self.part}/"
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        # torchvision looks into the folders of characters only, and knows no other spelling of the ending.
+        if member.name.removeprefix(self.top).count("/") == 2 and member.name.endswith(self.endings):
+            yield from super().extract(member)
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        table = super().build_table(stored, sidecars)
+        folders = [name.rpartition("/")[0] for name in table.names]
+        classes = sorted(set(folders), key=lambda folder: folder.split("/"))
+        label_of = {folder: label for label, folder in enumerate(classes)}
+        target = np.array([label_of[folder] for folder in folders], np.int64)
+        return Table(table.names, arrays={"target": target}, classes=classes)
+
+
+RECIPES = {"omniglot": Omniglot}
