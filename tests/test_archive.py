@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 
 from recordzoo.errors import ArchiveError
 from recordzoo.sources import stream, tar, zip
-from recordzoo.sources.archive import ArchiveSource, ChainSource, NestedTarSource
+from recordzoo.sources.archive import ArchiveSource, ChainSource, NestedTarSource, inner_members
 from recordzoo.sources.member import Source
 from tests.fakes import archives as fake
 from tests.faults import fault
@@ -826,3 +826,19 @@ def test_chain(put):
 
 def test_zip_limits_are_the_shared_ones():
     assert zip.MAX_MEMBER_BYTES == tar.MAX_MEMBER_BYTES == 1 << 30
+
+
+@pytest.mark.parametrize("pack", [*fake.PACKERS, "zip"])
+def test_an_archive_in_an_archive(put, pack):
+    inner = fake.zipped(FILES) if pack == "zip" else fake.PACKERS[pack](fake.tar(FILES))
+    for outer in (fake.zipped({"data/inner": inner}), fake.tar({"data/inner": inner})):
+        (unit,) = ArchiveSource(put(outer)).units(1)
+        found = {each.name: each.read() for member in unit.members() for each in inner_members(member)}
+        assert found == FILES
+
+
+def test_a_cut_archive_in_an_archive_is_named(put):
+    for data in (fake.tar(FILES)[:3000], gzip.compress(fake.tar(FILES))[:-20], fake.zipped(FILES)[:-20], b""):
+        (unit,) = ArchiveSource(put(fake.zipped({"data/inner": data}))).units(1)
+        with pytest.raises(ArchiveError, match="data/inner"):
+            [each.read() for member in unit.members() for each in inner_members(member)]

@@ -59,7 +59,7 @@ def test_every_entry_is_whole(name):
         assert text.strip() == text
         assert text
     assert entry.homepage.startswith(("https://", "http://"))
-    assert entry.splits or entry.source == "eurosat"  # which has none
+    assert entry.splits or entry.images
     assert all(split.count > 0 for split in entry.splits)
     for part in entry.parts:
         assert entry.raw_files(part.name), f"no raw file makes {entry.label(part.name)}"

@@ -4,6 +4,7 @@ import bz2
 import functools
 import gzip
 import hashlib
+import io
 import lzma
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -109,18 +110,8 @@ class ArchiveUnit:
             ArchiveError: It is cut, broken or hostile. A stream that ends without an error was whole.
         """
         with _open(self.path) as file:
-            yield from once(self._members(file), str(self.path))
-
-    def _members(self, file: BinaryIO) -> Iterator[Member]:
-        start = file.read(8)
-        file.seek(0)
-        archive_bytes = os.fstat(file.fileno()).st_size
-        if start.startswith(ZIP_STARTS):
-            return zip_members(self.path, file, archive_bytes)
-        for magic, unpack in _COMPRESSIONS.items():
-            if start.startswith(magic):
-                return tar_members(Tape(unpack(file), self.path, cap_bytes=unpacked_cap(archive_bytes)))
-        return tar_members(Tape(file, self.path, size_bytes=archive_bytes))
+            archive_bytes = os.fstat(file.fileno()).st_size
+            yield from once(_members(self.path, file, archive_bytes), str(self.path))
 
 
 @dataclass(frozen=True)
@@ -254,6 +245,27 @@ class ChainSource:
     def units(self, target_bytes: int) -> list[Unit]:
         """Return the units of all, one source after another."""
         return [unit for source in self.sources for unit in source.units(target_bytes)]
+
+
+def inner_members(member: Member) -> Iterator[Member]:
+    """Yield the members of an archive that is itself a member; the whole of it is held in memory.
+
+    Raises:
+        ArchiveError: It is cut, broken or hostile; the message names it.
+    """
+    data = member.read()
+    yield from once(_members(Path(member.name), io.BytesIO(data), len(data)), member.name)
+
+
+def _members(path: Path, file: BinaryIO, archive_bytes: int) -> Iterator[Member]:
+    start = file.read(8)
+    file.seek(0)
+    if start.startswith(ZIP_STARTS):
+        return zip_members(path, file, archive_bytes)
+    for magic, unpack in _COMPRESSIONS.items():
+        if start.startswith(magic):
+            return tar_members(Tape(unpack(file), path, cap_bytes=unpacked_cap(archive_bytes)))
+    return tar_members(Tape(file, path, size_bytes=archive_bytes))
 
 
 def _open(path: Path) -> BinaryIO:

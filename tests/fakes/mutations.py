@@ -99,3 +99,11 @@ PATHS: Mutations = {
     "targets reversed": change("targets", lambda targets: targets[::-1]),
     "one target replaced": change_item("targets", 0, lambda targets: targets[1]),
 }
+
+NUMBERED: Mutations = {
+    "numbers reversed": change("index", lambda index: index[::-1]),
+    "a number replaced": change_item("index", 0, lambda index: index[1]),
+    "labels assigned": change("y", lambda y: [0] * len(y)),
+    "a label replaced": change_item("y", 0, lambda y: 99),
+    "both filtered": lambda ds: (setattr(ds, "index", ds.index[::2]), setattr(ds, "y", ds.y[::2]))[0],
+}

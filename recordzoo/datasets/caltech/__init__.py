@@ -1,0 +1,1 @@
+"""Caltech 101 and Caltech 256."""

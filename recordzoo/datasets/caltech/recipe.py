@@ -1,0 +1,96 @@
+"""How Caltech 101 and 256 become records: class folders whose images are numbered from 1."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.errors import SourceError
+from recordzoo.recipes.base import Blob, Sidecar, Table
+from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.sources.archive import inner_members
+from recordzoo.sources.member import Member
+
+BACKGROUND = "BACKGROUND_Google"
+"""A folder of Caltech 101 that is no class."""
+
+ANNOTATIONS = {
+    "Faces": "Faces_2",
+    "Faces_easy": "Faces_3",
+    "Motorbikes": "Motorbikes_16",
+    "airplanes": "Airplanes_Side_2",
+}
+"""The folders of contours that are not called as their class."""
+
+
+class Caltech256(ListedRecipe):
+    """A class has as many images as its folder; their numbers follow from that, as in torchvision.
+
+    Attributes:
+        image_name: The name of an image within its class folder.
+    """
+
+    lists = ()
+    needs_lists = False
+    files = {"image": ("256_ObjectCategories/", (".jpg",))}
+    image_name: ClassVar[str] = "{label:03d}_{number:04d}.jpg"
+
+    @override
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        counts = Counter(name.partition("/")[0] for name in keys["image"] if name.count("/") == 1)
+        if not counts:
+            raise SourceError(f"{self.entry.title}: there is no image under {self.files['image'][0]} in the raw data.")
+        classes = sorted(counts)
+        rows = [(place, number) for place, name in enumerate(classes) for number in range(1, counts[name] + 1)]
+        target, numbers = np.array(rows, np.int64).T
+        return Table(
+            names=[image_name(self.image_name, classes, *row) for row in rows],
+            keys=self._more_keys(keys, classes, rows),
+            arrays={"target": target, "number": numbers},
+            classes=classes,
+        )
+
+    def _more_keys(
+        self, keys: Mapping[str, Sequence[str]], classes: Sequence[str], rows: Sequence[tuple[int, int]]
+    ) -> Mapping[str, Sequence[str | None]]:
+        """Return the keys of other fields than the image, for each label and number."""
+        return {}
+
+
+class Caltech101(Caltech256):
+    """With a contour for each image. The archive is a zip of a tar.gz (images) and a tar (contours)."""
+
+    files = {"image": ("101_ObjectCategories/", (".jpg",)), "annotation": ("Annotations/", (".mat",))}
+    encodings = {"annotation": "bytes"}
+    image_name = "image_{number:04d}.jpg"
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        if member.name.endswith((".tar", ".tar.gz")):
+            for inner in inner_members(member):
+                yield from self.extract(inner)
+        elif f"/{BACKGROUND}/" not in member.name:
+            yield from super().extract(member)
+
+    @override
+    def _more_keys(
+        self, keys: Mapping[str, Sequence[str]], classes: Sequence[str], rows: Sequence[tuple[int, int]]
+    ) -> Mapping[str, Sequence[str | None]]:
+        there = set(keys["annotation"])
+        names = (annotation_name(classes[place], number) for place, number in rows)
+        return {"annotation": [name if name in there else None for name in names]}
+
+
+def image_name(pattern: str, classes: Sequence[str], place: int, number: int) -> str:
+    """Name an image by its label (from 0) and its number (from 1): "001.ak47/001_0001.jpg"."""
+    return f"{classes[place]}/{pattern.format(label=place + 1, number=number)}"
+
+
+def annotation_name(category: str, number: int) -> str:
+    """Name the file of a contour: "Faces_2/annotation_0001.mat"."""
+    return f"{ANNOTATIONS.get(category, category)}/annotation_{number:04d}.mat"
+
+
+RECIPES = {"caltech101": Caltech101, "caltech256": Caltech256}
