@@ -66,6 +66,7 @@ def test_every_entry_is_whole(name):
     for file in entry.files:
         assert file.md5 or file.sha256, f"{file.name} has no hash"
         assert all(url.startswith(("https://", "http://")) for url in file.urls), file.urls
+        assert file.urls or entry.instructions, f"{file.name} has no address, and nothing says how to get it"
 
 
 @pytest.mark.parametrize("name", catalogue.names())

@@ -10,7 +10,7 @@ from PIL import Image
 from recordzoo.errors import FolderError
 from recordzoo.families.base import RecordDataset
 from recordzoo.families.selection import Selection, list_paths
-from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.loading.decode import decode, decode_rgb, naming
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.images import open_image
 
@@ -22,16 +22,23 @@ class Files(NamedTuple):
         attribute: The derived attribute that lists their paths.
         folder: The directory that they are in, existing or not.
         ending: What their names end with, instead of the ending of the record's name.
+        within: The directory that the listed paths are relative to, where they are; `folder` is relative to it, too.
     """
 
     attribute: str
     folder: str
     ending: str
+    within: str = ""
 
 
 class PathsDataset(RecordDataset):
-    """`RecordDataset` with a derived list of paths for each of some blob fields, as `_paths` makes it."""
+    """`RecordDataset` with a derived list of paths for each of some blob fields, as `_paths` makes it.
 
+    Attributes:
+        _IS_RGB: Whether images are converted to RGB; otherwise they keep the mode of their file.
+    """
+
+    _IS_RGB: ClassVar[bool] = True
     _PATH: ClassVar[Callable[[str], Any]] = str
     _PREFIX: ClassVar[str] = ""  # what all names of records begin with, and the names of files do not
     _files: Mapping[str, Files]
@@ -44,20 +51,20 @@ class PathsDataset(RecordDataset):
     # Any: str or `Path`, as torchvision has it.
     def _paths(self, field: str) -> list[Any]:
         """Return the paths of a field's files, as torchvision lists them."""
-        _, folder, ending = self._files[field]
+        folder, ending = self._files[field].folder, self._files[field].ending
         return list(map(type(self)._PATH, list_paths(self._selection, folder, ending, self._PREFIX)))
 
     def _image(self, index: int) -> Image.Image:
-        """Return the image, RGB.
+        """Return the image, RGB or as its file has it.
 
         Raises:
             ImageError: It cannot be decoded.
         """
         if isinstance(cast(object, index), slice):
-            Image.open(getattr(self, self._files["image"].attribute)[index])  # fails, in torchvision's way
+            Image.open(self._listed("image", index))  # fails, in torchvision's way
         data, name = self._bytes("image", index)
         with naming(self.records_path, name):
-            return decode_rgb(data)
+            return decode_rgb(data) if self._IS_RGB else decode(data)
 
     def _bytes(self, field: str, index: int) -> tuple[bytes, str]:
         """Return the content of the file whose path a field's attribute has at an index, and its name for messages.
@@ -69,7 +76,7 @@ class PathsDataset(RecordDataset):
         position = self._stored_at(field, index)
         if position is not None and reader.has(field, position):
             return reader.read(field, position), f"{field} of {reader.names[position]}"
-        path = getattr(self, self._files[field].attribute)[index]
+        path = self._listed(field, index)
         if position is not None:
             raise FolderError(
                 f"{path} was missing when {reader.path} was prepared. If it is there now, prepare again with "
@@ -78,6 +85,13 @@ class PathsDataset(RecordDataset):
             )
         with open(path, "rb") as file:
             return file.read(), str(path)
+
+    # Any: whatever the user assigned.
+    def _listed(self, field: str, index: int) -> Any:
+        """Return the path that a field's attribute has at an index."""
+        attribute, within = self._files[field].attribute, self._files[field].within
+        path = getattr(self, attribute)[index]
+        return os.path.join(within, path) if within else path
 
     def _stored_at(self, field: str, index: int) -> int | None:
         """Return the position of the file whose path a field's attribute has at an index; None if it has no record."""
@@ -90,7 +104,7 @@ class PathsDataset(RecordDataset):
     # Any: whatever the user assigned.
     def _find(self, path: Any, field: str) -> int | None:
         """Find the position whose file in a field had a path that was assigned."""
-        _, folder, ending = self._files[field]
+        folder, ending = self._files[field].folder, self._files[field].ending
         text = os.fspath(path) if isinstance(path, str | Path) else ""
         start = os.path.join(folder, "")
         if not (text.startswith(start) and text.endswith(ending)):

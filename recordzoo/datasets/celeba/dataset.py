@@ -1,0 +1,146 @@
+"""`CelebARecord`: torchvision's CelebA from records."""
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torchvision.datasets import CelebA
+
+from recordzoo.errors import ArgumentError
+from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.derived import derived
+from recordzoo.families.paths import Files, PathsDataset
+from recordzoo.families.selection import Selection
+from recordzoo.preparing import PrepareOptions
+
+_TARGETS = {"attr": "attr", "identity": "identity", "bbox": "bbox", "landmarks": "landmarks_align"}
+"""The tensor that each target type is a row of."""
+
+
+class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `CelebA`, read from records.
+
+    ``attr``, ``identity``, ``bbox`` and ``landmarks_align``, int64 tensors, are made when somebody asks for them, and
+    count from then on. Boxes are those of the original photographs, not of the aligned ones.
+
+    Args:
+        root: Where ``celeba/`` is or goes to; or the record set.
+        split: "train", "valid", "test" or "all".
+        target_type: "attr" (40 attributes, 0 or 1), "identity", "bbox" or "landmarks", or a list of them; for an empty
+            list the target is None.
+        transform: Applied to the image.
+        target_transform: Applied to the target.
+        download: Download the files if they are not there.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        ArgumentError: `split` has another value. A target type that does not exist is an error when a sample is taken.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = CelebARecord("data", split="valid", target_type=["identity", "attr"])
+        >>> image, (identity, attributes) = dataset[0]
+    """
+
+    entry = "celeba"
+    _ITEMS = "filename"
+    _IS_RGB = False
+    # Any: transforms take and return what their user wants.
+    transform: Callable[[Any], Any] | None
+    target_transform: Callable[[Any], Any] | None
+    target_type: Sequence[str]
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        target_type: list[str] | str = "attr",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.split = split
+        self.target_type = target_type if isinstance(target_type, list) else [target_type]
+        if not self.target_type and target_transform is not None:
+            raise RuntimeError("target_transform is specified but target_type is empty")
+        lower = split.lower() if isinstance(split, str) else split
+        chosen = check_choice(lower, "split", ("train", "valid", "test", "all"))
+        reader = self._open_part(download=download, options=options)
+        images = os.path.join(self.root, self.base_folder, "img_align_celeba")
+        self._show_paths(Selection(reader, chosen), {"image": Files("filename", "", ".jpg", within=images)})
+
+    @derived
+    def filename(self) -> list[str]:
+        """The names of the files."""
+        return self._paths("image")
+
+    @derived
+    def attr_names(self) -> list[str]:
+        """The names of the attributes, and an empty one, as torchvision reads the file."""
+        names: list[str] = list(self._selection.reader.manifest.metadata["attr_names"])
+        return names
+
+    @derived
+    def attr(self) -> torch.Tensor:
+        """The attributes, 0 or 1, [n, 40]."""
+        return _tensor("attr", self._selection.array("attr"))
+
+    @derived
+    def identity(self) -> torch.Tensor:
+        """The number of each person, [n, 1]."""
+        return _tensor("identity", self._selection.array("identity"))
+
+    @derived
+    def bbox(self) -> torch.Tensor:
+        """The boxes, x, y, width, height, [n, 4]."""
+        return _tensor("bbox", self._selection.array("bbox"))
+
+    @derived
+    def landmarks_align(self) -> torch.Tensor:
+        """The landmarks, x and y of each, [n, 10]."""
+        return _tensor("landmarks_align", self._selection.array("landmarks_align"))
+
+    # Any: one target, a tuple of several, or None.
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        """Return (PIL image, target).
+
+        Raises:
+            IndexError: There is no such sample.
+            ArgumentError: A target type does not exist.
+            ImageError: The image cannot be decoded.
+            CorruptRecordError: The stored bytes are damaged.
+        """
+        image: Any = self._image(index)
+        targets = [self._target(kind, index) for kind in self.target_type]
+        target: Any = tuple(targets) if len(targets) > 1 else targets[0] if targets else None
+        if self.transform is not None:
+            image = self.transform(image)
+        if targets and self.target_transform is not None:
+            target = self.target_transform(target)
+        return image, target
+
+    def _target(self, kind: str, index: int) -> torch.Tensor:
+        if kind not in _TARGETS:
+            raise ArgumentError(f'Target type "{kind}" is not recognized.')
+        name = _TARGETS[kind]
+        is_made = name in self._made or name in self.__dict__
+        if is_made or type(index) is not int or not -len(self._selection) <= index < len(self._selection):
+            rows: torch.Tensor = getattr(self, name)[index, :]
+        else:
+            position = self._selection.position(index % len(self._selection))
+            rows = _tensor(name, self._selection.reader.array(name)[position])
+        return rows[..., 0] if kind == "identity" else rows
+
+    def __len__(self) -> int:
+        return self._length("attr")
+
+
+def _tensor(name: str, numbers: NDArray[np.integer]) -> torch.Tensor:
+    """Make a tensor of stored numbers; attributes are stored as -1 and 1."""
+    made = numbers.astype(np.int64)
+    return torch.from_numpy((made + 1) // 2 if name == "attr" else made)

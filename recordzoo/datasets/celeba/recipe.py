@@ -1,0 +1,60 @@
+"""How CelebA becomes records: aligned photographs; text files have the attributes, identities, boxes and landmarks."""
+
+import csv
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import DTypeLike, NDArray
+from typing_extensions import override
+
+from recordzoo.errors import SourceError
+from recordzoo.recipes.base import Table
+from recordzoo.recipes.listed import ListedRecipe, Lists
+
+PARTITION = "list_eval_partition.txt"
+ATTRIBUTES = "list_attr_celeba.txt"
+COLUMNS: Mapping[str, tuple[str, int, DTypeLike]] = {
+    "attr": (ATTRIBUTES, 2, np.int8),
+    "identity": ("identity_CelebA.txt", 0, np.int32),
+    "bbox": ("list_bbox_celeba.txt", 2, np.int32),
+    "landmarks_align": ("list_landmarks_align_celeba.txt", 2, np.int32),
+}
+"""For each array its file, the number of lines above the first row, and its type."""
+
+_SPLITS = ("train", "valid", "test")
+
+
+class CelebA(ListedRecipe):
+    """All photographs, sorted by name. The splits have the order of the list, and so has "all".
+
+    Rows of the files belong together by their numbers, as in torchvision.
+    """
+
+    lists = (PARTITION, *(name for name, _, _ in COLUMNS.values()))
+    files = {"image": ("img_align_celeba/", (".jpg",))}
+
+    @override
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        listed = lists.rows(PARTITION)
+        order = np.array(sorted(range(len(listed)), key=lambda row: listed[row][0]), np.int64)
+        position = np.argsort(order)
+        partition = np.array([int(number) for _, number in listed], np.int64)
+        splits = {split: position[partition == number] for number, split in enumerate(_SPLITS)}
+        header = lists[ATTRIBUTES].decode().splitlines()[1]  # ends with a space: torchvision has an empty name there
+        return Table(
+            names=[listed[row][0] for row in order.tolist()],
+            arrays={field: _numbers(lists, *column, len(listed))[order] for field, column in COLUMNS.items()},
+            splits={**splits, "all": position},
+            metadata={"attr_names": next(csv.reader([header], delimiter=" ", skipinitialspace=True))},
+        )
+
+
+def _numbers(lists: Lists, name: str, skipped: int, dtype: DTypeLike, count: int) -> NDArray[np.integer]:
+    """Return the numbers of a file, [count, columns], without the names at the beginning of its lines."""
+    lines = lists.lines(name)[skipped:]
+    if len(lines) != count:
+        raise SourceError(f"CelebA: {name} has {len(lines):,} rows, but {PARTITION} lists {count:,} images.")
+    return np.array([[int(number) for number in line.split()[1:]] for line in lines], dtype)
+
+
+RECIPES = {"celeba": CelebA}
