@@ -10,7 +10,7 @@ from PIL import Image
 from recordzoo.errors import FolderError
 from recordzoo.families.base import RecordDataset
 from recordzoo.families.selection import Selection, list_paths
-from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.loading.decode import decode, decode_rgb, naming
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.images import open_image
 
@@ -30,8 +30,13 @@ class Files(NamedTuple):
 
 
 class PathsDataset(RecordDataset):
-    """`RecordDataset` with a derived list of paths for each of some blob fields, as `_paths` makes it."""
+    """`RecordDataset` with a derived list of paths for each of some blob fields, as `_paths` makes it.
 
+    Attributes:
+        _IS_RGB: Whether images are converted to RGB; otherwise they keep the mode of their file.
+    """
+
+    _IS_RGB: ClassVar[bool] = True
     _PATH: ClassVar[Callable[[str], Any]] = str
     _PREFIX: ClassVar[str] = ""  # what all names of records begin with, and the names of files do not
     _files: Mapping[str, Files]
@@ -48,7 +53,7 @@ class PathsDataset(RecordDataset):
         return list(map(type(self)._PATH, list_paths(self._selection, folder, ending, self._PREFIX)))
 
     def _image(self, index: int) -> Image.Image:
-        """Return the image, RGB.
+        """Return the image, RGB or as its file has it.
 
         Raises:
             ImageError: It cannot be decoded.
@@ -57,7 +62,7 @@ class PathsDataset(RecordDataset):
             Image.open(getattr(self, self._files["image"].attribute)[index])  # fails, in torchvision's way
         data, name = self._bytes("image", index)
         with naming(self.records_path, name):
-            return decode_rgb(data)
+            return decode_rgb(data) if self._IS_RGB else decode(data)
 
     def _bytes(self, field: str, index: int) -> tuple[bytes, str]:
         """Return the content of the file whose path a field's attribute has at an index, and its name for messages.
@@ -129,7 +134,7 @@ class PairsDataset(PathsDataset):
 
     # Any: as above.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """Return (RGB PIL image, target).
+        """Return (PIL image, target).
 
         Raises:
             IndexError: There is no such sample.
@@ -137,12 +142,17 @@ class PairsDataset(PathsDataset):
             CorruptRecordError: The stored bytes are damaged.
         """
         image: Any = self._image(index)
-        data, name = self._bytes(self._TARGET, index)
-        with naming(self.records_path, name):
-            target: Any = self._load_target(data)
+        target: Any = self._target(index)
         if self.transforms is not None:
             image, target = self.transforms(image, target)
         return image, target
+
+    # Any: as above.
+    def _target(self, index: int) -> Any:
+        """Return the target before the transforms."""
+        data, name = self._bytes(self._TARGET, index)
+        with naming(self.records_path, name):
+            return self._load_target(data)
 
 
 class TargetsDataset(PathsDataset):

@@ -13,6 +13,13 @@ def decode_rgb(data: bytes) -> Image.Image:
     return open_image(data).convert("RGB")
 
 
+def decode(data: bytes) -> Image.Image:
+    """Decode an encoded image in the mode that it has."""
+    image = open_image(data)
+    image.load()
+    return image
+
+
 class naming:  # a context manager, like `contextlib.suppress`; a generator would take four times as long
     """Make what decoding raises name the record set and the file.
 
