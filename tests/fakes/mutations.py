@@ -99,3 +99,10 @@ PATHS: Mutations = {
     "targets reversed": change("targets", lambda targets: targets[::-1]),
     "one target replaced": change_item("targets", 0, lambda targets: targets[1]),
 }
+
+IMG_INFO: Mutations = {
+    "images reversed": change("img_info", lambda info: info[::-1]),
+    "images shortened": change("img_info", lambda info: info[:2]),
+    "one image replaced": change_item("img_info", 0, lambda info: info[2]),
+    "a box changed in place": lambda ds: ds.img_info[2]["annotations"]["bbox"].zero_(),
+}
