@@ -6,6 +6,7 @@ dataset, add a row.
 
 import functools
 import importlib
+import inspect
 import os
 import re
 import tempfile
@@ -18,6 +19,7 @@ import numpy as np
 import torch
 import torchvision.datasets as tv
 from PIL import Image
+from torchvision.datasets.vision import StandardTransform
 
 import recordzoo
 from recordzoo.sources.download import RemoteFile
@@ -37,6 +39,9 @@ class Pair:
     our_root: Path
 
     def both(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
+        """Construct both. Classes that only take `transforms` get the other two by it."""
+        if "transform" in kwargs and "transform" not in inspect.signature(self.theirs.__init__).parameters:
+            kwargs["transforms"] = StandardTransform(kwargs.pop("transform"), kwargs.pop("target_transform", None))
         return self.theirs(self.their_root, *args, **kwargs), self.ours(self.our_root, *args, **kwargs)
 
 

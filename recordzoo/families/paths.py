@@ -143,7 +143,7 @@ class PairsDataset(PathsDataset):
 
     # Any: as above.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """Return (RGB PIL image, target).
+        """Return (PIL image, target).
 
         Raises:
             IndexError: There is no such sample.
@@ -151,12 +151,17 @@ class PairsDataset(PathsDataset):
             CorruptRecordError: The stored bytes are damaged.
         """
         image: Any = self._image(index)
-        data, name = self._bytes(self._TARGET, index)
-        with naming(self.records_path, name):
-            target: Any = self._load_target(data)
+        target: Any = self._target(index)
         if self.transforms is not None:
             image, target = self.transforms(image, target)
         return image, target
+
+    # Any: as above.
+    def _target(self, index: int) -> Any:
+        """Return the target before the transforms."""
+        data, name = self._bytes(self._TARGET, index)
+        with naming(self.records_path, name):
+            return self._load_target(data)
 
 
 class TargetsDataset(PathsDataset):

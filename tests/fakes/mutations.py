@@ -106,4 +106,10 @@ NUMBERED: Mutations = {
     "labels assigned": change("y", lambda y: [0] * len(y)),
     "a label replaced": change_item("y", 0, lambda y: 99),
     "both filtered": lambda ds: (setattr(ds, "index", ds.index[::2]), setattr(ds, "y", ds.y[::2]))[0],
+
+IMG_INFO: Mutations = {
+    "images reversed": change("img_info", lambda info: info[::-1]),
+    "images shortened": change("img_info", lambda info: info[:2]),
+    "one image replaced": change_item("img_info", 0, lambda info: info[2]),
+    "a box changed in place": lambda ds: ds.img_info[2]["annotations"]["bbox"].zero_(),
 }

@@ -1,0 +1,63 @@
+"""How the Semantic Boundaries Dataset becomes records: images, and the .mat file of each as it is."""
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+
+from typing_extensions import override
+
+from recordzoo.recipes.base import Blob, Sidecar, Table
+from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.sources.member import Member
+
+UNPACKED = "benchmark_RELEASE/dataset/"
+"""Where everything is in the archive; torchvision moves it to the root."""
+
+
+class SBD(ListedRecipe):
+    """All images, there or only listed, by name; the part "train-noval" needs its list as well."""
+
+    files = MappingProxyType({"image": ("img/", (".jpg",)), "mask": ("cls/", (".mat",))})
+    encodings = MappingProxyType({"mask": "bytes"})
+
+    @property
+    @override
+    def lists(self) -> Sequence[str]:
+        return ["train.txt", "val.txt", *(["train_noval.txt"] if self.part == "train-noval" else [])]
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        names = super().tree_names(base)
+        return names if self.part == "all" or "train_noval.txt" in (names or ()) else None
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        return super().extract(dataclasses.replace(member, name=member.name.removeprefix(UNPACKED)))
+
+    @override
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        splits = {
+            split_name(name.removesuffix(".txt")): [f"{line.strip()}.jpg" for line in lists[name].decode().splitlines()]
+            for name in self.lists
+            if name in lists
+        }
+        names = sorted({*keys["image"], *(name for split in splits.values() for name in split)})
+        images, masks = set(keys["image"]), set(keys["mask"])
+        mask_of = [name.removesuffix(".jpg") + ".mat" for name in names]
+        return Table(
+            names=names,
+            keys={
+                "image": [name if name in images else None for name in names],
+                "mask": [mask if mask in masks else None for mask in mask_of],
+            },
+            splits=splits,
+        )
+
+
+def split_name(image_set: str) -> str:
+    """Name the split that an image set becomes."""
+    return image_set.replace("_", "-")
+
+
+RECIPES = {"sbd": SBD}

@@ -1,0 +1,136 @@
+"""`WIDERFaceRecord`: torchvision's WIDERFace from records."""
+
+import os
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import torch
+from PIL import Image
+from torchvision.datasets import WIDERFace
+
+from recordzoo.families.base import RecordDataset, Root, Transform, check_choice
+from recordzoo.families.derived import derived
+from recordzoo.families.selection import Selection, join_name
+from recordzoo.loading.decode import decode, naming
+from recordzoo.preparing import PrepareOptions
+from recordzoo.recipes.class_folders import find_name
+
+# The columns of an annotation file as torchvision names them; its authors' readme has `invalid` before `occlusion`.
+_COLUMNS = {"blur": 4, "expression": 5, "illumination": 6, "occlusion": 7, "pose": 8, "invalid": 9}
+
+# Any: a path, and the tensors of its faces.
+Info = dict[str, Any]
+
+
+class _Images(Selection):
+    """A selection whose items can be changed in place: dicts of tensors."""
+
+    has_labels = False
+
+
+class WIDERFaceRecord(RecordDataset, WIDERFace):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `WIDERFace`, read from records; each split is a record set of its own.
+
+    Like torchvision's class, it takes the last three columns of the annotations for occlusion, pose and invalid; the
+    authors' readme says invalid, occlusion, pose.
+
+    Args:
+        root: Where ``widerface/`` is or goes to; or the record set.
+        split: "train", "val" or "test", whose targets are None.
+        transform: Applied to the image.
+        target_transform: Applied to the target, a dict of tensors.
+        download: Download the archives of the split if they are not there.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        ArgumentError: `split` has another value.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = WIDERFaceRecord("data", split="val")
+        >>> image, faces = dataset[0]
+    """
+
+    entry = "wider_face"
+    _ITEMS = "img_info"
+    transform: Transform
+    target_transform: Transform
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(os.path.expanduser(root), transform=transform, target_transform=target_transform)
+        self.split = self._part = check_choice(split, "split", ("train", "val", "test"))
+        self._show(_Images(self._open_part(download=download, options=options), split))
+        self.root = os.path.join(self.root, self.BASE_FOLDER)
+        self._folder = os.path.abspath(os.path.join(self.root, f"WIDER_{split}", "images"))
+
+    @derived
+    def img_info(self) -> list[Info]:
+        """A dict for each image: its path, and its annotations unless it is a test image."""
+        return list(map(self._info, self._selection.all_positions().tolist()))
+
+    def _info(self, position: int) -> Info:
+        reader = self._selection.reader
+        info: Info = {"img_path": join_name(self._folder, reader.names[position])}
+        if self.split != "test":
+            with naming(reader.path, info["img_path"]):
+                lines = reader.read("annotation", position).splitlines()[1:]
+                faces = torch.tensor([list(map(int, line.split())) for line in lines])
+                columns = {name: faces[:, column].clone() for name, column in _COLUMNS.items()}
+            info["annotations"] = {"bbox": faces[:, :4].clone(), **columns}
+        return info
+
+    def _at(self, index: int) -> tuple[Info, int | None]:
+        """Return what `img_info` has at an index, and the image's position; None if it has no record."""
+        number = None if "img_info" in self._made else self._as_opened("img_info", index)
+        if number is not None:
+            position = self._selection.position(number)
+            return self._info(position), position
+        info = self.img_info[index]
+        start = os.path.join(self._folder, "")
+        path = os.fspath(info["img_path"])
+        return info, find_name(self._selection.reader.names, path.removeprefix(start)) if path.startswith(
+            start
+        ) else None
+
+    # Any: what the transforms make of it.
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        """Return (PIL image, target); the target is None for a test image.
+
+        Raises:
+            IndexError: There is no such sample.
+            ImageError: The image cannot be decoded.
+            CorruptRecordError: The stored bytes are damaged.
+        """
+        info, position = self._at(index)
+        image: Any = self._image(info["img_path"], position)
+        if self.transform is not None:
+            image = self.transform(image)
+        target = None if self.split == "test" else info["annotations"]
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        return image, target
+
+    def _image(self, path: str, position: int | None) -> Image.Image:
+        reader = self._selection.reader
+        if position is None or not reader.has("image", position):
+            return Image.open(path)  # one that was assigned; or FileNotFoundError: the raw data lacked it
+        with naming(reader.path, path):
+            return decode(reader.read("image", position))
+
+    def _position(self, index: int) -> int | None:
+        return self._at(index)[1]
+
+    def _hint_positions(self, positions: Sequence[int]) -> None:
+        for field in self._selection.reader.manifest.blobs:
+            self._selection.reader.hint(field, positions)
+
+    def __len__(self) -> int:
+        return self._length("img_info")
