@@ -11,7 +11,7 @@ from tests.fakes.mutations import FILES
 from tests.fakes.pictures import jpeg, picture
 
 
-def _mat(**values: Any) -> bytes:
+def mat(**values: Any) -> bytes:
     file = io.BytesIO()
     savemat(file, values, do_compression=True)
     return b"MATLAB 5.0 MAT-file".ljust(116) + file.getvalue()[116:]  # without the time of writing
@@ -23,8 +23,8 @@ def _build() -> Fake:
     images = {f"jpg/image_{number:05d}.jpg": jpeg(picture(rng, 20 + number, 30)) for number in range(1, 21)}
     files = {
         "102flowers.tgz": tar(images),
-        "imagelabels.mat": _mat(labels=rng.integers(1, 103, 20).astype(np.uint8)),
-        "setid.mat": _mat(trnid=ids[:5], valid=ids[5:10], tstid=ids[10:]),
+        "imagelabels.mat": mat(labels=rng.integers(1, 103, 20).astype(np.uint8)),
+        "setid.mat": mat(trnid=ids[:5], valid=ids[5:10], tstid=ids[10:]),
     }
     attributes = {
         "_file_dict": {

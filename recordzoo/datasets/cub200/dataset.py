@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any, Unpack
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from PIL import Image
 from torchvision.datasets import ImageFolder
@@ -14,25 +13,22 @@ from torchvision.datasets.folder import default_loader
 
 from recordzoo.datasets.cub200.annotations import IMAGE_LIST, NEEDS, SPLIT
 from recordzoo.datasets.cub200.recipe import IMAGES, CUB200Segmentations, names_digest
-from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError
+from recordzoo.errors import NotPreparedError, OtherSourceError, RecordError
 from recordzoo.families.base import check_choice
-from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.selection import Selection
+from recordzoo.families.target_types import TargetTypesDataset
 from recordzoo.loading.decode import naming
 from recordzoo.preparing import PrepareOptions, ensure
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.recipes.images import open_image
-from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 
 SPLITS = ("train", "test", "all")
-TARGET_TYPES = ("category", "bbox", "parts", "attributes", "segmentation")
-_IN_PIXELS = ("bbox", "parts", "segmentation")
 
 
-class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """CUB-200-2011: 11,788 photographs of 200 kinds of birds, in ImageFolder's order over ``CUB_200_2011/images``.
 
     ``split="train"`` is the default: 5,994 photographs. The raw data is ``CUB_200_2011/`` or ``CUB_200_2011.tgz`` under
@@ -67,6 +63,8 @@ class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
     """
 
     entry = "cub200"
+    _TARGET_TYPES = ("category", "bbox", "parts", "attributes", "segmentation")
+    _IN_PIXELS = frozenset(("bbox", "parts", "segmentation"))
 
     # Any: transforms take and return what their user wants.
     def __init__(
@@ -84,32 +82,15 @@ class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
         **options: Unpack[PrepareOptions],
     ) -> None:
         self.split = check_choice(split, "split", SPLITS)
-        self.target_type = target_type if isinstance(target_type, str) else list(target_type)
-        self._target_types = _checked_types(target_type)
+        self._choose_targets(target_type)
         self._start(root, transform=transform, target_transform=target_transform)
-        self._refuse_in_pixels(options.get("variant"))
         reader = self._open_part(download=download, options=options)
-        self._refuse_in_pixels(reader.manifest.variant)
         self._refuse_absent(reader)
         selection = Selection(reader, "" if split == "all" else split)
         self._show_folder(selection, os.path.join(self.root, IMAGES.rstrip("/")), loader, is_valid_file, allow_empty)
         self._masks = None
         if "segmentation" in self._target_types:
             self._masks = self._open_masks(reader, download, options)
-
-    def fusion_problem(self) -> str:
-        """See `RecordDataset`."""
-        if self.target_type != "category":
-            return f"{type(self).__name__} has other targets than labels"
-        return self._label_problem(CUB200Record, "samples") or self._loader.fusion_problem()
-
-    def _refuse_in_pixels(self, variant: str | None) -> None:
-        for kind in self._target_types:
-            if kind in _IN_PIXELS and variant not in (None, ORIGINAL):
-                raise ArgumentError(
-                    f"target_type {kind!r} is in pixels of the original images, and would not fit the variant "
-                    f"{variant!r}. Open the dataset without variant."
-                )
 
     def _refuse_absent(self, reader: RecordReader) -> None:
         """Say which annotation file the raw data lacked, where it takes a target or a split away."""
@@ -149,34 +130,9 @@ class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
             )
         return masks
 
-    # Any: what the loader, the target types and the transforms make of it.
-    def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """Return (image, target).
-
-        Raises:
-            IndexError: There is no such sample.
-            ImageError: The image or the mask cannot be decoded.
-            RecordError: The stored bytes are damaged, or this image has no mask.
-        """
-        if self._target_types == ["category"] and isinstance(self.target_type, str):
-            return super().__getitem__(index)
-        sample, category = self._load(index)
-        targets = tuple(category if kind == "category" else self._target(kind, index) for kind in self._target_types)
-        target = targets[0] if isinstance(self.target_type, str) else targets
-        if self.transform is not None:
-            sample = self.transform(sample)
-        if self.target_transform is not None:
-            target = self.target_transform(target)
-        return sample, target
-
-    def _target(self, kind: str, index: int) -> Any:
-        position = self._position(index)
-        if position is None:
-            raise LookupError(f"sample {index} is not in {self.records_path}; nothing but its category is known.")
-        if kind == "segmentation":
-            return self._mask(position)
-        # A copy: the array is a read-only view of the file.
-        return torch.from_numpy(np.array(self._selection.reader.array(kind)[position]))
+    # Any: a tensor or an image.
+    def _target(self, kind: str, position: int) -> Any:
+        return self._mask(position) if kind == "segmentation" else super()._target(kind, position)
 
     def _mask(self, position: int) -> Image.Image:
         assert self._masks is not None  # the constructor opened it for this target type
@@ -213,13 +169,6 @@ class CUB200Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
     def extra_repr(self) -> str:
         """Return the line that `repr` adds: the split."""
         return f"Split: {self.split}"
-
-
-def _checked_types(target_type: str | Sequence[str]) -> list[str]:
-    types = [target_type] if isinstance(target_type, str) else list(target_type)
-    if not types:
-        raise ArgumentError(f"target_type is {target_type!r}; it must name at least one of {', '.join(TARGET_TYPES)}.")
-    return [check_choice(kind, "target_type", TARGET_TYPES) for kind in types]
 
 
 def _beside(images: Path) -> Path:

@@ -1,0 +1,86 @@
+"""`CUB200_2010Record`: the CUB-200 of 2010, 200 kinds of birds, from records."""
+
+import io
+import os
+from collections.abc import Sequence
+from typing import Any, Unpack
+
+import numpy as np
+import torch
+from PIL import Image
+from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import default_loader
+
+from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.path_loader import Loader
+from recordzoo.families.selection import Selection
+from recordzoo.families.target_types import TargetTypesDataset
+from recordzoo.preparing import PrepareOptions
+
+
+class CUB200_2010Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """The CUB-200 of 2010, read from records: photographs of 200 kinds of birds, in the order of the authors' lists.
+
+    `CUB200Record` is the set of 2011, which has more photographs. A label is the authors' number of the class, less 1:
+    the place of its folder ("001.Black_footed_Albatross") among the sorted ones. ``read(index, "annotation")`` gives
+    the annotation file, in MATLAB's format.
+
+    Args:
+        root: Where ``cub200_2010/`` is or goes to, the folder with the raw files; or the record set.
+        split: "train" or "test".
+        transform: Applied to the image.
+        target_transform: Applied to the target.
+        download: Download the archives if they are not there.
+        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
+        target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0), "bbox"
+            (float32 [4]: left, top, right, bottom in pixels) or "segmentation" (a rough mask as a PIL image of the size
+            of the photograph, with the authors' values).
+        **options: See `PrepareOptions`.
+
+    Attributes:
+        classes: The names of the folders: "001.Black_footed_Albatross".
+
+    Raises:
+        ArgumentError: `split` or `target_type` has another value; or a target in pixels comes with a variant.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = CUB200_2010Record("data", "test", target_type=["category", "segmentation"])
+        >>> image, (label, mask) = dataset[0]
+    """
+
+    entry = "cub200_2010"
+    _TARGET_TYPES = ("category", "bbox", "segmentation")
+    _IN_PIXELS = frozenset(("bbox", "segmentation"))
+    _FIELDS = {"bbox": "annotation", "segmentation": "annotation"}
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+        target_type: str | Sequence[str] = "category",
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.split = check_choice(split, "split", ("train", "test"))
+        self._choose_targets(target_type)
+        reader = self._open_part(download=download, options=options)
+        folder = os.path.join(self.root, "cub200_2010", "images")
+        self._show_folder(Selection(reader, split), folder, loader, allow_empty=True)
+
+    # Any: a tensor or an image.
+    def _target(self, kind: str, position: int) -> Any:
+        from scipy.io import loadmat
+
+        variable = "bbox" if kind == "bbox" else "seg"
+        data = io.BytesIO(self._selection.reader.read("annotation", position))
+        # The type is ignored: loadmat takes files, too.
+        value = loadmat(data, squeeze_me=True, variable_names=[variable])[variable]  # type: ignore[arg-type]
+        if kind == "segmentation":
+            return Image.fromarray(np.atleast_2d(value).astype(np.uint8))
+        sides = [float(value[side]) for side in ("left", "top", "right", "bottom")]
+        return torch.tensor(sides, dtype=torch.float32)

@@ -1,0 +1,36 @@
+"""How CUB-200 of 2010 becomes records: photographs with their MATLAB annotations; lists say which split."""
+
+from collections.abc import Mapping, Sequence
+
+from typing_extensions import override
+
+from recordzoo.recipes.base import Table
+from recordzoo.recipes.class_folders import class_labels, name_key
+from recordzoo.recipes.listed import ListedRecipe, Lists
+
+SPLITS = ("train", "test")
+
+
+class CUB200Of2010(ListedRecipe):
+    """All photographs, sorted by path; the splits have the order of their lists."""
+
+    lists = tuple(f"lists/{split}.txt" for split in SPLITS)
+    files = {"image": ("images/", (".jpg",)), "annotation": ("annotations-mat/", (".mat",))}
+    encodings = {"annotation": "bytes"}
+
+    @override
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        splits = {split: lists.lines(f"lists/{split}.txt") for split in SPLITS}
+        names = sorted({*keys["image"], *(name for listed in splits.values() for name in listed)}, key=name_key)
+        classes, target = class_labels(names)
+        annotations, annotation_of = set(keys["annotation"]), [f"{name.removesuffix('.jpg')}.mat" for name in names]
+        return Table(
+            names=names,
+            keys={"annotation": [each if each in annotations else None for each in annotation_of]},
+            arrays={"target": target},
+            splits=splits,
+            classes=classes,
+        )
+
+
+RECIPES = {"cub200_2010": CUB200Of2010}

@@ -1,0 +1,88 @@
+"""`NABirdsRecord`: NABirds, 555 classes of North American birds, from records."""
+
+import os
+from collections.abc import Sequence
+from typing import Unpack
+
+from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import default_loader
+
+from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.derived import derived
+from recordzoo.families.path_loader import Loader
+from recordzoo.families.selection import Selection
+from recordzoo.families.target_types import TargetTypesDataset
+from recordzoo.preparing import PrepareOptions
+
+
+class NABirdsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """NABirds, read from records: photographs of North American birds, sorted by their paths as ImageFolder has them.
+
+    The authors number 1,011 nodes of a hierarchy, of which 555 have photographs. A label is the place of the class's
+    number among those 555; ``int(classes[label])`` is the number, and `node_names` and `parents` tell the rest.
+
+    Args:
+        root: Where ``nabirds/`` or ``nabirds.tar.gz`` is; or the record set.
+        split: "train" or "test".
+        transform: Applied to the image.
+        target_transform: Applied to the target.
+        download: Download the archive from a mirror of your own if it is not there. Its authors give it to people who
+            accept their terms on a form; the error says how.
+        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
+        target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0), "bbox"
+            (float32 [4]: x, y, width, height in pixels) or "parts" (float32 [11, 3]: x, y, visible).
+        **options: See `PrepareOptions`.
+
+    Attributes:
+        classes: The numbers of the classes, as their folders have them: "0295".
+
+    Raises:
+        ArgumentError: `split` or `target_type` has another value; or a target in pixels comes with a variant.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = NABirdsRecord("data", "test", target_type=["category", "bbox"])
+        >>> image, (label, box) = dataset[0]
+    """
+
+    entry = "nabirds"
+    _TARGET_TYPES = ("category", "bbox", "parts")
+    _IN_PIXELS = frozenset(("bbox", "parts"))
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+        target_type: str | Sequence[str] = "category",
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.split = check_choice(split, "split", ("train", "test"))
+        self._choose_targets(target_type)
+        reader = self._open_part(download=download, options=options)
+        folder = os.path.join(self.root, "nabirds", "images")
+        self._show_folder(Selection(reader, split), folder, loader, allow_empty=True)
+
+    @derived
+    def class_names(self) -> list[str]:
+        """The names of the classes in the order of their labels: "Common Eider (Adult male)"."""
+        return list(self._selection.reader.manifest.metadata["class_names"])
+
+    @derived
+    def part_names(self) -> list[str]:
+        """The names of the parts."""
+        return list(self._selection.reader.manifest.metadata["part_names"])
+
+    @derived
+    def node_names(self) -> dict[int, str]:
+        """The name of each node of the hierarchy, by its number."""
+        return dict(self._selection.reader.manifest.metadata["nodes"])
+
+    @derived
+    def parents(self) -> dict[int, int]:
+        """The number of each node's parent, by its own; the root has none."""
+        return dict(self._selection.reader.manifest.metadata["parents"])

@@ -1,0 +1,80 @@
+"""How NABirds becomes records: photographs with boxes and parts, in classes with sparse numbers of a hierarchy."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from recordzoo.recipes.base import Table
+from recordzoo.recipes.class_folders import name_key
+from recordzoo.recipes.listed import ListedRecipe, Lists
+
+TOP = "nabirds/"
+
+
+class NABirds(ListedRecipe):
+    """The listed photographs, sorted by path. A label is the place of the class's number among those with photographs.
+
+    Numbers of images are UUIDs. A class is called by its number as its folder has it: "0295".
+    """
+
+    lists = tuple(
+        f"{TOP}{name}.txt"
+        for name in (
+            "images",
+            "image_class_labels",
+            "train_test_split",
+            "bounding_boxes",
+            "classes",
+            "hierarchy",
+            "parts/parts",
+            "parts/part_locs",
+        )
+    )
+    files = {"image": (f"{TOP}images/", (".jpg",))}
+
+    @override
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        name_of = _pairs(lists, "images")
+        images = sorted(name_of, key=lambda image: name_key(name_of[image]))
+        names = [name_of[image] for image in images]
+        label_of, is_train = _pairs(lists, "image_class_labels"), _pairs(lists, "train_test_split")
+        classes, target = np.unique(np.array([int(label_of[image]) for image in images], np.int64), return_inverse=True)
+        train = np.array([is_train[image] == "1" for image in images], bool)
+        nodes = {int(number): name for number, name in _pairs(lists, "classes").items()}
+        return Table(
+            names=names,
+            arrays={"target": target.astype(np.int64), **_boxes_and_parts(images, lists)},
+            splits={"train": np.flatnonzero(train), "test": np.flatnonzero(~train)},
+            classes=[f"{number:04d}" for number in classes.tolist()],
+            metadata={
+                "class_names": [nodes[number] for number in classes.tolist()],
+                "part_names": list(_pairs(lists, "parts/parts").values()),
+                "nodes": [[number, name] for number, name in nodes.items()],
+                "parents": [[int(child), int(parent)] for child, parent in _pairs(lists, "hierarchy").items()],
+            },
+        )
+
+
+def _pairs(lists: Lists, name: str) -> dict[str, str]:
+    """Read a list of numbers, each with a text."""
+    return dict(line.split(maxsplit=1) for line in lists.lines(f"{TOP}{name}.txt"))
+
+
+# Any: of any numeric dtype.
+def _boxes_and_parts(images: Sequence[str], lists: Lists) -> dict[str, NDArray[Any]]:
+    """Return "bbox", float32 [N, 4], and "parts", float32 [N, parts, 3]; zeros where a list has no line."""
+    place_of = {image: place for place, image in enumerate(images)}
+    bbox = np.zeros((len(images), 4), np.float32)
+    for image, *box in lists.rows(f"{TOP}bounding_boxes.txt"):
+        bbox[place_of[image]] = box
+    column_of = {part: column for column, part in enumerate(_pairs(lists, "parts/parts"))}
+    parts = np.zeros((len(images), len(column_of), 3), np.float32)
+    for image, part, *where in lists.rows(f"{TOP}parts/part_locs.txt"):
+        parts[place_of[image], column_of[part]] = where
+    return {"bbox": bbox, "parts": parts}
+
+
+RECIPES = {"nabirds": NABirds}

@@ -1,0 +1,1 @@
+"""Stanford Dogs."""

@@ -1,0 +1,76 @@
+"""`StanfordDogsRecord`: Stanford Dogs, 120 breeds of dogs, from records."""
+
+import io
+import os
+from collections.abc import Sequence
+from typing import Unpack
+
+import torch
+from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import default_loader
+from torchvision.datasets.voc import ET_parse
+
+from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.path_loader import Loader
+from recordzoo.families.selection import Selection
+from recordzoo.families.target_types import TargetTypesDataset
+from recordzoo.preparing import PrepareOptions
+
+
+class StanfordDogsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """Stanford Dogs, read from records: photographs of 120 breeds of dogs, in the order of the authors' lists.
+
+    A label is the authors' number of the breed, less 1: the place of its folder ("n02085620-Chihuahua") among the
+    sorted ones. ``read(index, "annotation")`` gives the annotation file, XML as that of Pascal VOC.
+
+    Args:
+        root: Where ``stanford_dogs/`` is or goes to, the folder with the raw files; or the record set.
+        split: "train" or "test".
+        transform: Applied to the image.
+        target_transform: Applied to the target.
+        download: Download the archives if they are not there.
+        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
+        target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0) or
+            "boxes" (float32 [n, 4], one row a dog: xmin, ymin, xmax, ymax in pixels).
+        **options: See `PrepareOptions`.
+
+    Attributes:
+        classes: The names of the folders: "n02085620-Chihuahua".
+
+    Raises:
+        ArgumentError: `split` or `target_type` has another value; or "boxes" is asked for together with a variant.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = StanfordDogsRecord("data", "test", target_type=["category", "boxes"])
+        >>> image, (label, boxes) = dataset[0]
+    """
+
+    entry = "stanford_dogs"
+    _TARGET_TYPES = ("category", "boxes")
+    _IN_PIXELS = frozenset(("boxes",))
+    _FIELDS = {"boxes": "annotation"}
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+        target_type: str | Sequence[str] = "category",
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.split = check_choice(split, "split", ("train", "test"))
+        self._choose_targets(target_type)
+        reader = self._open_part(download=download, options=options)
+        folder = os.path.join(self.root, "stanford_dogs", "Images")
+        self._show_folder(Selection(reader, split), folder, loader, allow_empty=True)
+
+    def _target(self, kind: str, position: int) -> torch.Tensor:
+        root = ET_parse(io.BytesIO(self._selection.reader.read("annotation", position))).getroot()
+        sides = ("xmin", "ymin", "xmax", "ymax")
+        boxes = [[float(box.findtext(side)) for side in sides] for box in root.iter("bndbox")]
+        return torch.tensor(boxes, dtype=torch.float32).reshape(-1, 4)

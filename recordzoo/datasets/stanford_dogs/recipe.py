@@ -1,0 +1,45 @@
+"""How Stanford Dogs becomes records: photographs with their annotations; MATLAB lists say split and breed."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.recipes.base import NO_TARGET, Table
+from recordzoo.recipes.class_folders import name_key
+from recordzoo.recipes.listed import ListedRecipe, Lists
+
+SPLITS = ("train", "test")
+
+
+class StanfordDogs(ListedRecipe):
+    """All photographs, sorted by path; the splits have the order of their lists. Labels are those of the lists, less 1.
+
+    Annotation files have the names of the images without an ending, and none of their own.
+    """
+
+    lists = tuple(f"{split}_list.mat" for split in SPLITS)
+    files = {"image": ("Images/", (".jpg",)), "annotation": ("Annotation/", ("",))}
+    encodings = {"annotation": "bytes"}
+
+    @override
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        splits: dict[str, list[str]] = {}
+        label_of: dict[str, int] = {}
+        for split in SPLITS:
+            listed = lists.mat(f"{split}_list.mat")
+            splits[split] = [str(name) for name in np.atleast_1d(listed["file_list"])]
+            label_of.update(zip(splits[split], (np.atleast_1d(listed["labels"]).astype(int) - 1).tolist(), strict=True))
+        folder_of = {label: name.partition("/")[0] for name, label in label_of.items()}
+        names = sorted({*keys["image"], *label_of}, key=name_key)
+        annotations, annotation_of = set(keys["annotation"]), [name.removesuffix(".jpg") for name in names]
+        return Table(
+            names=names,
+            keys={"annotation": [each if each in annotations else None for each in annotation_of]},
+            arrays={"target": np.array([label_of.get(name, NO_TARGET) for name in names], np.int64)},
+            splits=splits,
+            classes=[folder_of.get(label, "") for label in range(max(folder_of, default=-1) + 1)],
+        )
+
+
+RECIPES = {"stanford_dogs": StanfordDogs}

@@ -1,0 +1,75 @@
+"""`TinyImageNetRecord`: Tiny ImageNet, 200 classes of 64 by 64 pixels, from records."""
+
+import os
+from collections.abc import Sequence
+from typing import Unpack
+
+from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import default_loader
+
+from recordzoo.errors import ArgumentError
+from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.derived import derived
+from recordzoo.families.path_loader import Loader
+from recordzoo.families.selection import Selection
+from recordzoo.families.target_types import TargetTypesDataset
+from recordzoo.preparing import PrepareOptions
+
+
+class TinyImageNetRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """Tiny ImageNet, read from records: images of 64 by 64 pixels, sorted by their paths.
+
+    A label is the place of the WNID among the sorted ones, as ImageFolder has it; ``wnids.txt`` is not sorted. The
+    labels of "test" were never published: they are -1.
+
+    Args:
+        root: Where ``tiny-imagenet-200/`` or ``tiny-imagenet-200.zip`` is or goes to; or the record set.
+        split: "train", "val" or "test".
+        transform: Applied to the image.
+        target_transform: Applied to the target.
+        download: Download the archive if it is not there.
+        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
+        target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0) or "bbox"
+            (float32 [4]: xmin, ymin, xmax, ymax in pixels; not for "test").
+        **options: See `PrepareOptions`.
+
+    Attributes:
+        classes: The WNIDs: "n01443537".
+
+    Raises:
+        ArgumentError: `split` or `target_type` has another value; "bbox" is asked for with "test" or with a variant.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = TinyImageNetRecord("data", "val", target_type=["category", "bbox"])
+        >>> image, (label, box) = dataset[0]
+    """
+
+    entry = "tiny_imagenet"
+    _TARGET_TYPES = ("category", "bbox")
+    _IN_PIXELS = frozenset(("bbox",))
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+        target_type: str | Sequence[str] = "category",
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.split = check_choice(split, "split", ("train", "val", "test"))
+        self._choose_targets(target_type)
+        if split == "test" and "bbox" in self._target_types:
+            raise ArgumentError("The authors published no boxes for split='test'. Take target_type='category'.")
+        reader = self._open_part(download=download, options=options)
+        folder = os.path.join(self.root, "tiny-imagenet-200")
+        self._show_folder(Selection(reader, split), folder, loader, allow_empty=True)
+
+    @derived
+    def class_names(self) -> list[str]:
+        """The words for each class, in the order of the labels: "goldfish, Carassius auratus"."""
+        return list(self._selection.reader.manifest.metadata["class_names"])

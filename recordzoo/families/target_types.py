@@ -1,0 +1,125 @@
+"""`TargetTypesDataset`: class folders whose user says what the target is: the label, a box, parts, ...
+
+::
+
+    class NABirdsRecord(TargetTypesDataset, ImageFolder):
+        _TARGET_TYPES = ("category", "bbox", "parts")
+        _IN_PIXELS = frozenset(("bbox", "parts"))
+
+        def __init__(self, root, split="train", ..., *, target_type="category", **options) -> None:
+            self._start(root, transform=transform, target_transform=target_transform)
+            self._choose_targets(target_type)
+            reader = self._open_part(download=download, options=options)
+            self._show_folder(Selection(reader, split), folder, loader, allow_empty=True)
+"""
+
+from collections.abc import Sequence, Set
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+
+from recordzoo.errors import ArgumentError
+from recordzoo.families.base import check_choice
+from recordzoo.families.class_folder import ClassFolderDataset
+from recordzoo.preparing import PrepareOptions
+from recordzoo.records.manifest import ORIGINAL
+from recordzoo.records.reader import RecordReader
+
+
+class TargetTypesDataset(ClassFolderDataset):
+    """`ClassFolderDataset` with targets besides the label; `samples` has the label, whatever the target is.
+
+    Attributes:
+        target_type: As given; a list if several were given.
+        _TARGET_TYPES: All target types. The first is the label.
+        _IN_PIXELS: Those in pixels of the original images, which do not fit a variant.
+        _FIELDS: For each target type that is made of a blob field, that field.
+    """
+
+    _TARGET_TYPES: ClassVar[Sequence[str]]
+    _IN_PIXELS: ClassVar[Set[str]] = frozenset()
+    _FIELDS: ClassVar[dict[str, str]] = {}
+
+    target_type: str | list[str]
+    _target_types: list[str]
+
+    def _choose_targets(self, target_type: str | Sequence[str]) -> None:
+        """Set what the target is.
+
+        Raises:
+            ArgumentError: There is no such target type, or none is named.
+        """
+        types = [target_type] if isinstance(target_type, str) else list(target_type)
+        if not types:
+            valid = ", ".join(self._TARGET_TYPES)
+            raise ArgumentError(f"target_type is {target_type!r}; it must name at least one of {valid}.")
+        self._target_types = [check_choice(kind, "target_type", self._TARGET_TYPES) for kind in types]
+        self.target_type = target_type if isinstance(target_type, str) else types
+
+    def _open_part(self, *, download: bool, options: PrepareOptions) -> RecordReader:
+        """Open the record set of a part.
+
+        Raises:
+            ArgumentError: A target in pixels of the original images is asked for together with a variant.
+            As `RecordDataset._open_part`.
+        """
+        self._refuse_in_pixels(options.get("variant"))
+        reader = super()._open_part(download=download, options=options)
+        self._refuse_in_pixels(reader.manifest.variant)
+        return reader
+
+    def _refuse_in_pixels(self, variant: str | None) -> None:
+        for kind in self._target_types:
+            if kind in self._IN_PIXELS and variant not in (None, ORIGINAL):
+                raise ArgumentError(
+                    f"target_type {kind!r} is in pixels of the original images, and would not fit the variant "
+                    f"{variant!r}. Open the dataset without variant."
+                )
+
+    def fusion_problem(self) -> str:
+        """See `RecordDataset`."""
+        if self.target_type != self._TARGET_TYPES[0]:
+            return f"{type(self).__name__} has other targets than labels"
+        return self._label_problem(TargetTypesDataset, "samples") or self._loader.fusion_problem()
+
+    # Any: what the loader, the target types and the transforms make of it.
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        """Return (image, target); the target is a tuple if `target_type` is a list.
+
+        Raises:
+            IndexError: There is no such sample.
+            ImageError: The image or the target cannot be decoded.
+            CorruptRecordError: The stored bytes are damaged.
+            LookupError: The sample was assigned and is not in the record set; nothing but its label is known.
+        """
+        label_type = self._TARGET_TYPES[0]
+        if self.target_type == label_type:
+            return super().__getitem__(index)
+        sample, label = self._load(index)
+        targets = tuple(label if kind == label_type else self._target_at(kind, index) for kind in self._target_types)
+        target = targets[0] if isinstance(self.target_type, str) else targets
+        if self.transform is not None:
+            sample = self.transform(sample)
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        return sample, target
+
+    # Any: a target of any kind.
+    def _target_at(self, kind: str, index: int) -> Any:
+        position = self._position(index)
+        if position is None:
+            label_type = self._TARGET_TYPES[0]
+            raise LookupError(f"sample {index} is not in {self.records_path}; nothing but its {label_type} is known.")
+        return self._target(kind, position)
+
+    # Any: as above.
+    def _target(self, kind: str, position: int) -> Any:
+        """Return a target other than the label; here a tensor of the array field of that name."""
+        # A copy: the array is a read-only view of the file.
+        return torch.from_numpy(np.array(self._selection.reader.array(kind)[position]))
+
+    def _hint_positions(self, positions: Sequence[int]) -> None:
+        super()._hint_positions(positions)
+        for field in {self._FIELDS[kind] for kind in self._target_types if kind in self._FIELDS}:
+            self._selection.reader.hint(field, positions)
