@@ -179,7 +179,7 @@ _VOC_BAD = (
 NOT_PREPARED = (
     Difference(
         r"^Dataset not found|^The archive \S+ is not present|^\[Errno 2\] No such file",
-        r"^[\w.]+: no records and no raw data in .*looked for",
+        r"^[\w.-]+: no records and no raw data in .*looked for",
         "torchvision does not say what it looked for; nor does it know of records, or of the command that makes them",
     ),
 )

@@ -1,0 +1,146 @@
+"""Test sets for models of ImageNet by code, and plain readings of their trees: ImageNetV2, ImageNet-A, -O, -R, -Sketch.
+
+As in the real ones: the archives of ImageNetV2 are plain tars called .tar.gz; READMEs lie beside the class folders;
+names of files have spaces; some images are grey, or CMYK with a colour profile that is larger than the picture.
+"""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import default_loader
+from torchvision.datasets.utils import extract_archive, verify_str_arg
+
+from recordzoo.datasets.imagenet.wnids import all_wnids
+from tests.fakes.archives import zipped
+from tests.fakes.fake import Case, Fake, tar
+from tests.fakes.mutations import SAMPLES
+from tests.fakes.pictures import encoded, jpeg, picture
+
+VERSIONS = {
+    "matched-frequency": "imagenetv2-matched-frequency",
+    "threshold-0.7": "imagenetv2-threshold0.7",
+    "top-images": "imagenetv2-top-images",
+}
+
+
+class PlainImageNetV2(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """What people would write without recordzoo: the folders' names are the labels."""
+
+    # Any: ImageFolder's own arguments.
+    def __init__(
+        self,
+        root: Any,
+        version: str = "matched-frequency",
+        transform: Any = None,
+        target_transform: Any = None,
+        download: bool = False,
+        loader: Any = default_loader,
+    ) -> None:
+        verify_str_arg(version, "version", tuple(VERSIONS))
+        folder = os.path.join(root, f"{VERSIONS[version]}-format-val")
+        super().__init__(folder, transform, target_transform, loader, allow_empty=True)
+        self.root, self.version, self.wnids = root, version, list(all_wnids())
+
+    def find_classes(self, directory: str) -> tuple[list[str], dict[str, int]]:
+        os.scandir(directory).close()  # fails if it is not there, as the original
+        classes = [str(number) for number in range(1000)]
+        return classes, {name: int(name) for name in classes}
+
+
+class PlainFolders(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """The same for class folders that are WNIDs."""
+
+    _folder = ""
+
+    # Any: ImageFolder's own arguments.
+    def __init__(
+        self,
+        root: Any,
+        transform: Any = None,
+        target_transform: Any = None,
+        download: bool = False,
+        loader: Any = default_loader,
+    ) -> None:
+        super().__init__(os.path.join(root, self._folder), transform, target_transform, loader)
+        self.root, self.wnids = root, self.classes
+        self.imagenet_labels = [all_wnids().index(wnid) for wnid in self.classes]
+
+
+class PlainA(PlainFolders):
+    _folder = "imagenet-a"
+
+
+class PlainO(PlainFolders):
+    _folder = "imagenet-o"
+
+
+class PlainR(PlainFolders):
+    _folder = "imagenet-r"
+
+
+class PlainSketch(PlainFolders):
+    _folder = "sketch"
+
+
+def _unpack_plain_tars(folder: Path) -> None:
+    """Extract archives whose names say that they are compressed, as ``tar -xf`` does."""
+    for archive in sorted(folder.glob("*.tar.gz")):
+        extract_archive(archive.rename(archive.with_suffix("")), folder, remove_finished=True)
+
+
+def _build_v2() -> Fake:
+    archives = {}
+    for seed, name in enumerate(VERSIONS.values()):
+        rng = np.random.default_rng(seed)
+        files = {f"{name}-format-val/README.txt": b"Ten images for each class."}
+        for label in rng.permutation([0, 1, 2, 10, 11, 100, 999]).tolist():
+            for _ in range(2):
+                files[f"{name}-format-val/{label}/{rng.bytes(20).hex()}.jpeg"] = jpeg(picture(rng, 24, 20))
+        archives[f"{name}.tar.gz"] = tar(files, compress=False)
+    arguments = [{"version": version} for version in VERSIONS]
+    bad = ({"version": "matched_frequency"}, {"version": None})
+    case = Case("ImageNetV2Record", arguments, bad, SAMPLES, theirs=PlainImageNetV2)
+    return Fake("imagenet_v2", archives, [case], unpack=_unpack_plain_tars)
+
+
+def _odd(rng: np.random.Generator, number: int) -> bytes:
+    """Make an image: every third one is grey, every fourth CMYK with a profile."""
+    photo = picture(rng, 24, 20)
+    if number % 3 == 1:
+        return jpeg(photo.convert("L"))
+    return encoded(photo.convert("CMYK"), "JPEG", icc_profile=bytes(70_000)) if number % 4 == 2 else jpeg(photo)
+
+
+def _build_folders(letter: str, labels: list[int], theirs: type) -> Fake:
+    folder = f"imagenet-{letter}"
+    rng = np.random.default_rng(ord(letter))
+    files = {f"{folder}/README.txt": b"n01443537 goldfish"}
+    for label in rng.permutation(labels).tolist():
+        for number in rng.permutation(3).tolist():
+            name = f"sketch_{number}.jpg" if letter == "r" else f"0.00{number}_digital clock _ digital clock_0.86.jpg"
+            files[f"{folder}/{all_wnids()[label]}/{name}"] = _odd(rng, number)
+    case = Case(f"ImageNet{letter.upper()}Record", mutations=SAMPLES, theirs=theirs)
+    return Fake(f"imagenet_{letter}", {f"{folder}.tar": tar(files, compress=False)}, [case])
+
+
+def _build_sketch() -> Fake:
+    rng = np.random.default_rng(0)
+    files = {
+        f"sketch/{all_wnids()[label]}/sketch_{number}.JPEG": jpeg(picture(rng, 24, 20).convert("L"))
+        for label in (134, 0, 517)
+        for number in (0, 10, 2)
+    }
+    case = Case("ImageNetSketchRecord", mutations=SAMPLES, theirs=PlainSketch)
+    return Fake("imagenet_sketch", {"ImageNet-Sketch.zip": zipped(files)}, [case])
+
+
+FAKES = (
+    _build_v2(),
+    _build_folders("a", [6, 11, 988], PlainA),
+    _build_folders("o", [1, 51, 70], PlainO),
+    _build_folders("r", [1, 2, 4], PlainR),
+    _build_sketch(),
+)
