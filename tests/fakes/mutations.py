@@ -106,6 +106,7 @@ NUMBERED: Mutations = {
     "labels assigned": change("y", lambda y: [0] * len(y)),
     "a label replaced": change_item("y", 0, lambda y: 99),
     "both filtered": lambda ds: (setattr(ds, "index", ds.index[::2]), setattr(ds, "y", ds.y[::2]))[0],
+}
 
 IMG_INFO: Mutations = {
     "images reversed": change("img_info", lambda info: info[::-1]),
