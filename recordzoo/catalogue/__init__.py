@@ -48,6 +48,10 @@ from recordzoo.errors import ArgumentError
 __all__ = ["Entry", "FileFacts", "Part", "Split", "class_modules", "entry", "find", "names", "unknown"]
 
 _FOLDER = Path(__file__).parent.parent / "datasets"
+_WITHOUT_FACTS = {
+    "FakeDataRecord": "recordzoo.datasets.fake_data.dataset",  # of no files
+    "ImageFolderRecord": "recordzoo.datasets.image_folder.dataset",  # of any tree
+}
 
 
 def names() -> list[str]:
@@ -86,7 +90,7 @@ def class_modules() -> dict[str, str]:
     """Return the module of each dataset class, by the name of the class."""
     entries = map(entry, names())
     found = {name: each.dataset_module for each in entries for name in each.class_names}
-    return {**found, "ImageFolderRecord": "recordzoo.datasets.image_folder.dataset"}  # of any tree: there are no facts
+    return {**found, **_WITHOUT_FACTS}
 
 
 def unknown(name: str) -> ArgumentError:

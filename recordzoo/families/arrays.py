@@ -64,7 +64,7 @@ class ArrayDataset(RecordDataset):
             IndexError: There is no such sample.
             CorruptRecordError: The stored bytes are damaged.
         """
-        if self._HAS_DATA and self._has("data"):
+        if self._HAS_DATA and self._has(self._ITEMS):
             return super().__getitem__(index)  # type: ignore[misc,no-any-return]  # torchvision's, behind this class
         number = self._number(index)
         if number is None:
@@ -129,7 +129,7 @@ class ArrayDataset(RecordDataset):
         return name in self._made or name in self.__dict__
 
     def __len__(self) -> int:
-        return self._length("data")
+        return self._length(self._ITEMS)
 
     def download(self) -> None:
         """Do nothing: what is open is there."""
@@ -139,4 +139,4 @@ class ArrayDataset(RecordDataset):
         shape = self._selection.reader.manifest.blobs["image"].shape or ()
         if shape[2:] != (3,):
             return "its images are not RGB"
-        return self._label_problem(ArrayDataset, "data", self._LABELS)
+        return self._label_problem(ArrayDataset, self._ITEMS, self._LABELS)

@@ -171,10 +171,14 @@ class ArraysRecipe(DeclaredRecipe):
 
 @contextmanager
 def seekable(file: BinaryIO) -> Iterator[IO[bytes]]:
-    """Give a file that can be read anywhere: a temporary copy, for formats that are not read front to back.
+    """Give a file that can be read anywhere, for formats that are not read front to back.
 
-    The copy is made where temporary files are (``TMPDIR``).
+    What is compressed or in an archive is copied to where temporary files are (``TMPDIR``).
     """
+    whole = file.whole() if isinstance(file, _Hashed) else None
+    if whole is not None:
+        yield whole
+        return
     with tempfile.TemporaryFile(prefix="recordzoo-") as copy:
         shutil.copyfileobj(file, copy, 1 << 20)
         copy.seek(0)
@@ -191,6 +195,7 @@ class _Hashed(io.RawIOBase):
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._md5 = hashlib.md5(usedforsecurity=False)
+        self._is_hashed = False
 
     @override
     def readable(self) -> bool:
@@ -202,9 +207,24 @@ class _Hashed(io.RawIOBase):
         self._md5.update(data)
         return data
 
+    def readinto(self, buffer: memoryview, /) -> int:  # type: ignore[override]  # that of a BufferedReader
+        """Read as `io.BufferedReader` does."""
+        data = self.read(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
+
+    def whole(self) -> BinaryIO | None:
+        """Hash the rest, and return the file itself, at its start; None if it can only be read front to back."""
+        if not self._file.seekable():
+            return None
+        self.rest()
+        self._is_hashed = True
+        self._file.seek(0)
+        return self._file
+
     def rest(self) -> str:
         """Read to the end and return the MD5."""
-        while self.read(1 << 20):
+        while not self._is_hashed and self.read(1 << 20):
             pass
         return self._md5.hexdigest()
 

@@ -1,0 +1,1 @@
+"""FakeData: images of random pixels, which are made and not read."""

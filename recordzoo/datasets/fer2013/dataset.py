@@ -1,0 +1,78 @@
+"""`FER2013Record`: torchvision's FER2013 from records."""
+
+from typing import Any, Unpack
+
+import torch
+from torchvision.datasets import FER2013
+
+from recordzoo.families.arrays import ArrayDataset
+from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.derived import derived
+from recordzoo.families.selection import Selection, list_index
+from recordzoo.preparing import PrepareOptions
+from recordzoo.recipes.base import NO_TARGET
+
+
+class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `FER2013`, read from records; each split is a record set of its own.
+
+    The raw data is got by hand from Kaggle: ``recordzoo prepare fer2013`` says how. Test images have no labels, and
+    their target is None, if they came from ``test.csv``.
+
+    Args:
+        root: Where ``fer2013.tar.gz``, or ``fer2013/`` with torchvision's .csv files, is; or the record set.
+        split: "train" or "test".
+        transform: Applied to the image.
+        target_transform: Applied to the label.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        ArgumentError: `split` has another value.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = FER2013Record("data", split="test")
+        >>> image, label = dataset[0]
+    """
+
+    entry = "fer2013"
+    _ITEMS = _LABELS = "_samples"
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._split = self._part = check_choice(split, "split", ("train", "test"))
+        self._start(root, transform=transform, target_transform=target_transform)
+        self._show(_Faces(self._open_part(download=False, options=options)))
+
+    @derived
+    def _samples(self) -> list[tuple[torch.Tensor, int | None]]:
+        count = len(self._selection)
+        return [(torch.from_numpy(self._stored(number).copy()), self._stored_label(number)) for number in range(count)]
+
+    @derived
+    def targets(self) -> list[int | None]:
+        """The labels; None for images without one."""
+        return [self._stored_label(number) for number in range(len(self._selection))]
+
+    def _stored_label(self, number: int) -> int | None:
+        label = self._selection.target(number)
+        return None if label == NO_TARGET else int(label)
+
+    # Any: an index of any kind.
+    def _number(self, index: Any) -> int | None:
+        return list_index(index, len(self._selection))
+
+    def _member_md5s(self) -> dict[str, str]:
+        return dict(self._RESOURCES.values())
+
+
+class _Faces(Selection):
+    """A selection of whose samples torchvision makes tensors, which can be changed in place."""
+
+    has_labels = False

@@ -1,0 +1,40 @@
+"""How Moving MNIST becomes records: one .npy file, with the frames on its first axis and the videos on its second."""
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.recipes.arrays import ArraysRecipe, Chunk, seekable
+
+_CHUNK = 64
+_FRAME = 64 * 64
+
+
+class MovingMNIST(ArraysRecipe):
+    """Videos, each a record of all of its frames."""
+
+    image_shape = (20, 64, 64)
+    splits = {"all": ["mnist_test_seq.npy"]}
+
+    @override
+    def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
+        with seekable(file) as whole:
+            version = np.lib.format.read_magic(whole)
+            if version != (1, 0):
+                raise ValueError(f"it is .npy of version {version}, not (1, 0)")
+            shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(whole)
+            if is_fortran or dtype != np.uint8 or shape[:1] + shape[2:] != self.image_shape:
+                raise ValueError(f"it is an array {dtype} {shape}, not uint8 (20, n, 64, 64)")
+            start, count = whole.tell(), shape[1]
+            for first in range(0, count, _CHUNK):
+                videos = np.empty((min(_CHUNK, count - first), *self.image_shape), np.uint8)
+                for frame in range(len(videos[0])):
+                    whole.seek(start + (frame * count + first) * _FRAME)
+                    data = whole.read(len(videos) * _FRAME)
+                    videos[:, frame] = np.frombuffer(data, np.uint8).reshape(-1, 64, 64)
+                yield {"image": videos}
+
+
+RECIPES = {"moving_mnist": MovingMNIST}
