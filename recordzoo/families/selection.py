@@ -104,6 +104,17 @@ class Selection:
         return [names[position] for position in self._positions.tolist()]
 
 
+class UnlabelledSelection(Selection):
+    """A selection of samples without labels: the target of each is None."""
+
+    def target(self, index: int) -> None:
+        """Return None."""
+
+    def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Return None for all, or for some (non-negative) indices: a new object array [n]."""
+        return np.full(len(self) if indices is None else len(indices), None, object)
+
+
 # Any: labels, or what else a dataset of one's own has.
 def list_targets(selection: Selection) -> list[Any]:
     """Return all labels as torchvision's ``targets``: a list of ints."""

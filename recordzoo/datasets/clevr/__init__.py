@@ -1,0 +1,1 @@
+"""CLEVR, as a task of counting objects."""
