@@ -99,3 +99,9 @@ PATHS: Mutations = {
     "targets reversed": change("targets", lambda targets: targets[::-1]),
     "one target replaced": change_item("targets", 0, lambda targets: targets[1]),
 }
+
+IDS: Mutations = {
+    "ids reversed": change("ids", lambda ids: ids[::-1]),
+    "ids shortened": change("ids", lambda ids: ids[:2]),
+    "one id replaced": change_item("ids", 0, lambda ids: ids[1]),
+}
