@@ -10,14 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 from torch.utils.data import DataLoader
-from torchvision.datasets import CocoCaptions, CocoDetection
+from torchvision.datasets import CocoCaptions, CocoDetection, Flickr8k
 
 import recordzoo
-from recordzoo import CocoCaptionsRecord, CocoDetectionRecord, RecordReader
+from recordzoo import CocoCaptionsRecord, CocoDetectionRecord, Flickr8kRecord, RecordReader
 from recordzoo.errors import ArgumentError, OtherSourceError, RecordError
 from recordzoo.sampling.storage import locate
 from tests.contract import plain
-from tests.fakes import coco
+from tests.fakes import coco, flickr
+from tests.fakes.fake import Fake
 
 (FAKE,) = coco.FAKES
 
@@ -185,3 +186,41 @@ def test_a_record_set_without_images(tmp_path: Path) -> None:
         writer.write({"text": "no image"})
     with pytest.raises(OtherSourceError, match="holds no images"):
         CocoDetectionRecord(tmp_path / "my.records", coco.INSTANCES)
+
+
+@pytest.mark.parametrize("fake", flickr.FAKES, ids=lambda fake: fake.dataset)
+def test_captions_of_the_record_set(fake: Fake, tmp_path: Path) -> None:
+    (case,) = fake.cases
+    root = fake.write_archive(tmp_path)
+    (made,) = recordzoo.prepare(fake.dataset, root, check_hash=False, workers=1)
+    for name in fake.files:
+        (root / name).unlink()
+    ours = getattr(recordzoo, case.name)(root / case.folder)
+    assert made == ours.records_path == root / f"{case.folder}.records"
+    count = {"flickr8k": 4, "flickr30k": 3}[fake.dataset]  # Karpathy's has not all; one image has no captions
+    assert len(ours) == count
+    names = [os.path.basename(id) for id in ours.ids]
+    assert names == sorted(names)
+    for (image, captions), name in zip(ours, names, strict=True):
+        assert image.size == (26, 20)
+        assert all(name[:3] in caption for caption in captions)
+    assert ours.ann_file in ("Flickr8k.token.txt", "dataset_flickr30k.json")
+    assert samples(pickle.loads(pickle.dumps(ours))) == samples(ours)
+
+
+def test_flickr8k_reads_all_captions_files(tmp_path: Path) -> None:
+    fake = flickr.FAKES[0]
+    root = fake.write_tree(tmp_path) / "Flicker8k_Dataset"
+    by_file = {file: Flickr8kRecord(root, file) for file in (flickr.PAGE, flickr.TOKENS, flickr.KARPATHY)}
+    assert by_file[flickr.PAGE].ids == by_file[flickr.TOKENS].ids
+    assert set(by_file[flickr.KARPATHY].ids) < set(by_file[flickr.PAGE].ids)
+    assert by_file[flickr.TOKENS][0][1][0] == "Caption 0 of a café , 100 ."
+
+
+def test_a_page_with_captions_of_an_image_that_is_missing(tmp_path: Path) -> None:
+    root = flickr.FAKES[0].write_tree(tmp_path) / "Flicker8k_Dataset"
+    next(root.glob("667626_*.jpg")).unlink()
+    with pytest.raises(IndexError):
+        Flickr8k(root, flickr.PAGE)
+    with pytest.raises(IndexError, match=r"There is no image 667626_\*\.jpg in .*Flicker8k_Dataset"):
+        Flickr8kRecord(root, flickr.PAGE)

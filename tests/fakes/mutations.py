@@ -105,3 +105,10 @@ IDS: Mutations = {
     "ids shortened": change("ids", lambda ids: ids[:2]),
     "one id replaced": change_item("ids", 0, lambda ids: ids[1]),
 }
+
+CAPTIONS: Mutations = {
+    **IDS,
+    "annotations assigned": change("annotations", lambda annotations: {id: ["one"] for id in annotations}),
+    "captions replaced": lambda ds: ds.annotations.__setitem__(ds.ids[0], ["another"]),
+    "a caption appended": lambda ds: ds.annotations[ds.ids[1]].append("one more"),
+}
