@@ -19,6 +19,7 @@ import numpy as np
 import torch
 import torchvision.datasets as tv
 from PIL import Image
+from pycocotools.coco import COCO
 from torchvision.datasets.vision import StandardTransform
 
 import recordzoo
@@ -67,6 +68,7 @@ class Row:
         bad_arguments: What both constructors refuse, in the same words.
         differences: Where the words of errors differ on purpose.
         is_brief: Only samples and attributes are compared: another row tries the rest.
+        optional: Arguments that torchvision's class requires and ours does not.
     """
 
     name: str
@@ -77,6 +79,7 @@ class Row:
     bad_arguments: tuple[Mapping[str, Any], ...] = ()
     differences: tuple[Difference, ...] = ()
     is_brief: bool = False
+    optional: tuple[str, ...] = ()
 
 
 def build_folder(tmp: Path, source: str) -> Pair:
@@ -235,9 +238,9 @@ def _class(name: str, base: type, attributes: Mapping[str, Any]) -> type:
     return made
 
 
-def _build(fake: Fake, theirs: type, ours: type, tmp: Path, source: str) -> Pair:
+def _build(fake: Fake, theirs: type, ours: type, folder: str, tmp: Path, source: str) -> Pair:
     root = (fake.write_tree if source == "tree" else fake.write_archive)(tmp / "ours")
-    return Pair(theirs, ours, fake.write_tree(tmp / "theirs"), root)
+    return Pair(theirs, ours, fake.write_tree(tmp / "theirs") / folder, root / folder)
 
 
 def _rows(fake: Fake, case: Case) -> list[Row]:
@@ -245,7 +248,7 @@ def _rows(fake: Fake, case: Case) -> list[Row]:
     name = case.name.removesuffix("Record")
     theirs = _class(name, case.theirs or getattr(tv, name), case.attributes)
     ours = _class(case.name, getattr(recordzoo, case.name), {**case.attributes, "raw_files": fake.remote_files()})
-    build = functools.partial(_build, fake, theirs, ours)
+    build = functools.partial(_build, fake, theirs, ours, case.folder)
     first, *others = case.arguments
     row = Row(
         name,
@@ -255,6 +258,7 @@ def _rows(fake: Fake, case: Case) -> list[Row]:
         case.mutations,
         tuple(case.bad_arguments),
         differences=(*NOT_PREPARED, *(Difference(*each, other_class=True) for each in case.differences)),
+        optional=tuple(case.optional),
     )
     return [row, *(Row(f"{name} {_short(each)}", build, ("archive",), each, is_brief=True) for each in others)]
 
@@ -287,6 +291,8 @@ def plain(value: Any, root: Path) -> Any:
             array.shape,
             array.tobytes(),
         )
+    if isinstance(value, COCO):
+        return ("coco", plain(vars(value), root))
     if isinstance(value, os.PathLike):
         return ("path", plain(os.fspath(value), root))
     if isinstance(value, str):

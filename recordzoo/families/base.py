@@ -88,8 +88,21 @@ class RecordDataset:
         except ValueError as err:
             raise ArgumentError(str(err)) from None
 
-    def _open(self, recipe: Recipe, *, download: bool = False, options: PrepareOptions | None = None) -> RecordReader:
+    def _open(
+        self,
+        recipe: Recipe,
+        *,
+        download: bool = False,
+        options: PrepareOptions | None = None,
+        raw_root: Path | None = None,
+    ) -> RecordReader:
         """Open the record set of a recipe: under the root, or the root itself; prepare it if it is not there.
+
+        Args:
+            recipe: How it is made.
+            download: Download raw data that is not there.
+            options: See `PrepareOptions`.
+            raw_root: Where the recipe finds raw data. Default: the root.
 
         Raises:
             TypeError: An option that does not exist.
@@ -99,18 +112,27 @@ class RecordDataset:
         options = self._checked(options or {})
         root = Path(self.root).expanduser().absolute()
         is_given = is_record_set(root)
-        path = root if is_given else ensure(recipe, root, download=download, **options)
+        raw_root = raw_root or root
+        path = root if is_given else ensure(recipe, raw_root, download=download, **options)
         reader = RecordReader(path)
+        self._check_source(reader, recipe)
+        if not is_given:
+            warn_of_changes(reader, find_changes(reader, raw_root), recipe.command(raw_root), stacklevel=3)
+        return self._as_variant(reader, options)
+
+    def _check_source(self, reader: RecordReader, recipe: Recipe) -> None:
+        """Refuse a record set that does not hold what this class shows.
+
+        Raises:
+            OtherSourceError: It is one of something else than `recipe`.
+        """
         found = (reader.manifest.dataset, reader.manifest.part)
         if found != (recipe.dataset, recipe.part):
             raise OtherSourceError(
-                f"{type(self).__name__}: {path} is a record set of {'.'.join(filter(None, found))}, "
+                f"{type(self).__name__}: {reader.path} is a record set of {'.'.join(filter(None, found))}, "
                 f"not of {recipe.set_name}.",
-                path=str(path),
+                path=str(reader.path),
             )
-        if not is_given:
-            warn_of_changes(reader, find_changes(reader, root), recipe.command(root), stacklevel=3)
-        return self._as_variant(reader, options)
 
     def _open_part(self, *, download: bool, options: PrepareOptions) -> RecordReader:
         """Open the record set of the part of the catalogue's dataset that `_part` names; prepare it if it is not there.

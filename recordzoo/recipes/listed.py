@@ -61,7 +61,7 @@ class ListedRecipe(DeclaredRecipe):
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:
         folder, _ = next(iter(self.files.values()))
-        lists = [name for pattern in self.lists for name in _matching(base, pattern)]
+        lists = [name for pattern in self.lists for name in matching(base, pattern)]
         if not (base / folder).is_dir() or (self.needs_lists and not lists):
             return None
         return [*(name for files in self.files.values() for name in files_under(base, *files)), *lists]
@@ -122,5 +122,6 @@ class Lists:
         return found
 
 
-def _matching(base: Path, pattern: str) -> list[str]:
+def matching(base: Path, pattern: str) -> list[str]:
+    """List the files below a folder whose names match a pattern, relative to it, sorted."""
     return sorted(path.relative_to(base).as_posix() for path in base.glob(pattern) if path.is_file())

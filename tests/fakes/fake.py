@@ -1,9 +1,14 @@
 """`Fake`: the raw files of a dataset in the catalogue, made by code, as its host has them; small and seeded."""
 
+import atexit
+import functools
 import gzip
 import hashlib
 import io
+import os
+import shutil
 import tarfile
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +18,32 @@ from torchvision.datasets.utils import extract_archive
 
 from recordzoo import catalogue
 from recordzoo.sources.download import RemoteFile
+
+
+@dataclass(frozen=True)
+class OtherFile(os.PathLike[str]):
+    """An argument that is a path: of a file that lies apart from the raw files, the same one for both classes."""
+
+    name: str
+    data: bytes = field(repr=False)
+
+    def __fspath__(self) -> str:
+        path = _other_files() / md5(self.data) / self.name
+        if not path.exists():
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(self.data)
+        return str(path)
+
+    def __str__(self) -> str:
+        return self.name
+
+
+@functools.cache
+def _other_files() -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="recordzoo-tests-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
 
 ARCHIVES = (".tar", ".tgz", ".gz", ".zip", ".bz2", ".xz")
 
@@ -30,6 +61,8 @@ class Case:
         sources: How the raw data lies there: "tree", "archive".
         differences: Errors that differ on purpose: patterns of torchvision's text and of ours, and why.
         theirs: What ours is compared with; None: torchvision's class of that name.
+        folder: The folder below that of the raw files which both classes are given as root.
+        optional: Arguments that torchvision's class requires and ours does not.
     """
 
     name: str
@@ -40,6 +73,8 @@ class Case:
     sources: Sequence[str] = ("tree", "archive")
     differences: Sequence[tuple[str, str, str]] = ()
     theirs: type | None = None
+    folder: str = ""
+    optional: Sequence[str] = ()
 
 
 @dataclass(frozen=True)

@@ -114,3 +114,16 @@ IMG_INFO: Mutations = {
     "one image replaced": change_item("img_info", 0, lambda info: info[2]),
     "a box changed in place": lambda ds: ds.img_info[2]["annotations"]["bbox"].zero_(),
 }
+
+IDS: Mutations = {
+    "ids reversed": change("ids", lambda ids: ids[::-1]),
+    "ids shortened": change("ids", lambda ids: ids[:2]),
+    "one id replaced": change_item("ids", 0, lambda ids: ids[1]),
+}
+
+CAPTIONS: Mutations = {
+    **IDS,
+    "annotations assigned": change("annotations", lambda annotations: {id: ["one"] for id in annotations}),
+    "captions replaced": lambda ds: ds.annotations.__setitem__(ds.ids[0], ["another"]),
+    "a caption appended": lambda ds: ds.annotations[ds.ids[1]].append("one more"),
+}

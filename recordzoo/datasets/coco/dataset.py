@@ -1,0 +1,102 @@
+"""`CocoDetectionRecord` and `CocoCaptionsRecord`: torchvision's COCO classes over the records of a folder of images."""
+
+import os
+from typing import Any, Unpack
+
+from PIL import Image
+from torchvision.datasets import CocoCaptions, CocoDetection
+from torchvision.datasets.folder import pil_loader
+
+from recordzoo.errors import ArgumentError
+from recordzoo.families.annotated import AnnotatedDataset
+from recordzoo.families.base import Root, Transform
+from recordzoo.preparing import PrepareOptions
+from recordzoo.recipes.variants import Variant
+from recordzoo.records.manifest import ORIGINAL
+
+
+class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `CocoDetection`, read from records.
+
+    The record set lies beside the folder of the images, ``val2017.records`` beside ``val2017/``, and serves all
+    annotation files. ``recordzoo prepare coco.val2017`` makes it of the authors' archives or of their tree, and stores
+    their annotation files in it: then neither images nor annotation files are needed on the disk. Any other folder is
+    prepared by opening it.
+
+    An annotation file is read from the disk if it is there, else from the record set, by its name.
+
+    Args:
+        root: The folder of the images, existing or not; or the record set.
+        annFile: The annotation file. Default: the ``instances`` (of test images: ``image_info``) of the record set.
+        transform: Applied to the image.
+        target_transform: Applied to the annotations.
+        transforms: Applied to both, instead of the other two.
+        download: Download the archives of a folder that is called ``train2017``, ``val2017``, ... into the folder above
+            it, if neither is there.
+        **options: See `PrepareOptions`. There are no smaller variants: boxes and masks are in pixels of the originals.
+
+    Raises:
+        ArgumentError: There is no default for `annFile`; `transforms` comes with one of the others; or a smaller
+            variant is asked for.
+        FileNotFoundError: `annFile` is neither on the disk nor in the record set.
+        FolderError, NotPreparedError: There are no records and no images.
+
+    Examples:
+        >>> dataset = CocoDetectionRecord("data/val2017", "data/annotations/instances_val2017.json")
+        >>> image, annotations = dataset[0]
+    """
+
+    entry = "coco"
+    _USUAL = ("instances_{part}.json", "image_info_{part}.json")
+    _HAS_PIXELS = True  # whether annotations have places in the image
+
+    def __init__(
+        self,
+        root: Root,
+        annFile: Root | None = None,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        transforms: Transform = None,
+        *,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
+        self._check_variant(options.get("variant"))
+        self._open_annotated(annFile, pil_loader, download=download, options=options)
+        self._check_variant(self._loader.reader.manifest.variant)
+
+    def _check_variant(self, name: str | None) -> None:
+        if self._HAS_PIXELS and name not in (None, ORIGINAL) and Variant.parse(name).side is not None:
+            raise ArgumentError(
+                f"{type(self).__name__}: the boxes and masks of annotation files do not fit the smaller images of the "
+                f"variant {name!r}."
+            )
+
+    # Any: a COCO object and a list.
+    def _parse(self, path: str) -> dict[str, Any]:
+        from pycocotools.coco import COCO
+
+        coco = COCO(path)
+        return {"coco": coco, "ids": sorted(coco.imgs)}
+
+    def _image_path(self, id: int) -> str:
+        return os.path.join(self._loader.folder, self.coco.loadImgs(id)[0]["file_name"])
+
+    def _load_image(self, id: int) -> Image.Image:
+        image: Image.Image = self._loader(self._image_path(id))
+        return image
+
+
+class CocoCaptionsRecord(CocoDetectionRecord, CocoCaptions):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `CocoCaptions`, read from the same records as `CocoDetectionRecord`, which see.
+
+    Without `annFile` the ``captions`` of the record set are read. Smaller variants are as good.
+
+    Examples:
+        >>> dataset = CocoCaptionsRecord("data/val2017", "data/annotations/captions_val2017.json")
+        >>> image, captions = dataset[0]
+    """
+
+    _USUAL = ("captions_{part}.json", "image_info_{part}.json")
+    _HAS_PIXELS = False

@@ -1,0 +1,1 @@
+"""Flickr8k and Flickr30k."""

@@ -1,0 +1,176 @@
+"""`Flickr8kRecord` and `Flickr30kRecord`: torchvision's classes over the records of a folder of images."""
+
+import io
+import json
+import os
+from abc import abstractmethod
+from collections import defaultdict
+from collections.abc import Mapping
+from typing import Any, Unpack
+
+from torchvision.datasets import Flickr8k, Flickr30k
+from torchvision.datasets.flickr import Flickr8kParser
+from torchvision.datasets.folder import default_loader
+from typing_extensions import override
+
+from recordzoo.families.annotated import AnnotatedDataset
+from recordzoo.families.base import Root, Transform
+from recordzoo.families.path_loader import Loader, LoaderDataset
+from recordzoo.preparing import PrepareOptions
+
+Captions = dict[str, list[str]]
+
+
+class _FlickrRecord(AnnotatedDataset, LoaderDataset):
+    """What both classes share: a sample is an image with a list of captions, `annotations` has them by image."""
+
+    annotations: Captions
+
+    def __init__(
+        self,
+        root: Root,
+        ann_file: Root | None = None,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        loader: Loader = default_loader,
+        *,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self._open_annotated(ann_file, loader, download=download, options=options)
+        self.ann_file = self._file.path if ann_file is None else os.path.expanduser(os.fspath(ann_file))
+
+    # Any: a list and a dict.
+    @override
+    def _parse(self, path: str) -> dict[str, Any]:
+        with open(path) as file:  # in the encoding of the system, as torchvision
+            annotations = self._read_captions(file.read())
+        return {"annotations": annotations, "ids": sorted(annotations)}
+
+    @abstractmethod
+    def _read_captions(self, text: str) -> Captions:
+        """Return the captions of each image, by its id."""
+
+    @override
+    def _image_path(self, id: str) -> str:
+        return os.path.join(self._loader.folder, id)
+
+
+class Flickr8kRecord(_FlickrRecord, Flickr8k):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `Flickr8k`, read from records.
+
+    The record set lies beside the folder of the images, ``Flicker8k_Dataset.records`` beside ``Flicker8k_Dataset/``.
+    ``recordzoo prepare flickr8k`` makes it of the authors' archives or of their tree, and stores the caption files that
+    are beside the folder in it. Any other folder is prepared by opening it.
+
+    A caption file is read from the disk if it is there, else from the record set, by its name. It is the authors' page
+    (HTML), as torchvision reads it; or, other than in torchvision, their ``Flickr8k.token.txt`` or Karpathy's
+    ``dataset_flickr8k.json``, of which captions without an image are left out.
+
+    Args:
+        root: The folder of the images, existing or not; or the record set.
+        ann_file: The caption file. Default: ``8k-pictures.html`` or ``Flickr8k.token.txt`` of the record set.
+        transform: Applied to the image.
+        target_transform: Applied to the list of captions.
+        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
+        download: Download the archives of a folder called ``Flicker8k_Dataset`` into the folder above it, if neither is
+            there; with ``accept_terms=True``.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        ArgumentError: There is no default for `ann_file`.
+        FileNotFoundError: `ann_file` is neither on the disk nor in the record set.
+        IndexError: The authors' page names an image that is not there.
+        FolderError, NotPreparedError: There are no records and no images.
+
+    Examples:
+        >>> dataset = Flickr8kRecord("data/Flicker8k_Dataset", "data/8k-pictures.html")
+        >>> image, captions = dataset[0]
+    """
+
+    entry = "flickr8k"
+    _USUAL = ("8k-pictures.html", "Flickr8k.token.txt")
+
+    @override
+    def _read_captions(self, text: str) -> Captions:
+        names = self._loader.reader.names
+        if text.lstrip().startswith("<"):
+            images = {name.partition("_")[0]: name for name in sorted(names, reverse=True) if name.endswith(".jpg")}
+            page = _Page(self._loader.folder, images)
+            page.feed(text)
+            return page.annotations  # type: ignore[no-any-return]  # torchvision is untyped
+        there = set(names)
+        return {self._image_path(name): found for name, found in _captions(text).items() if name in there}
+
+
+class Flickr30kRecord(_FlickrRecord, Flickr30k):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `Flickr30k`, read from records.
+
+    As `Flickr8kRecord`, which see, with ``flickr30k-images/``, ``flickr30k-images.records`` and
+    ``recordzoo prepare flickr30k``. The caption file is the authors' ``results_20130124.token``; or, other than in
+    torchvision, Karpathy's ``dataset_flickr30k.json``, which has captions of most images.
+
+    Args:
+        root: The folder of the images, existing or not; or the record set.
+        ann_file: The caption file. Default: ``results_20130124.token`` or ``dataset_flickr30k.json`` of the record set.
+        transform: Applied to the image.
+        target_transform: Applied to the list of captions.
+        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
+        download: Download the archives of a folder called ``flickr30k-images`` into the folder above it, if neither is
+            there; with ``accept_terms=True``.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        ArgumentError: There is no default for `ann_file`.
+        FileNotFoundError: `ann_file` is neither on the disk nor in the record set.
+        FolderError, NotPreparedError: There are no records and no images.
+
+    Examples:
+        >>> dataset = Flickr30kRecord("data/flickr30k-images", "data/results_20130124.token")
+        >>> image, captions = dataset[0]
+    """
+
+    entry = "flickr30k"
+    _USUAL = ("results_20130124.token", "dataset_flickr30k.json")
+
+    @override
+    def _read_captions(self, text: str) -> Captions:
+        return _captions(text)
+
+
+class _Page(Flickr8kParser):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's parser of the authors' page, which finds images in a record set.
+
+    Args:
+        root: The folder of the images.
+        images: Names of images by the number of the photograph, with which they begin.
+    """
+
+    def __init__(self, root: str, images: Mapping[str, str]) -> None:
+        super().__init__(root)
+        self._images = images
+
+    @override
+    def handle_data(self, data: str) -> None:
+        if not self.in_table or self.current_tag != "a" or data == "Image Not Found":
+            super().handle_data(data)
+            return
+        number = data.split("/")[-2]
+        if number not in self._images:
+            raise IndexError(f"There is no image {number}_*.jpg in {self.root}, and the page has captions of it.")
+        self.current_img = os.path.join(self.root, self._images[number])
+        self.annotations[self.current_img] = []
+
+
+def _captions(text: str) -> Captions:
+    """Read lines ``name.jpg#0<TAB>caption``, or Karpathy's JSON: the captions of each image, by its name."""
+    if text.startswith("{"):
+        return {
+            each["filename"]: [sentence["raw"] for sentence in each["sentences"]] for each in json.loads(text)["images"]
+        }
+    found = defaultdict(list)
+    for line in io.StringIO(text):
+        name, caption = line.strip().split("\t")
+        found[name[:-2]].append(caption)
+    return found

@@ -1,0 +1,81 @@
+"""Datasets of one folder of images beside annotation files that the class reads whole: COCO, Flickr30k.
+
+An annotation file is a record of its own, with its own bytes, behind the images: it belongs to all of them, and reading
+an image never reads it.
+"""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from fnmatch import fnmatchcase
+from pathlib import Path
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.errors import SourceError
+from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS, files_under, is_image, name_key
+from recordzoo.recipes.declared import DeclaredRecipe
+from recordzoo.recipes.listed import matching
+from recordzoo.sources.member import Member
+
+ANNOTATIONS = "annotations"
+"""The blob field of annotation files, and the folder that their records' names begin with."""
+
+
+class AnnotatedRecipe(DeclaredRecipe):
+    """A recipe that is told where the images are and which files are annotation files; a tree may lack the latter.
+
+    The record set lies beside the folder of the images and is called like it (``set_name`` in the facts), so that it is
+    found by the root that torchvision's class is given. Names of images are relative to that folder.
+    """
+
+    fields = {"image": BlobField("image"), ANNOTATIONS: BlobField("bytes")}  # noqa: RUF012 - never changed
+
+    @property
+    @abstractmethod
+    def folder(self) -> str:
+        """The folder of the images, with a "/" at its end."""
+
+    @property
+    @abstractmethod
+    def annotations(self) -> Sequence[str]:
+        """Patterns of the names of annotation files, as `fnmatch` has them."""
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        if not (base / self.folder).is_dir():
+            return None
+        found = [name for pattern in self.annotations for name in matching(base, pattern)]
+        return [*files_under(base, self.folder, IMAGE_ENDINGS), *dict.fromkeys(found)]
+
+    @property
+    @override
+    def tree_marks(self) -> Sequence[str]:
+        return [self.folder]
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        last = member.name.rpartition("/")[2]
+        if last.startswith("._"):
+            return  # what macOS leaves in archives beside each file
+        if member.name.startswith(self.folder) and is_image(last):
+            yield Blob("image", member.name.removeprefix(self.folder), member.read())
+        elif any(fnmatchcase(member.name, pattern) for pattern in self.annotations):
+            yield Blob(ANNOTATIONS, last, member.read())
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        images = set(stored.keys["image"])
+        if not images:
+            raise SourceError(f"{self.entry.title}: there is no image under {self.folder} in the raw data.")
+        files = {f"{ANNOTATIONS}/{key}": key for key in stored.keys[ANNOTATIONS]}
+        names = sorted(images.union(files), key=name_key)
+        return Table(
+            names=names,
+            keys={
+                "image": [name if name in images else None for name in names],
+                ANNOTATIONS: [None if name in images else files[name] for name in names],
+            },
+            splits={self.part or "all": np.flatnonzero([name in images for name in names])},
+        )
