@@ -86,7 +86,8 @@ def class_modules() -> dict[str, str]:
     """Return the module of each dataset class, by the name of the class."""
     entries = map(entry, names())
     found = {name: each.dataset_module for each in entries for name in each.class_names}
-    return {**found, "ImageFolderRecord": "recordzoo.datasets.image_folder.dataset"}  # of any tree: there are no facts
+    trees = ("DatasetFolderRecord", "ImageFolderRecord")  # of any tree: there are no facts
+    return {**found, **dict.fromkeys(trees, "recordzoo.datasets.image_folder.dataset")}
 
 
 def unknown(name: str) -> ArgumentError:
