@@ -4,6 +4,7 @@ A row says how raw files are made and which classes to compare; `tests/test_cont
 dataset, add a row.
 """
 
+import dataclasses
 import functools
 import importlib
 import inspect
@@ -20,6 +21,7 @@ import torch
 import torchvision.datasets as tv
 from PIL import Image
 from pycocotools.coco import COCO
+from torchvision.datasets.folder import IMG_EXTENSIONS
 from torchvision.datasets.vision import StandardTransform
 
 import recordzoo
@@ -69,6 +71,7 @@ class Row:
         differences: Where the words of errors differ on purpose.
         is_brief: Only samples and attributes are compared: another row tries the rest.
         optional: Arguments that torchvision's class requires and ours does not.
+        handles: Attributes that are not compared.
     """
 
     name: str
@@ -80,6 +83,7 @@ class Row:
     differences: tuple[Difference, ...] = ()
     is_brief: bool = False
     optional: tuple[str, ...] = ()
+    handles: tuple[str, ...] = ()
 
 
 def build_folder(tmp: Path, source: str) -> Pair:
@@ -89,6 +93,41 @@ def build_folder(tmp: Path, source: str) -> Pair:
         recordzoo.ImageFolderRecord(our_root)
         os.rename(our_root, tmp / "elsewhere")
     return Pair(tv.ImageFolder, recordzoo.ImageFolderRecord, their_root, our_root)
+
+
+def read_bytes(path: str) -> bytes:
+    """Load what is no image; as DatasetFolder's users do."""
+    return Path(path).read_bytes()
+
+
+def open_grey(path: str) -> Image.Image:
+    return Image.open(path).convert("L")
+
+
+def is_short(path: str) -> bool:
+    """Select by the length of the name."""
+    return len(os.path.basename(path)) < 6
+
+
+def build_dataset_folder(tmp: Path, source: str, arguments: Mapping[str, Any]) -> Pair:
+    their_root = folder.write_dataset(tmp / "theirs" / "things")
+    our_root = folder.write_dataset(tmp / "ours" / "things")
+    if source == "gone":
+        recordzoo.DatasetFolderRecord(our_root, **arguments)
+        os.rename(our_root, tmp / "elsewhere")
+    return Pair(tv.DatasetFolder, recordzoo.DatasetFolderRecord, their_root, our_root)
+
+
+def _dataset_folder_row(name: str, arguments: Mapping[str, Any], *, is_brief: bool = True) -> Row:
+    return Row(
+        name,
+        functools.partial(build_dataset_folder, arguments=arguments),
+        ("tree", "gone"),
+        arguments,
+        mutations={each: change for each, change in SAMPLES.items() if "imgs" not in each},
+        bad_arguments=({"is_valid_file": len, "extensions": (".scan",)}, {"is_valid_file": None, "extensions": None}),
+        is_brief=is_brief,
+    )
 
 
 _VOC = voc.build()
@@ -189,6 +228,12 @@ NOT_PREPARED = (
 
 ROWS = (
     Row("ImageFolder", build_folder, ("tree", "gone"), mutations=SAMPLES),
+    _dataset_folder_row(
+        "DatasetFolder", {"loader": open_grey, "extensions": (".scan", ".png"), "allow_empty": True}, is_brief=False
+    ),
+    _dataset_folder_row("DatasetFolder text", {"loader": read_bytes, "extensions": ".txt"}),
+    _dataset_folder_row("DatasetFolder images", {"loader": tv.folder.default_loader, "extensions": IMG_EXTENSIONS}),
+    _dataset_folder_row("DatasetFolder function", {"loader": read_bytes, "is_valid_file": is_short}),
     Row(
         "CUB200",
         build_cub200,
@@ -259,8 +304,10 @@ def _rows(fake: Fake, case: Case) -> list[Row]:
         tuple(case.bad_arguments),
         differences=(*NOT_PREPARED, *(Difference(*each, other_class=True) for each in case.differences)),
         optional=tuple(case.optional),
+        handles=tuple(case.handles),
     )
-    return [row, *(Row(f"{name} {_short(each)}", build, ("archive",), each, is_brief=True) for each in others)]
+    brief = dataclasses.replace(row, sources=("archive",), is_brief=True)
+    return [row, *(dataclasses.replace(brief, name=f"{name} {_short(each)}", arguments=each) for each in others)]
 
 
 def _short(arguments: Mapping[str, Any]) -> str:

@@ -34,7 +34,7 @@ class ClassFolderDataset(LoaderDataset):
         extensions: The endings of images, or None with ``is_valid_file``.
     """
 
-    extensions: tuple[str, ...] | None
+    extensions: str | Sequence[str] | None
     transform: Callable[[Any], Any] | None
     target_transform: Callable[[Any], Any] | None
 

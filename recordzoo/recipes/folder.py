@@ -263,7 +263,7 @@ def no_images(root: Path) -> FolderError:
     return FolderError(f"{text} {', '.join(IMAGE_ENDINGS)}.", path=os.fspath(root))
 
 
-def raise_if_empty(empty: Sequence[str], endings: Sequence[str] | None) -> None:
+def raise_if_empty(empty: Sequence[str], endings: str | Sequence[str] | None) -> None:
     """Raise torchvision's error if there are classes without images.
 
     Raises:
@@ -272,5 +272,5 @@ def raise_if_empty(empty: Sequence[str], endings: Sequence[str] | None) -> None:
     if empty:
         message = f"Found no valid file for the classes {', '.join(sorted(empty))}. "
         if endings is not None:
-            message += f"Supported extensions are: {', '.join(endings)}"
+            message += f"Supported extensions are: {endings if isinstance(endings, str) else ', '.join(endings)}"
         raise FolderError(message, classes=list(empty))

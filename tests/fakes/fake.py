@@ -59,9 +59,10 @@ class Case:
         mutations: Changes of attributes, done to both; what the samples are afterwards is compared.
         attributes: Class attributes, hashes for example, by which both classes accept the fake.
         sources: How the raw data lies there: "tree", "archive".
+        folder: What of the root both constructors get, if that is not the root itself.
+        handles: Attributes that are not compared: other datasets, open files.
         differences: Errors that differ on purpose: patterns of torchvision's text and of ours, and why.
         theirs: What ours is compared with; None: torchvision's class of that name.
-        folder: The folder below that of the raw files which both classes are given as root.
         optional: Arguments that torchvision's class requires and ours does not.
     """
 
@@ -71,9 +72,10 @@ class Case:
     mutations: Mapping[str, Callable[[Any], None]] = field(default_factory=dict)
     attributes: Mapping[str, Any] = field(default_factory=dict)
     sources: Sequence[str] = ("tree", "archive")
+    folder: str = ""
+    handles: Sequence[str] = ()
     differences: Sequence[tuple[str, str, str]] = ()
     theirs: type | None = None
-    folder: str = ""
     optional: Sequence[str] = ()
 
 

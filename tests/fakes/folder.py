@@ -54,6 +54,17 @@ def write_tree(root: Path, files: Mapping[str, bytes] | None = None) -> Path:
     return root
 
 
+def write_dataset(root: Path) -> Path:
+    """Write a tree of which images with an ending of their own are a part; a class has none of these."""
+    files = {
+        f"{name}/{stem}{ending}": image_bytes(".png", seed)
+        for seed, name in enumerate(("b", "a", "c"))
+        for stem, ending in (("10", ".scan"), ("sub/2", ".SCAN"), ("sub-b/3", ".png"), ("long name", ".png"))
+    }
+    texts = {f"{name}/{stem}.txt": f"{name} {stem}".encode() for name in ("a", "b", "c", "d") for stem in ("1", "x/1")}
+    return write_tree(root, {**files, **texts, "d/flat.jpg": image_bytes(".jpg", 7), "d/no": b"no ending"})
+
+
 def bad_image() -> bytes:
     """Bytes that no decoder knows."""
     return b"this is no image"
