@@ -489,6 +489,13 @@ class TestErrors:
             assert server.requests(ARCHIVE)[-1].sent < len(mirrored)
         assert len(RecordReader(tmp_path / "cub200.records")) == 32
 
+    def test_what_must_be_fetched_by_hand_is_said_line_by_line(self, tmp_path):
+        result = recordzoo("prepare", "nabirds", "--root", tmp_path)
+        assert result.returncode == Exit.NETWORK
+        lines = result.stderr.splitlines()
+        assert lines[0] == "error: nabirds.tar.gz must be downloaded by hand."
+        assert [line[:2] for line in lines if line[:1].isdigit()] == ["1.", "2.", "3.", "4."]
+
     @pytest.mark.parametrize(
         ("error", "code"),
         [

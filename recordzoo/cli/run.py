@@ -13,7 +13,7 @@ import typer
 from recordzoo.bars import close_bars
 from recordzoo.cli import output
 from recordzoo.cli.exits import Exit, exit_code
-from recordzoo.errors import RecordZooError, TermsError
+from recordzoo.errors import DownloadError, RecordZooError, TermsError
 from recordzoo.program import command
 
 # Any: found through the one class that every typer exports: newer ones carry click inside, older ones import it.
@@ -68,6 +68,8 @@ def _report(err: Any, as_json: bool) -> int:
         output.say_json({"error": {**error, "details": details}})
     elif isinstance(err, TermsError):
         output.say(f"error: these files must be downloaded by hand, or need --accept-terms.\n{text}")
+    elif isinstance(err, DownloadError):
+        output.say(f"error: {text}")  # it may end with numbered instructions
     else:
         output.say("error: " + " ".join(text.split("\n")))
     return int(code)

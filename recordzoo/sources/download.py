@@ -160,8 +160,10 @@ def addresses(
             "accept_terms=True."
         )
         raise TermsError(f"{instructions}\n{place}", path=target)
-    instructions = remote.instructions.rstrip() or f"No address of {remote.name} is known; set RECORDZOO_MIRROR."
-    raise DownloadError(f"{instructions}\n{place}", path=target)
+    instructions = remote.instructions.rstrip()
+    if not instructions:
+        raise DownloadError(f"No address of {remote.name} is known; set RECORDZOO_MIRROR.\n{place}", path=target)
+    raise DownloadError(f"{remote.name} must be downloaded by hand.\n{instructions}\n{place}", path=target)
 
 
 def _with_folder(remote: RemoteFile, root: Path) -> RemoteFile:

@@ -90,6 +90,7 @@ class Fake:
         unpack: Makes torchvision's tree of the raw files, which are in a folder; by default each is extracted there.
         is_tree: torchvision reads the raw files as they are, compressed or not: they are its tree.
         keeps_archives: torchvision wants the archives beside what comes out of them.
+        tree: Files of the extracted tree, where that is the only way in: the raw files lie beside it, and are not read.
     """
 
     dataset: str
@@ -98,18 +99,20 @@ class Fake:
     unpack: Callable[[Path], None] | None = None
     is_tree: bool = False
     keeps_archives: bool = False
+    tree: Mapping[str, bytes] = field(default_factory=dict)
 
     def write_archive(self, root: Path) -> Path:
         """Write the raw files, as a download leaves them."""
         folder = root / catalogue.entry(self.dataset).folder
         folder.mkdir(parents=True, exist_ok=True)
-        for name, data in self.files.items():
+        for name, data in {**self.files, **self.tree}.items():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(data)
         return root
 
     def write_tree(self, root: Path) -> Path:
         """Write the tree that torchvision makes of them; without the archives, unless it wants them."""
-        if self.is_tree:
+        if self.is_tree or self.tree:
             return self.write_archive(root)
         folder = self.write_archive(root) / catalogue.entry(self.dataset).folder
         if self.unpack is not None:

@@ -1,0 +1,78 @@
+"""`ObjectNetRecord`: ObjectNet, a test set of 313 kinds of objects, from records."""
+
+import os
+from typing import Unpack
+
+from PIL import Image
+from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import default_loader
+
+from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.class_folder import ClassFolderDataset
+from recordzoo.families.derived import derived
+from recordzoo.families.path_loader import Loader
+from recordzoo.families.selection import Selection
+from recordzoo.preparing import PrepareOptions
+
+
+class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """ObjectNet, read from records, in ImageFolder's order over ``objectnet-1.0/images``. Its licence: only to test on.
+
+    A label is the place of the folder among the sorted ones. `imagenet_labels` says what a model of ImageNet may
+    answer: ``prediction in dataset.imagenet_labels[label]``. Images have the red border of 1 pixel that the authors put
+    on them; `without_border` is a transform that removes it.
+
+    Args:
+        root: Where ``objectnet-1.0/`` is, the extracted tree; or the record set. The zip itself is not read.
+        split: "test" for all images, or "imagenet" for those of the classes that ImageNet has. Labels are the same.
+        transform: Applied to the image.
+        target_transform: Applied to the label.
+        download: Has no use: the error says how to get the tree.
+        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
+        **options: See `PrepareOptions`.
+
+    Attributes:
+        classes: The names of the folders: "air_freshener".
+
+    Raises:
+        ArgumentError: `split` has another value.
+        NotPreparedError: There are no records and no raw data.
+        SourceError: There is the zip, and not the tree.
+
+    Examples:
+        >>> dataset = ObjectNetRecord("data", transform=ObjectNetRecord.without_border)
+        >>> image, label = dataset[0]
+    """
+
+    entry = "objectnet"
+
+    def __init__(
+        self,
+        root: Root,
+        split: str = "test",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.split = check_choice(split, "split", ("test", "imagenet"))
+        reader = self._open_part(download=download, options=options)
+        folder = os.path.join(self.root, "objectnet-1.0", "images")
+        self._show_folder(Selection(reader, split), folder, loader, allow_empty=True)
+
+    @staticmethod
+    def without_border(image: Image.Image) -> Image.Image:
+        """Crop the border of 1 pixel."""
+        return image.crop((1, 1, image.width - 1, image.height - 1))
+
+    @derived
+    def class_names(self) -> list[str]:
+        """The authors' names of the classes in the order of the labels: "Air freshener"."""
+        return list(self._selection.reader.manifest.metadata["class_names"])
+
+    @derived
+    def imagenet_labels(self) -> list[list[int]]:
+        """For each label those of ImageNet that mean the same, as torchvision's ImageNet has them; mostly none."""
+        return [list(labels) for labels in self._selection.reader.manifest.metadata["imagenet_labels"]]

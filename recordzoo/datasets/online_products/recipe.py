@@ -1,0 +1,46 @@
+"""How Stanford Online Products becomes records: photographs of products; lists say split, product and kind."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.recipes.base import Table
+from recordzoo.recipes.class_folders import name_key
+from recordzoo.recipes.listed import ListedRecipe, Lists
+
+TOP = "Stanford_Online_Products/"
+SPLITS = ("train", "test")
+
+
+class OnlineProducts(ListedRecipe):
+    """The listed photographs, sorted by path; the splits have the order of their lists.
+
+    Labels are the authors' numbers, less 1: of the product in "target", of its kind in "super_category".
+    """
+
+    lists = tuple(f"{TOP}Ebay_{split}.txt" for split in SPLITS)
+    files = {"image": (TOP, (".jpg",))}
+
+    @override
+    def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
+        splits: dict[str, list[str]] = {}
+        labels_of: dict[str, tuple[int, int]] = {}
+        for split in SPLITS:
+            # The first line names the columns.
+            rows = lists.rows(f"{TOP}Ebay_{split}.txt")[1:]
+            splits[split] = [name for _, _, _, name in rows]
+            labels_of.update({name: (int(product) - 1, int(kind) - 1) for _, product, kind, name in rows})
+        names = sorted(labels_of, key=name_key)
+        labels = np.array([labels_of[name] for name in names], np.int64).reshape(-1, 2)
+        kinds = {kind: name.partition("/")[0].removesuffix("_final") for name, (_, kind) in labels_of.items()}
+        return Table(
+            names=names,
+            arrays={"target": labels[:, 0], "super_category": labels[:, 1]},
+            splits=splits,
+            classes=[str(number) for number in range(1, int(labels[:, 0].max(initial=-1)) + 2)],
+            metadata={"super_classes": [kinds.get(kind, "") for kind in range(max(kinds, default=-1) + 1)]},
+        )
+
+
+RECIPES = {"online_products": OnlineProducts}
