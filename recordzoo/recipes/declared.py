@@ -92,7 +92,7 @@ class DeclaredRecipe(Recipe):
 
     @override
     def find(self, root: Path) -> Source | None:
-        self._check_package()
+        self._check_package(self.package)
         base = root / self.entry.folder
         names = self.tree_names(base) if base.is_dir() else None
         if names is not None:
@@ -109,13 +109,13 @@ class DeclaredRecipe(Recipe):
         folder = f"{self.entry.folder}/" if self.entry.folder else ""
         return [*(folder + mark for mark in self.tree_marks), *files]
 
-    def _check_package(self) -> None:
+    def _check_package(self, package: str) -> None:
         # Before the download: it can take hours.
-        if self.package and importlib.util.find_spec(self.package) is None:
+        if package and importlib.util.find_spec(package) is None:
             raise PrepareError(
-                f"{self.set_name}: its raw files are read with {self.package}, which is not installed. "
-                f"Run: pip install {self.package}",
-                package=self.package,
+                f"{self.set_name}: its raw files are read with {package}, which is not installed. "
+                f"Run: pip install {package}",
+                package=package,
             )
 
 

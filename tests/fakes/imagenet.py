@@ -13,6 +13,7 @@ from pathlib import Path
 import numpy as np
 from scipy.io import savemat
 
+from recordzoo.datasets.imagenet.wnids import all_wnids
 from recordzoo.sources.download import RemoteFile
 from tests.fakes.cub200 import write_tgz
 from tests.fakes.pictures import encoded, jpeg, picture, with_broken_exif
@@ -20,6 +21,10 @@ from tests.fakes.pictures import encoded, jpeg, picture, with_broken_exif
 TRAIN_ARCHIVE = "ILSVRC2012_img_train.tar"
 VAL_ARCHIVE = "ILSVRC2012_img_val.tar"
 DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
+KAGGLE_ARCHIVE = "imagenet-object-localization-challenge.zip"
+KAGGLE_INNER = "imagenet_object_localization_patched2019.tar.gz"
+KAGGLE_IMAGES = "ILSVRC/Data/CLS-LOC/"
+KAGGLE_NOTES = "ILSVRC/Annotations/CLS-LOC/"
 
 # WNIDs with their synonyms, sorted; "crane" stands for two classes in the real set too.
 CLASSES = {
@@ -75,6 +80,46 @@ class FakeImageNet:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(data)
         return folder / split
+
+    def kaggle_files(self) -> dict[str, bytes]:
+        """Give the files of Kaggle's download, in an order that is not that of the names; some are of no use."""
+        wnid_of = {Path(name).stem: Path(name).parts[0] for name in self.split("val")}
+        rows = [f"{stem},{wnid} 85 1 499 272 {wnid} 10 20 30 40 \n" for stem, wnid in reversed(wnid_of.items())]
+        notes = {f"{KAGGLE_NOTES}val/{stem}.xml": _annotation(stem, wnid) for stem, wnid in wnid_of.items()}
+        synsets = "".join(f"{wnid} {names}\n" for wnid, names in self.synonyms.items())
+        return {
+            **notes,
+            f"{KAGGLE_NOTES}train/n01440764/n01440764_1.xml": _annotation("n01440764_1", "n01440764"),
+            **{f"{KAGGLE_IMAGES}test/ILSVRC2012_test_0000000{k}.JPEG": b"not wanted" for k in (1, 2)},
+            **{f"{KAGGLE_IMAGES}train/{name}": data for name, data in reversed(self.split("train").items())},
+            **{f"{KAGGLE_IMAGES}val/{name}": data for name, data in self.val.items()},
+            "ILSVRC/ImageSets/CLS-LOC/val.txt": b"ILSVRC2012_val_00000001 1\n",
+            "LOC_sample_submission.csv": b"ImageId,PredictionString\n",
+            "LOC_synset_mapping.txt": synsets.encode(),
+            "LOC_train_solution.csv": b"ImageId,PredictionString\nn01440764_1,n01440764 1 2 3 4 \n",
+            "LOC_val_solution.csv": f"ImageId,PredictionString\n{''.join(rows)}".encode(),
+        }
+
+    def write_parquet(self, folder: Path, split: str, num_shards: int = 3) -> list[Path]:
+        """Write a split as ILSVRC/imagenet-1k has it, shuffled, with paths such as n01440764_10_n01440764.JPEG."""
+        import pyarrow
+        from pyarrow import parquet
+
+        name = {"train": "train", "val": "validation"}[split]
+        images = list(self.split(split).items())
+        rows = [images[k] for k in np.random.default_rng(1).permutation(len(images)).tolist()]
+        paths = []
+        for number in range(num_shards):
+            columns = {"image": [], "label": []}
+            for file, data in rows[number::num_shards]:
+                wnid, stem = Path(file).parts[0], Path(file).stem
+                columns["image"].append({"bytes": data, "path": f"{stem}_{wnid}.JPEG"})
+                columns["label"].append(all_wnids().index(wnid))
+            path = folder / f"{name}-{number:05d}-of-{num_shards:05d}.parquet"
+            path.parent.mkdir(parents=True, exist_ok=True)
+            parquet.write_table(pyarrow.table(columns), path, row_group_size=2)
+            paths.append(path)
+        return paths
 
     def write_meta_bin(self, folder: Path) -> Path:
         """Save what torchvision's `parse_devkit_archive` saves."""
@@ -142,6 +187,23 @@ def _pictures(
         ]
         files.update({name: make(photos[name]) for name, make in zip(names, odd, strict=False)})
     return files
+
+
+def _annotation(stem: str, wnid: str) -> bytes:
+    """Make the XML file of an image, with the boxes of two objects."""
+    boxes = "".join(
+        f"\t<object>\n\t\t<name>{wnid}</name>\n\t\t<pose>Unspecified</pose>\n\t</object>\n" for _ in range(2)
+    )
+    return f"<annotation>\n\t<folder>val</folder>\n\t<filename>{stem}</filename>\n{boxes}</annotation>\n".encode()
+
+
+def write_files(folder: Path, files: Mapping[str, bytes]) -> Path:
+    """Lay out files below a directory."""
+    for name, data in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)
+    return folder
 
 
 def devkit_files(fake: FakeImageNet) -> dict[str, bytes]:

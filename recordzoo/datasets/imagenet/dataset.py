@@ -28,9 +28,17 @@ _said: set[str] = set()
 class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # torchvision is untyped
     """ImageNet (ILSVRC2012): 1,281,167 training or 50,000 validation photographs of 1,000 classes.
 
-    The raw data is under `root`: ``ILSVRC2012_img_train.tar`` for training; ``ILSVRC2012_img_val.tar`` and
-    ``ILSVRC2012_devkit_t12.tar.gz`` for validation; or the folders ``train/<wnid>/``, ``val/<wnid>/`` that torchvision
-    extracts. Only what the split needs has to be there. Labels are places in the sorted WNIDs.
+    The raw data is under `root`, in one of these forms. Only what the split needs has to be there.
+
+    * The official archives: ``ILSVRC2012_img_train.tar`` for training; ``ILSVRC2012_img_val.tar`` and
+      ``ILSVRC2012_devkit_t12.tar.gz`` for validation.
+    * A tree: the folders ``train/<wnid>/``, ``val/<wnid>/`` that torchvision extracts.
+    * Kaggle's ``imagenet-object-localization-challenge.zip``, or what is in it: ``ILSVRC/``, ``LOC_val_solution.csv``.
+    * The shards of Hugging Face's ILSVRC/imagenet-1k, ``data/train-00000-of-00294.parquet``, ...; they need pyarrow
+      (``recordzoo[parquet]``).
+
+    All give the same samples in the same order. Labels are places in the sorted WNIDs that are there. Of an incomplete
+    form, preparing warns, and says what is missing.
 
     Args:
         root: Where the raw data is or goes to, or the record set itself.
@@ -47,8 +55,8 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
     Attributes:
         wnids: The WNIDs in the order of their labels.
         wnid_to_idx: The label of each WNID.
-        classes: For each label a tuple of names; of one name where neither the development kit nor ``meta.bin`` was
-            there (which is logged once).
+        classes: For each label a tuple of names; of one name where neither the development kit nor ``meta.bin`` nor
+            Kaggle's ``LOC_synset_mapping.txt`` was there (which is logged once).
         class_to_idx: The label of each name; of two classes with the same name ("crane"), the later, as in torchvision.
 
     Raises:
@@ -113,7 +121,8 @@ def _names_of(wnids: Sequence[str], root: Path) -> list[tuple[str, ...]]:
     """Find the classes' names, when the record set does not have them, and say so if they are not torchvision's."""
     names = _single_names(wnids)
     try:
-        found = synonyms_metadata(wnids, read_meta(root)).get("synonyms")
+        meta = read_meta(root)
+        found = synonyms_metadata(wnids, meta.synonyms if meta is not None else {}).get("synonyms")
     except SourceError as err:
         found = None
         problem = str(err)
