@@ -1,4 +1,4 @@
-"""The command line as a shell sees it: real processes, real signals, a real server; codes, streams and JSON."""
+"""The command line: codes, streams and JSON; where it matters in real processes, with real signals."""
 
 import json
 import os
@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 import types
+import unittest.mock
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,7 @@ from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200, imagenet
 from tests.fakes.server import Fault, FileServer
 from tests.faults import fault
+from tests.running import run
 from tests.terminals import run_on_terminal
 
 COMMAND = [sys.executable, "-m", "recordzoo"]
@@ -36,13 +38,19 @@ ARCHIVE = "cub200/CUB_200_2011.tgz"  # where a mirror has it
 
 
 def recordzoo(*arguments, cwd=None, **environment):
-    """Run the command line and return what it did."""
+    """Run a command in this process, with no other of recordzoo's variables, and return what it did."""
+    kept = environment_with(**environment)
+    with unittest.mock.patch.dict(os.environ, kept, clear=True):
+        return run(*arguments, cwd=cwd or Path.cwd())
+
+
+def recordzoo_process(*arguments):
+    """Run a command in a process of its own, as a shell does."""
     return subprocess.run(
         [*COMMAND, *map(str, arguments)],
         capture_output=True,
         text=True,
-        cwd=cwd,
-        env=environment_with(**environment),
+        env=environment_with(),
         stdin=subprocess.DEVNULL,
         check=False,
         timeout=120,
@@ -75,7 +83,7 @@ def birds(tmp_path_factory):
     """A root with the prepared record set of a fake tree."""
     root = tmp_path_factory.mktemp("birds")
     cub200.build().write_tree(root)
-    result = recordzoo("prepare", "cub200", "--root", root)
+    result = recordzoo_process("prepare", "cub200", "--root", root)
     assert result.returncode == 0, result.stderr
     return root
 
@@ -92,7 +100,7 @@ def photos(tmp_path):
 
 class TestHelp:
     def test_says_what_the_exit_codes_mean(self):
-        result = recordzoo("--help")
+        result = recordzoo_process("--help")
         assert result.returncode == 0
         for code in Exit:
             assert f"\n{code.value:>5}  " in result.stdout
@@ -100,7 +108,7 @@ class TestHelp:
             assert recordzoo(command, "--help").returncode == 0
 
     def test_version(self):
-        assert recordzoo("--version").stdout == "recordzoo 0.1.0\n"
+        assert recordzoo_process("--version").stdout == "recordzoo 0.1.0\n"
 
     @fault(
         "U9",
@@ -130,7 +138,7 @@ class TestHelp:
 
     @fault("U1", "a dataset's name is mistyped", "which was meant, and which there are; exit code 2")
     def test_an_unknown_name_says_which_was_meant(self):
-        assert "Did you mean cub200?" in recordzoo("info", "cub20").stderr
+        assert "Did you mean cub200?" in recordzoo_process("info", "cub20").stderr
 
     def test_the_installed_script_is_the_same(self):
         script = shutil.which("recordzoo", path=Path(sys.executable).parent)
@@ -142,7 +150,7 @@ class TestHelp:
 
 class TestListAndInfo:
     def test_list_names_every_dataset(self):
-        result = recordzoo("list")
+        result = recordzoo_process("list")
         assert (result.returncode, result.stderr) == (0, "")
         assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == catalogue.names()
 
@@ -569,7 +577,7 @@ class TestVerify:
         assert len(json.loads(recordzoo("verify", path, "--json").stdout)["notes"]) == 3
 
     def test_nothing_there(self, tmp_path):
-        result = recordzoo("verify", tmp_path / "none")
+        result = recordzoo_process("verify", tmp_path / "none")
         assert (result.returncode, result.stdout) == (3, "")
 
 
