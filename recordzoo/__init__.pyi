@@ -5,29 +5,62 @@ from recordzoo.custom.convert import convert as convert
 from recordzoo.custom.importing import import_records as import_records
 from recordzoo.custom.listing import prepare_list as prepare_list
 from recordzoo.custom.writer import RecordWriter as RecordWriter
+from recordzoo.datasets.caltech.dataset import Caltech101Record as Caltech101Record
+from recordzoo.datasets.caltech.dataset import Caltech256Record as Caltech256Record
+from recordzoo.datasets.celeba.dataset import CelebARecord as CelebARecord
 from recordzoo.datasets.cifar.dataset import CIFAR10Record as CIFAR10Record
 from recordzoo.datasets.cifar.dataset import CIFAR100Record as CIFAR100Record
+from recordzoo.datasets.clevr.dataset import CLEVRClassificationRecord as CLEVRClassificationRecord
+from recordzoo.datasets.coco.dataset import CocoDetectionRecord as CocoDetectionRecord
+from recordzoo.datasets.coco.dataset import CocoCaptionsRecord as CocoCaptionsRecord
 from recordzoo.datasets.country211.dataset import Country211Record as Country211Record
 from recordzoo.datasets.cub200.dataset import CUB200Record as CUB200Record
+from recordzoo.datasets.cub200_2010.dataset import CUB200_2010Record as CUB200_2010Record
 from recordzoo.datasets.dtd.dataset import DTDRecord as DTDRecord
 from recordzoo.datasets.eurosat.dataset import EuroSATRecord as EuroSATRecord
+from recordzoo.datasets.fake_data.dataset import FakeDataRecord as FakeDataRecord
+from recordzoo.datasets.fer2013.dataset import FER2013Record as FER2013Record
 from recordzoo.datasets.fgvc_aircraft.dataset import FGVCAircraftRecord as FGVCAircraftRecord
+from recordzoo.datasets.flickr.dataset import Flickr30kRecord as Flickr30kRecord
+from recordzoo.datasets.flickr.dataset import Flickr8kRecord as Flickr8kRecord
 from recordzoo.datasets.flowers102.dataset import Flowers102Record as Flowers102Record
+from recordzoo.datasets.food101.dataset import Food101Record as Food101Record
+from recordzoo.datasets.gtsrb.dataset import GTSRBRecord as GTSRBRecord
+from recordzoo.datasets.image_folder.dataset import DatasetFolderRecord as DatasetFolderRecord
 from recordzoo.datasets.image_folder.dataset import ImageFolderRecord as ImageFolderRecord
 from recordzoo.datasets.imagenet.dataset import ImageNetRecord as ImageNetRecord
+from recordzoo.datasets.imagenet_tests.dataset import ImageNetARecord as ImageNetARecord
+from recordzoo.datasets.imagenet_tests.dataset import ImageNetORecord as ImageNetORecord
+from recordzoo.datasets.imagenet_tests.dataset import ImageNetRRecord as ImageNetRRecord
+from recordzoo.datasets.imagenet_tests.dataset import ImageNetSketchRecord as ImageNetSketchRecord
+from recordzoo.datasets.imagenet_tests.dataset import ImageNetV2Record as ImageNetV2Record
 from recordzoo.datasets.imagenette.dataset import ImagenetteRecord as ImagenetteRecord
+from recordzoo.datasets.kitti.dataset import KittiRecord as KittiRecord
 from recordzoo.datasets.mnist.dataset import EMNISTRecord as EMNISTRecord
 from recordzoo.datasets.mnist.dataset import FashionMNISTRecord as FashionMNISTRecord
 from recordzoo.datasets.mnist.dataset import KMNISTRecord as KMNISTRecord
 from recordzoo.datasets.mnist.dataset import MNISTRecord as MNISTRecord
 from recordzoo.datasets.mnist.dataset import QMNISTRecord as QMNISTRecord
+from recordzoo.datasets.moving_mnist.dataset import MovingMNISTRecord as MovingMNISTRecord
+from recordzoo.datasets.nabirds.dataset import NABirdsRecord as NABirdsRecord
+from recordzoo.datasets.objectnet.dataset import ObjectNetRecord as ObjectNetRecord
+from recordzoo.datasets.omniglot.dataset import OmniglotRecord as OmniglotRecord
+from recordzoo.datasets.online_products.dataset import OnlineProductsRecord as OnlineProductsRecord
 from recordzoo.datasets.oxford_pets.dataset import OxfordIIITPetRecord as OxfordIIITPetRecord
 from recordzoo.datasets.pcam.dataset import PCAMRecord as PCAMRecord
+from recordzoo.datasets.rendered_sst2.dataset import RenderedSST2Record as RenderedSST2Record
+from recordzoo.datasets.sbd.dataset import SBDatasetRecord as SBDatasetRecord
+from recordzoo.datasets.semeion.dataset import SEMEIONRecord as SEMEIONRecord
+from recordzoo.datasets.stanford_cars.dataset import StanfordCarsRecord as StanfordCarsRecord
+from recordzoo.datasets.stanford_dogs.dataset import StanfordDogsRecord as StanfordDogsRecord
 from recordzoo.datasets.stl10.dataset import STL10Record as STL10Record
+from recordzoo.datasets.sun397.dataset import SUN397Record as SUN397Record
 from recordzoo.datasets.svhn.dataset import SVHNRecord as SVHNRecord
+from recordzoo.datasets.tiny_imagenet.dataset import TinyImageNetRecord as TinyImageNetRecord
 from recordzoo.datasets.usps.dataset import USPSRecord as USPSRecord
 from recordzoo.datasets.voc.dataset import VOCDetectionRecord as VOCDetectionRecord
 from recordzoo.datasets.voc.dataset import VOCSegmentationRecord as VOCSegmentationRecord
+from recordzoo.datasets.wider_face.dataset import WIDERFaceRecord as WIDERFaceRecord
 from recordzoo.records.reader import RecordReader as RecordReader
 from recordzoo.records.verify import verify as verify
 from recordzoo.sampling.samplers import RecordSampler as RecordSampler
@@ -44,19 +77,44 @@ TRAINING: dict[str, str]
 __all__ = [
     "CIFAR100Record",
     "CIFAR10Record",
+    "CLEVRClassificationRecord",
     "CUB200Record",
+    "CUB200_2010Record",
+    "Caltech101Record",
+    "Caltech256Record",
+    "CelebARecord",
+    "CocoCaptionsRecord",
+    "CocoDetectionRecord",
     "Country211Record",
     "DTDRecord",
+    "DatasetFolderRecord",
     "EMNISTRecord",
     "EuroSATRecord",
+    "FER2013Record",
     "FGVCAircraftRecord",
+    "FakeDataRecord",
     "FashionMNISTRecord",
+    "Flickr30kRecord",
+    "Flickr8kRecord",
     "Flowers102Record",
+    "Food101Record",
+    "GTSRBRecord",
     "ImageFolderRecord",
+    "ImageNetARecord",
+    "ImageNetORecord",
+    "ImageNetRRecord",
     "ImageNetRecord",
+    "ImageNetSketchRecord",
+    "ImageNetV2Record",
     "ImagenetteRecord",
     "KMNISTRecord",
+    "KittiRecord",
     "MNISTRecord",
+    "MovingMNISTRecord",
+    "NABirdsRecord",
+    "ObjectNetRecord",
+    "OmniglotRecord",
+    "OnlineProductsRecord",
     "OxfordIIITPetRecord",
     "PCAMRecord",
     "QMNISTRecord",
@@ -64,11 +122,19 @@ __all__ = [
     "RecordReader",
     "RecordSampler",
     "RecordWriter",
+    "RenderedSST2Record",
+    "SBDatasetRecord",
+    "SEMEIONRecord",
     "STL10Record",
+    "SUN397Record",
     "SVHNRecord",
+    "StanfordCarsRecord",
+    "StanfordDogsRecord",
+    "TinyImageNetRecord",
     "USPSRecord",
     "VOCDetectionRecord",
     "VOCSegmentationRecord",
+    "WIDERFaceRecord",
     "__version__",
     "convert",
     "errors",
