@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.errors import SourceError
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.class_folders import ClassFolderRecipe, name_key
 from recordzoo.recipes.declared import DeclaredRecipe
@@ -34,7 +35,10 @@ class _Test(ListedRecipe):
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         rows = list(csv.DictReader(lists.lines(_LIST), delimiter=";", skipinitialspace=True))
-        labels = {row["Filename"]: int(row["ClassId"]) for row in rows}
+        try:
+            labels = {row["Filename"]: int(row["ClassId"]) for row in rows}
+        except (KeyError, TypeError, ValueError) as err:
+            raise SourceError(f"{self.set_name}: {_LIST} is no list of files and their classes ({err!r}).") from err
         names = sorted(labels, key=name_key)
         return Table(
             names=names,
