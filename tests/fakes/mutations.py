@@ -107,3 +107,12 @@ NUMBERED: Mutations = {
     "a label replaced": change_item("y", 0, lambda y: 99),
     "both filtered": lambda ds: (setattr(ds, "index", ds.index[::2]), setattr(ds, "y", ds.y[::2]))[0],
 }
+
+IMGS: Mutations = {
+    "imgs reversed": change("imgs", lambda imgs: imgs[::-1]),
+    "imgs shortened": change("imgs", lambda imgs: imgs[:3]),
+    "imgs emptied": change("imgs", lambda imgs: []),
+    "one of imgs replaced": change_item("imgs", 0, lambda imgs: (imgs[4][0], 17)),
+    "one of imgs deleted": lambda ds: ds.imgs.__delitem__(2),
+    "targets assigned": change("targets", lambda targets: [0] * len(targets)),
+}
