@@ -118,7 +118,7 @@ class ArraysRecipe(DeclaredRecipe):
                         for image in self._images(values):
                             yield Blob("image", f"{name}/{count:05d}", image.tobytes())
                             count += 1
-                self._compare(name, hashed.rest())
+                self.compare_md5(name, hashed.rest(), self.unpacked)
         except (ValueError, LookupError, TypeError, AttributeError) as err:
             raise SourceError(f"{member.name} is not a file of {self.dataset}: {err}") from err
         for field, parts in columns.items():
@@ -131,15 +131,8 @@ class ArraysRecipe(DeclaredRecipe):
         return images
 
     def _checked(self, name: str, data: bytes) -> bytes:
-        self._compare(name, hashlib.md5(data, usedforsecurity=False).hexdigest())
+        self.compare_md5(name, hashlib.md5(data, usedforsecurity=False).hexdigest(), self.unpacked)
         return data
-
-    def _compare(self, name: str, md5: str) -> None:
-        expected = self.member_md5s.get(name)
-        if expected and md5 != expected:
-            raise SourceError(
-                f"{self.unpacked}{name} is damaged: its MD5 is {md5}, not {expected}. Get it again.", worthless=True
-            )
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:

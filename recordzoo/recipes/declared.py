@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from recordzoo import catalogue
 from recordzoo.catalogue import Entry
-from recordzoo.errors import ArgumentError, PrepareError
+from recordzoo.errors import ArgumentError, PrepareError, SourceError
 from recordzoo.recipes.base import BlobField, Recipe
 from recordzoo.sources.archive import ChainSource
 from recordzoo.sources.download import RemoteFile
@@ -109,7 +109,27 @@ class DeclaredRecipe(Recipe):
         folder = f"{self.entry.folder}/" if self.entry.folder else ""
         return [*(folder + mark for mark in self.tree_marks), *files]
 
+<<<<<<< HEAD
     def _check_package(self, package: str) -> None:
+=======
+    def compare_md5(self, name: str, md5: str, folder: str = "") -> None:
+        """Compare the MD5 of a file within the raw data with the one that it should have, if that is known.
+
+        Args:
+            name: The file, as `member_md5s` has it.
+            md5: Its MD5.
+            folder: The folder of the file, for the message.
+
+        Raises:
+            SourceError: They differ.
+        """
+        expected = self.member_md5s.get(name)
+        if expected and md5 != expected:
+            text = f"{folder}{name} is damaged: its MD5 is {md5}, not {expected}. Get it again."
+            raise SourceError(text, worthless=True)
+
+    def _check_package(self) -> None:
+>>>>>>> h2
         # Before the download: it can take hours.
         if package and importlib.util.find_spec(package) is None:
             raise PrepareError(

@@ -1,5 +1,6 @@
 """Datasets of image files beside lists: the lists say which files make which split, and with which targets."""
 
+import hashlib
 import io
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -74,7 +75,9 @@ class ListedRecipe(DeclaredRecipe):
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
         if any(fnmatchcase(member.name, pattern) for pattern in self.lists):
-            yield Sidecar(member.name, member.read())
+            data = member.read()
+            self.compare_md5(member.name, hashlib.md5(data, usedforsecurity=False).hexdigest())
+            yield Sidecar(member.name, data)
             return
         if member.name.rpartition("/")[2].startswith("._"):
             return  # what macOS leaves in archives beside each file

@@ -1,0 +1,1 @@
+"""Places365, standard and challenge, in two sizes."""
