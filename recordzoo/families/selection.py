@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.errors import CorruptRecordError
+from recordzoo.errors import CorruptRecordError, NotPreparedError
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.reader import RecordReader
 
@@ -25,6 +25,9 @@ class Selection:
 
     Attributes:
         has_labels: Whether targets are labels (ints), which nobody can change in place.
+
+    Raises:
+        NotPreparedError: The record set has no such split: the raw data lacked its list.
     """
 
     has_labels: ClassVar[bool] = True
@@ -37,6 +40,12 @@ class Selection:
         targets: NDArray[np.int64] | None = None,
         column: str = "target",
     ) -> None:
+        if positions is None and split and split not in reader.manifest.splits:
+            raise NotPreparedError(
+                f"{reader.path} has no split {split!r}: the raw data had no list of it. If it is there now, prepare "
+                "again with refresh=True.",
+                path=str(reader.path),
+            )
         self.reader = reader
         self.split = split
         self.column = column

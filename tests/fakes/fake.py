@@ -52,6 +52,7 @@ class Fake:
         cases: What is compared.
         unpack: Makes torchvision's tree of the raw files, which are in a folder; by default each is extracted there.
         is_tree: torchvision reads the raw files as they are, compressed or not: they are its tree.
+        keeps_archives: torchvision wants the archives beside what comes out of them.
     """
 
     dataset: str
@@ -59,6 +60,7 @@ class Fake:
     cases: Sequence[Case]
     unpack: Callable[[Path], None] | None = None
     is_tree: bool = False
+    keeps_archives: bool = False
 
     def write_archive(self, root: Path) -> Path:
         """Write the raw files, as a download leaves them."""
@@ -69,7 +71,7 @@ class Fake:
         return root
 
     def write_tree(self, root: Path) -> Path:
-        """Write the tree that torchvision makes of them; without the archives."""
+        """Write the tree that torchvision makes of them; without the archives, unless it wants them."""
         if self.is_tree:
             return self.write_archive(root)
         folder = self.write_archive(root) / catalogue.entry(self.dataset).folder
@@ -79,7 +81,8 @@ class Fake:
             if name.endswith(ARCHIVES):
                 if self.unpack is None:
                     extract_archive(folder / name, folder)
-                (folder / name).unlink(missing_ok=True)
+                if not self.keeps_archives:
+                    (folder / name).unlink(missing_ok=True)
         return root
 
     def remote_files(self, url: Callable[[str], str] = lambda name: "") -> tuple[RemoteFile, ...]:
