@@ -42,6 +42,7 @@ md5 = "00000000000000000000000000000000"
 name = "notes.txt"
 parts = ["train", "extra"]
 size_bytes = 5
+optional = true
 
 [[files]]
 name = "more.tgz"
@@ -90,6 +91,7 @@ def test_parses_all_facts():
     assert (entry.label("extra"), entry.set_name("extra")) == ("birds.extra", "birds-extra")
     assert [file.name for file in entry.raw_files("train")] == ["birds.tgz", "notes.txt"]
     assert [file.name for file in entry.raw_files("extra")] == ["notes.txt", "more.tgz"]
+    assert [file.optional for file in entry.raw_files("train")] == [False, True]
     assert entry.raw_files("train")[0].hash == ("md5", "0" * 32)
     assert entry.raw_files("train")[0].path(Path("data")) == Path("data/birds/raw/birds.tgz")
     assert (entry.splits, entry.expansion) == ((catalogue.Split("train", 1, "train"),), 2)
@@ -102,7 +104,7 @@ def test_parses_all_facts():
         (('title = "Birds"', "title = 3"), "title must be a string; it is 3"),
         (('title = "Birds"', 'title = "Birds"\ntitel = "x"'), "birds.toml has unknown keys: titel"),
         (("size_bytes = 10", "size_bytes = -1"), r"[[files]] number 1: size_bytes must be a whole number"),
-        (("size_bytes = 10", "size_bytes = 10\noptional = true"), "[[files]] number 1 has unknown keys: optional"),
+        (("size_bytes = 10", "size_bytes = 10\nneeded = true"), "[[files]] number 1 has unknown keys: needed"),
         (("size_bytes = 10", "size_byte = 1"), "[[files]] number 1 has unknown keys: size_byte"),
         (("0" * 32, "0" * 31), "is not a hash of 32 hexadecimal digits"),
         (('part = "train"\nurls', 'part = "trian"\nurls'), "birds.tgz belongs to ('trian',), but the parts are"),

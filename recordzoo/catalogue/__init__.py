@@ -33,6 +33,7 @@ about a dataset comes from its file::
     size_bytes = 1
     md5 = "..."                             # and/or sha256
     needs_terms = false
+    optional = false                        # true: the part is also made without it, as far as that goes
 
 To add a dataset, add a folder with such a file (`docs/add-a-dataset.md`). Nothing else refers to it.
 """

@@ -56,6 +56,7 @@ class FileFacts:
         md5: Its MD5, where known.
         sha256: Its SHA-256, where known.
         needs_terms: The URLs may be used only by someone who accepted the host's terms of access.
+        optional: Its parts are also made without it, as far as that goes.
     """
 
     name: str
@@ -65,6 +66,7 @@ class FileFacts:
     md5: str | None = None
     sha256: str | None = None
     needs_terms: bool = False
+    optional: bool = False
 
     @property
     def digest(self) -> str | None:
@@ -138,7 +140,7 @@ class Entry:
     def obtained(self) -> str:
         """How its raw files are had: "download", "terms" (download after accepting them), or "by hand"."""
         files = self.default_files
-        if not all(file.urls for file in files):
+        if not all(file.urls or file.optional for file in files):
             return "by hand"
         return "terms" if any(file.needs_terms for file in files) else "download"
 
@@ -210,6 +212,7 @@ class Entry:
                 md5=file.md5,
                 sha256=file.sha256,
                 needs_terms=file.needs_terms,
+                optional=file.optional,
                 instructions=self.instructions,
                 folder=self.folder,
             )

@@ -77,6 +77,7 @@ def _file(table: "_Table") -> FileFacts:
         md5=table.text("md5", "") or None,
         sha256=table.text("sha256", "") or None,
         needs_terms=table.flag("needs_terms"),
+        optional=table.flag("optional"),
     )
     for digest, length in ((result.md5, 32), (result.sha256, 64)):
         if digest is not None and (len(digest) != length or not set(digest) <= set("0123456789abcdef")):

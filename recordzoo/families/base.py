@@ -26,7 +26,7 @@ Rules:
 """
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self, cast
 
@@ -141,6 +141,7 @@ class RecordDataset:
             As `_open`.
         """
         recipe = dataset_recipe(self.entry, self._part, self.raw_files, self._member_md5s())
+        recipe.require(self._required_files())
         return self._open(recipe, download=download, options=options)
 
     def _show_split(self, split: str, *, download: bool, options: PrepareOptions) -> None:
@@ -160,6 +161,10 @@ class RecordDataset:
     def _member_md5s(self) -> Mapping[str, str]:
         """Return the MD5 of each file within the raw data that torchvision compares."""
         return {}
+
+    def _required_files(self) -> Collection[str]:
+        """Return the names of raw files that are optional for the record set, and not for this class."""
+        return ()
 
     def fusion_problem(self) -> str:
         """Say why a loader cannot take images and labels from the record set itself; "" if it can."""
@@ -287,9 +292,13 @@ class RecordDataset:
             found = [self._as_opened(self._ITEMS, index) for index in indices]
         except (IndexError, TypeError):
             return  # __getitem__ will say so; a subclass's may take other indices than ints
-        positions = [self._selection.position(number) for number in found if number is not None]
+        positions = [each for number in found if number is not None for each in self._positions_of(number)]
         if len(positions) > 1:
             self._hint_positions(positions)
+
+    def _positions_of(self, number: int) -> Sequence[int]:
+        """Return the positions that a sample, from 0, is made of."""
+        return (self._selection.position(number),)
 
     def _hint_positions(self, positions: Sequence[int]) -> None:
         """Tell the kernel which positions will be read soon."""

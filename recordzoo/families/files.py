@@ -11,9 +11,14 @@ from recordzoo.families.selection import Selection, join_name
 
 
 class FilesDataset(LoaderDataset):
-    """`RecordDataset` with the attributes of torchvision's datasets of listed files."""
+    """`RecordDataset` with the attributes of torchvision's datasets of listed files.
+
+    A class whose torchvision class calls them otherwise has the derived attributes under these names, too, and says so
+    in `_ITEMS` and `_LABELS`.
+    """
 
     _ITEMS = "_image_files"
+    _LABELS: ClassVar[str] = "_labels"
     _PATH: ClassVar[Callable[[str], Any]] = Path
     # Any: transforms take and return what their user wants.
     transform: Callable[[Any], Any] | None
@@ -50,9 +55,9 @@ class FilesDataset(LoaderDataset):
             ImageError: The image cannot be decoded.
             CorruptRecordError: The stored bytes are damaged.
         """
-        number = self._as_opened("_image_files", idx)
+        number = self._as_opened(self._ITEMS, idx)
         if number is None:
-            image = self.loader(self._image_files[idx])
+            image = self.loader(getattr(self, self._ITEMS)[idx])
         else:
             image = self._loader.load(self._selection.position(number))
         label = self._label_at(idx)
@@ -64,18 +69,18 @@ class FilesDataset(LoaderDataset):
 
     # Any: whatever the user assigned.
     def _label_at(self, idx: int) -> Any:
-        number = self._as_opened("_labels", idx)
-        return self._labels[idx] if number is None else self._selection.target(number)
+        number = self._as_opened(self._LABELS, idx)
+        return getattr(self, self._LABELS)[idx] if number is None else self._selection.target(number)
 
     def __len__(self) -> int:
-        return self._length("_image_files")
+        return self._length(self._ITEMS)
 
     def _position(self, index: int) -> int | None:
-        number = self._as_opened("_image_files", index)
+        number = self._as_opened(self._ITEMS, index)
         if number is None:
-            return self._loader.find(self._image_files[index])
+            return self._loader.find(getattr(self, self._ITEMS)[index])
         return self._selection.position(number)
 
     def fusion_problem(self) -> str:
         """See `RecordDataset`."""
-        return self._label_problem(FilesDataset, "_image_files", "_labels") or self._loader.fusion_problem()
+        return self._label_problem(FilesDataset, self._ITEMS, self._LABELS) or self._loader.fusion_problem()

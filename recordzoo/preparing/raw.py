@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recordzoo import durable
-from recordzoo.errors import HashMismatchError, NotPreparedError, SourceError
+from recordzoo.errors import DownloadError, HashMismatchError, NotPreparedError, SourceError
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.preparing.space import check_space, records_bytes, volume
 from recordzoo.progress import Progress
@@ -53,7 +53,10 @@ class RawData:
             self._ask_for_terms()
             self._check_room()
             for remote in self.recipe.raw_files:
-                self._fetch(remote)
+                if remote.optional:
+                    self._try_to_fetch(remote)
+                else:
+                    self._fetch(remote)
             source = self.recipe.find(self.root)
         return source
 
@@ -91,6 +94,14 @@ class RawData:
         else:
             check_space(self.root, missing)
             check_space(self.target.parent, records)
+
+    def _try_to_fetch(self, remote: RemoteFile) -> None:
+        """Fetch a file without which records are also made."""
+        try:
+            self._fetch(remote)
+        except DownloadError as err:
+            reason = str(err).partition("\n")[0]
+            self.progress.note(f"{remote.name} cannot be downloaded; the records are made without it. {reason}")
 
     def _fetch(self, remote: RemoteFile) -> None:
         there = remote.path(self.root).exists()
@@ -179,14 +190,14 @@ def _identity(path: Path) -> str:
 
 
 def check_addresses(recipe: Recipe, root: Path, options: PrepareOptions) -> None:
-    """Check that each raw file that is missing may be downloaded from somewhere.
+    """Check that each raw file that is missing, and necessary, may be downloaded from somewhere.
 
     Raises:
         TermsError: Its host's terms were not accepted; the text says what to do.
         DownloadError: There is no address.
     """
     for remote in recipe.raw_files:
-        if not remote.path(root).exists():
+        if not remote.optional and not remote.path(root).exists():
             mirror, accept_terms = options.get("mirror"), options.get("accept_terms", False)
             addresses(remote, root, dataset=recipe.dataset, mirror=mirror, accept_terms=accept_terms)
 

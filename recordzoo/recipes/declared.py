@@ -1,9 +1,10 @@
 """What recipes of the catalogue's datasets share: where raw files lie, and finding the tree or the archives."""
 
+import dataclasses
 import importlib
 import importlib.util
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from types import MappingProxyType
 from typing import ClassVar
@@ -81,6 +82,12 @@ class DeclaredRecipe(Recipe):
     def set_name(self) -> str:
         return self.entry.set_name(self.part)
 
+    def require(self, names: Collection[str]) -> None:
+        """Make optional raw files as necessary as the others."""
+        self.raw_files = tuple(
+            dataclasses.replace(file, optional=file.optional and file.name not in names) for file in self.raw_files
+        )
+
     @abstractmethod
     def tree_names(self, base: Path) -> Sequence[str] | None:
         """List the members of the extracted tree, relative to `base`; None if the tree is not there."""
@@ -97,15 +104,15 @@ class DeclaredRecipe(Recipe):
         names = self.tree_names(base) if base.is_dir() else None
         if names is not None:
             return TreeSource(base, names)
-        paths = [file.path(root) for file in self.raw_files]
-        if not paths or not all(path.is_file() for path in paths):
+        files = [file for file in self.raw_files if file.path(root).is_file()]
+        if not files or not all(file.optional or file in files for file in self.raw_files):
             return None
-        sources = [raw_source(path) for path in paths]
+        sources = [raw_source(file.path(root)) for file in files]
         return sources[0] if len(sources) == 1 else ChainSource(sources)
 
     @override
     def looked_for(self, root: Path) -> list[str]:
-        files = [file.path(root).relative_to(root).as_posix() for file in self.raw_files]
+        files = [file.path(root).relative_to(root).as_posix() for file in self.raw_files if not file.optional]
         folder = f"{self.entry.folder}/" if self.entry.folder else ""
         return [*(folder + mark for mark in self.tree_marks), *files]
 
@@ -143,6 +150,6 @@ def _files_of_part(known: Sequence[RemoteFile], given: Sequence[RemoteFile] | No
     if given is None:
         return tuple(known)
     by_name = {file.name: file for file in given}
-    if lacking := [file.name for file in known if file.name not in by_name]:
+    if lacking := [file.name for file in known if file.name not in by_name and not file.optional]:
         raise ArgumentError(f"raw_files lacks {', '.join(lacking)}; it has {', '.join(by_name) or 'none'}.")
-    return tuple(by_name[file.name] for file in known)
+    return tuple(by_name[file.name] for file in known if file.name in by_name)

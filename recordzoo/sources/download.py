@@ -34,6 +34,7 @@ class RemoteFile:
             that the file goes to, ``{root}`` for the root above it, both quoted for a shell; ``{recordzoo}`` for the
             command line's name.
         folder: The folder that the file goes to, relative to the root; "" for the root itself.
+        optional: Whether records are also made without it, as far as that goes.
 
     Raises:
         ArgumentError: `name` is not a plain file name.
@@ -47,6 +48,7 @@ class RemoteFile:
     needs_terms: bool = False
     instructions: str = ""
     folder: str = ""
+    optional: bool = False
 
     def __post_init__(self) -> None:
         if self.name in ("", ".", "..") or any(char in self.name for char in "/\\\0"):

@@ -1,0 +1,116 @@
+"""How a version of iNaturalist becomes records: a folder for each category, before 2021 below its super category."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.errors import SourceError
+from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
+from recordzoo.recipes.class_folders import ClassFolderRecipe, name_key
+from recordzoo.sources.member import Member
+
+LEVELS = ("kingdom", "phylum", "class", "order", "family", "genus")
+"""What a category of 2021 belongs to; its name has them between its number and its epithet."""
+
+# The folder in the archive. torchvision calls it like the version when it has extracted it.
+_FOLDERS = {
+    "2017": "train_val_images",
+    "2018": "train_val2018",
+    "2019": "train_val2019",
+    "2021_train": "train",
+    "2021_train_mini": "train_mini",
+    "2021_valid": "val",
+}
+
+Taxonomy = tuple[dict[str, dict[str, int]], list[dict[str, int]]]
+"""torchvision's `categories_index` and `categories_map`: numbers by level and name, and those of each category."""
+
+
+class INaturalist(ClassFolderRecipe):
+    """All images in ImageFolder's order. The one split has them by category, as torchvision numbers categories."""
+
+    endings = ("",)  # torchvision takes every file
+
+    @property
+    @override
+    def top(self) -> str:
+        return f"{self.part}/"
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        folder, _, name = member.name.partition("/")
+        if folder in (self.part, _FOLDERS[self.part]) and name.count("/") == (1 if _is_2021(self.part) else 2):
+            yield Blob("image", name, member.read())
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        names = sorted(stored.keys["image"], key=name_key)
+        if not names:
+            raise SourceError(f"iNaturalist: there is no image under {self.top} in the raw data.")
+        folders = [name.rpartition("/")[0] for name in names]
+        categories = _numbered(self.part, list(dict.fromkeys(folders)))
+        label_of = {category: label for label, category in enumerate(categories)}
+        target = np.fromiter((label_of[folder] for folder in folders), np.int64, len(folders))
+        index, numbers = taxonomy(self.part, categories)
+        levels = {level: np.array([each[level] for each in numbers], np.uint16)[target] for level in index}
+        split = next(iter(split.name for split in self.entry.splits if split.part == self.part))
+        return Table(
+            names=names,
+            arrays={"target": target, **levels},
+            splits={split: np.argsort(target, kind="stable")},
+            classes=categories,
+        )
+
+
+def taxonomy(version: str, categories: Sequence[str]) -> Taxonomy:
+    """Number what categories, in the order of their labels, belong to: in the order in which torchvision meets it."""
+    if not _is_2021(version):
+        names = sorted({category.partition("/")[0] for category in categories})
+        index = {"super": {name: number for number, name in enumerate(names)}}
+        return index, [{"super": index["super"][category.partition("/")[0]]} for category in categories]
+    index = {level: {} for level in LEVELS}
+    numbers = []
+    for category in categories:
+        pairs = zip(LEVELS, category.split("_")[1:7], strict=True)
+        numbers.append({level: index[level].setdefault(name, len(index[level])) for level, name in pairs})
+    return index, numbers
+
+
+def _is_2021(version: str) -> bool:
+    return version.startswith("2021")
+
+
+def _numbered(version: str, folders: Sequence[str]) -> list[str]:
+    """Put the folders of categories into the order of their labels.
+
+    Raises:
+        SourceError: A name is not what it must be; in torchvision's words.
+    """
+    if version == "2017":
+        return list(folders)
+    if _is_2021(version):
+        for label, folder in enumerate(folders):
+            pieces = folder.split("_")
+            if len(pieces) != 8:
+                raise SourceError(f"Unexpected category name {folder}, wrong number of pieces")
+            if pieces[0] != f"{label:05d}":
+                raise SourceError(f"Unexpected category id {pieces[0]}, expecting {label:05d}")
+        return list(folders)
+    found: dict[int, str] = {}
+    for folder in folders:
+        number = folder.rpartition("/")[2]
+        try:
+            label = int(number)
+        except ValueError:
+            raise SourceError(f"Unexpected non-numeric dir name: {number}") from None
+        if label in found:
+            raise SourceError(f"Duplicate category {number}")
+        found[label] = folder
+    for label in range(max(found) + 1):
+        if label not in found:
+            raise SourceError(f"Missing category {label}")
+    return [found[label] for label in range(len(found))]
+
+
+RECIPES = {"inaturalist": INaturalist}

@@ -1,0 +1,1 @@
+"""Labeled Faces in the Wild."""

@@ -1,0 +1,82 @@
+"""Labeled Faces in the Wild by code: a folder for each person, lists of people and of pairs; the archive has others."""
+
+import numpy as np
+
+from tests.fakes.fake import Case, Fake, md5, tar
+from tests.fakes.mutations import Mutations, change, change_item
+from tests.fakes.pictures import encoded, jpeg, picture
+
+SETS = {
+    "original": ("lfw", "lfw.tgz"),
+    "funneled": ("lfw_funneled", "lfw-funneled.tgz"),
+    "deepfunneled": ("lfw-deepfunneled", "lfw-deepfunneled.tgz"),
+}
+PEOPLE = {"AJ_Cook": 1, "Aaron_Eckhart": 2, "Abdullah": 3, "Abdullah_Gul": 4, "Zoran_Djindjic": 2, "al-Sadr": 1}
+
+PEOPLE_MUTATIONS: Mutations = {
+    "data reversed": change("data", lambda data: data[::-1]),
+    "data shortened": change("data", lambda data: data[:2]),
+    "one path replaced": change_item("data", 0, lambda data: data[3]),
+    "targets assigned": change("targets", lambda targets: [0] * len(targets)),
+    "a target replaced": change_item("targets", 1, lambda targets: 99),
+}
+PAIRS_MUTATIONS: Mutations = {**PEOPLE_MUTATIONS, "one pair turned": change_item("data", 1, lambda data: data[1][::-1])}
+
+
+def _fold(people: list[str]) -> list[str]:
+    return [str(len(people)), *(f"{name}\t{PEOPLE[name]}" for name in people)]
+
+
+def _text(lines: list[str]) -> bytes:
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def _build() -> Fake:
+    rng = np.random.default_rng(0)
+    names = list(PEOPLE)
+    lists = {
+        "people.txt": ["2", *_fold(names[3:]), *_fold(names[:3])],
+        "peopleDevTrain.txt": _fold(names[1:4]),
+        "peopleDevTest.txt": _fold([names[0], names[4]]),
+        "pairs.txt": [
+            "2\t2",
+            *("Abdullah_Gul\t1\t4", "Abdullah\t3\t1", "AJ_Cook\t1\tAbdullah\t2", "Abdullah\t2\tAbdullah_Gul\t2"),
+            *("Aaron_Eckhart\t2\t1", "Abdullah\t1\t3", "al-Sadr\t1\tAaron_Eckhart\t2", "Abdullah\t1\tAJ_Cook\t1"),
+        ],
+        "pairsDevTrain.txt": [
+            "2",
+            *("Abdullah_Gul\t3\t2", "Zoran_Djindjic\t1\t2"),
+            *("Abdullah\t1\tal-Sadr\t1", "AJ_Cook\t1\tAaron_Eckhart\t1"),
+        ],
+        "pairsDevTest.txt": ["1", "Abdullah\t2\t1", "Zoran_Djindjic\t2\tAJ_Cook\t1"],
+        "lfw-names.txt": [f"{name}\t{count}" for name, count in PEOPLE.items()],
+    }
+    files = {name: _text(lines) for name, lines in lists.items()}
+    for image_set, (folder, archive) in SETS.items():
+        images = {
+            f"{folder}/{name}/{name}_{number:04d}.jpg": jpeg(picture(rng, 20 + number, 24))
+            for name, count in reversed(PEOPLE.items())
+            for number in range(1, count + 1)
+        }
+        images[f"{folder}/AJ_Cook/AJ_Cook_0001.jpg"] = encoded(picture(rng, 22, 22).convert("L"), "JPEG")
+        if image_set == "funneled":
+            images[f"{folder}/pairs_01.txt"] = images[f"{folder}/pairs.txt"] = b"not read"
+        files[archive] = tar(images)
+    attributes = {
+        "file_dict": {image_set: (folder, name, md5(files[name])) for image_set, (folder, name) in SETS.items()},
+        "checksums": {name: md5(files[name]) for name in lists},
+    }
+    arguments = (
+        {},
+        *({"split": split, "image_set": image_set} for split in ("10fold", "train", "test") for image_set in SETS),
+        {"split": "TRAIN", "image_set": "Original"},
+    )
+    bad = ({"split": "val"}, {"split": 10}, {"image_set": "aligned"}, {"image_set": None})
+    cases = [
+        Case("LFWPeopleRecord", arguments, bad, PEOPLE_MUTATIONS, attributes),
+        Case("LFWPairsRecord", arguments, bad, PAIRS_MUTATIONS, attributes),
+    ]
+    return Fake("lfw", files, cases, keeps_archives=True)
+
+
+FAKES = (_build(),)
