@@ -319,13 +319,19 @@ class RecordDataset:
         self.__dict__.update(state)
 
 
-def check_choice(value: str, argument: str, valid: Sequence[str]) -> str:
+def check_choice(value: str, argument: str, valid: Sequence[str], message: str | None = None) -> str:
     """Return `value` if it is one of the valid ones.
+
+    Args:
+        value: What the user gave.
+        argument: For what.
+        valid: The valid ones.
+        message: What to say of another string; by default torchvision's usual words.
 
     Raises:
         ArgumentError: It is not, in torchvision's words.
     """
     try:
-        return cast(str, verify_str_arg(value, argument, valid))
+        return cast(str, verify_str_arg(value, argument, valid, message))
     except ValueError as err:
         raise ArgumentError(str(err)) from None

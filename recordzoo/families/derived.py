@@ -27,18 +27,22 @@ class Made(Generic[T]):
     Attributes:
         value: The list, dict, array or tensor. Every access returns this same object.
         original: The items that a list or dict was made with; the digest of an array or tensor; None for anything else.
-        is_frozen: Whether the items of a list cannot be changed in place.
+        is_frozen: Whether the items of a list cannot be changed in place, but for those that `inner` has.
+        inner: The items of a list's items, where these are lists.
     """
 
     value: T
     # Any: items of all kinds.
     original: "tuple[Any, ...] | dict[Any, Any] | Digest | None"
     is_frozen: bool
+    # Any: as above.
+    inner: tuple[tuple[Any, ...], ...] | None = None
 
     def is_unchanged(self) -> bool:
         """Whether making the value again would give the same; a list of a million items takes tens of milliseconds."""
         if isinstance(self.value, list):
-            return self.is_frozen and _are_same(self.value, cast("tuple[Any, ...]", self.original))
+            is_same = self.is_frozen and _are_same(self.value, cast("tuple[Any, ...]", self.original))
+            return is_same and (self.inner is None or all(map(_are_same, self.value, self.inner)))
         if isinstance(self.value, np.ndarray | torch.Tensor):
             return _digest(np.asarray(self.value)) == self.original
         return isinstance(self.value, dict) and self.value == self.original
@@ -48,7 +52,9 @@ class Made(Generic[T]):
         """Whether `values`, this list or another, has at a place the very item that this list was made with there."""
         if not isinstance(values, list) or not isinstance(self.original, tuple):
             return False
-        return number < min(len(values), len(self.original)) and values[number] is self.original[number]
+        if number >= min(len(values), len(self.original)) or values[number] is not self.original[number]:
+            return False
+        return self.inner is None or _are_same(values[number], self.inner[number])
 
 
 class derived(Generic[T]):
@@ -84,13 +90,16 @@ class derived(Generic[T]):
 def _made(value: T, *, is_frozen: bool) -> Made[T]:
     # Any: as in `Made`.
     original: tuple[Any, ...] | dict[Any, Any] | Digest | None = None
+    inner: tuple[tuple[Any, ...], ...] | None = None
     if isinstance(value, list):
         original = tuple(value)
+        if value and isinstance(value[0], list):
+            inner = tuple(map(tuple, value))
     elif isinstance(value, dict):
         original = dict(value)
     elif isinstance(value, np.ndarray | torch.Tensor):
         original = _digest(np.asarray(value))
-    return Made(value, original, is_frozen)
+    return Made(value, original, is_frozen, inner)
 
 
 # Any: items of all kinds.

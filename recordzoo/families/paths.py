@@ -41,6 +41,7 @@ class PathsDataset(RecordDataset):
     _IS_RGB: ClassVar[bool] = True
     _PATH: ClassVar[Callable[[str], Any]] = str
     _PREFIX: ClassVar[str] = ""  # what all names of records begin with, and the names of files do not
+    _ENDING: ClassVar[str] = ""  # what all names of records end with, if it is more than the ending of a file
     _files: Mapping[str, Files]
 
     def _show_paths(self, selection: Selection, files: Mapping[str, Files]) -> None:
@@ -51,8 +52,14 @@ class PathsDataset(RecordDataset):
     # Any: str or `Path`, as torchvision has it.
     def _paths(self, field: str) -> list[Any]:
         """Return the paths of a field's files, as torchvision lists them."""
+<<<<<<< HEAD
         folder, ending = self._files[field].folder, self._files[field].ending
         return list(map(type(self)._PATH, list_paths(self._selection, folder, ending, self._PREFIX)))
+=======
+        _, folder, ending = self._files[field]
+        paths = list_paths(self._selection, folder, ending, self._PREFIX, self._ENDING)
+        return list(map(type(self)._PATH, paths))
+>>>>>>> h4
 
     def _image(self, index: int) -> Image.Image:
         """Return the image, RGB or as its file has it.
@@ -76,7 +83,11 @@ class PathsDataset(RecordDataset):
         position = self._stored_at(field, index)
         if position is not None and reader.has(field, position):
             return reader.read(field, position), f"{field} of {reader.names[position]}"
+<<<<<<< HEAD
         path = self._listed(field, index)
+=======
+        path = self._path_at(field, index)
+>>>>>>> h4
         if position is not None:
             raise FolderError(
                 f"{path} was missing when {reader.path} was prepared. If it is there now, prepare again with "
@@ -95,11 +106,13 @@ class PathsDataset(RecordDataset):
 
     def _stored_at(self, field: str, index: int) -> int | None:
         """Return the position of the file whose path a field's attribute has at an index; None if it has no record."""
-        attribute = self._files[field].attribute
-        number = self._as_opened(attribute, index)
-        return (
-            self._find(getattr(self, attribute)[index], field) if number is None else self._selection.position(number)
-        )
+        number = self._as_opened(self._files[field].attribute, index)
+        return self._find(self._path_at(field, index), field) if number is None else self._selection.position(number)
+
+    # Any: whatever the user assigned.
+    def _path_at(self, field: str, index: int) -> Any:
+        """Return the path of a field's file that the field's attribute has at an index."""
+        return getattr(self, self._files[field].attribute)[index]
 
     # Any: whatever the user assigned.
     def _find(self, path: Any, field: str) -> int | None:
@@ -110,7 +123,7 @@ class PathsDataset(RecordDataset):
         if not (text.startswith(start) and text.endswith(ending)):
             return None
         names = self._selection.reader.names
-        image_ending = os.path.splitext(names[0])[1] if len(names) else ""
+        image_ending = self._ENDING or (os.path.splitext(names[0])[1] if len(names) else "")
         return find_name(names, self._PREFIX + text[len(start) : -len(ending)] + image_ending)
 
     def _position(self, index: int) -> int | None:

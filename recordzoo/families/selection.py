@@ -137,7 +137,7 @@ def list_samples(selection: Selection, folder: str) -> list[tuple[str, Any]]:
     return list(zip(paths, list_targets(selection), strict=True))
 
 
-def list_paths(selection: Selection, folder: str, ending: str, prefix: str = "") -> list[str]:
+def list_paths(selection: Selection, folder: str, ending: str, prefix: str = "", name_ending: str = "") -> list[str]:
     """Return the paths of files that belong to the records: their names in another folder and with another ending.
 
     Args:
@@ -145,11 +145,13 @@ def list_paths(selection: Selection, folder: str, ending: str, prefix: str = "")
         folder: The directory in which the files are, existing or not.
         ending: Their ending with its dot.
         prefix: What all names begin with, and the files' names do not.
+        name_ending: What all names end with; by default the ending of each behind its last dot.
 
     Raises:
         CorruptRecordError: A name leads out of the directory.
     """
-    stems = (name.removeprefix(prefix).rpartition(".")[0] for name in selection.names())
+    names = (name.removeprefix(prefix) for name in selection.names())
+    stems = (name.removesuffix(name_ending) if name_ending else name.rpartition(".")[0] for name in names)
     return _join_names(folder, [stem + ending for stem in stems])
 
 
