@@ -1,5 +1,6 @@
 """Archives: what is whole comes out as it went in, and nothing that is cut or hostile ever looks whole."""
 
+import functools
 import gzip
 import io
 import itertools
@@ -7,6 +8,7 @@ import logging
 import os
 import pickle
 import random
+import shutil
 import stat
 import subprocess
 import sys
@@ -83,6 +85,19 @@ def test_zip_whole(put, method):
     source = ArchiveSource(put(fake.zipped(FILES, method)))
     assert read(source) == FILES
     assert list(read(source)) == list(FILES)
+    for member in source.units(1)[0].members():
+        with member.open() as file:
+            assert b"".join(iter(functools.partial(file.read, 100), b"")) == FILES[member.name]
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_damaged_member_of_a_zip_is_found_at_the_end_of_its_stream(put, method):
+    data = fake.zipped({"a/0.jpg": random.Random(0).randbytes(3000)}, method)
+    at = len(data) // 2
+    source = ArchiveSource(put(data[:at] + bytes([data[at] ^ 1]) + data[at + 1 :]))
+    for member in source.units(1)[0].members():
+        with member.open() as file, pytest.raises(ArchiveError, match=r"member 'a/0\.jpg' cannot be read"):
+            shutil.copyfileobj(file, io.BytesIO(), 100)
 
 
 def test_source_facts(put):

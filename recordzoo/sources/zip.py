@@ -1,6 +1,7 @@
 """The zip format: `zipfile` does the reading, this module the distrust."""
 
 import functools
+import io
 import itertools
 import stat
 import struct
@@ -8,7 +9,9 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import BinaryIO
+from typing import IO, BinaryIO, cast
+
+from typing_extensions import override
 
 from recordzoo.errors import ArchiveError
 from recordzoo.sources.member import MAX_MEMBER_BYTES, Member, refuse_oversized
@@ -48,22 +51,65 @@ def zip_members(path: Path, file: BinaryIO, archive_bytes: int) -> Iterator[Memb
         if total > unpacked_cap(archive_bytes):
             raise _broken(path, f"unpacks to {total:,} bytes, far more than any data set of its size does")
         for name, info in entries:
-            yield Member(name, info.file_size, functools.partial(_read, path, file, archive, info, name))
+            read = functools.partial(_read, path, file, archive, info, name)
+            stream = functools.partial(_open, path, file, archive, info, name)
+            yield Member(name, info.file_size, read, stream=stream)
     passed_over.report()
 
 
 def _read(path: Path, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> bytes:
     if info.file_size > MAX_MEMBER_BYTES:
         refuse_oversized(lambda what: _broken(path, what, name), name, info.file_size)
+    with _open(path, file, archive, info, name) as content:
+        return content.read()
+
+
+def _open(path: Path, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> BinaryIO:
     _check_local(path, file, info, name)
     try:
-        with archive.open(info) as content:
-            data = content.read(info.file_size + 1)
+        content = archive.open(info)
     except _ZIP_ERRORS as err:
-        raise _broken(path, f"member {name!r} cannot be read ({type(err).__name__}: {err})", name) from err
-    if len(data) != info.file_size:
-        raise _broken(path, f"member {name!r} has {len(data):,} bytes and announces {info.file_size:,}", name)
-    return data
+        raise _unreadable(path, name, err) from err
+    return cast(BinaryIO, _Content(content, path, name, info.file_size))
+
+
+class _Content(io.RawIOBase):
+    """A member, read front to back; at its end zipfile has compared its CRC, and this its size.
+
+    Args:
+        content: The opened member, which is closed with this.
+        path: The zip.
+        name: The member.
+        size_bytes: Its size.
+    """
+
+    def __init__(self, content: IO[bytes], path: Path, name: str, size_bytes: int) -> None:
+        self._content, self._path, self._name = content, path, name
+        self._size_bytes, self._done_bytes = size_bytes, 0
+
+    @override
+    def readable(self) -> bool:
+        return True
+
+    @override
+    def read(self, size: int | None = -1, /) -> bytes:
+        left_bytes = self._size_bytes - self._done_bytes
+        wanted = left_bytes if size is None or size < 0 else min(size, left_bytes)
+        try:
+            # A byte more at the end: there zipfile compares the CRC, and nothing may follow.
+            data = self._content.read(wanted + (wanted == left_bytes))
+        except _ZIP_ERRORS as err:
+            raise _unreadable(self._path, self._name, err) from err
+        self._done_bytes += len(data)
+        if self._done_bytes > self._size_bytes or len(data) < wanted:
+            what = f"member {self._name!r} has {self._done_bytes:,} bytes and announces {self._size_bytes:,}"
+            raise _broken(self._path, what, self._name)
+        return data
+
+    @override
+    def close(self) -> None:
+        self._content.close()
+        super().close()
 
 
 def _check_frame(path: Path, file: BinaryIO, archive: zipfile.ZipFile, archive_bytes: int) -> None:
@@ -158,6 +204,10 @@ def _check_entry(path: Path, info: zipfile.ZipInfo, name: str) -> None:
         raise _broken(
             path, f"member {name!r} is compressed by method {info.compress_type} ({method}), not deflate", name
         )
+
+
+def _unreadable(path: Path, name: str, err: Exception) -> ArchiveError:
+    return _broken(path, f"member {name!r} cannot be read ({type(err).__name__}: {err})", name)
 
 
 def _broken(path: Path, what: str, member: str = "") -> ArchiveError:

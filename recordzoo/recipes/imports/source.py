@@ -13,6 +13,7 @@ from typing import cast
 from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, SourceError
+from recordzoo.recipes.base import NO_TARGET
 from recordzoo.recipes.imports.database import Database, Entry
 from recordzoo.recipes.imports.places import database_files, parts_of
 from recordzoo.recipes.imports.sample import ForeignValueError, Layout, Sample
@@ -83,7 +84,7 @@ class DatabaseSource(SizedSource):
 
     Attributes:
         path: What was asked for.
-        layout: The name of the layout.
+        layout: The name of the layout; "" if values are images and nothing else.
         parts: The databases in their order.
         first: The first record.
     """
@@ -173,15 +174,29 @@ class Block(Member):
             ArchiveError, SourceError: It cannot be read.
         """
         for entry in self.entries:
-            key = _as_name(entry.key)
+            key = as_name(entry.key)
             name = f"{self.part.name}/{key}" if self.part.name else key
             yield name, self.part.where(entry.key), self.database.value(entry)
 
 
-def _as_name(key: bytes) -> str:
+def as_name(key: bytes) -> str:
     """Write a key as a record's name, which never leads out of a directory when it is made a path."""
     text = _UP.sub("%2E%2E", key.decode("utf-8", "surrogateescape")).replace("\0", "%00")
     return f"%2F{text[1:]}" if text.startswith("/") else text
+
+
+def image_source(file: Path) -> DatabaseSource:
+    """List the records of one database whose values are images, without labels.
+
+    Raises:
+        ArchiveError: It is damaged.
+        SourceError: It cannot be read, or is empty.
+    """
+    with Database(file) as database:
+        part = DatabasePart("", "", file, database.status, tuple(database.entries()))
+        if not part.entries:
+            raise SourceError(f"{file} is empty: there is no record in it.", path=str(file))
+        return DatabaseSource(file, "", (part,), Sample(database.value(part.entries[0]), NO_TARGET))
 
 
 def find_source(path: Path, wanted: str | None) -> DatabaseSource:

@@ -1,0 +1,1 @@
+"""LSUN scenes."""

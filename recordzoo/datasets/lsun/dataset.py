@@ -1,0 +1,154 @@
+"""`LSUNRecord` and `LSUNClassRecord`: torchvision's LSUN classes from records, one set for each category and split."""
+
+import bisect
+import contextlib
+import itertools
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, ClassVar, Unpack
+
+from torchvision.datasets import LSUN, LSUNClass
+
+from recordzoo.datasets.lsun.recipe import ENDING, key_of
+from recordzoo.errors import ArgumentError
+from recordzoo.families.base import RecordDataset, Root, Transform
+from recordzoo.families.derived import derived
+from recordzoo.families.selection import Selection
+from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.preparing import PrepareOptions, is_record_set
+from recordzoo.records.reader import RecordReader
+
+
+class LSUNClassRecord(RecordDataset, LSUNClass):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `LSUNClass`, read from records: the images of one category and split.
+
+    Nothing is pickled into the working directory, and there is no ``env``. Converting a zip needs room for the unpacked
+    database where temporary files are (``TMPDIR``); converting the database's folder does not.
+
+    Args:
+        root: The database's folder, "<category>_<split>_lmdb" or "test_lmdb", which may also be a zip beside where it
+            would be; or the record set.
+        transform: Applied to the image.
+        target_transform: Applied to the target, which is None.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        ArgumentError: The folder's name is not one of LSUN's.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = LSUNClassRecord("data/bedroom_val_lmdb")
+        >>> image, _ = dataset[0]
+    """
+
+    entry = "lsun"
+    _ITEMS = "keys"
+    transform: Transform
+    target_transform: Transform
+
+    def __init__(
+        self,
+        root: str,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        folder = Path(os.path.expanduser(root)).absolute()
+        is_given = is_record_set(folder)
+        self._part = RecordReader(folder).manifest.part if is_given else folder.name.removesuffix(ENDING)
+        self._start(folder if is_given else folder.parent, transform=transform, target_transform=target_transform)
+        self._show(Selection(self._open_part(download=False, options=options)))
+        self.root = os.path.expanduser(os.fspath(root))
+        self.length = len(self._selection)
+
+    @derived
+    def keys(self) -> list[bytes]:
+        """The keys of the database."""
+        return list(map(key_of, self._selection.names()))
+
+    # Any: what the transforms make of it.
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        """Return (RGB PIL image, None).
+
+        Raises:
+            IndexError: There is no such sample.
+            KeyError: A key that was assigned is not in the record set.
+            ImageError: The image cannot be decoded.
+            CorruptRecordError: The stored bytes are damaged.
+        """
+        reader, position = self._selection.reader, self._position(index)
+        with naming(reader.path, reader.names[position]):
+            image: Any = decode_rgb(reader.read("image", position))
+        if self.transform is not None:
+            image = self.transform(image)
+        return image, None if self.target_transform is None else self.target_transform(None)
+
+    def _position(self, index: int) -> int:
+        number = self._as_opened("keys", index)
+        if number is not None:
+            return self._selection.position(number)
+        key, names = self.keys[index], self._selection.reader.names
+        position = bisect.bisect_left(names, key, key=key_of)
+        if position == len(names) or key_of(names[position]) != key:
+            raise KeyError(key)
+        return position
+
+
+class LSUNRecord(RecordDataset, LSUN):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `LSUN`, read from records; each category and split is a record set of its own.
+
+    Args:
+        root: Where the databases' folders, or their zips, are.
+        classes: "train", "val" or "test"; or which categories: ``["bedroom_train", "tower_val"]``.
+        transform: Applied to the image.
+        target_transform: Applied to the target: the number of the category among `classes`.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        ArgumentError: `classes` has another value; or `records_dir` is given for several categories.
+        NotPreparedError: There are no records and no raw data of a category.
+
+    Examples:
+        >>> dataset = LSUNRecord("data", classes=["bedroom_val", "tower_val"])
+        >>> image, label = dataset[0]
+    """
+
+    entry = "lsun"
+    _DATABASE: ClassVar[type[LSUNClassRecord]] = LSUNClassRecord
+
+    def __init__(
+        self,
+        root: Root,
+        classes: str | list[str] = "train",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        options = self._checked(options)
+        self._start(root, transform=transform, target_transform=target_transform)
+        try:
+            self.classes = self._verify_classes(classes)
+        except ValueError as err:
+            raise ArgumentError(str(err)) from None
+        if options.get("records_dir") is not None and len(self.classes) > 1:
+            raise ArgumentError(f"Argument records_dir names one record set, but there are several: {self.classes}.")
+        paths = [os.path.join(root, f"{name}{ENDING}") for name in self.classes]
+        self.dbs = [self._DATABASE(path, transform, **options) for path in paths]
+        self.indices = list(itertools.accumulate(map(len, self.dbs)))
+        self.length = sum(map(len, self.dbs))
+
+    @property
+    def records_path(self) -> Path:
+        """The directory that the record sets are in; each of `dbs` knows its own."""
+        return Path(self.root)
+
+    def read(self, index: int, field: str = "image") -> bytes:
+        """See `RecordDataset`."""
+        number = bisect.bisect_right(self.indices, index)  # as torchvision counts: -1 is the last of the first category
+        return self.dbs[number].read(index - ([0, *self.indices][number]), field)
+
+    def _hint(self, indices: Sequence[int]) -> None:
+        with contextlib.suppress(TypeError):  # __getitem__ will say so
+            for db, start, stop in zip(self.dbs, [0, *self.indices], self.indices, strict=False):
+                db._hint([index - start for index in indices if start <= index < stop])

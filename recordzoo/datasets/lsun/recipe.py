@@ -1,0 +1,72 @@
+"""How LSUN becomes records: the values of an LMDB database in the order of its keys. LMDB takes no part in it."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from typing_extensions import override
+
+from recordzoo.recipes.base import Blob, Stored, Table
+from recordzoo.recipes.declared import DeclaredRecipe
+from recordzoo.recipes.imports.database import DATA_FILE, Database
+from recordzoo.recipes.imports.source import Block, as_name, image_source
+from recordzoo.sources.member import Member, Source
+
+ENDING = "_lmdb"
+"""Of the name of a database's folder, behind the category and split."""
+
+
+class LSUN(DeclaredRecipe):
+    """The images of a category and split. From a zip, the database is unpacked to a temporary file (``TMPDIR``)."""
+
+    @property
+    def _database(self) -> str:
+        return f"{self.part}{ENDING}/{DATA_FILE}"
+
+    @override
+    def find(self, root: Path) -> Source | None:
+        file = root / self._database
+        return image_source(file) if file.is_file() else super().find(root)
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        return None  # a database is no file to be read front to back: `find`
+
+    @property
+    @override
+    def tree_marks(self) -> Sequence[str]:
+        return [self._database]
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob]:
+        if isinstance(member, Block):
+            for name, _, value in member.values():
+                yield Blob("image", name, value)
+        elif member.name == self._database:
+            with _unpacked(member) as database:
+                for entry in database.entries():
+                    yield Blob("image", as_name(entry.key), database.value(entry))
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        names = sorted(stored.keys["image"], key=key_of)
+        return Table(names, splits={self.part.replace("_", "-"): names})
+
+
+@contextmanager
+def _unpacked(member: Member) -> Iterator[Database]:
+    with tempfile.NamedTemporaryFile(prefix="recordzoo-") as copy, member.open() as packed:
+        shutil.copyfileobj(packed, copy, 1 << 20)
+        copy.flush()
+        with Database(Path(copy.name)) as database:
+            yield database
+
+
+def key_of(name: str) -> bytes:
+    """Return the key that a record's name was; keys are sorted as bytes."""
+    return name.encode("utf-8", "surrogateescape")
+
+
+RECIPES = {"lsun": LSUN}

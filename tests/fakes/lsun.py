@@ -1,0 +1,131 @@
+"""LSUN by code: zips of LMDB databases, as lmdb writes them; keys of 40 hexadecimal digits, put in any order."""
+
+import contextlib
+import functools
+import hashlib
+import os
+import tempfile
+import warnings
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import lmdb
+import numpy as np
+from torchvision.datasets import LSUN, LSUNClass
+
+import recordzoo
+from recordzoo import catalogue
+from tests.fakes.archives import zipped
+from tests.fakes.fake import Case, Fake
+from tests.fakes.legacy import write_lmdb
+from tests.fakes.mutations import change, change_item
+from tests.fakes.pictures import encoded, jpeg, picture
+
+KEYS = {
+    "keys reversed": change("keys", lambda keys: keys[::-1]),
+    "one key replaced": change_item("keys", 0, lambda keys: keys[1]),
+}
+
+_open = functools.cache(lmdb.open)  # lmdb opens a database once in a process, and not again
+
+
+@contextlib.contextmanager
+def _apart() -> Any:
+    """Let torchvision leave its files of pickled keys elsewhere, and open; and open a database several times."""
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.chdir(folder),
+        mock.patch("lmdb.open", _open),
+        warnings.catch_warnings(),
+    ):
+        warnings.simplefilter("ignore", ResourceWarning)
+        yield
+
+
+class PlainLSUN(LSUN):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's."""
+
+    # Any: torchvision's own arguments.
+    @functools.wraps(LSUN.__init__)
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        with _apart():
+            super().__init__(*args, **kwargs)
+
+
+class PlainLSUNClass(LSUNClass):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's, which takes no `Path`."""
+
+    # Any: as above.
+    @functools.wraps(LSUNClass.__init__)
+    def __init__(self, root: Any, *args: Any, **kwargs: Any) -> None:
+        with _apart():
+            super().__init__(os.fspath(root), *args, **kwargs)
+
+
+def _database(rng: np.random.Generator, count: int) -> dict[str, bytes]:
+    values = []
+    for number in range(count):
+        image = picture(rng, 90 if number else 12, 70 if number else 8)  # the small one lies in its leaf page
+        data = encoded(image, "WEBP") if number == 2 else jpeg(image.convert("L") if number == 1 else image)
+        values.append((hashlib.sha1(data, usedforsecurity=False).hexdigest().encode(), data))
+    with tempfile.TemporaryDirectory() as folder:
+        path = write_lmdb(Path(folder) / "made", values)
+        data = (path / "data.mdb").read_bytes()
+    return {"data.mdb": data, "lock.mdb": bytes(8192)}
+
+
+def _build() -> Fake:
+    rng = np.random.default_rng(0)
+    databases = [_database(rng, count) for count in (1, 2, 4, 1, 3)]
+    files = {}
+    for number, part in enumerate(catalogue.entry("lsun").parts):
+        folder, members = f"{part.name}_lmdb", databases[number % len(databases)]
+        files[f"{folder}.zip"] = zipped({f"{folder}/": b"", **{f"{folder}/{name}": members[name] for name in members}})
+    return Fake("lsun", files, ())
+
+
+_FAKE = _build()
+
+
+class FakeClassRecord(recordzoo.LSUNClassRecord):
+    """Ours, which takes the fake's zips."""
+
+    raw_files = _FAKE.remote_files()
+
+
+_MISSING = (r"No such file or directory", r"no records and no raw data|has no part", "lmdb has its own errors")
+_CASES = [
+    Case(
+        "LSUNRecord",
+        (
+            {"classes": ["tower_train", "church_outdoor_val"]},
+            {"classes": ("bridge_val", "bridge_val")},
+            {"classes": "test"},
+            {"classes": "val"},
+            {},
+        ),
+        (
+            {"classes": "valid"},
+            {"classes": 3},
+            {"classes": ["tower_train", 3]},
+            {"classes": ["castle_train"]},
+            {"classes": ["tower_all"]},
+            {"classes": ["test"]},
+        ),
+        attributes={"_DATABASE": FakeClassRecord},
+        differences=[_MISSING],
+        handles=("dbs",),
+        theirs=PlainLSUN,
+    ),
+    Case(
+        "LSUNClassRecord",
+        mutations=KEYS,
+        differences=[_MISSING, ("", "not supported between instances", "a list of keys is no key")],
+        folder="church_outdoor_val_lmdb",
+        handles=("env",),
+        theirs=PlainLSUNClass,
+    ),
+]
+
+FAKES = (Fake("lsun", _FAKE.files, _CASES),)
