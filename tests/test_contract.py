@@ -213,12 +213,8 @@ def test_unknown_option(compared: Compared) -> None:
 @fault("U5")
 def test_missing_root(compared: Compared, tmp_path: Path) -> None:
     theirs, ours = tmp_path / "theirs", tmp_path / "ours"  # some of torchvision's classes make their root
-<<<<<<< HEAD
     # Others first look for images when they read one.
     a = outcome(theirs, lambda: compared.pair.theirs(theirs, **compared.row.arguments)[0])
-=======
-    a = outcome(theirs, lambda: compared.pair.theirs(theirs, **compared.row.arguments))
->>>>>>> h3
     b = outcome(ours, lambda: compared.pair.ours(ours, **compared.row.arguments))
     assert isinstance(a, Exception)
     assert compared.same(a, b), f"{a!r} / {b!r}"

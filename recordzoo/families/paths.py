@@ -52,14 +52,9 @@ class PathsDataset(RecordDataset):
     # Any: str or `Path`, as torchvision has it.
     def _paths(self, field: str) -> list[Any]:
         """Return the paths of a field's files, as torchvision lists them."""
-<<<<<<< HEAD
         folder, ending = self._files[field].folder, self._files[field].ending
-        return list(map(type(self)._PATH, list_paths(self._selection, folder, ending, self._PREFIX)))
-=======
-        _, folder, ending = self._files[field]
         paths = list_paths(self._selection, folder, ending, self._PREFIX, self._ENDING)
         return list(map(type(self)._PATH, paths))
->>>>>>> h4
 
     def _image(self, index: int) -> Image.Image:
         """Return the image, RGB or as its file has it.
@@ -83,11 +78,7 @@ class PathsDataset(RecordDataset):
         position = self._stored_at(field, index)
         if position is not None and reader.has(field, position):
             return reader.read(field, position), f"{field} of {reader.names[position]}"
-<<<<<<< HEAD
         path = self._listed(field, index)
-=======
-        path = self._path_at(field, index)
->>>>>>> h4
         if position is not None:
             raise FolderError(
                 f"{path} was missing when {reader.path} was prepared. If it is there now, prepare again with "
@@ -99,9 +90,8 @@ class PathsDataset(RecordDataset):
 
     # Any: whatever the user assigned.
     def _listed(self, field: str, index: int) -> Any:
-        """Return the path that a field's attribute has at an index."""
-        attribute, within = self._files[field].attribute, self._files[field].within
-        path = getattr(self, attribute)[index]
+        """Return the path of a field's file at an index, as it can be opened."""
+        path, within = self._path_at(field, index), self._files[field].within
         return os.path.join(within, path) if within else path
 
     def _stored_at(self, field: str, index: int) -> int | None:

@@ -116,9 +116,6 @@ class DeclaredRecipe(Recipe):
         folder = f"{self.entry.folder}/" if self.entry.folder else ""
         return [*(folder + mark for mark in self.tree_marks), *files]
 
-<<<<<<< HEAD
-    def _check_package(self, package: str) -> None:
-=======
     def compare_md5(self, name: str, md5: str, folder: str = "") -> None:
         """Compare the MD5 of a file within the raw data with the one that it should have, if that is known.
 
@@ -135,8 +132,7 @@ class DeclaredRecipe(Recipe):
             text = f"{folder}{name} is damaged: its MD5 is {md5}, not {expected}. Get it again."
             raise SourceError(text, worthless=True)
 
-    def _check_package(self) -> None:
->>>>>>> h2
+    def _check_package(self, package: str) -> None:
         # Before the download: it can take hours.
         if package and importlib.util.find_spec(package) is None:
             raise PrepareError(

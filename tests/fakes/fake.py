@@ -90,10 +90,7 @@ class Fake:
         unpack: Makes torchvision's tree of the raw files, which are in a folder; by default each is extracted there.
         is_tree: torchvision reads the raw files as they are, compressed or not: they are its tree.
         keeps_archives: torchvision wants the archives beside what comes out of them.
-<<<<<<< HEAD
         tree: Files of the extracted tree, where that is the only way in: the raw files lie beside it, and are not read.
-=======
->>>>>>> h3
     """
 
     dataset: str
@@ -102,10 +99,7 @@ class Fake:
     unpack: Callable[[Path], None] | None = None
     is_tree: bool = False
     keeps_archives: bool = False
-<<<<<<< HEAD
     tree: Mapping[str, bytes] = field(default_factory=dict)
-=======
->>>>>>> h3
 
     def write_archive(self, root: Path) -> Path:
         """Write the raw files, as a download leaves them."""
@@ -118,11 +112,7 @@ class Fake:
 
     def write_tree(self, root: Path) -> Path:
         """Write the tree that torchvision makes of them; without the archives, unless it wants them."""
-<<<<<<< HEAD
         if self.is_tree or self.tree:
-=======
-        if self.is_tree:
->>>>>>> h3
             return self.write_archive(root)
         folder = self.write_archive(root) / catalogue.entry(self.dataset).folder
         if self.unpack is not None:

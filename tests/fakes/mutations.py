@@ -108,7 +108,6 @@ NUMBERED: Mutations = {
     "both filtered": lambda ds: (setattr(ds, "index", ds.index[::2]), setattr(ds, "y", ds.y[::2]))[0],
 }
 
-<<<<<<< HEAD
 IMG_INFO: Mutations = {
     "images reversed": change("img_info", lambda info: info[::-1]),
     "images shortened": change("img_info", lambda info: info[:2]),
@@ -127,7 +126,8 @@ CAPTIONS: Mutations = {
     "annotations assigned": change("annotations", lambda annotations: {id: ["one"] for id in annotations}),
     "captions replaced": lambda ds: ds.annotations.__setitem__(ds.ids[0], ["another"]),
     "a caption appended": lambda ds: ds.annotations[ds.ids[1]].append("one more"),
-=======
+}
+
 IMGS: Mutations = {
     "imgs reversed": change("imgs", lambda imgs: imgs[::-1]),
     "imgs shortened": change("imgs", lambda imgs: imgs[:3]),
@@ -135,5 +135,4 @@ IMGS: Mutations = {
     "one of imgs replaced": change_item("imgs", 0, lambda imgs: (imgs[4][0], 17)),
     "one of imgs deleted": lambda ds: ds.imgs.__delitem__(2),
     "targets assigned": change("targets", lambda targets: [0] * len(targets)),
->>>>>>> h2
 }
