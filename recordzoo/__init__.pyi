@@ -10,6 +10,7 @@ from recordzoo.datasets.caltech.dataset import Caltech256Record as Caltech256Rec
 from recordzoo.datasets.celeba.dataset import CelebARecord as CelebARecord
 from recordzoo.datasets.cifar.dataset import CIFAR10Record as CIFAR10Record
 from recordzoo.datasets.cifar.dataset import CIFAR100Record as CIFAR100Record
+from recordzoo.datasets.cityscapes.dataset import CityscapesRecord as CityscapesRecord
 from recordzoo.datasets.clevr.dataset import CLEVRClassificationRecord as CLEVRClassificationRecord
 from recordzoo.datasets.coco.dataset import CocoDetectionRecord as CocoDetectionRecord
 from recordzoo.datasets.coco.dataset import CocoCaptionsRecord as CocoCaptionsRecord
@@ -35,7 +36,12 @@ from recordzoo.datasets.imagenet_tests.dataset import ImageNetRRecord as ImageNe
 from recordzoo.datasets.imagenet_tests.dataset import ImageNetSketchRecord as ImageNetSketchRecord
 from recordzoo.datasets.imagenet_tests.dataset import ImageNetV2Record as ImageNetV2Record
 from recordzoo.datasets.imagenette.dataset import ImagenetteRecord as ImagenetteRecord
+from recordzoo.datasets.inaturalist.dataset import INaturalistRecord as INaturalistRecord
 from recordzoo.datasets.kitti.dataset import KittiRecord as KittiRecord
+from recordzoo.datasets.lfw.dataset import LFWPairsRecord as LFWPairsRecord
+from recordzoo.datasets.lfw.dataset import LFWPeopleRecord as LFWPeopleRecord
+from recordzoo.datasets.lsun.dataset import LSUNClassRecord as LSUNClassRecord
+from recordzoo.datasets.lsun.dataset import LSUNRecord as LSUNRecord
 from recordzoo.datasets.mnist.dataset import EMNISTRecord as EMNISTRecord
 from recordzoo.datasets.mnist.dataset import FashionMNISTRecord as FashionMNISTRecord
 from recordzoo.datasets.mnist.dataset import KMNISTRecord as KMNISTRecord
@@ -48,6 +54,7 @@ from recordzoo.datasets.omniglot.dataset import OmniglotRecord as OmniglotRecord
 from recordzoo.datasets.online_products.dataset import OnlineProductsRecord as OnlineProductsRecord
 from recordzoo.datasets.oxford_pets.dataset import OxfordIIITPetRecord as OxfordIIITPetRecord
 from recordzoo.datasets.pcam.dataset import PCAMRecord as PCAMRecord
+from recordzoo.datasets.places365.dataset import Places365Record as Places365Record
 from recordzoo.datasets.rendered_sst2.dataset import RenderedSST2Record as RenderedSST2Record
 from recordzoo.datasets.sbd.dataset import SBDatasetRecord as SBDatasetRecord
 from recordzoo.datasets.semeion.dataset import SEMEIONRecord as SEMEIONRecord
@@ -83,6 +90,7 @@ __all__ = [
     "Caltech101Record",
     "Caltech256Record",
     "CelebARecord",
+    "CityscapesRecord",
     "CocoCaptionsRecord",
     "CocoDetectionRecord",
     "Country211Record",
@@ -99,6 +107,7 @@ __all__ = [
     "Flowers102Record",
     "Food101Record",
     "GTSRBRecord",
+    "INaturalistRecord",
     "ImageFolderRecord",
     "ImageNetARecord",
     "ImageNetORecord",
@@ -109,6 +118,10 @@ __all__ = [
     "ImagenetteRecord",
     "KMNISTRecord",
     "KittiRecord",
+    "LFWPairsRecord",
+    "LFWPeopleRecord",
+    "LSUNClassRecord",
+    "LSUNRecord",
     "MNISTRecord",
     "MovingMNISTRecord",
     "NABirdsRecord",
@@ -117,6 +130,7 @@ __all__ = [
     "OnlineProductsRecord",
     "OxfordIIITPetRecord",
     "PCAMRecord",
+    "Places365Record",
     "QMNISTRecord",
     "RecordLoader",
     "RecordReader",
