@@ -42,9 +42,15 @@ class Pair:
     our_root: Path
 
     def both(self, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-        """Construct both. Classes that only take `transforms` get the other two by it."""
-        if "transform" in kwargs and "transform" not in inspect.signature(self.theirs.__init__).parameters:
-            kwargs["transforms"] = StandardTransform(kwargs.pop("transform"), kwargs.pop("target_transform", None))
+        """Construct both, with those of the keyword arguments that torchvision's class has.
+
+        Some have no `target_transform`. Those that have only `transforms` get the other two by it.
+        """
+        known = inspect.signature(self.theirs.__init__).parameters
+        if not any(parameter.kind is parameter.VAR_KEYWORD for parameter in known.values()):
+            if "transforms" in known and "transform" in kwargs and "transform" not in known:
+                kwargs["transforms"] = StandardTransform(kwargs["transform"], kwargs.get("target_transform"))
+            kwargs = {name: value for name, value in kwargs.items() if name in known}
         return self.theirs(self.their_root, *args, **kwargs), self.ours(self.our_root, *args, **kwargs)
 
 
@@ -311,7 +317,7 @@ def _rows(fake: Fake, case: Case) -> list[Row]:
 
 
 def _short(arguments: Mapping[str, Any]) -> str:
-    return " ".join(f"{name}={value}" for name, value in arguments.items())
+    return " ".join(f"{name}={getattr(value, '__name__', value)}" for name, value in arguments.items())
 
 
 def _fakes() -> list[Fake]:
