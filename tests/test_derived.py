@@ -33,7 +33,8 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def cifar(tmp_path_factory: pytest.TempPathFactory) -> contract.Pair:
-    return contract.DECLARED[0].build(tmp_path_factory.mktemp("cifar"), "tree")
+    row = next(row for row in contract.DECLARED if row.name == "CIFAR10")
+    return row.build(tmp_path_factory.mktemp("cifar"), "tree")
 
 
 def keep_some(dataset: Any, wanted: int) -> None:

@@ -39,7 +39,9 @@ class Caltech256(ListedRecipe):
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
-        counts = Counter(name.partition("/")[0] for name in keys["image"] if name.count("/") == 1)
+        counts = Counter(
+            name.partition("/")[0] for name in keys["image"] if name.count("/") == 1 and name.endswith(".jpg")
+        )
         if not counts:
             raise SourceError(f"{self.entry.title}: there is no image under {self.files['image'][0]} in the raw data.")
         classes = sorted(counts)
