@@ -11,6 +11,7 @@ from recordzoo.errors import FolderError
 from recordzoo.families.base import RecordDataset
 from recordzoo.families.selection import Selection, list_paths
 from recordzoo.loading.decode import decode, decode_rgb, naming
+from recordzoo.loading.pictures import open_picture
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.images import open_image
 
@@ -64,6 +65,10 @@ class PathsDataset(RecordDataset):
         """
         if isinstance(cast(object, index), slice):
             Image.open(self._listed("image", index))  # fails, in torchvision's way
+        reader = self._selection.reader
+        if reader.manifest.blobs["image"].encoding == "raw" and (at := self._stored_at("image", index)) is not None:
+            image = open_picture(reader, at)  # pixels of a variant
+            return image.convert("RGB") if self._IS_RGB else image
         data, name = self._bytes("image", index)
         with naming(self.records_path, name):
             return decode_rgb(data) if self._IS_RGB else decode(data)

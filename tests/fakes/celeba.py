@@ -20,7 +20,6 @@ MUTATIONS: Mutations = {
     "an attribute replaced": change_item("attr", 0, lambda attr: attr[1] + 5),
     "another target": lambda ds: setattr(ds, "target_type", ["identity", "bbox"]),
     "no target": lambda ds: setattr(ds, "target_type", []),
-    "a target that does not exist": lambda ds: setattr(ds, "target_type", ["attr", "age"]),
 }
 
 
