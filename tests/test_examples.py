@@ -1,17 +1,18 @@
 """The examples in the dataset classes' docstrings run, on fakes."""
 
 import doctest
+import os
 from pathlib import Path
 
 import pytest
 
-from recordzoo import ImageFolderRecord
+from recordzoo import DatasetFolderRecord, ImageFolderRecord
 from tests import contract
 from tests.fakes import folder, voc
 
 
 def run_examples(name: str, kind: type, documented: type) -> None:
-    (found,) = doctest.DocTestFinder(recurse=False).find(documented, name, globs={name: kind})
+    (found,) = doctest.DocTestFinder(recurse=False).find(documented, name, globs={name: kind, "os": os})
     assert len(found.examples) == 2
     assert doctest.DocTestRunner().run(found).failed == 0
 
@@ -20,7 +21,8 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     folder.write_tree(tmp_path / "photos")
     voc.build().write_archive(tmp_path / "data")
-    run_examples("ImageFolderRecord", ImageFolderRecord, ImageFolderRecord)
+    for kind in (ImageFolderRecord, DatasetFolderRecord):
+        run_examples(kind.__name__, kind, kind)
     for name in ("VOCDetectionRecord", "VOCSegmentationRecord"):
         kind = getattr(contract, name)
         run_examples(name, kind, kind.__mro__[1])
