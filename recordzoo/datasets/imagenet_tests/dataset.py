@@ -141,9 +141,9 @@ class ImageNetARecord(_WnidFolders):
 class ImageNetORecord(_WnidFolders):
     """ImageNet-O: 2,000 photographs of things that are in no class of ImageNet, to detect as such.
 
-    The folder of an image, and so its label, 0 to 199, is no truth: it is the class of ImageNet that a ResNet-50 took
-    it for. The makers' eval_many_models.py ignores it. It compares the confidence of the 200 outputs
-    ``model(images)[:, dataset.imagenet_labels]`` with that for ImageNet's validation images of these 200 classes.
+    The folder of an image, and so its label, 0 to 199, is not what the image shows: it is a class of ImageNet that a
+    model took it for. The makers' eval_many_models.py makes no use of the label. It compares the confidence of the 200
+    outputs ``model(images)[:, dataset.imagenet_labels]`` with that for ImageNet's validation images of these classes.
 
     Args:
         root: Where ``imagenet-o/`` or ``imagenet-o.tar`` is or goes to; or the record set.
