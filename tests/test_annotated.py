@@ -4,6 +4,7 @@ import json
 import os
 import pickle
 import shutil
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -46,7 +47,9 @@ def prepared(tmp_path: Path) -> Path:
 
 @pytest.mark.parametrize("root", ["val2017", "val2017.records"])
 @pytest.mark.parametrize("given", [None, "instances_val2017.json", "gone/instances_val2017.json"])
-def test_the_record_set_is_enough(tree: Path, prepared: Path, root: str, given: str | None) -> None:
+def test_the_record_set_is_enough(
+    tree: Path, prepared: Path, root: str, given: str | None, capsys: pytest.CaptureFixture[str]
+) -> None:
     theirs = CocoDetection(tree / "val2017", tree / "annotations" / "instances_val2017.json")
     ours = CocoDetectionRecord(prepared / root, given)
     assert ours.ids == theirs.ids
@@ -54,7 +57,9 @@ def test_the_record_set_is_enough(tree: Path, prepared: Path, root: str, given: 
     assert samples(ours) == samples(theirs)
     data = pickle.dumps(ours)
     assert len(data) < 2048
+    assert capsys.readouterr().out.count("index created!") == 2
     assert samples(pickle.loads(data)) == samples(theirs)
+    assert capsys.readouterr().out == ""
 
 
 def test_each_class_has_its_own_default(tree: Path, prepared: Path) -> None:
@@ -179,6 +184,15 @@ def test_it_is_known_where_samples_are_stored(prepared: Path) -> None:
     assert located is not None
     names = [located.readers[0].names[position] for position in located.positions.tolist()]
     assert names == [f"{id:012d}.jpg" for id in ours.ids]
+
+
+def test_a_missing_package_is_said_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = FAKE.write_archive(tmp_path)
+    monkeypatch.setitem(sys.modules, "pycocotools.coco", None)
+    with pytest.raises(ImportError) as caught:
+        CocoDetectionRecord(root / "val2017")
+    assert "pip install pycocotools" in caught.value.__notes__[0]
+    assert set(os.listdir(root)) == set(FAKE.files)
 
 
 def test_a_record_set_without_images(tmp_path: Path) -> None:

@@ -1,6 +1,9 @@
 """`CocoDetectionRecord` and `CocoCaptionsRecord`: torchvision's COCO classes over the records of a folder of images."""
 
+import contextlib
+import io
 import os
+from collections.abc import Mapping
 from typing import Any, Unpack
 
 from PIL import Image
@@ -36,13 +39,15 @@ class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc
         **options: See `PrepareOptions`. There are no smaller variants: boxes and masks are in pixels of the originals.
 
     Raises:
+        ImportError: pycocotools is not installed.
         ArgumentError: There is no default for `annFile`; `transforms` comes with one of the others; or a smaller
             variant is asked for.
         FileNotFoundError: `annFile` is neither on the disk nor in the record set.
         FolderError, NotPreparedError: There are no records and no images.
 
     Examples:
-        >>> dataset = CocoDetectionRecord("data/val2017", "data/annotations/instances_val2017.json")
+        >>> dataset = CocoDetectionRecord("data/val2017", "annotations/instances_val2017.json")  # doctest: +ELLIPSIS
+        loading annotations into memory...
         >>> image, annotations = dataset[0]
     """
 
@@ -63,6 +68,7 @@ class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc
     ) -> None:
         self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
         self._check_variant(options.get("variant"))
+        _reader_of_annotations()  # if it is missing, that is said before a download
         self._open_annotated(annFile, pil_loader, download=download, options=options)
         self._check_variant(self._loader.reader.manifest.variant)
 
@@ -75,10 +81,13 @@ class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc
 
     # Any: a COCO object and a list.
     def _parse(self, path: str) -> dict[str, Any]:
-        from pycocotools.coco import COCO
-
-        coco = COCO(path)
+        coco = _reader_of_annotations()(path)
         return {"coco": coco, "ids": sorted(coco.imgs)}
+
+    # Any: what pickle kept.
+    def __setstate__(self, state: Mapping[str, Any]) -> None:
+        with contextlib.redirect_stdout(io.StringIO()):  # each worker process would say the same
+            super().__setstate__(state)
 
     def _image_path(self, id: int) -> str:
         return os.path.join(self._loader.folder, self.coco.loadImgs(id)[0]["file_name"])
@@ -94,9 +103,20 @@ class CocoCaptionsRecord(CocoDetectionRecord, CocoCaptions):  # type: ignore[mis
     Without `annFile` the ``captions`` of the record set are read. Smaller variants are as good.
 
     Examples:
-        >>> dataset = CocoCaptionsRecord("data/val2017", "data/annotations/captions_val2017.json")
+        >>> dataset = CocoCaptionsRecord("data/val2017", "annotations/captions_val2017.json")  # doctest: +ELLIPSIS
+        loading annotations into memory...
         >>> image, captions = dataset[0]
     """
 
     _USUAL = ("captions_{part}.json", "image_info_{part}.json")
     _HAS_PIXELS = False
+
+
+# Any: pycocotools is untyped.
+def _reader_of_annotations() -> Any:
+    try:
+        from pycocotools.coco import COCO
+    except ImportError as err:
+        err.add_note("COCO's annotation files are read with it. Run: pip install pycocotools")
+        raise
+    return COCO

@@ -85,7 +85,7 @@ class Flickr8kRecord(_FlickrRecord, Flickr8k):  # type: ignore[misc]  # torchvis
         FolderError, NotPreparedError: There are no records and no images.
 
     Examples:
-        >>> dataset = Flickr8kRecord("data/Flicker8k_Dataset", "data/8k-pictures.html")
+        >>> dataset = Flickr8kRecord("data/Flicker8k_Dataset", "data/Flickr8k.token.txt")
         >>> image, captions = dataset[0]
     """
 
@@ -127,7 +127,7 @@ class Flickr30kRecord(_FlickrRecord, Flickr30k):  # type: ignore[misc]  # torchv
         FolderError, NotPreparedError: There are no records and no images.
 
     Examples:
-        >>> dataset = Flickr30kRecord("data/flickr30k-images", "data/results_20130124.token")
+        >>> dataset = Flickr30kRecord("data/flickr30k-images", "data/dataset_flickr30k.json")
         >>> image, captions = dataset[0]
     """
 
