@@ -92,7 +92,7 @@ _BAD = ({"annFile": "/nowhere/instances_val2018.json"}, {"transforms": print, "t
 _DIFFERENCES = (
     (
         r"^\[Errno 2\] No such file",
-        r"missing: the directory cannot be listed",
+        r": the directory cannot be listed",
         "torchvision looks for an image when it is read, ours for the folder when the dataset is opened",
     ),
 )

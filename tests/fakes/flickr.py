@@ -54,8 +54,8 @@ TOKENS = OtherFile("results_20130124.token", _lines())
 KARPATHY = OtherFile("dataset_flickr30k.json", _karpathy())
 _WHEN = "torchvision looks for images when it reads captions or images, ours for the folder"
 _DIFFERENCES = (
-    (r"^list index out of range", r"missing: the directory cannot be listed", _WHEN),
-    (r"^\[Errno 2\] No such file", r"missing: the directory cannot be listed", _WHEN),
+    (r"^list index out of range", r": the directory cannot be listed", _WHEN),
+    (r"^\[Errno 2\] No such file", r": the directory cannot be listed", _WHEN),
 )
 
 
