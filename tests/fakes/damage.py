@@ -464,12 +464,10 @@ class Watch:
             bad = not isinstance(path, int) and path != os.devnull and bool((flags or 0) & writes)
             if self.inside and isinstance(path, str) and os.path.isabs(path):
                 bad = bad or not path.startswith((*self.inside, "/proc/self/", "/dev/fd/", os.devnull))
-        elif event == "subprocess.Popen":
+        elif event in ("subprocess.Popen", "os.posix_spawn"):  # Python 3.13 starts it by the second and tells of both
             bad = not (self.may_start_python and args[0] == sys.executable)
         else:
-            bad = event.startswith(
-                ("socket.", "pickle.", "os.exec", "os.spawn", "os.posix_spawn", "ctypes.")
-            ) or event in (
+            bad = event.startswith(("socket.", "pickle.", "os.exec", "os.spawn", "ctypes.")) or event in (
                 *(
                     "os.system",
                     "exec",
