@@ -50,10 +50,11 @@ def dataset_overview() -> str:
 
 
 def dataset_names() -> str:
-    """The classes by the first word of their task, each with a link to its section."""
+    """The classes by the first word of their task, if that is a usual one; each with a link to its section."""
     classes = defaultdict(list)
     for entry in map(catalogue.entry, catalogue.names()):
-        task = re.split(r"[, ]", entry.task)[0]
+        word = re.split(r"[, ]", entry.task)[0]
+        task = word if word in ("classification", "detection", "segmentation", "captions") else "others"
         classes[task] += [f"[{name}](docs/datasets.md#{_anchor(entry.title)})" for name in entry.class_names]
     tasks = sorted(classes, key=lambda task: -len(classes[task]))
     return "\n\n".join(f"**{task.capitalize()}**: {', '.join(sorted(classes[task], key=str.lower))}." for task in tasks)
