@@ -48,6 +48,7 @@ def run(copy: Path, *command: str, **environment: str) -> str:
     return result.stdout
 
 
+@pytest.mark.slow
 def test_a_new_dataset_is_known_everywhere(copy: Path) -> None:
     run(copy, "docs/generate.py")
     run(copy, "docs/generate.py", "--check")
@@ -63,6 +64,7 @@ def test_a_new_dataset_is_known_everywhere(copy: Path) -> None:
     assert run(copy, "-c", code).split() == ["True", "recordzoo.datasets.pebbles.dataset"]
 
 
+@pytest.mark.slow
 def test_a_new_dataset_is_prepared(copy: Path, tmp_path: Path) -> None:
     run(
         copy,

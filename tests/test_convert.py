@@ -304,10 +304,10 @@ class TestUneven:
         [
             (lambda i: np.ones(3), np.ones(4)),
             (lambda i: i, None),
-            (lambda i: i, "seven"),
-            (lambda i: i, 1 << 70),
-            (lambda i: (i, i), (1, 2, 3)),
-            (lambda i: 1.5, 3),
+            pytest.param(lambda i: i, "seven", marks=pytest.mark.slow),
+            pytest.param(lambda i: i, 1 << 70, marks=pytest.mark.slow),
+            pytest.param(lambda i: (i, i), (1, 2, 3), marks=pytest.mark.slow),
+            pytest.param(lambda i: 1.5, 3, marks=pytest.mark.slow),
         ],
     )
     def test_becomes_json(self, usual: Any, other: Any, tmp_path: Path, caplog: Any) -> None:

@@ -28,6 +28,7 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         run_examples(name, kind, kind.__mro__[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fake", contract.FAKES, ids=lambda fake: fake.dataset)
 def test_examples_of_declared_datasets(fake: contract.Fake, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)

@@ -90,6 +90,7 @@ def constructed(folder, before="", **environment):
     ).stderr.splitlines()
 
 
+@pytest.mark.slow
 def test_a_constructor_without_a_terminal_says_what_it_does(tmp_path):
     first = constructed(tmp_path)
     assert first[0].startswith("recordzoo: Preparing ")

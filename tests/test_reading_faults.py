@@ -90,7 +90,7 @@ def test_a_death_is_noticed_and_names_its_case(good: Path, tmp_path: Path) -> No
     "a record set names addresses on the network, or files of yours",
     "they are text; nothing is fetched or opened",
 )
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", [*GROUPS[:1], *(pytest.param(group, marks=pytest.mark.slow) for group in GROUPS[1:])])
 def test_reading_gives_an_error_or_the_right_bytes(good: Path, tmp_path: Path, group: str) -> None:
     assert run(group, good, tmp_path, "quick") == []
 

@@ -14,6 +14,8 @@ from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
 from recordzoo.errors import ArgumentError
 from recordzoo.progress import format_bytes
 
+_MOST_WORDS = 4  # of a licence: what is longer is a sentence
+
 
 @dataclass(frozen=True)
 class Filter:
@@ -109,5 +111,8 @@ def download(entry: Entry) -> str:
 
 
 def _short(licence: str) -> str:
-    """Take the first clause of a licence: what follows explains it."""
-    return re.split(r"[;:.]( |$)| \(|, ", licence)[0].replace("Not stated by its authors", "not stated")
+    """Take the name of a licence, without what explains it."""
+    if licence.startswith("Not stated"):
+        return "not stated"
+    name = re.split(r"[;:.]( |$)| \(|, | for | with ", licence)[0]
+    return name if len(name.split()) <= _MOST_WORDS else "see info"
