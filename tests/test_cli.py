@@ -240,6 +240,12 @@ class TestPrepare:
         assert "peak of disk" in result.stdout
         assert not list(tmp_path.iterdir())
 
+    def test_dry_run_never_counts_an_unknown_size_as_nothing(self, tmp_path):
+        shown = recordzoo("prepare", "places365", "flickr8k", "--root", tmp_path, "--dry-run").stdout.splitlines()
+        assert "train_large_places365standard.tar (113 GB)" in shown[0]
+        assert "Flickr8k_text.zip (size not known)" in shown[2]
+        assert "peak of disk size not known" in shown[2]
+
     def test_dry_run_json(self, tmp_path, birds):
         plan = json.loads(recordzoo("prepare", "imagenet", "--root", tmp_path, "--dry-run", "--json").stdout)
         assert plan["dry_run"] is True

@@ -50,7 +50,7 @@ class Filter:
             self.task.lower() in entry.task.lower()
             and self.licence.lower() in entry.licence.lower()
             and self.obtained in ("", entry.obtained)
-            and (self.max_bytes is None or (entry.is_size_known and entry.size_bytes <= self.max_bytes))
+            and (self.max_bytes is None or (entry.size_bytes is not None and entry.size_bytes <= self.max_bytes))
         )
 
     def entries(self) -> list[Entry]:
