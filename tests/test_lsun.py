@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from recordzoo import catalogue
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from tests.contract import FAKES, LSUNRecord
 from tests.fakes.legacy import write_lmdb
@@ -38,6 +39,13 @@ def test_bytes_of_a_sample_are_those_of_its_database(tmp_path: Path) -> None:
     second.keys[0] = b"no such key"
     with pytest.raises(KeyError, match="no such key"):
         second[0]
+
+
+def test_only_the_small_parts_are_prepared_with_the_dataset() -> None:
+    entry = catalogue.entry("lsun")
+    assert len(entry.default_parts) == 10
+    assert all(part.endswith("_val") for part in entry.default_parts)
+    assert (entry.size_bytes or 0) < 60e6
 
 
 def test_several_record_sets_have_no_one_place(tmp_path: Path) -> None:
