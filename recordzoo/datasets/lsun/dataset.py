@@ -58,7 +58,7 @@ class LSUNClassRecord(RecordDataset, LSUNClass):  # type: ignore[misc]  # torchv
         is_given = is_record_set(folder)
         self._part = RecordReader(folder).manifest.part if is_given else folder.name.removesuffix(ENDING)
         self._start(folder if is_given else folder.parent, transform=transform, target_transform=target_transform)
-        self._show(Selection(self._open_part(download=False, options=options)))
+        self._show(Selection(self._open_part(download=None, options=options)))
         self.root = os.path.expanduser(os.fspath(root))
         self.length = len(self._selection)
 
