@@ -98,6 +98,13 @@ def test_parses_all_facts():
     assert (entry.splits, entry.expansion) == ((catalogue.Split("train", 1, "train"),), 2)
 
 
+def test_optional_files_without_an_address_are_had_by_hand():
+    entry = parse("birds", GOOD)
+    assert entry.obtained == "partly"
+    assert "obtained:  downloaded; some files by hand" in cli_info.describe(entry)
+    assert parse("birds", GOOD.replace("size_bytes = 5", 'urls = ["https://example.org"]')).obtained == "download"
+
+
 def test_a_size_is_exact_or_about_or_not_known():
     about = parse("birds", GOOD.replace("size_bytes = 10", "about_bytes = 9_000_000"))
     assert (about.size_bytes, about.known_bytes, about.is_size_exact) == (9_000_005, 9_000_005, False)

@@ -145,11 +145,13 @@ class Entry:
 
     @property
     def obtained(self) -> str:
-        """How its raw files are had: "download", "terms" (download after accepting them), or "by hand"."""
+        """How its raw files are had: "download", "terms" (accepted first), "partly" (rest by hand), or "by hand"."""
         files = self.default_files
         if not all(file.urls or file.optional for file in files):
             return "by hand"
-        return "terms" if any(file.needs_terms for file in files) else "download"
+        if any(file.needs_terms for file in files):
+            return "terms"
+        return "download" if all(file.urls for file in files) else "partly"
 
     @property
     def size_bytes(self) -> int | None:

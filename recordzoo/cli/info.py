@@ -14,6 +14,7 @@ from recordzoo.progress import format_bytes
 OBTAINED = {
     "download": "downloaded",
     "terms": "downloaded after you accepted the terms of access",
+    "partly": "downloaded; some files by hand",
     "by hand": "you fetch the raw files yourself",
 }
 
