@@ -244,7 +244,9 @@ def _dataset_section(entry: Entry) -> str:
         _table(("raw file", "bytes", "hash"), map(_file_row, entry.files)),
     ]
     if entry.instructions:
-        by_hand = entry.instructions.replace("{folder}", "DIR").replace("{recordzoo}", "recordzoo")
+        by_hand = entry.instructions
+        for name, shown in (("folder", "DIR"), ("root", "DIR"), ("recordzoo", "recordzoo")):
+            by_hand = by_hand.replace(f"{{{name}}}", shown)
         lines.append(f"By hand:\n\n```text\n{by_hand}\n```")
     if entry.differences:
         lines.append("Unlike torchvision:\n\n" + "\n".join(f"- {difference}" for difference in entry.differences))
@@ -255,7 +257,8 @@ def _file_row(file: FileFacts) -> tuple[str, str, str]:
     name = f"[`{file.name}`]({file.urls[0]})" if file.urls else f"`{file.name}`"
     name += "".join(f" [mirror]({url})" for url in file.urls[1:])
     terms = ", terms of access" if file.needs_terms else ""
-    size = f"{file.size_bytes:,}" if file.size_bytes else "?"
+    about = f"about {file.about_bytes:,}" if file.about_bytes else "?"
+    size = f"{file.size_bytes:,}" if file.size_bytes else about
     return name + terms, size, f"`{file.digest}`" if file.digest else "none known"
 
 

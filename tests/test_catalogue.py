@@ -10,6 +10,7 @@ import pytest
 
 from recordzoo import catalogue
 from recordzoo.catalogue.parse import parse
+from recordzoo.cli import info as cli_info
 from recordzoo.errors import ArgumentError
 from recordzoo.recipes.declared import dataset_recipe
 
@@ -97,6 +98,28 @@ def test_parses_all_facts():
     assert (entry.splits, entry.expansion) == ((catalogue.Split("train", 1, "train"),), 2)
 
 
+def test_optional_files_without_an_address_are_had_by_hand():
+    entry = parse("birds", GOOD)
+    assert entry.obtained == "partly"
+    assert "obtained:  downloaded; some files by hand" in cli_info.describe(entry)
+    assert parse("birds", GOOD.replace("size_bytes = 5", 'urls = ["https://example.org"]')).obtained == "download"
+
+
+def test_a_size_is_exact_or_about_or_not_known():
+    about = parse("birds", GOOD.replace("size_bytes = 10", "about_bytes = 9_000_000"))
+    assert (about.size_bytes, about.known_bytes, about.is_size_exact) == (9_000_005, 9_000_005, False)
+    assert about.raw_files("train")[0].facts == f"about 9 MB, md5 {'0' * 32}"
+    assert (about.raw_files("train")[0].size_bytes, about.raw_files("train")[0].expected_bytes) == (None, 9_000_000)
+    assert cli_info.size(about) == "about 9 MB"
+    assert "birds.tgz, about 9 MB, md5" in cli_info.describe(about)
+    unknown = parse("birds", GOOD.replace("size_bytes = 10\n", ""))
+    assert (unknown.size_bytes, unknown.known_bytes) == (None, 5)
+    assert cli_info.size(unknown) == "> 5 B"
+    assert "birds.tgz, size not known" in cli_info.describe(unknown)
+    assert cli_info.entry_document(unknown)["size_bytes"] is None
+    assert parse("birds", GOOD).is_size_exact
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -104,6 +127,7 @@ def test_parses_all_facts():
         (('title = "Birds"', "title = 3"), "title must be a string; it is 3"),
         (('title = "Birds"', 'title = "Birds"\ntitel = "x"'), "birds.toml has unknown keys: titel"),
         (("size_bytes = 10", "size_bytes = -1"), r"[[files]] number 1: size_bytes must be a whole number"),
+        (("size_bytes = 10", "size_bytes = 10\nabout_bytes = 9"), "about_bytes is for a file without size_bytes"),
         (("size_bytes = 10", "size_bytes = 10\nneeded = true"), "[[files]] number 1 has unknown keys: needed"),
         (("size_bytes = 10", "size_byte = 1"), "[[files]] number 1 has unknown keys: size_byte"),
         (("0" * 32, "0" * 31), "is not a hash of 32 hexadecimal digits"),

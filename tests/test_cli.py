@@ -240,6 +240,17 @@ class TestPrepare:
         assert "peak of disk" in result.stdout
         assert not list(tmp_path.iterdir())
 
+    def test_dry_run_never_counts_an_unknown_size_as_nothing(self, tmp_path):
+        shown = recordzoo("prepare", "places365", "flickr8k", "--root", tmp_path, "--dry-run").stdout.splitlines()
+        assert "train_large_places365standard.tar (113 GB)" in shown[0]
+        assert "Flickr8k_text.zip (size not known)" in shown[2]
+        assert "peak of disk size not known" in shown[2]
+
+    def test_dry_run_names_the_option_only_where_it_helps(self, tmp_path):
+        shown = recordzoo("prepare", "flickr8k", "objectnet", "--root", tmp_path, "--dry-run").stdout.splitlines()
+        assert shown[0].endswith("; its files must be downloaded by hand, or need --accept-terms")
+        assert shown[1].endswith("; its files must be downloaded by hand")
+
     def test_dry_run_json(self, tmp_path, birds):
         plan = json.loads(recordzoo("prepare", "imagenet", "--root", tmp_path, "--dry-run", "--json").stdout)
         assert plan["dry_run"] is True

@@ -25,6 +25,7 @@ def names(*options: str) -> list[str]:
         (["--licence", "cc by-sa"], "kmnist", "eurosat"),
         (["--obtained", "terms"], "imagenet", "mnist"),
         (["--obtained", "download"], "mnist", "imagenet"),
+        (["--obtained", "partly"], "lfw", "mnist"),
         (["--max-size", "100MB"], "eurosat", "cifar10"),
         (["--max-size", "1TB"], "cifar10", "usps"),  # the sizes of its files are not known
         (["--task", "classification", "--max-size", "20MB"], "mnist", "kmnist"),
@@ -41,7 +42,7 @@ def test_filters(options: list[str], has: str, lacks: str) -> None:
 
 def test_what_is_no_filter_is_an_error() -> None:
     for options, said in (
-        (["--obtained", "never"], "download, terms, by-hand"),
+        (["--obtained", "never"], "download, terms, partly, by-hand"),
         (["--max-size", "big"], "--max-size 'big' is no size"),
         (["--root", "."], "needs --prepared"),
     ):

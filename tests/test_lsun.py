@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
+import recordzoo
+from recordzoo import catalogue
+from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, SourceError
 from tests.contract import FAKES, LSUNRecord
 from tests.fakes.legacy import write_lmdb
 from tests.fakes.lsun import FakeClassRecord
@@ -40,6 +42,20 @@ def test_bytes_of_a_sample_are_those_of_its_database(tmp_path: Path) -> None:
         second[0]
 
 
+def test_a_record_set_of_another_dataset_is_refused(tmp_path: Path) -> None:
+    (other,) = [fake for fake in FAKES if fake.dataset == "eurosat"]
+    path = recordzoo.EuroSATRecord(other.write_tree(tmp_path)).records_path
+    with pytest.raises(OtherSourceError, match=r"is a record set of eurosat, not of lsun"):
+        FakeClassRecord(str(path))
+
+
+def test_only_the_small_parts_are_prepared_with_the_dataset() -> None:
+    entry = catalogue.entry("lsun")
+    assert len(entry.default_parts) == 10
+    assert all(part.endswith("_val") for part in entry.default_parts)
+    assert (entry.size_bytes or 0) < 60e6
+
+
 def test_several_record_sets_have_no_one_place(tmp_path: Path) -> None:
     FAKE.write_tree(tmp_path)
     place = tmp_path / "elsewhere" / "tower.records"
@@ -50,7 +66,7 @@ def test_several_record_sets_have_no_one_place(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_not_one_of_lsuns(tmp_path: Path) -> None:
     write_lmdb(tmp_path / "cat_lmdb", [(b"key", b"value")])
-    with pytest.raises(ArgumentError, match="lsun has no part 'cat'"):
+    with pytest.raises(ArgumentError, match=r"/cat_lmdb is not named like .* are called <category>_<split>_lmdb"):
         FakeClassRecord(str(tmp_path / "cat_lmdb"))
     with pytest.raises(NotPreparedError, match=r"tower_val_lmdb/data\.mdb"):
         FakeClassRecord(str(tmp_path / "tower_val_lmdb"))

@@ -1,3 +1,4 @@
+import dataclasses
 import errno
 import json
 import logging
@@ -695,6 +696,24 @@ class TestRawData:
         (root / remote.name).write_bytes(bytes(1000))
         raw._check_room()
         assert asked == [1020 + 700, 1020]
+
+    def test_a_size_about_counts_and_an_unknown_one_is_told(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.INFO, "recordzoo")
+        asked: list[int] = []
+        monkeypatch.setattr("recordzoo.preparing.raw.check_space", lambda folder, needed: asked.append(needed))
+        root = tmp_path / "root"
+        root.mkdir()
+        about = simple.remote(simple.write(tmp_path, "stream"), size_bytes=None, about_bytes=1000)
+        unknown = dataclasses.replace(about, name="other.tar", about_bytes=None)
+        for files, sizes in (((about,), (1000, 1000, 2020)), ((about, unknown), (None, None, None))):
+            recipe = SimpleRecipe("stream", files)
+            RawData(recipe, root, root / "x.records", True, {}, LogProgress())._check_room()
+            plan = describe(recipe, root)
+            assert (plan["download_bytes"], plan["raw_bytes"], plan["peak_bytes"]) == sizes
+            assert ("other.tar is not checked: the size is not known" in caplog.text) == (unknown in files)
+        assert asked == [2020, 2020]
 
     def test_describe_writes_nothing(self, archive: Path) -> None:
         before = times(archive.parent)

@@ -4,6 +4,7 @@ import dataclasses
 import doctest
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -148,3 +149,21 @@ def test_the_authors_files_have_the_counts_of_the_facts(tmp_path: Path, monkeypa
                 recordzoo.prepare("mnist", tmp_path, workers=1)
         else:
             recordzoo.prepare("mnist", tmp_path, workers=1)
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "told"),
+    [
+        ("CIFAR10Record", {}, "Pass download=True, or run: recordzoo prepare cifar10"),
+        ("LSUNRecord", {"classes": ["bedroom_val"]}, "Run: recordzoo prepare lsun.bedroom_val"),
+        ("FER2013Record", {}, 'From its page "Data" get fer2013.tar.gz'),
+        ("CityscapesRecord", {}, "From https://www.cityscapes-dataset.com/downloads/ get"),
+        ("ImageNetRecord", {}, "accept_terms=True, or --accept-terms"),
+    ],
+)
+def test_without_raw_data_the_error_says_what_works(name: str, arguments: Any, told: str, tmp_path: Path) -> None:
+    with pytest.raises(recordzoo.errors.NotPreparedError, match="no records and no raw data") as caught:
+        getattr(recordzoo, name)(tmp_path, **arguments)
+    assert told in str(caught.value)
+    assert ("download=True" in str(caught.value)) == (name == "CIFAR10Record")
+    assert "{folder}" not in str(caught.value)

@@ -30,7 +30,8 @@ about a dataset comes from its file::
     name = "CUB_200_2011.tgz"
     part = "train"                          # or `parts = ["train", "val"]`
     urls = ["https://..."]                  # the official address first, then mirrors of the same bytes
-    size_bytes = 1
+    size_bytes = 1                          # exact; it is compared
+    about_bytes = 1                         # where no exact size is known: for the checks of room, and for people
     md5 = "..."                             # and/or sha256
     needs_terms = false
     optional = false                        # true: the part is also made without it, as far as that goes

@@ -53,6 +53,7 @@ class FileFacts:
         parts: The parts that are made from it.
         urls: Where it is, in the order of trying.
         size_bytes: Its exact size, where known.
+        about_bytes: Its approximate size, where only that is known.
         md5: Its MD5, where known.
         sha256: Its SHA-256, where known.
         needs_terms: The URLs may be used only by someone who accepted the host's terms of access.
@@ -63,10 +64,16 @@ class FileFacts:
     parts: tuple[str, ...] = ("",)
     urls: tuple[str, ...] = ()
     size_bytes: int | None = None
+    about_bytes: int | None = None
     md5: str | None = None
     sha256: str | None = None
     needs_terms: bool = False
     optional: bool = False
+
+    @property
+    def expected_bytes(self) -> int | None:
+        """Its size, exact or about; None if neither is known."""
+        return self.about_bytes if self.size_bytes is None else self.size_bytes
 
     @property
     def digest(self) -> str | None:
@@ -138,21 +145,28 @@ class Entry:
 
     @property
     def obtained(self) -> str:
-        """How its raw files are had: "download", "terms" (download after accepting them), or "by hand"."""
+        """How its raw files are had: "download", "terms" (accepted first), "partly" (rest by hand), or "by hand"."""
         files = self.default_files
         if not all(file.urls or file.optional for file in files):
             return "by hand"
-        return "terms" if any(file.needs_terms for file in files) else "download"
+        if any(file.needs_terms for file in files):
+            return "terms"
+        return "download" if all(file.urls for file in files) else "partly"
 
     @property
-    def size_bytes(self) -> int:
-        """The known sizes of the files that are downloaded when the dataset is prepared by name."""
-        return sum(file.size_bytes or 0 for file in self.default_files)
+    def size_bytes(self) -> int | None:
+        """The size, exact or about, of all files for the dataset's name; None if that of one is not known."""
+        return None if any(file.expected_bytes is None for file in self.default_files) else self.known_bytes
 
     @property
-    def is_size_known(self) -> bool:
-        """Whether `size_bytes` counts all of these files."""
-        return bool(self.default_files) and all(file.size_bytes for file in self.default_files)
+    def known_bytes(self) -> int:
+        """The size of those of these files whose size is known, exactly or about."""
+        return sum(file.expected_bytes or 0 for file in self.default_files)
+
+    @property
+    def is_size_exact(self) -> bool:
+        """Whether `size_bytes` is the exact size."""
+        return all(file.size_bytes is not None for file in self.default_files)
 
     @property
     def num_images(self) -> int:
@@ -209,6 +223,7 @@ class Entry:
                 name=file.name,
                 urls=file.urls,
                 size_bytes=file.size_bytes,
+                about_bytes=file.about_bytes,
                 md5=file.md5,
                 sha256=file.sha256,
                 needs_terms=file.needs_terms,

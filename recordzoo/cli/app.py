@@ -67,7 +67,8 @@ def list_command(
         str | None, typer.Option(metavar="WORD", help="Only those with this word in their licence: CC BY, MIT, ...")
     ] = None,
     obtained: Annotated[
-        str | None, typer.Option(metavar="HOW", help="Only those whose files are had so: download, terms, by-hand.")
+        str | None,
+        typer.Option(metavar="HOW", help="Only those whose files are had so: download, terms, partly, by-hand."),
     ] = None,
     max_size: Annotated[
         str | None, typer.Option(metavar="SIZE", help="Only those whose download is known to be at most so large: 2GB.")
@@ -189,7 +190,7 @@ def prepare(
         bool, typer.Option("--discard-raw", help="Afterwards delete the archives that this command downloaded.")
     ] = False,
     accept_terms: Annotated[
-        bool, typer.Option("--accept-terms", help="You accept the official host's terms of access (ImageNet).")
+        bool, typer.Option("--accept-terms", help="You accept the terms of access of a dataset's files.")
     ] = False,
     check_hash: Annotated[
         bool, typer.Option("--check-hash/--no-check-hash", help="Compare archives with their known hash.")

@@ -14,6 +14,7 @@ from recordzoo.progress import format_bytes
 OBTAINED = {
     "download": "downloaded",
     "terms": "downloaded after you accepted the terms of access",
+    "partly": "downloaded; some files by hand",
     "by hand": "you fetch the raw files yourself",
 }
 
@@ -37,7 +38,7 @@ def describe(entry: Entry, width: int | None = None) -> str:
     """Write what is known of a dataset, for people."""
     lines = [f"{entry.title} ({entry.name})", entry.summary, ""]
     facts = {
-        "download": size(entry) if entry.size_bytes else "size not known",
+        "download": size(entry) if entry.known_bytes else "size not known",
         "classes": number(entry.num_classes),
         "splits": splits(entry).replace(FIXED_SPACE, " "),
         "obtained": OBTAINED[entry.obtained],
@@ -72,9 +73,11 @@ def describe(entry: Entry, width: int | None = None) -> str:
 
 
 def size(entry: Entry) -> str:
-    """Say how much is downloaded: "> 1 GB" where the size of a file is not known, "?" where no size is."""
-    more = "" if entry.is_size_known else "> "
-    return more + format_bytes(entry.size_bytes) if entry.size_bytes else "?"
+    """Say how much is downloaded: "about 1 GB"; "> 1 GB" where one file's size is not known, "?" where no size is."""
+    if not entry.known_bytes:
+        return "?"
+    how = "> " if entry.size_bytes is None else "" if entry.is_size_exact else "about "
+    return how + format_bytes(entry.known_bytes)
 
 
 def number(value: int | None) -> str:
@@ -103,7 +106,12 @@ def entry_document(entry: Entry) -> dict[str, JSON]:
 
 def _file_lines(file: FileFacts) -> list[str]:
     """Describe a raw file; its address and its mirrors follow in lines of their own."""
-    size_text = f"{file.size_bytes:,} bytes" if file.size_bytes else "size not known"
     terms = ["terms of access"] if file.needs_terms else []
-    first = ", ".join([file.name, size_text, file.digest or "no hash known", *terms])
+    first = ", ".join([file.name, _file_size(file), file.digest or "no hash known", *terms])
     return [f"  {first}", *(f"    {public_url(url)}" for url in file.urls)]
+
+
+def _file_size(file: FileFacts) -> str:
+    if file.size_bytes is not None:
+        return f"{file.size_bytes:,} bytes"
+    return "size not known" if file.about_bytes is None else f"about {format_bytes(file.about_bytes)}"

@@ -52,7 +52,7 @@ class Filter:
             self.task.lower() in entry.task.lower()
             and self.licence.lower() in entry.licence.lower()
             and self.obtained in ("", entry.obtained)
-            and (self.max_bytes is None or (entry.is_size_known and entry.size_bytes <= self.max_bytes))
+            and (self.max_bytes is None or (entry.size_bytes is not None and entry.size_bytes <= self.max_bytes))
         )
 
     def entries(self) -> list[Entry]:
@@ -107,7 +107,9 @@ def _record_set(root: Path, entry: Entry, part: str) -> Path | None:
 def download(entry: Entry) -> str:
     """Say how much is downloaded, and what else it takes."""
     text = size(entry).replace(" ", FIXED_SPACE)
-    return {"download": text, "terms": f"{text} (terms)"}.get(entry.obtained, entry.obtained)
+    return {"download": text, "terms": f"{text} (terms)", "partly": f"{text} (some by hand)"}.get(
+        entry.obtained, entry.obtained
+    )
 
 
 def _short(licence: str) -> str:

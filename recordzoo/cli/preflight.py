@@ -63,6 +63,7 @@ def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
     """Ask whether all of it will fit, one after another.
 
     One that was begun, by whomever, is not counted: only it knows how much of it is there, and it asks for itself.
+    Nor is one whose size is not known.
 
     Raises:
         DiskSpaceError: It will not.
@@ -74,7 +75,7 @@ def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
     for prospect in prospects:
         plan = prospect.plan
         target = Path(plan["target"])
-        if plan["state"] not in ("convert", "download") or _is_begun(target):
+        if plan["state"] not in ("convert", "download") or plan["peak_bytes"] is None or _is_begun(target):
             continue
         folder = target.parent
         paths = [remote.path(prospect.target.root) for remote in prospect.target.recipe().raw_files]

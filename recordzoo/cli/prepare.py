@@ -13,7 +13,7 @@ from recordzoo.cli.progress import make_progress
 from recordzoo.cli.set_check import check_set, explained
 from recordzoo.cli.targets import Target, TreeOptions, resolve
 from recordzoo.cli.usage import check_usage
-from recordzoo.errors import ArgumentError, RecordZooError
+from recordzoo.errors import ArgumentError, RecordZooError, TermsError
 from recordzoo.program import command
 from recordzoo.progress import format_bytes, format_seconds
 from recordzoo.text import clean
@@ -130,7 +130,7 @@ def _look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> dict[st
     going_on = ", ".join(p.target.label for p in prospects if p.target.label not in blocked)
     for label, err in blocked.items():
         output.say(
-            f"{label}: cannot be prepared: its files must be downloaded by hand, or need --accept-terms "
+            f"{label}: cannot be prepared: {_needs(err)} "
             f"({err.details.get('path')} is not there). Going on with {going_on}."
         )
     return blocked
@@ -233,9 +233,13 @@ def _show_plans(wanted: Sequence[Target], options: Mapping[str, Any], as_json: b
     if as_json:
         output.put_json({"dry_run": True, "plans": plans})
         return
-    for plan in plans:
-        by_hand = "; needs --accept-terms, or files downloaded by hand" if plan["must_be_fetched_by_hand"] else ""
-        output.put(plan_line(plan) + by_hand)
+    for plan, prospect in zip(plans, prospects, strict=True):
+        output.put(plan_line(plan) + (f"; {_needs(prospect.obstacle)}" if prospect.obstacle else ""))
+
+
+def _needs(obstacle: RecordZooError) -> str:
+    by_hand = "its files must be downloaded by hand"
+    return f"{by_hand}, or need --accept-terms" if isinstance(obstacle, TermsError) else by_hand
 
 
 _CHANGES_SHOWN = 3

@@ -92,7 +92,7 @@ class RecordDataset:
         self,
         recipe: Recipe,
         *,
-        download: bool = False,
+        download: bool | None = False,
         options: PrepareOptions | None = None,
         raw_root: Path | None = None,
     ) -> RecordReader:
@@ -100,7 +100,7 @@ class RecordDataset:
 
         Args:
             recipe: How it is made.
-            download: Download raw data that is not there.
+            download: Download raw data that is not there. None: the class has no such argument.
             options: See `PrepareOptions`.
             raw_root: Where the recipe finds raw data. Default: the root.
 
@@ -134,7 +134,7 @@ class RecordDataset:
                 path=str(reader.path),
             )
 
-    def _open_part(self, *, download: bool, options: PrepareOptions) -> RecordReader:
+    def _open_part(self, *, download: bool | None, options: PrepareOptions) -> RecordReader:
         """Open the record set of the part of the catalogue's dataset that `_part` names; prepare it if it is not there.
 
         Raises:

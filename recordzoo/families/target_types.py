@@ -57,7 +57,7 @@ class TargetTypesDataset(ClassFolderDataset):
         self._target_types = [check_choice(kind, "target_type", self._TARGET_TYPES) for kind in types]
         self.target_type = target_type if isinstance(target_type, str) else types
 
-    def _open_part(self, *, download: bool, options: PrepareOptions) -> RecordReader:
+    def _open_part(self, *, download: bool | None, options: PrepareOptions) -> RecordReader:
         """Open the record set of a part.
 
         Raises:

@@ -9,7 +9,7 @@ from recordzoo.errors import SourceError
 from recordzoo.preparing.changes import Changes
 from recordzoo.preparing.job import Job
 from recordzoo.preparing.options import PrepareOptions
-from recordzoo.preparing.space import records_bytes
+from recordzoo.preparing.space import files_bytes, records_bytes
 from recordzoo.preparing.stale_builds import find_builds
 from recordzoo.recipes.base import Recipe
 
@@ -25,8 +25,9 @@ def changes_since(recipe: Recipe, root: Path, **options: Unpack[PrepareOptions])
 def describe(
     recipe: Recipe, root: Path, *, download: bool = True, **options: Unpack[PrepareOptions]
 ) -> dict[str, JSON]:
-    """Say what `ensure` would do: a JSON object with sizes in bytes. Writes nothing and fetches nothing.
+    """Say what `ensure` would do: a JSON object. Writes nothing and fetches nothing.
 
+    Sizes are in bytes: exact, about, or None where one is not known.
     Of a record set that is there, "changes" names raw files that have changed since, and "num_changes" counts them.
     """
     job = Job(recipe, root, download, options)
@@ -56,10 +57,13 @@ def describe(
     elif download and recipe.raw_files:
         missing = [remote for remote in recipe.raw_files if not remote.path(root).exists()]
         result |= {"state": "download", "source": ", ".join(remote.name for remote in recipe.raw_files)}
-        result["download_bytes"] = sum(remote.size_bytes or 0 for remote in missing)
-        result["raw_bytes"] = sum(remote.size_bytes or 0 for remote in recipe.raw_files)
+        result["download_bytes"] = files_bytes(missing)
+        result["raw_bytes"] = files_bytes(recipe.raw_files)
     else:
         result["state"] = "missing"
-    raw_bytes: int = result["raw_bytes"]
-    result["peak_bytes"] = raw_bytes + records_bytes(recipe, raw_bytes if source is None else source)
+    raw_bytes: int | None = result["raw_bytes"]
+    if raw_bytes is None:
+        result["peak_bytes"] = None
+    else:
+        result["peak_bytes"] = raw_bytes + records_bytes(recipe, raw_bytes if source is None else source)
     return result

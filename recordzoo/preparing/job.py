@@ -14,6 +14,7 @@ from recordzoo.aliases import JSON
 from recordzoo.bars import default_progress
 from recordzoo.errors import (
     ArgumentError,
+    DownloadError,
     FolderError,
     HashMismatchError,
     LostBuildError,
@@ -21,6 +22,7 @@ from recordzoo.errors import (
     PrepareError,
     RecordZooError,
     SourceError,
+    TermsError,
 )
 from recordzoo.preparing.assemble import assemble, warn_of_bad
 from recordzoo.preparing.build import Build
@@ -28,7 +30,7 @@ from recordzoo.preparing.build_lock import my_turn, tidy
 from recordzoo.preparing.changes import Changes, find_changes
 from recordzoo.preparing.convert import Task
 from recordzoo.preparing.options import PrepareOptions
-from recordzoo.preparing.raw import RawData
+from recordzoo.preparing.raw import RawData, check_addresses
 from recordzoo.preparing.run import Workers, default_workers, run_tasks
 from recordzoo.preparing.space import check_space, disk_error, records_bytes
 from recordzoo.preparing.stale_builds import is_half_removed, put_back, remove_dead, resumable_bytes
@@ -55,7 +57,7 @@ _REFRESH = (False, True, "if-changed")
 _ON_ERROR = ("keep", "skip", "raise")
 
 
-def ensure(recipe: Recipe, root: Path, *, download: bool = False, **options: Unpack[PrepareOptions]) -> Path:
+def ensure(recipe: Recipe, root: Path, *, download: bool | None = False, **options: Unpack[PrepareOptions]) -> Path:
     """Return the published record set; make it if it is not there. Silent if it is.
 
     Any number of processes may ask at once: one works, the others wait for it.
@@ -66,7 +68,8 @@ def ensure(recipe: Recipe, root: Path, *, download: bool = False, **options: Unp
     Args:
         recipe: What to make.
         root: Where raw data is, or is downloaded to.
-        download: Download raw data that is not there.
+        download: Download raw data that is not there. None: not, and errors do not suggest it: the caller has no such
+            argument.
         **options: See `PrepareOptions`.
 
     Raises:
@@ -93,7 +96,7 @@ class Job:
 
     recipe: Recipe
     root: Path
-    download: bool
+    download: bool | None
     options: PrepareOptions
     target: Path = field(init=False)
     progress: Progress = field(init=False)
@@ -107,7 +110,7 @@ class Job:
         if self.target.is_symlink():  # its directory is what is renamed and exchanged, not the link to it
             self.target = Path(os.path.realpath(self.target))
         self.progress = self.options.get("progress") or default_progress()
-        self._raw = RawData(self.recipe, self.root, self.target, self.download, self.options, self.progress)
+        self._raw = RawData(self.recipe, self.root, self.target, bool(self.download), self.options, self.progress)
         if self.options.get("on_error", "keep") not in _ON_ERROR:
             raise ArgumentError(
                 f"Unknown value {self.options['on_error']!r} for argument on_error. Valid values are {_ON_ERROR}."
@@ -258,9 +261,19 @@ class Job:
             raise self._forbidden()
         source = self._raw.find()
         if source is None:
-            hint = f"Pass download=True, or run: {self.recipe.command(self.root)}" if self.recipe.raw_files else ""
-            raise NotPreparedError(f"{self._missing()} {hint}".strip(), root=str(self.root))
+            raise NotPreparedError(f"{self._missing()} {self._how_to_get()}".strip(), root=str(self.root))
         return source
+
+    def _how_to_get(self) -> str:
+        """Say how to get the raw data, by the command or by hand."""
+        if not self.recipe.raw_files:
+            return ""
+        try:
+            check_addresses(self.recipe, self.root, self.options)
+        except (DownloadError, TermsError) as err:
+            return str(err)
+        run = f"un: {self.recipe.command(self.root)}"
+        return f"R{run}" if self.download is None else f"Pass download=True, or r{run}"
 
     @property
     def _title(self) -> str:

@@ -17,7 +17,7 @@ class PrepareOptions(TypedDict, total=False):
             ``RECORDZOO_MIRROR``.
         workers: Processes that convert; default: the cores that this process may use, 8 at most.
         check_hash: Compare raw archives with the known hash (default). False is for an archive that you re-packed.
-        accept_terms: You accept the official host's terms of access (ImageNet).
+        accept_terms: You accept the terms of access of the dataset's files (see ``recordzoo info``).
         discard_raw: Delete the archives that this preparation downloaded once the records are published.
         on_error: What to do with an image whose header no decoder recognises: "keep" it as it is (default; reading it
             raises, as in torchvision), "skip" it, or "raise". A file of more than 1 GiB can only be skipped.

@@ -83,10 +83,15 @@ class RawData:
     def _check_room(self) -> None:
         """Ask, before the first byte, for room for what is still to be downloaded and for the records.
 
+        A file whose size is not known is not counted, and that is said.
+
         Raises:
             DiskSpaceError: There is too little.
         """
-        sizes = {remote.path(self.root): remote.size_bytes or 0 for remote in self.recipe.raw_files}
+        sizes = {remote.path(self.root): remote.expected_bytes or 0 for remote in self.recipe.raw_files}
+        unknown = [remote for remote in self.recipe.raw_files if remote.expected_bytes is None]
+        if absent := [remote.name for remote in unknown if not remote.path(self.root).exists()]:
+            self.progress.note(f"Whether there is room for {', '.join(absent)} is not checked: the size is not known.")
         missing = sum(max(0, size - there_bytes(path)) for path, size in sizes.items())
         records = records_bytes(self.recipe, sum(sizes.values()))
         if volume(self.root) == volume(self.target):

@@ -3,12 +3,14 @@
 import errno
 import os
 import shutil
+from collections.abc import Iterable
 from pathlib import Path
 
 from recordzoo.errors import DiskSpaceError, PrepareError, RecordZooError
 from recordzoo.progress import format_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.shard import stored_bytes
+from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Source
 
 _QUOTA = getattr(errno, "EDQUOT", errno.ENOSPC)
@@ -28,6 +30,13 @@ def records_bytes(recipe: Recipe, raw: Source | int) -> int:
     if isinstance(raw, int):
         return int(raw * recipe.expansion)
     return raw.records_bytes(recipe.expansion, lambda size: stored_bytes(recipe.stored_bytes(size)))
+
+
+def files_bytes(files: Iterable[RemoteFile]) -> int | None:
+    """Return the size of raw files, exact or about; None if that of one is not known."""
+    sizes = [file.expected_bytes for file in files]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
 
 
 def free_bytes(folder: Path) -> int:

@@ -23,7 +23,7 @@ from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
 
 ABSENT = -1
-"""In an table: this position has no blob in this field."""
+"""In a table: this position has no blob in this field."""
 
 NO_TARGET = -1
 """The target of an image that has no label."""

@@ -83,7 +83,7 @@ class DeclaredRecipe(Recipe):
         return self.entry.set_name(self.part)
 
     def require(self, names: Collection[str]) -> None:
-        """Make optional raw files as necessary as the others."""
+        """Make these raw files necessary, where they are optional."""
         self.raw_files = tuple(
             dataclasses.replace(file, optional=file.optional and file.name not in names) for file in self.raw_files
         )

@@ -35,6 +35,7 @@ class RemoteFile:
             command line's name.
         folder: The folder that the file goes to, relative to the root; "" for the root itself.
         optional: Whether records are also made without it, as far as that goes.
+        about_bytes: Its approximate size, where only that is known; nothing is compared with it.
 
     Raises:
         ArgumentError: `name` is not a plain file name.
@@ -49,6 +50,7 @@ class RemoteFile:
     instructions: str = ""
     folder: str = ""
     optional: bool = False
+    about_bytes: int | None = None
 
     def __post_init__(self) -> None:
         if self.name in ("", ".", "..") or any(char in self.name for char in "/\\\0"):
@@ -66,9 +68,15 @@ class RemoteFile:
         return ("md5", self.md5.lower()) if self.md5 else None
 
     @property
+    def expected_bytes(self) -> int | None:
+        """Its size, exact or about; None if neither is known."""
+        return self.about_bytes if self.size_bytes is None else self.size_bytes
+
+    @property
     def facts(self) -> str:
         """Size and hash for people: ``1.15 GB, md5 97eceeb1...``."""
-        size = format_bytes(self.size_bytes) if self.size_bytes is not None else "size unknown"
+        about = "about " if self.size_bytes is None else ""
+        size = "size unknown" if self.expected_bytes is None else about + format_bytes(self.expected_bytes)
         return f"{size}, {' '.join(self.hash)}" if self.hash else f"{size}, no known hash"
 
 

@@ -98,9 +98,9 @@ class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc
 
 
 class CocoCaptionsRecord(CocoDetectionRecord, CocoCaptions):  # type: ignore[misc]  # torchvision is untyped
-    """torchvision's `CocoCaptions`, read from the same records as `CocoDetectionRecord`, which see.
+    """torchvision's `CocoCaptions`, read from the same records as `CocoDetectionRecord`: see there.
 
-    Without `annFile` the ``captions`` of the record set are read. Smaller variants are as good.
+    Without `annFile` the ``captions`` of the record set are read. Records of a smaller variant fit captions, too.
 
     Examples:
         >>> dataset = CocoCaptionsRecord("data/val2017", "annotations/captions_val2017.json")  # doctest: +ELLIPSIS

@@ -48,7 +48,7 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
     ) -> None:
         self._split = self._part = check_choice(split, "split", ("train", "test"))
         self._start(root, transform=transform, target_transform=target_transform)
-        self._show(_Faces(self._open_part(download=False, options=options)))
+        self._show(_Faces(self._open_part(download=None, options=options)))
 
     @derived
     def _samples(self) -> list[tuple[torch.Tensor, int | None]]:

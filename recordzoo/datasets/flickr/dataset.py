@@ -107,7 +107,7 @@ class Flickr8kRecord(_FlickrRecord, Flickr8k):  # type: ignore[misc]  # torchvis
 class Flickr30kRecord(_FlickrRecord, Flickr30k):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `Flickr30k`, read from records.
 
-    As `Flickr8kRecord`, which see, with ``flickr30k-images/``, ``flickr30k-images.records`` and
+    See `Flickr8kRecord`; here the names are ``flickr30k-images/``, ``flickr30k-images.records`` and
     ``recordzoo prepare flickr30k``. The caption file is the authors' ``results_20130124.token``; or, other than in
     torchvision, Karpathy's ``dataset_flickr30k.json``, which has captions of most images.
 

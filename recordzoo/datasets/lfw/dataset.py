@@ -58,8 +58,8 @@ class _LFWRecord(FilesDataset):
 class LFWPeopleRecord(_LFWRecord, LFWPeople):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `LFWPeople`, read from records; each image set is a record set of its own.
 
-    The host of the dataset is gone. ``download=True`` takes what there is from mirrors, and says how to get the rest,
-    among which are the lists of this class.
+    The host of the dataset is gone. ``download=True`` downloads the images from a mirror. No mirror has the lists of
+    people, which this class needs: the error says how to get them.
 
     Args:
         root: Where ``lfw-py/`` is or goes to; or the record set.

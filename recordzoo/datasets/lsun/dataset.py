@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Unpack
 
 from torchvision.datasets import LSUN, LSUNClass
 
+from recordzoo import catalogue
 from recordzoo.datasets.lsun.recipe import ENDING, key_of
-from recordzoo.errors import ArgumentError
+from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.families.base import RecordDataset, Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
@@ -27,14 +28,15 @@ class LSUNClassRecord(RecordDataset, LSUNClass):  # type: ignore[misc]  # torchv
     database where temporary files are (``TMPDIR``); converting the database's folder does not.
 
     Args:
-        root: The database's folder, "<category>_<split>_lmdb" or "test_lmdb", which may also be a zip beside where it
-            would be; or the record set.
+        root: The database's folder, "<category>_<split>_lmdb" or "test_lmdb"; or the record set. Instead of the folder
+            there may be its zip, "<category>_<split>_lmdb.zip".
         transform: Applied to the image.
         target_transform: Applied to the target, which is None.
         **options: See `PrepareOptions`.
 
     Raises:
         ArgumentError: The folder's name is not one of LSUN's.
+        OtherSourceError: The record set is one of another dataset.
         NotPreparedError: There are no records and no raw data.
 
     Examples:
@@ -56,11 +58,29 @@ class LSUNClassRecord(RecordDataset, LSUNClass):  # type: ignore[misc]  # torchv
     ) -> None:
         folder = Path(os.path.expanduser(root)).absolute()
         is_given = is_record_set(folder)
-        self._part = RecordReader(folder).manifest.part if is_given else folder.name.removesuffix(ENDING)
+        self._part = self._part_of_set(folder) if is_given else self._part_of_database(folder)
         self._start(folder if is_given else folder.parent, transform=transform, target_transform=target_transform)
-        self._show(Selection(self._open_part(download=False, options=options)))
+        self._show(Selection(self._open_part(download=None, options=options)))
         self.root = os.path.expanduser(os.fspath(root))
         self.length = len(self._selection)
+
+    def _part_of_set(self, path: Path) -> str:
+        manifest = RecordReader(path).manifest
+        if manifest.dataset != self.entry:
+            found = ".".join(filter(None, (manifest.dataset, manifest.part)))
+            raise OtherSourceError(
+                f"{type(self).__name__}: {path} is a record set of {found}, not of {self.entry}.", path=str(path)
+            )
+        return manifest.part
+
+    def _part_of_database(self, folder: Path) -> str:
+        part = folder.name.removesuffix(ENDING)
+        if part not in {known.name for known in catalogue.entry(self.entry).parts}:
+            raise ArgumentError(
+                f"{folder} is not named like a database of LSUN: those are called <category>_<split>{ENDING} (as "
+                f"bedroom_val{ENDING}), or test{ENDING}."
+            )
+        return part
 
     @derived
     def keys(self) -> list[bytes]:

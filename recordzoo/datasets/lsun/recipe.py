@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+import numpy as np
 from typing_extensions import override
 
 from recordzoo.recipes.base import Blob, Stored, Table
@@ -52,7 +53,7 @@ class LSUN(DeclaredRecipe):
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         names = sorted(stored.keys["image"], key=key_of)
-        return Table(names, splits={self.part.replace("_", "-"): names})
+        return Table(names, splits={self.part.replace("_", "-"): np.arange(len(names))})
 
 
 @contextmanager
