@@ -4,15 +4,13 @@ import os
 from collections.abc import Callable
 from typing import Any, Unpack
 
-from PIL import Image
 from torchvision.datasets import INaturalist
 
 from recordzoo.datasets.inaturalist.recipe import LEVELS, Taxonomy, taxonomy
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived
-from recordzoo.families.path_loader import Loader, LoaderDataset, PathLoader
+from recordzoo.families.path_loader import Loader, LoaderDataset, PillowLoader
 from recordzoo.families.selection import Selection
-from recordzoo.loading.pictures import open_picture
 from recordzoo.preparing import PrepareOptions
 
 _VERSIONS = ("2017", "2018", "2019", "2021_train", "2021_train_mini", "2021_valid")
@@ -45,6 +43,7 @@ class INaturalistRecord(LoaderDataset, INaturalist):  # type: ignore[misc]  # to
 
     entry = "inaturalist"
     _ITEMS = "index"
+    _DEFAULT = PillowLoader()
     # Any: transforms take and return what their user wants.
     transform: Callable[[Any], Any] | None
     target_transform: Callable[[Any], Any] | None
@@ -68,18 +67,7 @@ class INaturalistRecord(LoaderDataset, INaturalist):  # type: ignore[misc]  # to
         reader = self._open_part(download=download, options=options)
         self.root = os.path.join(self.root, version)
         self._show(Selection(reader, next(iter(reader.manifest.splits))))
-        self._loader = _OwnModeLoader(loader or Image.open, reader, self.root)
-
-    # Any: a loader takes and returns what its user wants.
-    @property
-    def loader(self) -> Any:
-        """The loader, which also loads images whose files are gone; None for the default."""
-        return None if self._loader.loader is Image.open else self._loader
-
-    @loader.setter
-    def loader(self, loader: Loader | None) -> None:
-        given = loader.loader if isinstance(loader, PathLoader) else loader
-        self._loader = _OwnModeLoader(given or Image.open, self._loader.reader, self._loader.folder)
+        self._load_with(loader, reader, self.root)
 
     @derived
     def index(self) -> list[tuple[int, str]]:
@@ -146,11 +134,3 @@ class INaturalistRecord(LoaderDataset, INaturalist):  # type: ignore[misc]  # to
 
     def download(self) -> None:
         """Do nothing: what is open is there."""
-
-
-class _OwnModeLoader(PathLoader):
-    """A `PathLoader` whose default leaves images in the mode that their files have."""
-
-    # Any: a loader returns what its user wants.
-    def load(self, position: int) -> Any:
-        return open_picture(self.reader, position) if self.loader is Image.open else super().load(position)

@@ -3,15 +3,12 @@
 import os
 from typing import Any, Unpack
 
-from PIL import Image
 from torchvision.datasets import Omniglot
 
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.derived import derived
-from recordzoo.families.path_loader import Loader, LoaderDataset, PathLoader
+from recordzoo.families.path_loader import Loader, LoaderDataset, PillowLoader
 from recordzoo.families.selection import Selection
-from recordzoo.loading.decode import naming
-from recordzoo.loading.pictures import open_picture
 from recordzoo.preparing import PrepareOptions
 
 
@@ -40,6 +37,7 @@ class OmniglotRecord(LoaderDataset, Omniglot):  # type: ignore[misc]  # torchvis
 
     entry = "omniglot"
     _ITEMS = "_flat_character_images"
+    _DEFAULT = PillowLoader("L")
 
     def __init__(
         self,
@@ -57,18 +55,7 @@ class OmniglotRecord(LoaderDataset, Omniglot):  # type: ignore[misc]  # torchvis
         self._show(Selection(self._open_part(download=download, options=options)))
         self.root = os.path.join(self.root, self.folder)
         self.target_folder = os.path.join(self.root, self._get_target_folder())
-        self._loader = _GreyLoader(loader or _open_grey, self._selection.reader, self.target_folder)
-
-    # Any: a loader takes and returns what its user wants.
-    @property
-    def loader(self) -> Any:
-        """The loader, which also loads images whose files are gone; None for the default."""
-        return None if self._loader.loader is _open_grey else self._loader
-
-    @loader.setter
-    def loader(self, loader: Loader | None) -> None:
-        given = loader.loader if isinstance(loader, PathLoader) else loader
-        self._loader = _GreyLoader(given or _open_grey, self._loader.reader, self._loader.folder)
+        self._load_with(loader, self._selection.reader, self.target_folder)
 
     @derived
     def _alphabets(self) -> list[str]:
@@ -125,20 +112,3 @@ class OmniglotRecord(LoaderDataset, Omniglot):  # type: ignore[misc]  # torchvis
 
     def download(self) -> None:
         """Do nothing: what is open is there."""
-
-
-class _GreyLoader(PathLoader):
-    """A `PathLoader` to which the default of Omniglot is no loader of the user's."""
-
-    # Any: a loader returns what its user wants.
-    def load(self, position: int) -> Any:
-        if self.loader is not _open_grey:
-            return super().load(position)
-        with naming(self.reader.path, self.reader.names[position]):
-            return open_picture(self.reader, position).convert("L")
-
-
-def _open_grey(path: str) -> Image.Image:
-    """Load an image as torchvision's Omniglot does without a loader."""
-    with Image.open(path) as image:
-        return image.convert("L")
