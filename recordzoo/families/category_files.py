@@ -11,13 +11,9 @@ class CategoryFilesDataset(LoaderDataset):
 
     _FOLDERS: ClassVar[str]
 
-    def _categories(self) -> tuple[str, ...]:
-        """Return the names of the categories: their folders, with "/"."""
-        return self._selection.reader.manifest.classes or ()
-
     def _folders(self) -> list[str]:
-        """Return the folders of the categories."""
-        return [os.path.join(*category.split("/")) for category in self._categories()]
+        """Return the folders of the categories: their names, which have "/"."""
+        return [os.path.join(*category.split("/")) for category in self._class_names()]
 
     def _files(self) -> list[str]:
         """Return the name of each image's file in its folder."""

@@ -83,12 +83,12 @@ class ClassFolderDataset(LoaderDataset):
     @derived
     def classes(self) -> list[Any]:
         """The class names in the order of their labels."""
-        return list(self._selection.reader.manifest.classes or ())
+        return self._class_names()
 
     @derived
     def class_to_idx(self) -> dict[Any, int]:
         """The label of each class name."""
-        return {name: label for label, name in enumerate(self._selection.reader.manifest.classes or ())}
+        return {name: label for label, name in enumerate(self._class_names())}
 
     # Any: what the loader and the transforms make of it.
     def __getitem__(self, index: int) -> tuple[Any, Any]:

@@ -92,7 +92,7 @@ class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc
         return self._taxonomy()[1]
 
     def _taxonomy(self) -> Taxonomy:
-        return taxonomy(self.version, self._categories())
+        return taxonomy(self.version, self._class_names())
 
     def _listed(self, index: int) -> tuple[str, int]:
         category, file = self.index[index]

@@ -61,7 +61,7 @@ class OmniglotRecord(CategoryFilesDataset, Omniglot):  # type: ignore[misc]  # t
 
     @derived
     def _alphabets(self) -> list[str]:
-        return list(dict.fromkeys(character.partition("/")[0] for character in self._categories()))
+        return list(dict.fromkeys(character.partition("/")[0] for character in self._class_names()))
 
     @derived
     def _characters(self) -> list[str]:
@@ -73,7 +73,7 @@ class OmniglotRecord(CategoryFilesDataset, Omniglot):  # type: ignore[misc]  # t
 
     @derived
     def _character_images(self) -> list[list[tuple[str, int]]]:
-        images: list[list[tuple[str, int]]] = [[] for _ in self._categories()]
+        images: list[list[tuple[str, int]]] = [[] for _ in self._class_names()]
         for file, label in self._flat_character_images:
             images[label].append((file, label))
         return images
