@@ -105,8 +105,7 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
     @derived
     def classes(self) -> list[Any]:
         """For each label its names, a tuple."""
-        manifest = self._selection.reader.manifest
-        stored = manifest.metadata.get("synonyms")
+        stored = self._selection.reader.manifest.metadata.get("synonyms")
         if stored is None:
             return _names_of(self._class_names(), Path(self.root))
         return [tuple(names) for names in stored]
