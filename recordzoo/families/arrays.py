@@ -44,7 +44,7 @@ class ArrayDataset(RecordDataset):
     @derived
     def classes(self) -> list[str]:
         """The class names in the order of their labels."""
-        return list(self._selection.reader.manifest.classes or ())
+        return self._class_names()
 
     # Any: as above.
     def _stacked(self, pixels: NDArray[np.uint8]) -> Any:

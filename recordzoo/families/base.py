@@ -158,6 +158,10 @@ class RecordDataset:
         classes: Sequence[Any] = self.classes  # type: ignore[attr-defined]  # an AttributeError is the right answer
         return {name: label for label, name in enumerate(classes)}
 
+    def _class_names(self) -> list[str]:
+        """Return the record set's class names in the order of their labels, a new list; empty if it has none."""
+        return list(self._selection.reader.manifest.classes or ())
+
     def _member_md5s(self) -> Mapping[str, str]:
         """Return the MD5 of each file within the raw data that torchvision compares."""
         return {}

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from recordzoo.families.derived import derived
-from recordzoo.families.path_loader import Loader, LoaderDataset, PathLoader
+from recordzoo.families.path_loader import Loader, LoaderDataset
 from recordzoo.families.selection import Selection, join_name, list_samples, list_targets
 from recordzoo.recipes.folder import raise_if_empty
 
@@ -66,7 +66,7 @@ class ClassFolderDataset(LoaderDataset):
         if not allow_empty:
             check_not_empty(selection, selection.reader.manifest.classes or (), self.extensions)
         self._show(selection)
-        self._loader = PathLoader(loader, selection.reader, folder)
+        self._load_with(loader, selection.reader, folder)
 
     @derived
     def samples(self) -> list[tuple[Any, Any]]:
@@ -83,12 +83,12 @@ class ClassFolderDataset(LoaderDataset):
     @derived
     def classes(self) -> list[Any]:
         """The class names in the order of their labels."""
-        return list(self._selection.reader.manifest.classes or ())
+        return self._class_names()
 
     @derived
     def class_to_idx(self) -> dict[Any, int]:
         """The label of each class name."""
-        return {name: label for label, name in enumerate(self._selection.reader.manifest.classes or ())}
+        return {name: label for label, name in enumerate(self._class_names())}
 
     # Any: what the loader and the transforms make of it.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -141,7 +141,7 @@ class SamplesDataset(ClassFolderDataset):
     def _show_samples(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader) -> None:
         """Set which positions are shown; the arguments are those of `_show_folder`."""
         self._show(selection)
-        self._loader = PathLoader(loader, selection.reader, os.fspath(folder))
+        self._load_with(loader, selection.reader, os.fspath(folder))
 
     @derived
     def _samples(self) -> list[tuple[Any, Any]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from recordzoo.families.derived import derived
-from recordzoo.families.path_loader import Loader, LoaderDataset, PathLoader
+from recordzoo.families.path_loader import Loader, LoaderDataset
 from recordzoo.families.selection import Selection, join_name
 
 
@@ -33,7 +33,7 @@ class FilesDataset(LoaderDataset):
             loader: The user's loader.
         """
         self._show(selection)
-        self._loader = PathLoader(loader, selection.reader, os.fspath(folder))
+        self._load_with(loader, selection.reader, os.fspath(folder))
 
     # Any: `Path` or str, as torchvision has it.
     @derived

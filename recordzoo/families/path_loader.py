@@ -6,9 +6,11 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
+from PIL import Image
 from torchvision import get_image_backend
 from torchvision.datasets.folder import default_loader, pil_loader
 
@@ -17,6 +19,7 @@ from recordzoo.families.base import RecordDataset
 from recordzoo.families.custom import raw_file, raw_image
 from recordzoo.families.selection import join_name
 from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.loading.pictures import open_picture
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.listing import LIST_FILE
 from recordzoo.records.made_from import MadeFrom
@@ -29,6 +32,28 @@ Loader = Callable[..., Any]
 _SEVERAL = -1
 
 
+@dataclass(frozen=True)
+class PillowLoader:
+    """What torchvision's classes do whose loader is None: Pillow opens the image.
+
+    Attributes:
+        mode: The mode that it is converted to; "" for that of its file, and then it is not decoded yet.
+    """
+
+    mode: str = ""
+
+    def __call__(self, path: str) -> Image.Image:
+        """Load the image at a path."""
+        return self.finish(Image.open(path))
+
+    def finish(self, image: Image.Image) -> Image.Image:
+        """Make of an opened image what this loader returns."""
+        if not self.mode:
+            return image
+        with image:
+            return image.convert(self.mode)
+
+
 class PathLoader:
     """Calls a loader for images that are in a record set, whether or not their files still exist.
 
@@ -36,7 +61,8 @@ class PathLoader:
     themselves; here that works without the tree.
 
     Args:
-        loader: What the user gave: any callable that takes a path. torchvision's own decode from the stored bytes.
+        loader: What the user gave: any callable that takes a path. torchvision's own and `PillowLoader` decode from the
+            stored bytes.
         reader: The record set.
         folder: The directory that its names are relative to, existing or not.
     """
@@ -63,6 +89,9 @@ class PathLoader:
             with naming(self.reader.path, _Name(self.reader, position)):
                 return raw_image(self.reader, position) if is_raw else decode_rgb(self.reader.read("image", position))
         name = self.reader.names[position]
+        if isinstance(self.loader, PillowLoader):
+            with naming(self.reader.path, name):
+                return self.loader.finish(open_picture(self.reader, position))
         # A list's names may lead anywhere, and it may be a stranger's; a variant is what is stored, not the file.
         if not self.reader.manifest.is_listed and self.reader.manifest.variant == ORIGINAL:
             path = join_name(self.folder, name)
@@ -188,17 +217,27 @@ def as_file(data: bytes, name: str) -> Iterator[str]:
 
 
 class LoaderDataset(RecordDataset):
-    """`RecordDataset` whose images are made by a loader, which gets their paths."""
+    """`RecordDataset` whose images are made by a loader, which gets their paths.
 
+    Attributes:
+        _DEFAULT: What stands for a loader of None; None where torchvision takes no such.
+    """
+
+    _DEFAULT: ClassVar[PillowLoader | None] = None
     _loader: PathLoader
 
     # Any: a loader takes and returns what its user wants.
     @property
     def loader(self) -> Any:
-        """The loader; equal to the one given, but it also loads images whose files are gone."""
-        return self._loader
+        """The loader; equal to the one given, but it also loads images whose files are gone. None for the default."""
+        return None if isinstance(self._loader.loader, PillowLoader) else self._loader
 
     @loader.setter
-    def loader(self, loader: Loader) -> None:
+    def loader(self, loader: Loader | None) -> None:
         given = loader.loader if isinstance(loader, PathLoader) else loader
-        self._loader = PathLoader(given, self._loader.reader, self._loader.folder)
+        self._load_with(given, self._loader.reader, self._loader.folder)
+
+    def _load_with(self, loader: Loader | None, reader: RecordReader, folder: str) -> None:
+        """Set the loader; the arguments are those of `PathLoader`."""
+        chosen: Any = self._DEFAULT if loader is None else loader  # Any: None fails when it is called, as torchvision's
+        self._loader = PathLoader(chosen, reader, folder)

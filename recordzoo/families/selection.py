@@ -22,6 +22,7 @@ class Selection:
         positions: Any positions instead, int64 [n].
         targets: Labels of these positions, int64 [n]; an array of the record set by default.
         column: The name of that array.
+        listed_in: The raw file that lists the split, for the error.
 
     Attributes:
         has_labels: Whether targets are labels (ints), which nobody can change in place.
@@ -39,11 +40,13 @@ class Selection:
         positions: NDArray[np.int64] | None = None,
         targets: NDArray[np.int64] | None = None,
         column: str = "target",
+        listed_in: str = "",
     ) -> None:
         if positions is None and split and split not in reader.manifest.splits:
             raise NotPreparedError(
-                f"{reader.path} has no split {split!r}: the raw data had no list of it. If it is there now, prepare "
-                "again with refresh=True.",
+                f"{reader.path} has no split {split!r}: there was no list {listed_in or 'of it'} when it was prepared; "
+                f"it has {', '.join(reader.manifest.splits) or 'none'}. If the list is there now, prepare again with "
+                "refresh=True.",
                 path=str(reader.path),
             )
         self.reader = reader

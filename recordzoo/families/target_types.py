@@ -8,11 +8,10 @@
 
         def __init__(self, root, split="train", ..., *, target_type="category", **options) -> None:
             self._start(root, transform=transform, target_transform=target_transform)
-            self._choose_targets(target_type)
-            reader = self._open_part(download=download, options=options)
-            self._show_folder(Selection(reader, split), folder, loader, allow_empty=True)
+            self._show_targets(split, target_type, "nabirds/images", loader, download=download, options=options)
 """
 
+import os
 from collections.abc import Sequence, Set
 from typing import Any, ClassVar
 
@@ -22,6 +21,8 @@ import torch
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import check_choice
 from recordzoo.families.class_folder import ClassFolderDataset
+from recordzoo.families.path_loader import Loader
+from recordzoo.families.selection import Selection, join_name
 from recordzoo.preparing import PrepareOptions
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
@@ -31,18 +32,46 @@ class TargetTypesDataset(ClassFolderDataset):
     """`ClassFolderDataset` with targets besides the label; `samples` has the label, whatever the target is.
 
     Attributes:
+        split: As given.
         target_type: As given; a list if several were given.
+        _SPLITS: All splits.
         _TARGET_TYPES: All target types. The first is the label.
         _IN_PIXELS: Those in pixels of the original images, which do not fit a variant.
         _FIELDS: For each target type that is made of a blob field, that field.
     """
 
+    _SPLITS: ClassVar[Sequence[str]] = ("train", "test")
     _TARGET_TYPES: ClassVar[Sequence[str]]
     _IN_PIXELS: ClassVar[Set[str]] = frozenset()
     _FIELDS: ClassVar[dict[str, str]] = {}
 
+    split: str
     target_type: str | list[str]
     _target_types: list[str]
+
+    def _show_targets(
+        self,
+        split: str,
+        target_type: str | Sequence[str],
+        folder: str,
+        loader: Loader,
+        *,
+        download: bool,
+        options: PrepareOptions,
+    ) -> None:
+        """Show a split of the part's record set; the arguments are the constructor's, but for `folder`.
+
+        Args:
+            folder: The directory under the root, with "/", that the records' names are relative to.
+
+        Raises:
+            ArgumentError: There is no such split.
+            As `_choose_targets` and `_open_part`.
+        """
+        self.split = check_choice(split, "split", self._SPLITS)
+        self._choose_targets(target_type)
+        reader = self._open_part(download=download, options=options)
+        self._show_folder(Selection(reader, split), join_name(os.fspath(self.root), folder), loader, allow_empty=True)
 
     def _choose_targets(self, target_type: str | Sequence[str]) -> None:
         """Set what the target is.

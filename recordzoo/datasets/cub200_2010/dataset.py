@@ -1,7 +1,6 @@
 """`CUB200_2010Record`: the CUB-200 of 2010, 200 kinds of birds, from records."""
 
 import io
-import os
 from collections.abc import Sequence
 from typing import Any, Unpack
 
@@ -11,9 +10,8 @@ from PIL import Image
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.base import Root, Transform
 from recordzoo.families.path_loader import Loader
-from recordzoo.families.selection import Selection
 from recordzoo.families.target_types import TargetTypesDataset
 from recordzoo.preparing import PrepareOptions
 
@@ -66,11 +64,7 @@ class CUB200_2010Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc] 
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)
-        self.split = check_choice(split, "split", ("train", "test"))
-        self._choose_targets(target_type)
-        reader = self._open_part(download=download, options=options)
-        folder = os.path.join(self.root, "cub200_2010", "images")
-        self._show_folder(Selection(reader, split), folder, loader, allow_empty=True)
+        self._show_targets(split, target_type, "cub200_2010/images", loader, download=download, options=options)
 
     # Any: a tensor or an image.
     def _target(self, kind: str, position: int) -> Any:

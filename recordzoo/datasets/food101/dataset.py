@@ -57,4 +57,4 @@ class Food101Record(FilesDataset, Food101):  # type: ignore[misc]  # torchvision
     @derived
     def classes(self) -> list[str]:
         """The names of the classes in the order of their labels."""
-        return list(self._selection.reader.manifest.classes or ())
+        return self._class_names()

@@ -90,25 +90,24 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
         reader = self._open_part(download=download, options=options)
         self._show_folder(Selection(reader), self.split_folder, loader, is_valid_file, allow_empty)
         if "synonyms" not in reader.manifest.metadata:
-            _names_of(reader.manifest.classes or (), Path(self.root))  # says now what is missing
+            _names_of(self._class_names(), Path(self.root))  # says now what is missing
 
     @derived
     def wnids(self) -> list[str]:
         """The WNIDs in the order of their labels."""
-        return list(self._selection.reader.manifest.classes or ())
+        return self._class_names()
 
     @derived
     def wnid_to_idx(self) -> dict[str, int]:
         """The label of each WNID."""
-        return {wnid: label for label, wnid in enumerate(self._selection.reader.manifest.classes or ())}
+        return {wnid: label for label, wnid in enumerate(self._class_names())}
 
     @derived
     def classes(self) -> list[Any]:
         """For each label its names, a tuple."""
-        manifest = self._selection.reader.manifest
-        stored = manifest.metadata.get("synonyms")
+        stored = self._selection.reader.manifest.metadata.get("synonyms")
         if stored is None:
-            return _names_of(manifest.classes or (), Path(self.root))
+            return _names_of(self._class_names(), Path(self.root))
         return [tuple(names) for names in stored]
 
     @derived

@@ -99,7 +99,7 @@ class _WnidFolders(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # to
     @derived
     def wnids(self) -> list[str]:
         """The WNID of each label: `classes`."""
-        return list(self._selection.reader.manifest.classes or ())
+        return self._class_names()
 
     @derived
     def imagenet_labels(self) -> list[int]:

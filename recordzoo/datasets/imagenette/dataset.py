@@ -57,7 +57,7 @@ class ImagenetteRecord(SamplesDataset, Imagenette):  # type: ignore[misc]  # tor
         self._image_root = str(self._size_root / split)
         reader = self._open_part(download=download, options=options)
         self._show_samples(Selection(reader, split), self._size_root, loader)
-        self.wnids = list(reader.manifest.classes or ())
+        self.wnids = self._class_names()
         self.wnid_to_idx = {wnid: label for label, wnid in enumerate(self.wnids)}
 
     # Any: a tuple of names for each class.

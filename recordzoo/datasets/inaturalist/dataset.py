@@ -4,21 +4,20 @@ import os
 from collections.abc import Callable
 from typing import Any, Unpack
 
-from PIL import Image
 from torchvision.datasets import INaturalist
 
 from recordzoo.datasets.inaturalist.recipe import LEVELS, Taxonomy, taxonomy
 from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.category_files import CategoryFilesDataset
 from recordzoo.families.derived import derived
-from recordzoo.families.path_loader import Loader, LoaderDataset, PathLoader
+from recordzoo.families.path_loader import Loader, PillowLoader
 from recordzoo.families.selection import Selection
-from recordzoo.loading.pictures import open_picture
 from recordzoo.preparing import PrepareOptions
 
 _VERSIONS = ("2017", "2018", "2019", "2021_train", "2021_train_mini", "2021_valid")
 
 
-class INaturalistRecord(LoaderDataset, INaturalist):  # type: ignore[misc]  # torchvision is untyped
+class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `INaturalist`, read from records; each version is a record set of its own.
 
     The images of a category are sorted by name; torchvision has them in the order of the file system.
@@ -45,6 +44,8 @@ class INaturalistRecord(LoaderDataset, INaturalist):  # type: ignore[misc]  # to
 
     entry = "inaturalist"
     _ITEMS = "index"
+    _FOLDERS = "all_categories"
+    _DEFAULT = PillowLoader()
     # Any: transforms take and return what their user wants.
     transform: Callable[[Any], Any] | None
     target_transform: Callable[[Any], Any] | None
@@ -68,29 +69,17 @@ class INaturalistRecord(LoaderDataset, INaturalist):  # type: ignore[misc]  # to
         reader = self._open_part(download=download, options=options)
         self.root = os.path.join(self.root, version)
         self._show(Selection(reader, next(iter(reader.manifest.splits))))
-        self._loader = _OwnModeLoader(loader or Image.open, reader, self.root)
-
-    # Any: a loader takes and returns what its user wants.
-    @property
-    def loader(self) -> Any:
-        """The loader, which also loads images whose files are gone; None for the default."""
-        return None if self._loader.loader is Image.open else self._loader
-
-    @loader.setter
-    def loader(self, loader: Loader | None) -> None:
-        given = loader.loader if isinstance(loader, PathLoader) else loader
-        self._loader = _OwnModeLoader(given or Image.open, self._loader.reader, self._loader.folder)
+        self._load_with(loader, reader, self.root)
 
     @derived
     def index(self) -> list[tuple[int, str]]:
         """The category and the file's name of each image."""
-        files = (name.rpartition("/")[2] for name in self._selection.names())
-        return list(zip(self._selection.targets().tolist(), files, strict=True))
+        return list(zip(self._selection.targets().tolist(), self._files(), strict=True))
 
     @derived
     def all_categories(self) -> list[str]:
         """The folders of the categories."""
-        return [os.path.join(*category.split("/")) for category in self._selection.reader.manifest.classes or ()]
+        return self._folders()
 
     @derived
     def categories_index(self) -> dict[str, dict[str, int]]:
@@ -103,7 +92,11 @@ class INaturalistRecord(LoaderDataset, INaturalist):  # type: ignore[misc]  # to
         return self._taxonomy()[1]
 
     def _taxonomy(self) -> Taxonomy:
-        return taxonomy(self.version, self._selection.reader.manifest.classes or ())
+        return taxonomy(self.version, self._class_names())
+
+    def _listed(self, index: int) -> tuple[str, int]:
+        category, file = self.index[index]
+        return os.path.join(self.root, self.all_categories[category], file), category
 
     # Any: what the loader and the transforms make of it.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -114,14 +107,8 @@ class INaturalistRecord(LoaderDataset, INaturalist):  # type: ignore[misc]  # to
             ImageError: The image cannot be decoded.
             CorruptRecordError: The stored bytes are damaged.
         """
-        number = self._as_opened("index", index)
-        category = None if number is None else self._selection.target(number)
-        if number is None or category is None or self._as_opened("all_categories", category) is None:
-            category, file = self.index[index]
-            image = self._loader(os.path.join(self.root, self.all_categories[category], file))
-        else:
-            image = self._loader.load(self._selection.position(number))
-        targets = [category if kind == "full" else self._level(kind, number, category) for kind in self.target_type]
+        image, category = self._load(index)
+        targets = [category if kind == "full" else self._level(kind, index, category) for kind in self.target_type]
         target: Any = tuple(targets) if len(targets) > 1 else targets[0]
         if self.transform is not None:
             image = self.transform(image)
@@ -129,28 +116,8 @@ class INaturalistRecord(LoaderDataset, INaturalist):  # type: ignore[misc]  # to
             target = self.target_transform(target)
         return image, target
 
-    def _level(self, kind: str, number: int | None, category: int) -> int:
+    def _level(self, kind: str, index: int, category: int) -> int:
+        number = self._as_opened("index", index)
         if number is None or "categories_map" in self._made or "categories_map" in self.__dict__:
             return self.categories_map[category][kind]
         return int(self._selection.reader.array(kind)[self._selection.position(number)])
-
-    def _position(self, index: int) -> int | None:
-        number = self._as_opened("index", index)
-        if number is not None:
-            return self._selection.position(number)
-        category, file = self.index[index]
-        return self._loader.find(os.path.join(self.root, self.all_categories[category], file))
-
-    def __len__(self) -> int:
-        return self._length("index")
-
-    def download(self) -> None:
-        """Do nothing: what is open is there."""
-
-
-class _OwnModeLoader(PathLoader):
-    """A `PathLoader` whose default leaves images in the mode that their files have."""
-
-    # Any: a loader returns what its user wants.
-    def load(self, position: int) -> Any:
-        return open_picture(self.reader, position) if self.loader is Image.open else super().load(position)

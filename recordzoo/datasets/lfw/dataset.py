@@ -97,7 +97,7 @@ class LFWPeopleRecord(_LFWRecord, LFWPeople):  # type: ignore[misc]  # torchvisi
     @derived
     def class_to_idx(self) -> dict[str, int]:
         """The number of each person."""
-        return {name: label for label, name in enumerate(self._selection.reader.manifest.classes or ())}
+        return {name: label for label, name in enumerate(self._class_names())}
 
 
 class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision is untyped

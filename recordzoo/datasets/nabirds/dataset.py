@@ -1,16 +1,14 @@
 """`NABirdsRecord`: NABirds, 555 classes of North American birds, from records."""
 
-import os
 from collections.abc import Sequence
 from typing import Unpack
 
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.base import Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
-from recordzoo.families.selection import Selection
 from recordzoo.families.target_types import TargetTypesDataset
 from recordzoo.preparing import PrepareOptions
 
@@ -61,11 +59,7 @@ class NABirdsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # t
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)
-        self.split = check_choice(split, "split", ("train", "test"))
-        self._choose_targets(target_type)
-        reader = self._open_part(download=download, options=options)
-        folder = os.path.join(self.root, "nabirds", "images")
-        self._show_folder(Selection(reader, split), folder, loader, allow_empty=True)
+        self._show_targets(split, target_type, "nabirds/images", loader, download=download, options=options)
 
     @derived
     def class_names(self) -> list[str]:

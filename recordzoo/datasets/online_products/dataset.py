@@ -1,6 +1,5 @@
 """`OnlineProductsRecord`: Stanford Online Products, for retrieval and metric learning, from records."""
 
-import os
 from collections.abc import Sequence
 from typing import Unpack
 
@@ -8,10 +7,9 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 from typing_extensions import override
 
-from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.base import Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
-from recordzoo.families.selection import Selection
 from recordzoo.families.target_types import TargetTypesDataset
 from recordzoo.preparing import PrepareOptions
 
@@ -60,11 +58,7 @@ class OnlineProductsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[mis
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)
-        self.split = check_choice(split, "split", ("train", "test"))
-        self._choose_targets(target_type)
-        reader = self._open_part(download=download, options=options)
-        folder = os.path.join(self.root, "Stanford_Online_Products")
-        self._show_folder(Selection(reader, split), folder, loader, allow_empty=True)
+        self._show_targets(split, target_type, "Stanford_Online_Products", loader, download=download, options=options)
 
     @derived
     def super_classes(self) -> list[str]:

@@ -62,7 +62,7 @@ class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torch
     @derived
     def classes(self) -> list[str]:
         """The class names, sorted; `class_to_idx` has their labels."""
-        return sorted(self._selection.reader.manifest.classes or ())
+        return sorted(self._class_names())
 
     # Any: what the loader and the transforms make of it.
     def __getitem__(self, index: int) -> tuple[Any, Any]:

@@ -1,7 +1,6 @@
 """`StanfordDogsRecord`: Stanford Dogs, 120 breeds of dogs, from records."""
 
 import io
-import os
 from collections.abc import Sequence
 from typing import Unpack
 
@@ -10,9 +9,8 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 from torchvision.datasets.voc import ET_parse
 
-from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.base import Root, Transform
 from recordzoo.families.path_loader import Loader
-from recordzoo.families.selection import Selection
 from recordzoo.families.target_types import TargetTypesDataset
 from recordzoo.preparing import PrepareOptions
 
@@ -63,11 +61,7 @@ class StanfordDogsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)
-        self.split = check_choice(split, "split", ("train", "test"))
-        self._choose_targets(target_type)
-        reader = self._open_part(download=download, options=options)
-        folder = os.path.join(self.root, "stanford_dogs", "Images")
-        self._show_folder(Selection(reader, split), folder, loader, allow_empty=True)
+        self._show_targets(split, target_type, "stanford_dogs/Images", loader, download=download, options=options)
 
     def _target(self, kind: str, position: int) -> torch.Tensor:
         root = ET_parse(io.BytesIO(self._selection.reader.read("annotation", position))).getroot()

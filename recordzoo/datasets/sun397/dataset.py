@@ -51,4 +51,4 @@ class SUN397Record(FilesDataset, SUN397):  # type: ignore[misc]  # torchvision i
     @derived
     def classes(self) -> list[str]:
         """The names of the scenes in the order of their labels."""
-        return list(self._selection.reader.manifest.classes or ())
+        return self._class_names()

@@ -1,17 +1,16 @@
 """`TinyImageNetRecord`: Tiny ImageNet, 200 classes of 64 by 64 pixels, from records."""
 
-import os
 from collections.abc import Sequence
 from typing import Unpack
 
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
+from typing_extensions import override
 
 from recordzoo.errors import ArgumentError
-from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.base import Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
-from recordzoo.families.selection import Selection
 from recordzoo.families.target_types import TargetTypesDataset
 from recordzoo.preparing import PrepareOptions
 
@@ -46,6 +45,7 @@ class TinyImageNetRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]
     """
 
     entry = "tiny_imagenet"
+    _SPLITS = ("train", "val", "test")
     _TARGET_TYPES = ("category", "bbox")
     _IN_PIXELS = frozenset(("bbox",))
 
@@ -61,13 +61,13 @@ class TinyImageNetRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)
-        self.split = check_choice(split, "split", ("train", "val", "test"))
-        self._choose_targets(target_type)
-        if split == "test" and "bbox" in self._target_types:
+        self._show_targets(split, target_type, "tiny-imagenet-200", loader, download=download, options=options)
+
+    @override
+    def _choose_targets(self, target_type: str | Sequence[str]) -> None:
+        super()._choose_targets(target_type)
+        if self.split == "test" and "bbox" in self._target_types:
             raise ArgumentError("The authors published no boxes for split='test'. Take target_type='category'.")
-        reader = self._open_part(download=download, options=options)
-        folder = os.path.join(self.root, "tiny-imagenet-200")
-        self._show_folder(Selection(reader, split), folder, loader, allow_empty=True)
 
     @derived
     def class_names(self) -> list[str]:

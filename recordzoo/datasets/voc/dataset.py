@@ -11,7 +11,6 @@ from torchvision.datasets.voc import ET_parse
 
 from recordzoo.addresses import public_url
 from recordzoo.datasets.voc.recipe import FOLDER_OF, base_folder, image_name, list_name, split_name
-from recordzoo.errors import NotPreparedError
 from recordzoo.families.base import check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.paths import Files, PairsDataset
@@ -50,20 +49,13 @@ class _VOCRecord(PairsDataset):
         self.url, self.filename, self.md5 = public_url(next(iter(archive.urls), "")), archive.name, archive.md5
         reader = self._open_part(download=download, options=options)
         split = split_name(self._SPLITS_DIR, image_set)
-        if split not in reader.manifest.splits:
-            raise NotPreparedError(
-                f"{type(self).__name__}: there was no list {list_name(split)} when {reader.path} was prepared; there "
-                f"were {', '.join(map(list_name, reader.manifest.splits))}. If it is there now, prepare again with "
-                "refresh=True.",
-                path=str(reader.path),
-            )
         base = join_name(os.fspath(self.root), base_folder(self._part))
         attributes = {"image": "images", self._TARGET: self._target_attribute()}
         files = {
             field: Files(attribute, os.path.join(base, FOLDER_OF[field][0]), FOLDER_OF[field][1])
             for field, attribute in attributes.items()
         }
-        self._show_paths(Selection(reader, split), files)
+        self._show_paths(Selection(reader, split, listed_in=list_name(split)), files)
 
     def _target_attribute(self) -> str:
         """Return the attribute with the paths of the targets: torchvision's other name for it, if overridden."""
