@@ -70,6 +70,8 @@ class Caltech101(Caltech256):
 
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        if member.name.rpartition("/")[2].startswith("._"):
+            return  # what macOS leaves in archives beside each file
         if member.name.endswith((".tar", ".tar.gz")):
             for inner in inner_members(member):
                 yield from self.extract(inner)
