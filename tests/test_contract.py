@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import ConcatDataset, DataLoader, Subset
 from torchvision import transforms
 from torchvision.transforms import v2
 
 from recordzoo import RecordLoader
+from recordzoo.errors import ArgumentError
 from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, difference, outcome, plain, same_outcome
 from tests.faults import fault
 
@@ -312,3 +315,28 @@ def test_loader_with_spawned_workers(compared: Compared) -> None:
     a = list(DataLoader(theirs, 4, collate_fn=list))
     b = list(DataLoader(ours, 4, collate_fn=list, num_workers=1, multiprocessing_context="spawn"))
     assert compared.plain(a, b)[0] == compared.plain(a, b)[1]
+
+
+CLASSES = {row.name: [each for each in DECLARED if each.build is row.build] for row in DECLARED if not row.is_brief}
+NO_VARIANT = r"^There are no variants of|in pixels of the original images|do not fit the smaller images"
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_raw_variant(name: str, tmp_path: Path) -> None:
+    """The pixels of a variant are what `Resize` makes of the original images, in all classes that have variants."""
+    refusals = []
+    pair = CLASSES[name][0].build(tmp_path, "archive")
+    for row in CLASSES[name]:
+        try:
+            small = pair.ours(pair.our_root, **row.arguments, variant="8-raw")
+        except ArgumentError as err:
+            refusals.append(str(err))
+            continue
+        original = pair.ours(pair.our_root, **row.arguments)
+        for _, ours in zip(range(3), small, strict=False):
+            assert isinstance(ours[0], Image.Image)
+        assert len(small) == len(original)
+        expected = transforms.Resize(8)(original[0][0].convert("RGB"))
+        assert plain(small[0][0].convert("RGB"), tmp_path) == plain(expected, tmp_path)
+        return
+    assert all(re.search(NO_VARIANT, each) for each in refusals), refusals

@@ -11,7 +11,8 @@ from torchvision.datasets import WIDERFace
 from recordzoo.families.base import RecordDataset, Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection, join_name
-from recordzoo.loading.decode import decode, naming
+from recordzoo.loading.decode import naming
+from recordzoo.loading.pictures import open_picture
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.class_folders import find_name
 
@@ -123,7 +124,9 @@ class WIDERFaceRecord(RecordDataset, WIDERFace):  # type: ignore[misc]  # torchv
         if position is None or not reader.has("image", position):
             return Image.open(path)  # one that was assigned; or FileNotFoundError: the raw data lacked it
         with naming(reader.path, path):
-            return decode(reader.read("image", position))
+            image = open_picture(reader, position)
+            image.load()
+            return image
 
     def _position(self, index: int) -> int | None:
         return self._at(index)[1]
