@@ -138,7 +138,8 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
         **options: See `PrepareOptions`.
 
     Raises:
-        ArgumentError: `target_type` has another value.
+        ArgumentError: `target_type` has another value; or "annotation", in pixels of the originals, is asked for
+            together with a smaller variant.
         NotPreparedError: There are no records and no raw data.
 
     Examples:
@@ -161,6 +162,9 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
         kinds = [target_type] if isinstance(target_type, str) else target_type
         self.target_type = [check_choice(kind, "target_type", ("category", "annotation")) for kind in kinds]
         self._show_all(root, transform, target_transform, download, options)
+
+    def _in_pixels(self) -> Sequence[str]:
+        return ["target_type 'annotation'"] if "annotation" in self.target_type else []
 
     @derived
     def annotation_categories(self) -> list[str]:

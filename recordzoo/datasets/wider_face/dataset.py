@@ -44,7 +44,8 @@ class WIDERFaceRecord(RecordDataset, WIDERFace):  # type: ignore[misc]  # torchv
         **options: See `PrepareOptions`.
 
     Raises:
-        ArgumentError: `split` has another value.
+        ArgumentError: `split` has another value; or a smaller variant is asked for, which the boxes, in pixels of the
+            originals, would not fit. "test" has none.
         NotPreparedError: There are no records and no raw data.
 
     Examples:
@@ -71,6 +72,9 @@ class WIDERFaceRecord(RecordDataset, WIDERFace):  # type: ignore[misc]  # torchv
         self._show(_Images(self._open_part(download=download, options=options), split))
         self.root = os.path.join(self.root, self.BASE_FOLDER)
         self._folder = os.path.abspath(os.path.join(self.root, f"WIDER_{split}", "images"))
+
+    def _in_pixels(self) -> Sequence[str]:
+        return [] if self.split == "test" else ["the target"]
 
     @derived
     def img_info(self) -> list[Info]:
