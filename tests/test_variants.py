@@ -384,6 +384,7 @@ def test_birds_keep_labels_splits_and_what_is_not_in_pixels(tmp_path: Path, form
 def test_targets_of_birds_fit_images_of_the_full_size(tmp_path: Path) -> None:
     fake = cub200.build(2, 2)
     fake.write_tree(tmp_path)
+    fake.write_mask_tree(tmp_path)
     options: Any = {"target_type": ["bbox", "parts", "segmentation"]}
     full, original = CUB200Record(tmp_path, variant="full", **options), CUB200Record(tmp_path, **options)
     for (_, ours), (image, theirs) in zip(full, original, strict=True):
