@@ -323,6 +323,18 @@ CLASSES = {row.name: [each for each in DECLARED if each.build is row.build] for 
 NO_VARIANT = r"^There are no variants of|is in pixels of the original images"
 
 
+def test_download_does_nothing(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is open is there; torchvision's methods look for files that a user of records may have removed."""
+    _, ours = compared.both()
+    names = [name for name in dir(ours) if name.startswith("download") and callable(getattr(ours, name))]
+    assert "download" in names
+    before = sorted(compared.pair.our_root.rglob("*"))
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: pytest.fail("it asks the network"))
+    for name in names:
+        assert getattr(ours, name)() is None
+    assert sorted(compared.pair.our_root.rglob("*")) == before
+
+
 @pytest.mark.parametrize("name", CLASSES)
 def test_raw_variant(name: str, tmp_path: Path) -> None:
     """The pixels of a variant are what `Resize` makes of the original images, in all classes that have variants."""

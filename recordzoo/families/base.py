@@ -276,6 +276,9 @@ class RecordDataset:
         number = list_index(index, len(self._selection))
         return None if number is None else self._selection.position(number)
 
+    def download(self) -> None:
+        """Do nothing: what is open is there."""
+
     def read(self, index: int, field: str = "image") -> bytes:
         """Return what is stored for a sample: the original file's bytes, untouched, or what the variant has instead.
 

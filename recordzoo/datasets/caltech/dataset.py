@@ -121,9 +121,6 @@ class _Caltech(RecordDataset):
     def __len__(self) -> int:
         return self._length("index")
 
-    def download(self) -> None:
-        """Do nothing: what is open is there."""
-
 
 class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `Caltech101`, read from records: pictures of objects of 101 classes, with their outlines.

@@ -144,9 +144,6 @@ class INaturalistRecord(LoaderDataset, INaturalist):  # type: ignore[misc]  # to
     def __len__(self) -> int:
         return self._length("index")
 
-    def download(self) -> None:
-        """Do nothing: what is open is there."""
-
 
 class _OwnModeLoader(PathLoader):
     """A `PathLoader` whose default leaves images in the mode that their files have."""

@@ -123,9 +123,6 @@ class OmniglotRecord(LoaderDataset, Omniglot):  # type: ignore[misc]  # torchvis
     def __len__(self) -> int:
         return self._length("_flat_character_images")
 
-    def download(self) -> None:
-        """Do nothing: what is open is there."""
-
 
 class _GreyLoader(PathLoader):
     """A `PathLoader` to which the default of Omniglot is no loader of the user's."""
