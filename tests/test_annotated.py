@@ -167,13 +167,13 @@ def test_images_that_are_missing(tree: Path) -> None:
 def test_boxes_do_not_fit_smaller_images(prepared: Path) -> None:
     root = prepared / "val2017"
     for path, options in ((root, {"variant": "16"}), (prepared / "val2017.records", {"variant": "max16"})):
-        with pytest.raises(ArgumentError, match="do not fit the smaller images"):
+        with pytest.raises(ArgumentError, match="is in pixels of the original images"):
             CocoDetectionRecord(path, **options)
     assert os.listdir(prepared) == ["val2017.records"]
     small = CocoCaptionsRecord(root, variant="16")
     assert min(small[0][0].size) == 16
     assert [captions for _, captions in small] == [captions for _, captions in CocoCaptionsRecord(root)]
-    with pytest.raises(ArgumentError, match="do not fit the smaller images"):
+    with pytest.raises(ArgumentError, match="is in pixels of the original images"):
         CocoDetectionRecord(small.records_path)
     assert len(CocoDetectionRecord(root, variant="full-png")) == 5
 

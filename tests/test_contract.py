@@ -3,6 +3,7 @@
 import copy
 import inspect
 import pickle
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,11 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from PIL import Image
 from torch.utils.data import ConcatDataset, DataLoader, Subset
 from torchvision import transforms
 from torchvision.transforms import v2
 
-from recordzoo import RecordLoader
+from recordzoo import RecordLoader, RecordReader
+from recordzoo.errors import ArgumentError
+from recordzoo.preparing import ensure
+from recordzoo.recipes.variants import StoredRecipe
 from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, difference, outcome, plain, same_outcome
 from tests.faults import fault
 
@@ -312,3 +317,71 @@ def test_loader_with_spawned_workers(compared: Compared) -> None:
     a = list(DataLoader(theirs, 4, collate_fn=list))
     b = list(DataLoader(ours, 4, collate_fn=list, num_workers=1, multiprocessing_context="spawn"))
     assert compared.plain(a, b)[0] == compared.plain(a, b)[1]
+
+
+CLASSES = {row.name: [each for each in DECLARED if each.build is row.build] for row in DECLARED if not row.is_brief}
+NO_VARIANT = r"^There are no variants of|is in pixels of the original images"
+
+
+def test_download_does_nothing(compared: Compared, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is open is there; torchvision's methods look for files that a user of records may have removed."""
+    _, ours = compared.both()
+    names = [name for name in dir(ours) if name.startswith("download") and callable(getattr(ours, name))]
+    assert "download" in names
+    before = sorted(compared.pair.our_root.rglob("*"))
+    monkeypatch.setattr("socket.getaddrinfo", lambda *_, **__: pytest.fail("it asks the network"))
+    for name in names:
+        assert getattr(ours, name)() is None
+    assert sorted(compared.pair.our_root.rglob("*")) == before
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_raw_variant(name: str, tmp_path: Path) -> None:
+    """The pixels of a variant are what `Resize` makes of the original images, in all classes that have variants."""
+    refusals = []
+    pair = CLASSES[name][0].build(tmp_path, "archive")
+    for row in CLASSES[name]:
+        try:
+            small = pair.ours(pair.our_root, **row.arguments, variant="8-raw")
+        except ArgumentError as err:
+            refusals.append(str(err))
+            continue
+        original = pair.ours(pair.our_root, **row.arguments)
+        for _, ours in zip(range(3), small, strict=False):
+            assert isinstance(ours[0], Image.Image)
+        assert len(small) == len(original)
+        expected = transforms.Resize(8)(original[0][0].convert("RGB"))
+        assert plain(small[0][0].convert("RGB"), tmp_path) == plain(expected, tmp_path)
+        return
+    assert refusals
+    assert all(re.search(NO_VARIANT, each) for each in refusals), refusals
+
+
+IN_PIXELS = [
+    ("CelebA", {"target_type": ["attr", "landmarks"]}, "target_type 'landmarks'"),
+    ("Caltech101", {"target_type": ["annotation", "category"]}, "target_type 'annotation'"),
+    ("CocoDetection", {}, "the target"),
+    ("Kitti", {}, "the target"),
+    ("SBDataset", {"mode": "segmentation"}, "the target"),
+    ("StanfordDogs", {"target_type": "boxes"}, "target_type 'boxes'"),
+    ("WIDERFace", {"split": "val"}, "the target"),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "what"), IN_PIXELS, ids=[name for name, *_ in IN_PIXELS])
+def test_targets_in_pixels_are_refused_with_smaller_images(
+    name: str, arguments: dict[str, Any], what: str, tmp_path: Path
+) -> None:
+    pair = CLASSES[name][0].build(tmp_path, "archive")
+    arguments = {**CLASSES[name][0].arguments, **arguments}
+    before = sorted(tmp_path.rglob("*"))
+    message = f"^{what} is in pixels of the original images, and would not fit the variant '8'"
+    with pytest.raises(ArgumentError, match=message):
+        pair.ours(pair.our_root, **arguments, variant="8")
+    assert sorted(tmp_path.rglob("*")) == before  # it was said before anything was made
+    original = pair.ours(pair.our_root, **arguments)
+    small = ensure(StoredRecipe(RecordReader(original.records_path)), original.records_path, variant="8")
+    with pytest.raises(ArgumentError, match=message):
+        pair.ours(small, **arguments)
+    full = pair.ours(pair.our_root, **arguments, variant="full-raw")  # of the same size
+    assert plain(full[0][1], pair.our_root) == plain(original[0][1], pair.our_root)

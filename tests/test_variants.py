@@ -381,6 +381,18 @@ def test_birds_keep_labels_splits_and_what_is_not_in_pixels(tmp_path: Path, form
     assert not (tmp_path / "cub200-20.records").exists()
 
 
+def test_targets_of_birds_fit_images_of_the_full_size(tmp_path: Path) -> None:
+    fake = cub200.build(2, 2)
+    fake.write_tree(tmp_path)
+    fake.write_mask_tree(tmp_path)
+    options: Any = {"target_type": ["bbox", "parts", "segmentation"]}
+    full, original = CUB200Record(tmp_path, variant="full", **options), CUB200Record(tmp_path, **options)
+    for (_, ours), (image, theirs) in zip(full, original, strict=True):
+        assert all(torch.equal(a, b) for a, b in zip(ours[:2], theirs[:2], strict=True))
+        assert ours[2].size == image.size
+        assert ours[2].tobytes() == theirs[2].tobytes()
+
+
 def test_imagenet_is_not_downloaded_where_the_original_set_is(tmp_path: Path) -> None:
     fake = imagenet.build(3, 3)
     fake.write_tree(tmp_path, "train")

@@ -131,9 +131,6 @@ class ArrayDataset(RecordDataset):
     def __len__(self) -> int:
         return self._length(self._ITEMS)
 
-    def download(self) -> None:
-        """Do nothing: what is open is there."""
-
     def fusion_problem(self) -> str:
         """See `RecordDataset`."""
         shape = self._selection.reader.manifest.blobs["image"].shape or ()

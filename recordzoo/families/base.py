@@ -40,7 +40,8 @@ from recordzoo.preparing import PrepareOptions, ensure, is_record_set
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.recipes.variants import StoredRecipe
+from recordzoo.recipes.variants import StoredRecipe, Variant
+from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 from recordzoo.sources.download import RemoteFile
 
@@ -106,19 +107,39 @@ class RecordDataset:
 
         Raises:
             TypeError: An option that does not exist.
+            ArgumentError: A target is in pixels of the original images, and a smaller variant is asked for or given.
             OtherSourceError: The root is a record set of something else.
             NotPreparedError, SourceError, PrepareError, RecordError: See `recordzoo.preparing.ensure`.
         """
         options = self._checked(options or {})
+        self._refuse_in_pixels(options.get("variant"))
         root = Path(self.root).expanduser().absolute()
         is_given = is_record_set(root)
         raw_root = raw_root or root
         path = root if is_given else ensure(recipe, raw_root, download=download, **options)
         reader = RecordReader(path)
         self._check_source(reader, recipe)
+        self._refuse_in_pixels(reader.manifest.variant)
         if not is_given:
             warn_of_changes(reader, find_changes(reader, raw_root), recipe.command(raw_root), stacklevel=3)
         return self._as_variant(reader, options)
+
+    def _in_pixels(self) -> Sequence[str]:
+        """Name the targets that are asked for and are in pixels of the original images: "the target"."""
+        return ()
+
+    def _refuse_in_pixels(self, variant: str | None) -> None:
+        """Refuse targets that do not fit the smaller images of a variant.
+
+        Raises:
+            ArgumentError: There is one.
+        """
+        found = self._in_pixels()
+        if found and variant not in (None, ORIGINAL) and Variant.parse(variant).side is not None:
+            raise ArgumentError(
+                f"{found[0]} is in pixels of the original images, and would not fit the variant {variant!r}. Open the "
+                "dataset without variant."
+            )
 
     def _check_source(self, reader: RecordReader, recipe: Recipe) -> None:
         """Refuse a record set that does not hold what this class shows.
@@ -258,6 +279,9 @@ class RecordDataset:
         """Return the position behind an index; None if the sample was assigned and is not in the record set."""
         number = list_index(index, len(self._selection))
         return None if number is None else self._selection.position(number)
+
+    def download(self) -> None:
+        """Do nothing: what is open is there."""
 
     def read(self, index: int, field: str = "image") -> bytes:
         """Return what is stored for a sample: the original file's bytes, untouched, or what the variant has instead.

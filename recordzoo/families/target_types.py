@@ -24,8 +24,6 @@ from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.selection import Selection, join_name
 from recordzoo.preparing import PrepareOptions
-from recordzoo.records.manifest import ORIGINAL
-from recordzoo.records.reader import RecordReader
 
 
 class TargetTypesDataset(ClassFolderDataset):
@@ -36,7 +34,7 @@ class TargetTypesDataset(ClassFolderDataset):
         target_type: As given; a list if several were given.
         _SPLITS: All splits.
         _TARGET_TYPES: All target types. The first is the label.
-        _IN_PIXELS: Those in pixels of the original images, which do not fit a variant.
+        _IN_PIXELS: Those in pixels of the original images, which do not fit a smaller variant.
         _FIELDS: For each target type that is made of a blob field, that field.
     """
 
@@ -86,25 +84,8 @@ class TargetTypesDataset(ClassFolderDataset):
         self._target_types = [check_choice(kind, "target_type", self._TARGET_TYPES) for kind in types]
         self.target_type = target_type if isinstance(target_type, str) else types
 
-    def _open_part(self, *, download: bool | None, options: PrepareOptions) -> RecordReader:
-        """Open the record set of a part.
-
-        Raises:
-            ArgumentError: A target in pixels of the original images is asked for together with a variant.
-            As `RecordDataset._open_part`.
-        """
-        self._refuse_in_pixels(options.get("variant"))
-        reader = super()._open_part(download=download, options=options)
-        self._refuse_in_pixels(reader.manifest.variant)
-        return reader
-
-    def _refuse_in_pixels(self, variant: str | None) -> None:
-        for kind in self._target_types:
-            if kind in self._IN_PIXELS and variant not in (None, ORIGINAL):
-                raise ArgumentError(
-                    f"target_type {kind!r} is in pixels of the original images, and would not fit the variant "
-                    f"{variant!r}. Open the dataset without variant."
-                )
+    def _in_pixels(self) -> Sequence[str]:
+        return [f"target_type {kind!r}" for kind in self._target_types if kind in self._IN_PIXELS]
 
     def fusion_problem(self) -> str:
         """See `RecordDataset`."""

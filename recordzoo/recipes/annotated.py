@@ -13,7 +13,7 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table
+from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, files_under, is_image, name_key
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.recipes.listed import matching
@@ -74,7 +74,7 @@ class AnnotatedRecipe(DeclaredRecipe):
         return Table(
             names=names,
             keys={
-                "image": [name if name in images else None for name in names],
+                "image": present(names, images),
                 ANNOTATIONS: [None if name in images else files[name] for name in names],
             },
             splits={self.part or "all": np.flatnonzero([name in images for name in names])},

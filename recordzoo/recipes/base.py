@@ -7,7 +7,7 @@ targets (`build_table`).
 
 import dataclasses
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
@@ -114,6 +114,12 @@ class Table:
     def with_splits(self, splits: Mapping[str, Sequence[str] | NDArray[np.int64]]) -> "Table":
         """Return the table with more splits."""
         return dataclasses.replace(self, splits={**self.splits, **splits})
+
+
+def present(keys: Iterable[str], stored: Iterable[str]) -> list[str | None]:
+    """Return the keys, with None instead of those that are not stored: a blob field of a `Table`."""
+    there = set(stored)
+    return [key if key in there else None for key in keys]
 
 
 class Recipe(ABC):

@@ -9,8 +9,7 @@ from numpy.random import Generator
 from scipy.io import savemat
 from torchvision.datasets.utils import extract_archive
 
-from tests.fakes.archives import zipped
-from tests.fakes.fake import Case, Fake, tar
+from tests.fakes.fake import Case, Fake, tar, zipped
 from tests.fakes.mutations import NUMBERED
 from tests.fakes.pictures import encoded, jpeg, picture
 

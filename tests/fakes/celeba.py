@@ -4,8 +4,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from tests.fakes.archives import zipped
-from tests.fakes.fake import Case, Fake, md5
+from tests.fakes.fake import Case, Fake, md5, zipped
 from tests.fakes.mutations import Mutations, change, change_item
 from tests.fakes.pictures import encoded, jpeg, picture
 

@@ -9,8 +9,7 @@ import numpy as np
 import torchvision.datasets as tv
 from PIL import Image
 
-from tests.fakes.archives import zipped
-from tests.fakes.fake import Case, Fake
+from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import PATHS
 from tests.fakes.pictures import encoded, picture
 

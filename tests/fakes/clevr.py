@@ -4,8 +4,7 @@ import json
 
 import numpy as np
 
-from tests.fakes.archives import zipped
-from tests.fakes.fake import Case, Fake
+from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import FILES
 from tests.fakes.pictures import encoded, picture
 

@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.fakes.archives import zipped
-from tests.fakes.fake import Case, Fake, OtherFile
+from tests.fakes.fake import Case, Fake, OtherFile, zipped
 from tests.fakes.mutations import IDS, change
 from tests.fakes.pictures import jpeg, picture
 

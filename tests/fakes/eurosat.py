@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from tests.fakes.archives import zipped
-from tests.fakes.fake import Case, Fake
+from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import jpeg, picture
 

@@ -18,6 +18,7 @@ from torchvision.datasets.utils import extract_archive
 
 from recordzoo import catalogue
 from recordzoo.sources.download import RemoteFile
+from tests.fakes import archives
 
 
 @dataclass(frozen=True)
@@ -154,6 +155,18 @@ def tar(files: Mapping[str, bytes], *, compress: bool = True) -> bytes:
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
     return gzip.compress(file.getvalue(), mtime=0) if compress else file.getvalue()
+
+
+_APPLE_DOUBLE = bytes.fromhex("0005160700020000") + b"Mac OS X        " + bytes(2)
+
+
+def zipped(files: Mapping[str, bytes]) -> bytes:
+    """Make a zip as macOS does: beside one file of each kind lies "__MACOSX/.../._name", what it knows of that file."""
+    one_of_each = {path.suffix: path for path in map(Path, files)}
+    beside = [
+        ("__MACOSX" / path.with_name(f"._{path.name}")).as_posix() for path in one_of_each.values() if path.suffix
+    ]
+    return archives.zipped({**dict.fromkeys(beside, _APPLE_DOUBLE), **files})
 
 
 def md5(data: bytes) -> str:

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from torchvision.datasets.folder import pil_loader
 
-from tests.fakes.archives import zipped
-from tests.fakes.fake import Case, Fake, OtherFile, tar
+from tests.fakes.fake import Case, Fake, OtherFile, tar, zipped
 from tests.fakes.mutations import CAPTIONS
 from tests.fakes.pictures import jpeg, picture
 

@@ -6,8 +6,7 @@ from typing import Any
 import numpy as np
 from torchvision.datasets import Kitti
 
-from tests.fakes.archives import zipped
-from tests.fakes.fake import Case, Fake
+from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import PATHS
 from tests.fakes.pictures import encoded, picture
 

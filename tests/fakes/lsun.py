@@ -16,8 +16,7 @@ from torchvision.datasets import LSUN, LSUNClass
 
 import recordzoo
 from recordzoo import catalogue
-from tests.fakes.archives import zipped
-from tests.fakes.fake import Case, Fake
+from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.legacy import write_lmdb
 from tests.fakes.mutations import change, change_item
 from tests.fakes.pictures import encoded, jpeg, picture

@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torchvision.datasets.utils import extract_archive
 
-from tests.fakes.archives import zipped
-from tests.fakes.fake import Case, Fake, md5
+from tests.fakes.fake import Case, Fake, md5, zipped
 from tests.fakes.mutations import TENSORS
 
 TYPES = {np.dtype(np.uint8): 8, np.dtype(np.int32): 12}

@@ -7,8 +7,7 @@ import numpy as np
 import torchvision.datasets.omniglot as theirs
 from PIL import Image
 
-from tests.fakes.archives import zipped
-from tests.fakes.fake import Case, Fake, md5
+from tests.fakes.fake import Case, Fake, md5, zipped
 from tests.fakes.mutations import change, change_item
 from tests.fakes.pictures import encoded
 

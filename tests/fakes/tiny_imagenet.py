@@ -9,8 +9,7 @@ import torch
 from torchvision.datasets.folder import default_loader
 from torchvision.datasets.utils import verify_str_arg
 
-from tests.fakes.archives import zipped
-from tests.fakes.fake import Case, Fake
+from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.plain import Plain

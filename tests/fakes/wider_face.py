@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from tests.fakes.archives import zipped
-from tests.fakes.fake import Case, Fake
+from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import IMG_INFO
 from tests.fakes.pictures import encoded, jpeg, picture
 

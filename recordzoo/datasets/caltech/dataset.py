@@ -5,6 +5,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Unpack
 
+from PIL import Image
 from torchvision.datasets import Caltech101, Caltech256
 
 from recordzoo.datasets.caltech import recipe
@@ -13,6 +14,7 @@ from recordzoo.families.base import RecordDataset, Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
 from recordzoo.loading.decode import naming
+from recordzoo.loading.pictures import open_picture
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.images import open_image
@@ -65,15 +67,21 @@ class _Caltech(RecordDataset):
             ImageError: The image or the target cannot be decoded.
             CorruptRecordError: The stored bytes are damaged.
         """
-        data, name = self._bytes("image", index)
-        with naming(self.records_path, name):
-            image: Any = open_image(data)
+        image: Any = self._image(index)
         target = self._target(index)
         if self.transform is not None:
             image = self.transform(image)
         if self.target_transform is not None:
             target = self.target_transform(target)
         return image, target
+
+    def _image(self, index: int) -> Image.Image:
+        reader, position = self._selection.reader, self._position(index)
+        if position is not None and reader.has("image", position):
+            return open_picture(reader, position)
+        data, name = self._bytes("image", index)
+        with naming(self.records_path, name):
+            return open_image(data)
 
     # Any: whatever the user assigned.
     def _target(self, index: int) -> Any:
@@ -113,9 +121,6 @@ class _Caltech(RecordDataset):
     def __len__(self) -> int:
         return self._length("index")
 
-    def download(self) -> None:
-        """Do nothing: what is open is there."""
-
 
 class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `Caltech101`, read from records: pictures of objects of 101 classes, with their outlines.
@@ -130,7 +135,8 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
         **options: See `PrepareOptions`.
 
     Raises:
-        ArgumentError: `target_type` has another value.
+        ArgumentError: `target_type` has another value; or "annotation", in pixels of the originals, is asked for
+            together with a smaller variant.
         NotPreparedError: There are no records and no raw data.
 
     Examples:
@@ -153,6 +159,9 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
         kinds = [target_type] if isinstance(target_type, str) else target_type
         self.target_type = [check_choice(kind, "target_type", ("category", "annotation")) for kind in kinds]
         self._show_all(root, transform, target_transform, download, options)
+
+    def _in_pixels(self) -> Sequence[str]:
+        return ["target_type 'annotation'"] if "annotation" in self.target_type else []
 
     @derived
     def annotation_categories(self) -> list[str]:

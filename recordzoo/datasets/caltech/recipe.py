@@ -8,7 +8,7 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Blob, Sidecar, Table
+from recordzoo.recipes.base import Blob, Sidecar, Table, present
 from recordzoo.recipes.listed import ListedRecipe, Lists
 from recordzoo.sources.archive import inner_members
 from recordzoo.sources.member import Member
@@ -70,6 +70,8 @@ class Caltech101(Caltech256):
 
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        if member.name.rpartition("/")[2].startswith("._"):
+            return  # what macOS leaves in archives beside each file
         if member.name.endswith((".tar", ".tar.gz")):
             for inner in inner_members(member):
                 yield from self.extract(inner)
@@ -80,9 +82,8 @@ class Caltech101(Caltech256):
     def _more_keys(
         self, keys: Mapping[str, Sequence[str]], classes: Sequence[str], rows: Sequence[tuple[int, int]]
     ) -> Mapping[str, Sequence[str | None]]:
-        there = set(keys["annotation"])
         names = (annotation_name(classes[place], number) for place, number in rows)
-        return {"annotation": [name if name in there else None for name in names]}
+        return {"annotation": present(names, keys["annotation"])}
 
 
 def image_name(pattern: str, classes: Sequence[str], place: int, number: int) -> str:

@@ -15,7 +15,6 @@ from recordzoo.families.derived import derived
 from recordzoo.families.paths import Files, PathsDataset
 from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions
-from recordzoo.records.manifest import ORIGINAL
 
 _TARGETS = {"attr": "attr", "identity": "identity", "bbox": "bbox", "landmarks": "landmarks_align"}
 """The tensor that each target type is a row of."""
@@ -38,8 +37,8 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
         **options: See `PrepareOptions`.
 
     Raises:
-        ArgumentError: `split` has another value; or landmarks are asked for together with a variant. A target type
-            that does not exist is an error when a sample is taken.
+        ArgumentError: `split` has another value; or landmarks are asked for together with a smaller variant. A target
+            type that does not exist is an error when a sample is taken.
         NotPreparedError: There are no records and no raw data.
 
     Examples:
@@ -72,18 +71,12 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
             raise RuntimeError("target_transform is specified but target_type is empty")
         lower = split.lower() if isinstance(split, str) else split
         chosen = check_choice(lower, "split", ("train", "valid", "test", "all"))
-        self._check_variant(options.get("variant"))
         reader = self._open_part(download=download, options=options)
-        self._check_variant(reader.manifest.variant)
         images = os.path.join(self.root, self.base_folder, "img_align_celeba")
         self._show_paths(Selection(reader, chosen), {"image": Files("filename", "", ".jpg", within=images)})
 
-    def _check_variant(self, variant: str | None) -> None:
-        if "landmarks" in self.target_type and variant not in (None, ORIGINAL):
-            raise ArgumentError(
-                "target_type 'landmarks' is in pixels of the original images, and would not fit the variant "
-                f"{variant!r}. Open the dataset without variant."
-            )
+    def _in_pixels(self) -> Sequence[str]:
+        return ["target_type 'landmarks'"] if "landmarks" in self.target_type else []
 
     @derived
     def filename(self) -> list[str]:

@@ -7,7 +7,7 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table
+from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.recipes.class_folders import files_under, name_key
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.sources.member import Member
@@ -81,11 +81,10 @@ class Cityscapes(DeclaredRecipe):
         stems = sorted(stored.keys["image"], key=name_key)
         if not stems:
             raise SourceError(f"Cityscapes: there is no image under {IMAGES}/ in the raw data.")
-        there = {field: set(keys) for field, keys in stored.keys.items()}
         folders = np.array([stem.partition("/")[0] for stem in stems])
         return Table(
             names=[stem + IMAGE_ENDING for stem in stems],
-            keys={field: [stem if stem in there[field] else None for stem in stems] for field in self.fields},
+            keys={field: present(stems, stored.keys[field]) for field in self.fields},
             splits={
                 split_name(split): np.flatnonzero(folders == split) for split in SPLITS[self.part] if split in folders
             },

@@ -3,19 +3,16 @@
 import contextlib
 import io
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Unpack
 
 from PIL import Image
 from torchvision.datasets import CocoCaptions, CocoDetection
 from torchvision.datasets.folder import pil_loader
 
-from recordzoo.errors import ArgumentError
 from recordzoo.families.annotated import AnnotatedDataset
 from recordzoo.families.base import Root, Transform
 from recordzoo.preparing import PrepareOptions
-from recordzoo.recipes.variants import Variant
-from recordzoo.records.manifest import ORIGINAL
 
 
 class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc]  # torchvision is untyped
@@ -67,17 +64,11 @@ class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
-        self._check_variant(options.get("variant"))
         _reader_of_annotations()  # if it is missing, that is said before a download
         self._open_annotated(annFile, pil_loader, download=download, options=options)
-        self._check_variant(self._loader.reader.manifest.variant)
 
-    def _check_variant(self, name: str | None) -> None:
-        if self._HAS_PIXELS and name not in (None, ORIGINAL) and Variant.parse(name).side is not None:
-            raise ArgumentError(
-                f"{type(self).__name__}: the boxes and masks of annotation files do not fit the smaller images of the "
-                f"variant {name!r}."
-            )
+    def _in_pixels(self) -> Sequence[str]:
+        return ["the target"] if self._HAS_PIXELS else []
 
     # Any: a COCO object and a list.
     def _parse(self, path: str) -> dict[str, Any]:

@@ -53,7 +53,7 @@ class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # to
         samples: (path, category) tuples, whatever the target type.
 
     Raises:
-        ArgumentError: A split or target type that does not exist; or one in pixels together with a variant.
+        ArgumentError: A split or target type that does not exist; or one in pixels together with a smaller variant.
         NotPreparedError: There is no data; or the raw data lacked the file that the split or the target needs.
 
     Examples:
@@ -111,6 +111,7 @@ class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # to
     def _open_masks(self, reader: RecordReader, download: bool, options: PrepareOptions) -> RecordReader:
         """Open the masks' record set, which lies beside that of the images; prepare it if it is not there."""
         mask_options = options.copy()
+        mask_options.pop("variant", None)  # masks have none; those of the originals fit images of the full size
         mask_options["records_dir"] = _beside(reader.path)
         root = Path(self.root).expanduser().absolute()
         root = root.parent if root == reader.path else root  # it may be the images' record set itself

@@ -39,7 +39,7 @@ class CUB200_2010Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc] 
         classes: The names of the folders: "001.Black_footed_Albatross".
 
     Raises:
-        ArgumentError: `split` or `target_type` has another value; or a target in pixels comes with a variant.
+        ArgumentError: `split` or `target_type` has another value; or a target in pixels comes with a smaller variant.
         NotPreparedError: There are no records and no raw data.
 
     Examples:

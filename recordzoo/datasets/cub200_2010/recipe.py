@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table
+from recordzoo.recipes.base import Table, present
 from recordzoo.recipes.class_folders import class_labels, name_key
 from recordzoo.recipes.listed import ListedRecipe, Lists
 
@@ -23,10 +23,10 @@ class CUB200Of2010(ListedRecipe):
         splits = {split: lists.lines(f"lists/{split}.txt") for split in SPLITS}
         names = sorted({*keys["image"], *(name for listed in splits.values() for name in listed)}, key=name_key)
         classes, target = class_labels(names)
-        annotations, annotation_of = set(keys["annotation"]), [f"{name.removesuffix('.jpg')}.mat" for name in names]
+        annotation_of = [f"{name.removesuffix('.jpg')}.mat" for name in names]
         return Table(
             names=names,
-            keys={"annotation": [each if each in annotations else None for each in annotation_of]},
+            keys={"annotation": present(annotation_of, keys["annotation"])},
             arrays={"target": target},
             splits=splits,
             classes=classes,

@@ -50,6 +50,3 @@ class GTSRBRecord(SamplesDataset, GTSRB):  # type: ignore[misc]  # torchvision i
         self._target_folder = self._base_folder / FOLDERS[split]
         reader = self._open_part(download=download, options=options)
         self._show_samples(Selection(reader, "test" if split == "test" else ""), self._target_folder, pil_loader)
-
-    def download(self) -> None:
-        """Do nothing: what is open is there."""

@@ -3,6 +3,7 @@
 import csv
 import io
 import os
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 from torchvision.datasets import Kitti
@@ -43,7 +44,8 @@ class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is 
         **options: See `PrepareOptions`.
 
     Raises:
-        ArgumentError: `transforms` comes with one of the others.
+        ArgumentError: `transforms` comes with one of the others; or a smaller variant is asked for with `train`, whose
+            boxes are in pixels of the originals.
         NotPreparedError: There are no records and no raw data.
 
     Examples:
@@ -75,6 +77,9 @@ class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is 
         if train:
             files["label"] = Files("targets", os.path.join(folder, self.labels_dir_name), ".txt")
         self._show_paths(Selection(reader, self._part), files)
+
+    def _in_pixels(self) -> Sequence[str]:
+        return ["the target"] if self.train else []
 
     @property
     def _raw_folder(self) -> str:

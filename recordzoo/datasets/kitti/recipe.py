@@ -6,7 +6,7 @@ from types import MappingProxyType
 
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table
+from recordzoo.recipes.base import Table, present
 from recordzoo.recipes.listed import Files, ListedRecipe, Lists
 
 FOLDERS = {"train": "training", "test": "testing"}
@@ -36,9 +36,8 @@ class Kitti(ListedRecipe):
         names = sorted(keys["image"])
         columns: dict[str, list[str | None]] = {}
         if "label" in keys:
-            there = set(keys["label"])
             wanted = [f"{name.partition('.')[0]}.txt" for name in names]
-            columns["label"] = [name if name in there else None for name in wanted]
+            columns["label"] = present(wanted, keys["label"])
         return Table(names=names, keys=columns, splits={self.part: names})
 
 

@@ -51,9 +51,6 @@ class _LFWRecord(FilesDataset):
     def _required_files(self) -> Collection[str]:
         return (self.labels_file,)
 
-    def download(self) -> None:
-        """Do nothing: what is open is there."""
-
 
 class LFWPeopleRecord(_LFWRecord, LFWPeople):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `LFWPeople`, read from records; each image set is a record set of its own.

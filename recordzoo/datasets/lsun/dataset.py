@@ -16,7 +16,8 @@ from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.families.base import RecordDataset, Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
-from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.loading.decode import naming
+from recordzoo.loading.pictures import open_picture
 from recordzoo.preparing import PrepareOptions, is_record_set
 from recordzoo.records.reader import RecordReader
 
@@ -99,7 +100,7 @@ class LSUNClassRecord(RecordDataset, LSUNClass):  # type: ignore[misc]  # torchv
         """
         reader, position = self._selection.reader, self._position(index)
         with naming(reader.path, reader.names[position]):
-            image: Any = decode_rgb(reader.read("image", position))
+            image: Any = open_picture(reader, position).convert("RGB")
         if self.transform is not None:
             image = self.transform(image)
         return image, None if self.target_transform is None else self.target_transform(None)

@@ -35,7 +35,7 @@ class NABirdsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # t
         classes: The numbers of the classes, as their folders have them: "0295".
 
     Raises:
-        ArgumentError: `split` or `target_type` has another value; or a target in pixels comes with a variant.
+        ArgumentError: `split` or `target_type` has another value; or a target in pixels comes with a smaller variant.
         NotPreparedError: There are no records and no raw data.
 
     Examples:

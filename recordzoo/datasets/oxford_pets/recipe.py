@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table
+from recordzoo.recipes.base import Table, present
 from recordzoo.recipes.listed import ListedRecipe, Lists
 
 SPLITS = ("trainval", "test")
@@ -28,11 +28,10 @@ class OxfordPets(ListedRecipe):
             for stem, breed, species, _ in split
         }
         pairs = np.array([labels.get(name, (-1, -1)) for name in names], np.int64).reshape(-1, 2)
-        masks = set(keys["mask"])
         mask_of = [name.replace(".jpg", ".png") for name in names]
         return Table(
             names=names,
-            keys={"mask": [mask if mask in masks else None for mask in mask_of]},
+            keys={"mask": present(mask_of, keys["mask"])},
             arrays={"target": pairs[:, 0], "species": pairs[:, 1]},
             splits=splits,
         )

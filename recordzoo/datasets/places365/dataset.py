@@ -89,5 +89,11 @@ class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torch
             return "its transforms are not its transform and its target_transform"
         return self._label_problem(Places365Record, self._ITEMS) or self._loader.fusion_problem()
 
+    def download_devkit(self) -> None:
+        """Do nothing: as `download`."""
+
+    def download_images(self) -> None:
+        """Do nothing: as `download`."""
+
     def _member_md5s(self) -> Mapping[str, str]:
         return dict((self._CATEGORIES_META, self._FILE_LIST_META[self.split]))

@@ -2,6 +2,7 @@
 
 import io
 import os
+from collections.abc import Sequence
 from typing import Any, Unpack
 
 from scipy.io import loadmat
@@ -31,7 +32,8 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
         **options: See `PrepareOptions`.
 
     Raises:
-        ArgumentError: `image_set` or `mode` has another value.
+        ArgumentError: `image_set` or `mode` has another value; or a smaller variant is asked for, which the targets, in
+            pixels of the originals, would not fit.
         NotPreparedError: There are no records and no raw data, or the list was not among it.
 
     Examples:
@@ -70,6 +72,9 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
             "mask": Files("masks", os.path.join(self.root, "cls"), ".mat"),
         }
         self._show_paths(Selection(reader, split), files)
+
+    def _in_pixels(self) -> Sequence[str]:
+        return ["the target"]
 
     @derived
     def images(self) -> list[str]:

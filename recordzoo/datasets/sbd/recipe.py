@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 from typing_extensions import override
 
-from recordzoo.recipes.base import Blob, Sidecar, Table
+from recordzoo.recipes.base import Blob, Sidecar, Table, present
 from recordzoo.recipes.listed import ListedRecipe, Lists
 from recordzoo.sources.member import Member
 
@@ -43,13 +43,12 @@ class SBD(ListedRecipe):
             if name in lists
         }
         names = sorted({*keys["image"], *(name for split in splits.values() for name in split)})
-        images, masks = set(keys["image"]), set(keys["mask"])
         mask_of = [name.removesuffix(".jpg") + ".mat" for name in names]
         return Table(
             names=names,
             keys={
-                "image": [name if name in images else None for name in names],
-                "mask": [mask if mask in masks else None for mask in mask_of],
+                "image": present(names, keys["image"]),
+                "mask": present(mask_of, keys["mask"]),
             },
             splits=splits,
         )

@@ -36,7 +36,8 @@ class StanfordDogsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]
         classes: The names of the folders: "n02085620-Chihuahua".
 
     Raises:
-        ArgumentError: `split` or `target_type` has another value; or "boxes" is asked for together with a variant.
+        ArgumentError: `split` or `target_type` has another value; or "boxes" is asked for together with a smaller
+            variant.
         NotPreparedError: There are no records and no raw data.
 
     Examples:

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.recipes.base import NO_TARGET, Table
+from recordzoo.recipes.base import NO_TARGET, Table, present
 from recordzoo.recipes.class_folders import name_key
 from recordzoo.recipes.listed import ListedRecipe, Lists
 
@@ -32,10 +32,10 @@ class StanfordDogs(ListedRecipe):
             label_of.update(zip(splits[split], (np.atleast_1d(listed["labels"]).astype(int) - 1).tolist(), strict=True))
         folder_of = {label: name.partition("/")[0] for name, label in label_of.items()}
         names = sorted({*keys["image"], *label_of}, key=name_key)
-        annotations, annotation_of = set(keys["annotation"]), [name.removesuffix(".jpg") for name in names]
+        annotation_of = [name.removesuffix(".jpg") for name in names]
         return Table(
             names=names,
-            keys={"annotation": [each if each in annotations else None for each in annotation_of]},
+            keys={"annotation": present(annotation_of, keys["annotation"])},
             arrays={"target": np.array([label_of.get(name, NO_TARGET) for name in names], np.int64)},
             splits=splits,
             classes=[folder_of.get(label, "") for label in range(max(folder_of, default=-1) + 1)],

@@ -36,7 +36,8 @@ class TinyImageNetRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]
         classes: The WNIDs: "n01443537".
 
     Raises:
-        ArgumentError: `split` or `target_type` has another value; "bbox" is asked for with "test" or with a variant.
+        ArgumentError: `split` or `target_type` has another value; "bbox" is asked for with "test" or with a smaller
+            variant.
         NotPreparedError: There are no records and no raw data.
 
     Examples:

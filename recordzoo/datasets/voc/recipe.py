@@ -12,7 +12,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table
+from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.recipes.class_folders import class_folder_order
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.records.arrays import leads_out
@@ -121,7 +121,7 @@ class VOC(DeclaredRecipe):
         stems = [stems[number] for number in order]
         return Table(
             names=[image_name(stem) for stem in stems],
-            keys={field: [stem if stem in keys else None for stem in stems] for field, keys in there.items()},
+            keys={field: present(stems, keys) for field, keys in there.items()},
             splits={name: [image_name(stem) for stem in listed] for name, listed in lists.items()},
         )
 

@@ -11,7 +11,8 @@ from torchvision.datasets import WIDERFace
 from recordzoo.families.base import RecordDataset, Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection, join_name
-from recordzoo.loading.decode import decode, naming
+from recordzoo.loading.decode import naming
+from recordzoo.loading.pictures import open_picture
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.class_folders import find_name
 
@@ -43,7 +44,8 @@ class WIDERFaceRecord(RecordDataset, WIDERFace):  # type: ignore[misc]  # torchv
         **options: See `PrepareOptions`.
 
     Raises:
-        ArgumentError: `split` has another value.
+        ArgumentError: `split` has another value; or a smaller variant is asked for, which the boxes, in pixels of the
+            originals, would not fit. "test" has none.
         NotPreparedError: There are no records and no raw data.
 
     Examples:
@@ -70,6 +72,9 @@ class WIDERFaceRecord(RecordDataset, WIDERFace):  # type: ignore[misc]  # torchv
         self._show(_Images(self._open_part(download=download, options=options), split))
         self.root = os.path.join(self.root, self.BASE_FOLDER)
         self._folder = os.path.abspath(os.path.join(self.root, f"WIDER_{split}", "images"))
+
+    def _in_pixels(self) -> Sequence[str]:
+        return [] if self.split == "test" else ["the target"]
 
     @derived
     def img_info(self) -> list[Info]:
@@ -123,7 +128,9 @@ class WIDERFaceRecord(RecordDataset, WIDERFace):  # type: ignore[misc]  # torchv
         if position is None or not reader.has("image", position):
             return Image.open(path)  # one that was assigned; or FileNotFoundError: the raw data lacked it
         with naming(reader.path, path):
-            return decode(reader.read("image", position))
+            image = open_picture(reader, position)
+            image.load()
+            return image
 
     def _position(self, index: int) -> int | None:
         return self._at(index)[1]

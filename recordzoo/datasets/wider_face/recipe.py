@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Blob, BlobField, Sidecar, Table
+from recordzoo.recipes.base import Blob, BlobField, Sidecar, Table, present
 from recordzoo.recipes.class_folders import class_folder_order
 from recordzoo.recipes.listed import Files, ListedRecipe, Lists
 from recordzoo.sources.member import Member
@@ -45,10 +45,9 @@ class WiderFace(ListedRecipe):
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         text = lists[self.lists[0]].decode("utf-8", "surrogateescape")
         listed = [line.rstrip() for line in text.splitlines() if line.strip()]
-        there = {field: set(stored) for field, stored in keys.items()}
-        names = list(there["image"].union(listed))
+        names = list({*keys["image"], *listed})
         names = [names[place] for place in class_folder_order(names)]
-        found = {field: [name if name in stored else None for name in names] for field, stored in there.items()}
+        found = {field: present(names, stored) for field, stored in keys.items()}
         return Table(names=names, keys=found, splits={self.part: listed})
 
 
