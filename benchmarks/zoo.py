@@ -1,12 +1,13 @@
 """Every dataset class against torchvision's on the same extracted tree: constructing, an epoch, size on disk.
 
-Trees are the tests' fakes, `COUNT` times as many samples and `SIDE` times as wide and high pictures. An epoch takes
-every sample of the first configuration once, without transforms, in random order, through a `DataLoader` with 2
+Trees are the tests' fakes with more samples, up to `SAMPLES`, and `SIDE` times as wide and high pictures. An epoch
+takes every sample of the first configuration once, without transforms, in random order, through a `DataLoader` with 2
 workers that are there already. All is in the page cache. Each class has a process of its own.
 """
 
 import argparse
 import json
+import math
 import os
 import subprocess
 import sys
@@ -20,7 +21,10 @@ from benchmarks.common import interleaved, machine, median
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "benchmarks-zoo.md"
-COUNT, SIDE, SAMPLES = 100, 12, 2000
+SIDE, SAMPLES = 12, 2000
+MOST = 250  # times as many samples as in the tests; the other splits grow too
+_BY_HAND = {"ImageFolder": "folder", "DatasetFolder": "folder", "CUB200": "cub200", "ImageNet": "imagenet"}
+_BY_HAND |= {"VOCDetection": "voc", "VOCSegmentation": "voc"}
 _HEAD = ("class", "samples", "construct", "of torchvision's", "samples/s", "of torchvision's", "size of the tree's")
 _TEXT = """# Every class against torchvision's
 
@@ -45,6 +49,30 @@ def rows() -> dict[str, Any]:
     return {row.name: row for row in (*ROWS, *DECLARED) if not row.is_brief and " " not in row.name}
 
 
+def _module(name: str) -> str:
+    """Return which module of tests.fakes makes a class's raw files."""
+    if name in _BY_HAND:
+        return _BY_HAND[name]
+    fake = rows()[name].build.args[0]
+    modules = {key: module for key, module in sys.modules.items() if key.startswith("tests.fakes.")}
+    return next(
+        key.rpartition(".")[2]
+        for key, module in modules.items()
+        if any(fake is each for each in getattr(module, "FAKES", ()))
+    )
+
+
+def _pair(row: Any, folder: str) -> Any:
+    return row.build(Path(folder), "tree" if "tree" in row.sources else row.sources[0])
+
+
+def _times(name: str) -> int:
+    """Return how many times as many samples as in the tests are needed."""
+    row = rows()[name]
+    with tempfile.TemporaryDirectory() as folder:
+        return min(MOST, math.ceil(SAMPLES / len(_pair(row, folder).both(**row.arguments)[1])))
+
+
 def measure(name: str, repeats: int) -> dict[str, Any]:
     """Measure a class in this process."""
     import torch
@@ -52,7 +80,7 @@ def measure(name: str, repeats: int) -> dict[str, Any]:
 
     row = rows()[name]
     with tempfile.TemporaryDirectory() as folder:
-        pair = row.build(Path(folder), "tree" if "tree" in row.sources else row.sources[0])
+        pair = _pair(row, folder)
         theirs, ours = pair.both(**row.arguments)
         order = torch.randperm(len(ours), generator=torch.Generator().manual_seed(0)).tolist()[:SAMPLES]
         loaders = {
@@ -114,13 +142,15 @@ def line(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
 
 def write_page(repeats: int) -> None:
     """Measure all classes and write the page."""
-    lines = [_in_process(name, repeats) for name in sorted(rows())]
+    lines = [in_process(name, repeats) for name in sorted(rows())]
     table = "\n".join("| " + " | ".join(cells) + " |" for cells in (_HEAD, ["---"] * len(_HEAD), *lines))
     PAGE.write_text(_TEXT.format(repeats=repeats, samples=SAMPLES, machine=machine(), table=table), encoding="utf-8")
 
 
-def _in_process(name: str, repeats: int) -> tuple[str, ...]:
-    environment = {**os.environ, "RECORDZOO_FAKE_COUNT": str(COUNT), "RECORDZOO_FAKE_SIDE": str(SIDE)}
+def in_process(name: str, repeats: int, side: int = SIDE) -> tuple[str, ...]:
+    """Measure a class in a process whose fake is large; the others are left out or small."""
+    sizes = {"COUNT": _times(name), "SIDE": side, "ONLY": _module(name)}
+    environment = {**os.environ, **{f"RECORDZOO_FAKE_{key}": str(value) for key, value in sizes.items()}}
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.zoo", "--here", name, f"--repeats={repeats}"]
     done = subprocess.run(command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True, check=True)
     cells = line(name, json.loads(done.stdout.splitlines()[-1]))
@@ -132,13 +162,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="+", help="classes, without their 'Record'")
     parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--side", type=int, default=SIDE, help="how many times as wide and high pictures are")
     parser.add_argument("--here", action="store_true", help="measure in this process and print the numbers as JSON")
     options = parser.parse_args()
     for name in options.names:
         if options.here:
             print(json.dumps(measure(name, options.repeats)))
         else:
-            _in_process(name, options.repeats)
+            in_process(name, options.repeats, options.side)
 
 
 if __name__ == "__main__":

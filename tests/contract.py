@@ -29,6 +29,7 @@ from recordzoo.sources.download import RemoteFile
 from tests.fakes import cub200, folder, imagenet, voc
 from tests.fakes.fake import Case, Fake
 from tests.fakes.mutations import PATHS, SAMPLES
+from tests.fakes.scale import ONLY
 from tests.plain_cub200 import CUB200
 
 
@@ -321,7 +322,8 @@ def _short(arguments: Mapping[str, Any]) -> str:
 
 
 def _fakes() -> list[Fake]:
-    modules = [importlib.import_module(f"tests.fakes.{path.stem}") for path in sorted(_FOLDER.glob("*.py"))]
+    stems = [path.stem for path in sorted(_FOLDER.glob("*.py")) if ONLY in ("", path.stem)]
+    modules = [importlib.import_module(f"tests.fakes.{stem}") for stem in stems]
     return [fake for module in modules for fake in getattr(module, "FAKES", ())]
 
 

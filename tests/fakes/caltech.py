@@ -12,6 +12,7 @@ from torchvision.datasets.utils import extract_archive
 from tests.fakes.fake import Case, Fake, tar, zipped
 from tests.fakes.mutations import NUMBERED
 from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.scale import scaled
 
 CLASSES_256 = ("001.ak47", "002.american-flag", "003.dog", "004.spider", "005.clutter")
 CLASSES_101 = ("Faces", "Faces_easy", "Motorbikes", "accordion", "airplanes", "wild_cat")
@@ -19,7 +20,7 @@ FOLDERS = {"Faces": "Faces_2", "Faces_easy": "Faces_3", "Motorbikes": "Motorbike
 
 
 def _image(rng: Generator, number: int) -> bytes:
-    photo = picture(rng, 20 + number, 24)
+    photo = picture(rng, 20 + number % 20, 24)
     return encoded(photo.convert("L"), "JPEG") if number == 2 else jpeg(photo)
 
 
@@ -27,7 +28,7 @@ def _build_256() -> Fake:
     rng = np.random.default_rng(0)
     files: dict[str, bytes] = {}
     for label, name in reversed(list(enumerate(CLASSES_256, 1))):
-        for number in rng.permutation(np.arange(1, 3 + label % 3)).tolist():
+        for number in rng.permutation(np.arange(1, 1 + scaled(2 + label % 3))).tolist():
             files[f"256_ObjectCategories/{name}/{label:03d}_{number:04d}.jpg"] = _image(rng, number)
     files["256_ObjectCategories/004.spider/RENAME2"] = b"#!/bin/sh\n"
     files["256_ObjectCategories/003.dog/greg/vision309/003_0009.jpg"] = _image(rng, 9)
@@ -40,10 +41,10 @@ def _build_101() -> Fake:
     images: dict[str, bytes] = {}
     contours: dict[str, bytes] = {}
     for name in reversed(CLASSES_101):
-        for number in range(1, 3 + len(name) % 2):
+        for number in range(1, 1 + scaled(2 + len(name) % 2)):
             images[f"101_ObjectCategories/{name}/image_{number:04d}.jpg"] = _image(rng, number)
             mat = io.BytesIO()
-            points = rng.uniform(0, 20, (2, 5 + number))
+            points = rng.uniform(0, 20, (2, 5 + number % 20))
             savemat(mat, {"obj_contour": points, "box_coord": np.array([[2, 20, 1, 19]], np.uint16)})
             contours[f"Annotations/{FOLDERS.get(name, name)}/annotation_{number:04d}.mat"] = mat.getvalue()
     images["101_ObjectCategories/BACKGROUND_Google/image_0001.jpg"] = _image(rng, 1)

@@ -7,6 +7,7 @@ import numpy as np
 from tests.fakes.fake import Case, Fake, md5, zipped
 from tests.fakes.mutations import Mutations, change, change_item
 from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.scale import scaled
 
 FIELDS = ("5_o_Clock_Shadow", "Bald", "Male", "Smiling", "Young")
 KINDS = ("attr", "identity", "bbox", "landmarks")
@@ -29,11 +30,11 @@ def _text(rows: Mapping[str, Sequence[int]], width: int, *head: str) -> bytes:
 
 def _build() -> Fake:
     rng = np.random.default_rng(0)
-    names = [f"{number:06d}.jpg" for number in (1, 2, 3, 5, 4, 6, 7, 9, 8, 10, 11, 12)]
+    names = [f"{number:06d}.jpg" for number in (1, 2, 3, 5, 4, 6, 7, 9, 8, *range(10, 1 + scaled(12)))]
     images = {f"img_align_celeba/{name}": jpeg(picture(rng, 20, 24)) for name in sorted(names)}
     images["img_align_celeba/000003.jpg"] = encoded(picture(rng, 20, 24).convert("L"), "JPEG")
     images["img_align_celeba/000099.jpg"] = jpeg(picture(rng, 9, 9))  # in no list
-    partition = dict(zip(names, [[0], [1], [2], [0], [0], [1], [0], [2], [0], [1], [0], [2]], strict=True))
+    partition = dict(zip(names, scaled(1) * [[0], [1], [2], [0], [0], [1], [0], [2], [0], [1], [0], [2]], strict=True))
     signs = {name: (2 * rng.integers(0, 2, len(FIELDS)) - 1).tolist() for name in names}
     identity = {name: rng.integers(1, 10178, 1).tolist() for name in names}
     boxes = {name: rng.integers(0, 2000, 4).tolist() for name in names}

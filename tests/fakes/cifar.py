@@ -12,6 +12,7 @@ import numpy as np
 from recordzoo.sources.download import RemoteFile
 from tests.fakes.fake import Case, Fake, md5, tar
 from tests.fakes.mutations import ARRAYS
+from tests.fakes.scale import scaled
 
 FOLDER = "cifar-10-batches-py"
 ARCHIVE = "cifar-10-python.tar.gz"
@@ -79,7 +80,7 @@ class FakeCIFAR10:
 
 
 def build(images_per_batch: int = 7, seed: int = 0) -> FakeCIFAR10:
-    rng = np.random.default_rng(seed)
+    images_per_batch, rng = scaled(images_per_batch), np.random.default_rng(seed)
     files = {}
     for name in [*(f"data_batch_{k}" for k in range(1, 6)), "test_batch"]:
         files[name] = python2_pickle(
@@ -100,7 +101,7 @@ def build(images_per_batch: int = 7, seed: int = 0) -> FakeCIFAR10:
 def _cifar100() -> dict[str, bytes]:
     rng = np.random.default_rng(1)
     files = {}
-    for name, count in (("train", 23), ("test", 11)):
+    for name, count in (("train", scaled(23)), ("test", scaled(11))):
         batch = {
             "filenames": [f"picture_s_{k:06d}.png" for k in range(count)],
             "batch_label": f"{name} of a fake",

@@ -12,6 +12,7 @@ from PIL import Image
 from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import PATHS
 from tests.fakes.pictures import encoded, picture
+from tests.fakes.scale import SIDE, enlarged, scaled
 
 _CITIES = {
     "train": ("ulm", "aachen"),
@@ -42,12 +43,13 @@ class Cityscapes(tv.Cityscapes):  # type: ignore[misc]  # torchvision is untyped
 
 
 def _stems(*splits: str) -> list[str]:
-    frames = (("000001", "000019"), ("000000", "000019"), ("000000", "000004"))
+    more = [(f"{number:06d}", "000019") for number in range(2, scaled(3) - 1)]
+    frames = (("000001", "000019"), ("000000", "000019"), ("000000", "000004"), *more)
     return [
         f"{split}/{city}/{city}_{sequence}_{frame}"
         for split in splits
         for city in _CITIES[split]
-        for sequence, frame in frames[: 3 if city == _CITIES[split][0] else 1]
+        for sequence, frame in frames[: (scaled if split == "train" else int)(3 if city == _CITIES[split][0] else 1)]
     ]
 
 
@@ -61,11 +63,11 @@ def _images(rng: np.random.Generator, *splits: str) -> bytes:
 def _targets(rng: np.random.Generator, folder: str, *splits: str) -> bytes:
     files: dict[str, bytes] = {"README": b"Read me.", "license.txt": b"The licence."}
     for stem in _stems(*splits):
-        labels = rng.choice(np.array([0, 7, 26], np.uint8), (_HEIGHT, _WIDTH))
+        labels = enlarged(rng.choice(np.array([0, 7, 26], np.uint8), (_HEIGHT, _WIDTH)))
         instances = np.where(labels == 26, 26_001, labels).astype(np.uint16)
-        color = rng.integers(0, 256, (_HEIGHT, _WIDTH, 4), np.uint8)
+        color = enlarged(rng.integers(0, 256, (_HEIGHT, _WIDTH, 4), np.uint8))
         objects = [{"label": "car", "polygon": [[1, 2], [int(rng.integers(3, 9)), 4], [5, 6]]}]
-        document = {"imgHeight": _HEIGHT, "imgWidth": _WIDTH, "objects": objects}
+        document = {"imgHeight": _HEIGHT * SIDE, "imgWidth": _WIDTH * SIDE, "objects": objects}
         start = f"{folder}/{stem}_{folder}_"
         files[start + "labelIds.png"] = encoded(Image.fromarray(labels), "PNG")
         files[start + "instanceIds.png"] = encoded(Image.fromarray(instances), "PNG")

@@ -1,5 +1,6 @@
 """CLEVR by code: RGBA images in a folder for each split, and JSON files of scenes for two of them, not in order."""
 
+import functools
 import json
 
 import numpy as np
@@ -7,8 +8,14 @@ import numpy as np
 from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import FILES
 from tests.fakes.pictures import encoded, picture
+from tests.fakes.scale import scaled
 
-COUNTS = {"train": (3, 10, 4, 7, 3, 6), "val": (5, 3, 8), "test": (4, 9, 3, 5)}
+COUNTS = {"train": scaled(1) * (3, 10, 4, 7, 3, 6), "val": (5, 3, 8), "test": (4, 9, 3, 5)}
+
+
+@functools.cache
+def _image(rng: np.random.Generator, split: str, number: int) -> bytes:
+    return encoded(picture(rng, 24, 16).convert("RGBA"), "PNG")
 
 
 def _build() -> Fake:
@@ -21,7 +28,7 @@ def _build() -> Fake:
         scenes = []
         for number, count in reversed(list(enumerate(counts))):
             name = f"CLEVR_{split}_{number:06d}.png"
-            files[f"CLEVR_v1.0/images/{split}/{name}"] = encoded(picture(rng, 24, 16).convert("RGBA"), "PNG")
+            files[f"CLEVR_v1.0/images/{split}/{name}"] = _image(rng, split, number % 20)
             things = [{"shape": "cube", "3d_coords": [1.0, 2.0, 0.7], "pixel_coords": [9, 9, 11.5]}] * count
             relations = {"left": [[] for _ in things], "behind": [[] for _ in things]}
             directions = {"left": [-0.6, -0.7, 0.0]}

@@ -9,10 +9,11 @@ import numpy as np
 from tests.fakes.fake import Case, Fake, OtherFile, zipped
 from tests.fakes.mutations import IDS, change
 from tests.fakes.pictures import jpeg, picture
+from tests.fakes.scale import SIDE, scaled
 
 _SIZE = (30, 24)
 _CATEGORIES = ((1, "person"), (18, "dog"), (90, "toothbrush"))  # ids have gaps
-_IDS = (785, 139, 632, 285, 724)
+_IDS = (785, 139, 632, 285, 724, *range(1001, 996 + scaled(5)))
 
 
 def _images() -> dict[str, bytes]:
@@ -25,7 +26,7 @@ def _images() -> dict[str, bytes]:
 
 
 def document(annotations: list[dict[str, Any]], ids: tuple[int, ...] = _IDS) -> dict[str, Any]:
-    width, height = _SIZE
+    width, height = (side * SIDE for side in _SIZE)
     return {
         "info": {"year": 2017},
         "licenses": [{"id": 1, "name": "a licence"}],

@@ -5,6 +5,7 @@ import numpy as np
 from tests.fakes.fake import Case, Fake, tar
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import jpeg, picture
+from tests.fakes.scale import scaled
 
 COUNTRIES = ("AD", "AE", "DE", "ZW")
 
@@ -14,7 +15,7 @@ def _build() -> Fake:
     files = {}
     for split, count in (("train", 3), ("valid", 1), ("test", 2)):
         for country in reversed(COUNTRIES):  # not in the order of labels
-            for number in rng.permutation(900)[:count].tolist():
+            for number in rng.permutation(scaled(900))[: scaled(count)].tolist():
                 width, height = 24 + number % 7, 20 + number % 11
                 files[f"country211/{split}/{country}/{number}.jpg"] = jpeg(picture(rng, width, height))
     arguments = ({}, {"split": "valid"}, {"split": "test"})

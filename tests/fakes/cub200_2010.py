@@ -11,10 +11,11 @@ from torchvision.datasets.folder import default_loader
 from torchvision.datasets.utils import verify_str_arg
 
 from tests.fakes.fake import Case, Fake, tar
-from tests.fakes.flowers102 import mat
+from tests.fakes.matlab import mat
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.plain import Plain
+from tests.fakes.scale import enlarged, scaled
 
 BIRDS = ("001.Black_footed_Albatross", "002.Laysan_Albatross", "003.Sooty_Albatross")
 
@@ -58,17 +59,17 @@ def _build() -> Fake:
     annotations: dict[str, bytes] = {}
     lines: dict[str, list[str]] = {"train": [], "test": []}
     for bird in BIRDS:
-        for number in range(1, 6):
+        for number in range(1, 1 + scaled(5)):
             stem = f"{bird}/{bird.partition('.')[2]}_{number:04d}_{rng.integers(10**9)}"
-            width, height = 30 + number, 24
+            width, height = 30 + number % 20, 24
             image = picture(rng, width, height)
             images[f"images/{stem}.jpg"] = encoded(image.convert("L"), "JPEG") if number == 2 else jpeg(image)
             annotations[f"annotations-mat/{stem}.mat"] = mat(
-                bbox={"left": number, "top": 3, "right": 20 + number, "bottom": np.uint16(22)},
-                seg=rng.integers(0, 3, (height, width), dtype=np.uint8),
+                bbox={"left": number, "top": 3, "right": 20 + number % 20, "bottom": np.uint16(22)},
+                seg=enlarged(rng.integers(0, 3, (height, width), dtype=np.uint8)),
                 wikipedia_url="http://en.wikipedia.org/wiki/Albatross",
             )
-            lines["test" if number in (1, 4) else "train"].insert(0, f"{stem}.jpg")
+            lines["test" if number % 5 in (1, 4) else "train"].insert(0, f"{stem}.jpg")
     images[f"images/{BIRDS[0]}/._junk.jpg"] = b"what macOS leaves"
     annotations["annotations-mat/README.txt"] = b"not read"
     lists = {f"lists/{split}.txt": "".join(f"{name}\n" for name in names).encode() for split, names in lines.items()}

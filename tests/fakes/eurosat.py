@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from recordzoo.cli.demo.pictures import picture  # as small as the real ones, whatever `scale.SIDE` says
 from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import SAMPLES
-from tests.fakes.pictures import jpeg, picture
+from tests.fakes.pictures import jpeg
+from tests.fakes.scale import scaled
 
 CLASSES = "AnnualCrop Forest HerbaceousVegetation Highway Industrial Pasture PermanentCrop Residential River SeaLake"
 
@@ -14,7 +16,7 @@ def _build() -> Fake:
     files = {
         f"2750/{name}/{name}_{number}.jpg": jpeg(picture(rng, 64, 64))
         for name in CLASSES.split()
-        for number in (1, 10, 2)
+        for number in (1, 10, 2, *range(11, 8 + scaled(3)))
     }
     return Fake("eurosat", {"EuroSAT.zip": zipped(files)}, [Case("EuroSATRecord", mutations=SAMPLES)])
 

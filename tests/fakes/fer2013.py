@@ -4,8 +4,9 @@ import numpy as np
 
 from tests.fakes.fake import Case, Fake, md5, tar
 from tests.fakes.mutations import FILE_SAMPLES
+from tests.fakes.scale import scaled
 
-_USAGES = ["Training"] * 6 + ["PublicTest", "PrivateTest", "Training", "PublicTest"]
+_USAGES = scaled(1) * (["Training"] * 6 + ["PublicTest", "PrivateTest", "Training", "PublicTest"])
 
 
 def _files() -> dict[str, bytes]:

@@ -5,6 +5,7 @@ import numpy as np
 from tests.fakes.fake import Case, Fake, tar
 from tests.fakes.mutations import FILES
 from tests.fakes.pictures import jpeg, picture
+from tests.fakes.scale import scaled
 
 LEVELS = {
     "variant": ("707-320", "737-200", "A300B4", "Spitfire", "Tu-134"),
@@ -17,9 +18,10 @@ FOLDER = "fgvc-aircraft-2013b"
 
 def _build() -> Fake:
     rng = np.random.default_rng(0)
-    stems = [f"{number:07d}" for number in rng.permutation(2_000_000)[:15].tolist()]
+    stems = [f"{number:07d}" for number in rng.permutation(2_000_000)[: scaled(15)].tolist()]
     files = {f"{FOLDER}/data/images/{stem}.jpg": jpeg(picture(rng, 40, 30)) for stem in stems}
-    sets = {"train": stems[:5], "val": stems[5:9], "test": stems[9:], "trainval": stems[:9][::-1]}
+    sets = {"train": stems[: scaled(5)], "val": stems[scaled(5) : scaled(9)], "test": stems[scaled(9) :]}
+    sets["trainval"] = stems[: scaled(9)][::-1]
     for level, classes in LEVELS.items():
         names = sorted(dict.fromkeys(classes))
         files[f"{FOLDER}/data/{FILE_OF[level]}.txt"] = "".join(f"{name}\n" for name in names).encode()

@@ -9,8 +9,12 @@ from torchvision.datasets.folder import pil_loader
 from tests.fakes.fake import Case, Fake, OtherFile, tar, zipped
 from tests.fakes.mutations import CAPTIONS
 from tests.fakes.pictures import jpeg, picture
+from tests.fakes.scale import scaled
 
-_NAMES = ("3385593926_d3e9c21170.jpg", "1000268201_693b08cb0e.jpg", "667626_18933d713e.jpg", "23445819_3a458716c1.jpg")
+_NAMES = (
+    *("3385593926_d3e9c21170.jpg", "1000268201_693b08cb0e.jpg", "667626_18933d713e.jpg", "23445819_3a458716c1.jpg"),
+    *(f"{number}_93b08cb0e6.jpg" for number in range(5_000_000, 4_999_996 + scaled(4))),
+)
 _NOT_LISTED = "109823395_6fb423a90f.jpg"
 
 

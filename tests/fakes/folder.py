@@ -1,5 +1,6 @@
 """Class-per-folder trees by code: the traps of real ones, small and seeded."""
 
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -8,8 +9,10 @@ import numpy as np
 from PIL import Image
 
 from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.scale import scaled
 
 
+@functools.cache
 def image_bytes(name: str, seed: int) -> bytes:
     """Make a small image in the format of the name's ending; content from the seed."""
     rng = np.random.default_rng(seed)
@@ -45,7 +48,8 @@ FILES = (
 def write_tree(root: Path, files: Mapping[str, bytes] | None = None) -> Path:
     """Write a tree: nested folders, upper-case endings, a hidden file, non-ASCII names, a file that is no image."""
     if files is None:
-        files = {name: image_bytes(name, seed) for seed, name in enumerate(FILES)}
+        names = [*FILES, *(f"dog/{number}.jpg" for number in range(scaled(11) - 11))]
+        files = {name: image_bytes(name, seed) for seed, name in enumerate(names)}
         files = {**files, "outside.jpg": image_bytes("outside.jpg", 99), "cat/notes.txt": b"no image"}
     for name, data in files.items():
         path = root / name
@@ -59,7 +63,10 @@ def write_dataset(root: Path) -> Path:
     files = {
         f"{name}/{stem}{ending}": image_bytes(".png", seed)
         for seed, name in enumerate(("b", "a", "c"))
-        for stem, ending in (("10", ".scan"), ("sub/2", ".SCAN"), ("sub-b/3", ".png"), ("long name", ".png"))
+        for stem, ending in (
+            *(("10", ".scan"), ("sub/2", ".SCAN"), ("sub-b/3", ".png"), ("long name", ".png")),
+            *((f"more {number}", ".scan") for number in range(scaled(4) - 4)),
+        )
     }
     texts = {f"{name}/{stem}.txt": f"{name} {stem}".encode() for name in ("a", "b", "c", "d") for stem in ("1", "x/1")}
     return write_tree(root, {**files, **texts, "d/flat.jpg": image_bytes(".jpg", 7), "d/no": b"no ending"})

@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from recordzoo.cli.demo.pictures import picture  # as small as the real ones, whatever `scale.SIDE` says
 from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import FILE_SAMPLES
-from tests.fakes.pictures import encoded, picture
+from tests.fakes.pictures import encoded
+from tests.fakes.scale import scaled
 
 _COLUMNS = "Filename;Width;Height;Roi.X1;Roi.Y1;Roi.X2;Roi.Y2"
 
@@ -18,17 +20,17 @@ def _build() -> Fake:
     training = {"GTSRB/Readme-Images.txt": b"signs"}
     for label in (14, 0, 42):
         folder, rows = f"GTSRB/Training/{label:05d}", f"{_COLUMNS};ClassId\r\n"
-        for track in range(2):
+        for track in range(scaled(2)):
             for frame in (1, 0):
-                name, width, height = f"{track:05d}_{frame:05d}.ppm", 15 + 3 * frame + label, 16 + track
+                name, width, height = f"{track:05d}_{frame:05d}.ppm", 15 + 3 * frame + label, 16 + track % 20
                 training[f"{folder}/{name}"] = encoded(picture(rng, width, height), "ppm")
                 rows += _row(name, width, height, label)
         training[f"{folder}/GT-{label:05d}.csv"] = rows.encode()
     folder = "GTSRB/Final_Test/Images"
     test = {"GTSRB/Readme-Images-Final-test.txt": b"signs without labels"}
     unlabelled, labelled = f"{_COLUMNS}\r\n", f"{_COLUMNS};ClassId\r\n"
-    for number in (0, 1, 3, 2, 4):  # the list is the order, whatever the files are called
-        name, width, height = f"{number:05d}.ppm", 20 + number, 22
+    for number in (0, 1, 3, 2, *range(4, scaled(5))):  # the list is the order, whatever the files are called
+        name, width, height = f"{number:05d}.ppm", 20 + number % 20, 22
         test[f"{folder}/{name}"] = encoded(picture(rng, width, height), "ppm")
         unlabelled += _row(name, width, height)
         labelled += _row(name, width, height, int(rng.integers(43)))

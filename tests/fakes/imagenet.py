@@ -17,6 +17,7 @@ from recordzoo.datasets.imagenet.wnids import all_wnids
 from recordzoo.sources.download import RemoteFile
 from tests.fakes.cub200 import write_tgz
 from tests.fakes.pictures import encoded, jpeg, picture, with_broken_exif
+from tests.fakes.scale import scaled
 
 TRAIN_ARCHIVE = "ILSVRC2012_img_train.tar"
 VAL_ARCHIVE = "ILSVRC2012_img_val.tar"
@@ -147,7 +148,7 @@ def build(
         seed: Another one gives other pictures.
         broken_exif: Whether one picture has a broken EXIF block, of which Pillow warns whenever it is loaded.
     """
-    rng = np.random.default_rng(seed)
+    images_per_class, rng = scaled(images_per_class, "imagenet"), np.random.default_rng(seed)
     synonyms = dict(list(CLASSES.items())[:num_classes])
     for k in range(len(synonyms), num_classes):
         synonyms[f"n1{k:07d}"] = f"thing {k}, object {k}"

@@ -17,6 +17,7 @@ from recordzoo.datasets.imagenet.wnids import all_wnids
 from tests.fakes.fake import Case, Fake, tar, zipped
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.scale import scaled
 
 VERSIONS = {
     "matched-frequency": "imagenetv2-matched-frequency",
@@ -96,7 +97,7 @@ def _build_v2() -> Fake:
         rng = np.random.default_rng(seed)
         files = {f"{name}-format-val/README.txt": b"Ten images for each class."}
         for label in rng.permutation([0, 1, 2, 10, 11, 100, 999]).tolist():
-            for _ in range(2):
+            for _ in range(2 if seed else scaled(2)):
                 files[f"{name}-format-val/{label}/{rng.bytes(20).hex()}.jpeg"] = jpeg(picture(rng, 24, 20))
         archives[f"{name}.tar.gz"] = tar(files, compress=False)
     arguments = [{"version": version} for version in VERSIONS]
@@ -118,7 +119,7 @@ def _build_folders(letter: str, labels: list[int], theirs: type) -> Fake:
     rng = np.random.default_rng(ord(letter))
     files = {f"{folder}/README.txt": b"n01443537 goldfish"}
     for label in rng.permutation(labels).tolist():
-        for number in rng.permutation(3).tolist():
+        for number in rng.permutation(scaled(3)).tolist():
             name = f"sketch_{number}.jpg" if letter == "r" else f"0.00{number}_digital clock _ digital clock_0.86.jpg"
             files[f"{folder}/{all_wnids()[label]}/{name}"] = _odd(rng, number)
     case = Case(f"ImageNet{letter.upper()}Record", mutations=SAMPLES, theirs=theirs)
@@ -130,7 +131,7 @@ def _build_sketch() -> Fake:
     files = {
         f"sketch/{all_wnids()[label]}/sketch_{number}.JPEG": jpeg(picture(rng, 24, 20).convert("L"))
         for label in (134, 0, 517)
-        for number in (0, 10, 2)
+        for number in (0, 10, 2, *range(11, 8 + scaled(3)))
     }
     case = Case("ImageNetSketchRecord", mutations=SAMPLES, theirs=PlainSketch)
     return Fake("imagenet_sketch", {"ImageNet-Sketch.zip": zipped(files)}, [case])

@@ -5,6 +5,7 @@ import numpy as np
 from tests.fakes.fake import Case, Fake, tar
 from tests.fakes.mutations import FILE_SAMPLES
 from tests.fakes.pictures import jpeg, picture
+from tests.fakes.scale import scaled
 
 WNIDS = [
     "n01440764",
@@ -26,7 +27,7 @@ def _archive(folder: str, side: int, seed: int) -> bytes:
     files = {f"{folder}/noisy_imagenette.csv": b"path,noisy_labels_0\n"}
     for split, count in (("train", 2), ("val", 1)):
         for wnid in WNIDS:
-            for number in rng.permutation(9000)[:count].tolist():
+            for number in rng.permutation(9000)[: scaled(count) if (split, side) == ("train", 60) else count].tolist():
                 width, height = side + number % 7, side + number % 11
                 files[f"{folder}/{split}/{wnid}/{wnid}_{number}.JPEG"] = jpeg(picture(rng, width, height))
     return tar(files)

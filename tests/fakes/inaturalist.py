@@ -13,6 +13,7 @@ from torchvision.datasets.utils import extract_archive
 from tests.fakes.fake import Case, Fake, tar
 from tests.fakes.mutations import Mutations, change, change_item
 from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.scale import scaled
 
 SPECIES = (
     "00000_Animalia_Annelida_Clitellata_Haplotaxida_Lumbricidae_Lumbricus_terrestris",
@@ -65,7 +66,7 @@ def _archive(rng: np.random.Generator, version: str) -> bytes:
     top, categories = FOLDERS[version]
     images = {}
     for category in categories:
-        for number in rng.permutation(900)[:2].tolist():
+        for number in rng.permutation(900)[: scaled(2) if version == "2021_train" else 2].tolist():
             images[f"{top}/{category}/{number:x}-{version}.jpg"] = jpeg(picture(rng, 20 + number % 7, 24))
     name = next(iter(images))
     images[name] = encoded(picture(rng, 22, 21).convert("L"), "JPEG")

@@ -9,6 +9,7 @@ from torchvision.datasets import Kitti
 from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import PATHS
 from tests.fakes.pictures import encoded, picture
+from tests.fakes.scale import scaled
 
 KINDS = ("Car", "Van", "Pedestrian", "Person_sitting", "Misc", "DontCare")
 
@@ -37,10 +38,10 @@ def _build() -> Fake:
     rng = np.random.default_rng(0)
     images: dict[str, bytes] = {}
     labels: dict[str, bytes] = {"training/label_2/": b""}
-    for folder, count in (("testing", 4), ("training", 7)):
+    for folder, count in (("testing", scaled(4)), ("training", scaled(7))):
         images[f"{folder}/image_2/"] = b""
         for number in rng.permutation(count).tolist():
-            image = picture(rng, 50 + number, 20)
+            image = picture(rng, 50 + number % 20, 20)
             data = encoded(image.convert("L") if number == 2 else image, "PNG")
             images[f"{folder}/image_2/{number:06d}.png"] = data
             if folder == "training":

@@ -5,6 +5,7 @@ import numpy as np
 from tests.fakes.fake import Case, Fake, md5, tar
 from tests.fakes.mutations import Mutations, change, change_item
 from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.scale import scaled
 
 SETS = {
     "original": ("lfw", "lfw.tgz"),
@@ -12,6 +13,7 @@ SETS = {
     "deepfunneled": ("lfw-deepfunneled", "lfw-deepfunneled.tgz"),
 }
 PEOPLE = {"AJ_Cook": 1, "Aaron_Eckhart": 2, "Abdullah": 3, "Abdullah_Gul": 4, "Zoran_Djindjic": 2, "al-Sadr": 1}
+PEOPLE = {name: scaled(count) for name, count in PEOPLE.items()}
 
 PEOPLE_MUTATIONS: Mutations = {
     "data reversed": change("data", lambda data: data[::-1]),
@@ -39,9 +41,11 @@ def _build() -> Fake:
         "peopleDevTrain.txt": _fold(names[1:4]),
         "peopleDevTest.txt": _fold([names[0], names[4]]),
         "pairs.txt": [
-            "2\t2",
-            *("Abdullah_Gul\t1\t4", "Abdullah\t3\t1", "AJ_Cook\t1\tAbdullah\t2", "Abdullah\t2\tAbdullah_Gul\t2"),
-            *("Aaron_Eckhart\t2\t1", "Abdullah\t1\t3", "al-Sadr\t1\tAaron_Eckhart\t2", "Abdullah\t1\tAJ_Cook\t1"),
+            f"2\t{scaled(2)}",
+            *("Abdullah_Gul\t1\t4", "Abdullah\t3\t1") * scaled(1),
+            *("AJ_Cook\t1\tAbdullah\t2", "Abdullah\t2\tAbdullah_Gul\t2") * scaled(1),
+            *("Aaron_Eckhart\t2\t1", "Abdullah\t1\t3") * scaled(1),
+            *("al-Sadr\t1\tAaron_Eckhart\t2", "Abdullah\t1\tAJ_Cook\t1") * scaled(1),
         ],
         "pairsDevTrain.txt": [
             "2",
@@ -54,7 +58,7 @@ def _build() -> Fake:
     files = {name: _text(lines) for name, lines in lists.items()}
     for image_set, (folder, archive) in SETS.items():
         images = {
-            f"{folder}/{name}/{name}_{number:04d}.jpg": jpeg(picture(rng, 20 + number, 24))
+            f"{folder}/{name}/{name}_{number:04d}.jpg": jpeg(picture(rng, 20 + number % 20, 24))
             for name, count in reversed(PEOPLE.items())
             for number in range(1, count + 1)
         }

@@ -16,10 +16,12 @@ from torchvision.datasets import LSUN, LSUNClass
 
 import recordzoo
 from recordzoo import catalogue
+from recordzoo.cli.demo.pictures import picture
 from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.legacy import write_lmdb
 from tests.fakes.mutations import change, change_item
-from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.pictures import encoded, jpeg
+from tests.fakes.scale import COUNT, SIDE
 
 KEYS = {
     "keys reversed": change("keys", lambda keys: keys[::-1]),
@@ -63,9 +65,10 @@ class PlainLSUNClass(LSUNClass):  # type: ignore[misc]  # torchvision is untyped
 
 
 def _database(rng: np.random.Generator, count: int) -> dict[str, bytes]:
-    values = []
+    values, side = [], 1 + SIDE // 4  # as large as the real ones
     for number in range(count):
-        image = picture(rng, 90 if number else 12, 70 if number else 8)  # the small one lies in its leaf page
+        width, height = (90 * side, 70 * side) if number else (12, 8)  # the small one lies in its leaf page
+        image = picture(rng, width, height)
         data = encoded(image, "WEBP") if number == 2 else jpeg(image.convert("L") if number == 1 else image)
         values.append((hashlib.sha1(data, usedforsecurity=False).hexdigest().encode(), data))
     with tempfile.TemporaryDirectory() as folder:
@@ -80,6 +83,8 @@ def _build() -> Fake:
     files = {}
     for number, part in enumerate(catalogue.entry("lsun").parts):
         folder, members = f"{part.name}_lmdb", databases[number % len(databases)]
+        if part.name in ("church_outdoor_val", "tower_train") and COUNT > 1:
+            members = _database(rng, COUNT * 3)
         files[f"{folder}.zip"] = zipped({f"{folder}/": b"", **{f"{folder}/{name}": members[name] for name in members}})
     return Fake("lsun", files, ())
 

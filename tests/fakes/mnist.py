@@ -14,6 +14,7 @@ from torchvision.datasets.utils import extract_archive
 
 from tests.fakes.fake import Case, Fake, md5, zipped
 from tests.fakes.mutations import TENSORS
+from tests.fakes.scale import scaled
 
 TYPES = {np.dtype(np.uint8): 8, np.dtype(np.int32): 12}
 BOTH = ({}, {"train": False})
@@ -40,7 +41,7 @@ def _mnist(dataset: str, name: str, seed: int) -> Fake:
     rng = np.random.default_rng(seed)
     files = {}
     for split, count in (("train", 13), ("t10k", 7)):
-        images, labels = _digits(rng, count)
+        images, labels = _digits(rng, scaled(count))
         files[f"{split}-images-idx3-ubyte.gz"] = packed(images)
         files[f"{split}-labels-idx1-ubyte.gz"] = packed(labels)
     return Fake(dataset, files, [Case(name, BOTH, mutations=TENSORS)])
@@ -52,7 +53,7 @@ def _emnist() -> Fake:
     members = {"gzip/emnist-letters-mapping.txt": "".join(f"{i} {64 + i} {96 + i}\n" for i in range(1, 27)).encode()}
     for split, number in classes.items():
         for part, count in (("train", 9), ("test", 5)):
-            images, labels = _digits(rng, count, number, first=split == "letters")
+            images, labels = _digits(rng, scaled(count), number, first=split == "letters")
             members[f"gzip/emnist-{split}-{part}-images-idx3-ubyte.gz"] = packed(images)
             members[f"gzip/emnist-{split}-{part}-labels-idx1-ubyte.gz"] = packed(labels)
     arguments = [{"split": split, "train": train} for split in classes for train in (True, False)]
@@ -74,9 +75,9 @@ def _qmnist() -> Fake:
     files: dict[str, bytes] = {}
     # test10k is the first 10,000 of the test digits: a fake of fewer has all of them there, and none in test50k.
     for name, count, pack, ending in (
-        ("qmnist-train", 11, packed, "gz"),
+        ("qmnist-train", scaled(11), packed, "gz"),
         ("qmnist-test", 10_003, packed, "gz"),
-        ("xnist", 6, lzma.compress, "xz"),
+        ("xnist", scaled(6), lzma.compress, "xz"),
     ):
         pixels = rng.integers(0, 256, (count, 28, 28), dtype=np.uint8)
         pixels[8:] = pixels[:1]  # compresses well

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from tests.fakes.fake import Case, Fake
 from tests.fakes.mutations import change, change_item
+from tests.fakes.scale import scaled
 
 MUTATIONS = {
     "data flipped": change("data", lambda data: data.flip(0)),
@@ -24,7 +25,7 @@ def npy(videos: NDArray[np.uint8]) -> bytes:
 
 def _build() -> Fake:
     rng = np.random.default_rng(0)
-    videos = np.repeat(rng.integers(0, 256, (20, 5, 64, 1), dtype=np.uint8), 64, axis=3)
+    videos = np.repeat(rng.integers(0, 256, (20, scaled(5), 64, 1), dtype=np.uint8), 64, axis=3)
     arguments = (
         {"split": "train"},
         {},

@@ -14,6 +14,7 @@ from tests.fakes.fake import Case, Fake, tar
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.plain import Plain
+from tests.fakes.scale import scaled
 
 NODES = {
     0: "Birds",
@@ -91,16 +92,16 @@ def _build() -> Fake:
     names = ("images", "image_class_labels", "train_test_split", "bounding_boxes", "sizes", "parts/part_locs")
     lines.update({name: [] for name in names})
     files = {"nabirds/README": b"NABirds.", "nabirds/nabirds.py": b"import os\n"}
-    for number in range(15):
+    for number in range(scaled(15)):
         leaf, image = LEAVES[number % 3], uuid.UUID(bytes=rng.bytes(16))
-        made = picture(rng, 30 + number, 24)
+        made = picture(rng, 30 + number % 20, 24)
         name = f"{leaf:04d}/{image.hex}.jpg"
         files[f"nabirds/images/{name}"] = encoded(made.convert("L"), "JPEG") if number == 4 else jpeg(made)
         lines["images"].append(f"{image} {name}")
         lines["image_class_labels"].append(f"{image} {leaf}")
         lines["train_test_split"].append(f"{image} {int(number % 5 > 1)}")
-        lines["bounding_boxes"].append(f"{image} {number} 2 {20 + number} 19")
-        lines["sizes"].append(f"{image} {30 + number} 24")
+        lines["bounding_boxes"].append(f"{image} {number % 20} 2 {20 + number % 20} 19")
+        lines["sizes"].append(f"{image} {30 + number % 20} 24")
         for part in range(len(PARTS)):
             seen = int(rng.integers(2))
             lines["parts/part_locs"].append(f"{image} {part} {7 * seen} {(3 + part) * seen} {seen}")

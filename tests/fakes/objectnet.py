@@ -1,5 +1,6 @@
 """ObjectNet by code: the extracted tree, with the mappings to ImageNet, beside a zip that is not read."""
 
+import functools
 import json
 import os
 from pathlib import Path
@@ -14,6 +15,7 @@ from torchvision.datasets.utils import verify_str_arg
 from tests.fakes.fake import Case, Fake
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, picture
+from tests.fakes.scale import scaled
 
 TOP = "objectnet-1.0"
 NAMES = {"tie": "Tie", "air_freshener": "Air freshener", "alarm_clock": "Alarm clock", "t-shirt": "T-shirt"}
@@ -55,14 +57,19 @@ class ObjectNet(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
             self.targets = [label for _, label in self.samples]
 
 
+@functools.cache
+def _image(rng: np.random.Generator, folder: str, number: int) -> bytes:
+    made = ImageOps.expand(picture(rng, 30, 24), 1, (255, 0, 0))
+    odd: Image.Image = made.convert("RGBA") if folder == "tie" else made
+    return encoded(odd, "PNG")
+
+
 def _build() -> Fake:
     rng = np.random.default_rng(0)
     files: dict[str, bytes] = {}
     for folder in NAMES:
-        for _ in range(3):
-            made = ImageOps.expand(picture(rng, 30, 24), 1, (255, 0, 0))
-            odd: Image.Image = made.convert("RGBA") if folder == "tie" else made
-            files[f"{TOP}/images/{folder}/{rng.bytes(8).hex()}.png"] = encoded(odd, "PNG")
+        for number in range(scaled(3)):
+            files[f"{TOP}/images/{folder}/{rng.bytes(8).hex()}.png"] = _image(rng, folder, number % 20)
     mappings = {
         "folder_to_objectnet_label.json": json.dumps(NAMES),
         "objectnet_to_imagenet_1k.json": json.dumps(TO_IMAGENET),

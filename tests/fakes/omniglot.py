@@ -10,6 +10,7 @@ from PIL import Image
 from tests.fakes.fake import Case, Fake, md5, zipped
 from tests.fakes.mutations import change, change_item
 from tests.fakes.pictures import encoded
+from tests.fakes.scale import scaled
 
 MUTATIONS = {
     "images reversed": change("_flat_character_images", lambda images: images[::-1]),
@@ -52,7 +53,7 @@ def _zip(rng: np.random.Generator, part: str) -> bytes:
     for alphabet, characters in _ALPHABETS[part].items():
         for character in characters:
             folder = f"images_{part}/{alphabet}/character{character:02d}"
-            for drawer in (3, 1, 12):
+            for drawer in (3, 1, 12, *range(13, 10 + scaled(3))):
                 image = Image.fromarray(rng.integers(0, 2, (35, 35), dtype=np.uint8) * 255)
                 kind = "L" if drawer == 3 else "1"  # all real ones have 1 bit
                 files[f"{folder}/{character:04d}_{drawer:02d}.png"] = encoded(image.convert(kind), "png")

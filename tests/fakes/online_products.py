@@ -12,6 +12,7 @@ from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.plain import Plain
+from tests.fakes.scale import scaled
 
 TOP = "Stanford_Online_Products"
 KINDS = ("bicycle", "cabinet", "chair")
@@ -58,7 +59,7 @@ def _build() -> Fake:
     lists, files, image_id, product = {"train": header, "test": header}, {}, 0, 0
     for split in lists:
         for kind, kind_name in enumerate(KINDS, 1):
-            for _ in range(2):
+            for _ in range(scaled(2)):
                 product += 1
                 item = int(rng.integers(11 * 10**10, 41 * 10**10))
                 for number in range(2 + product % 2):

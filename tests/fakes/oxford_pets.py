@@ -6,6 +6,7 @@ from PIL import Image
 from tests.fakes.fake import Case, Fake, tar
 from tests.fakes.mutations import PETS
 from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.scale import enlarged, scaled
 
 BREEDS = ("Abyssinian", "american_bulldog", "beagle", "Birman")  # cats have capitals
 KINDS = ("category", "binary-category", "segmentation")
@@ -17,17 +18,17 @@ def _build() -> Fake:
     annotations = {"annotations/README": b"not read"}
     lines: dict[str, list[str]] = {"trainval": [], "test": []}
     for label, breed in enumerate(BREEDS, 1):
-        for number in range(1, 5):
+        for number in range(1, 1 + scaled(4)):
             stem = f"{breed}_{number * 7}"
-            image = picture(rng, 20 + number, 24)
+            image = picture(rng, 20 + number % 20, 24)
             kinds = {("Abyssinian", 2): "GIF", ("beagle", 3): "PNG"}
             kind = kinds.get((breed, number))
             images[f"images/{stem}.jpg"] = encoded(image, kind) if kind else jpeg(image)
-            trimap = Image.fromarray(rng.integers(1, 4, (24, 20 + number), dtype=np.uint8))
+            trimap = Image.fromarray(enlarged(rng.integers(1, 4, (24, 20 + number % 20), dtype=np.uint8)))
             annotations[f"annotations/trimaps/{stem}.png"] = encoded(trimap, "PNG")
             annotations[f"annotations/trimaps/._{stem}.png"] = b"what macOS leaves"
             species = 1 if breed[0].isupper() else 2
-            lines["test" if number == 4 else "trainval"].append(f"{stem} {label} {species} 1")
+            lines["test" if number % 4 == 0 else "trainval"].append(f"{stem} {label} {species} 1")
     images["images/Birman_999.jpg"] = jpeg(picture(rng, 9, 9))  # in no list
     for split, listed in lines.items():
         annotations[f"annotations/{split}.txt"] = "".join(f"{line}\n" for line in listed).encode()

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tests.fakes.fake import Case, Fake
+from tests.fakes.scale import scaled
 
 
 def _hdf5(name: str, values: NDArray[np.uint8]) -> bytes:
@@ -21,8 +22,8 @@ def _build() -> Fake:
     rng = np.random.default_rng(0)
     files = {}
     for split, count in (("train", 11), ("valid", 6), ("test", 5)):
-        images = np.repeat(rng.integers(0, 256, (count, 12, 96, 3), dtype=np.uint8), 8, axis=1)
-        labels = rng.integers(0, 2, (count, 1, 1, 1)).astype(np.uint8)
+        images = np.repeat(rng.integers(0, 256, (scaled(count), 12, 96, 3), dtype=np.uint8), 8, axis=1)
+        labels = rng.integers(0, 2, (scaled(count), 1, 1, 1)).astype(np.uint8)
         files[f"camelyonpatch_level_2_split_{split}_x.h5.gz"] = _hdf5("x", images)
         files[f"camelyonpatch_level_2_split_{split}_y.h5.gz"] = _hdf5("y", labels)
     arguments = ({}, {"split": "val"}, {"split": "test"})

@@ -1,20 +1,44 @@
 """Generated pictures; most are made by the package, because its demo needs them too."""
 
 import struct
+from typing import Any
 
 import numpy as np
 from PIL import Image
 
 from recordzoo.cli.demo import pictures
-from recordzoo.cli.demo.pictures import Box, encoded, jpeg
+from recordzoo.cli.demo.pictures import Box
 from tests.fakes.scale import SIDE
 
 __all__ = ["Box", "encoded", "jpeg", "picture", "with_broken_exif"]
 
+_POOLS: dict[Any, list[Any]] = {}
+_POOL_SIZE = 8
+
 
 def picture(rng: np.random.Generator, width: int, height: int, hue: float = 0.0, box: Box | None = None) -> Image.Image:
-    """Make an RGB picture, `scale.SIDE` times as large; see the package's function."""
-    return pictures.picture(rng, width * SIDE, height * SIDE, hue, box)
+    """Make an RGB picture, `scale.SIDE` times as large; see the package's function. Of large ones few are new."""
+    pool = _POOLS.setdefault((width, height, hue, box), [])
+    if SIDE > 1 and len(pool) == _POOL_SIZE:
+        return pool[int(rng.integers(_POOL_SIZE))]
+    made = pictures.picture(rng, width * SIDE, height * SIDE, hue, box)
+    if SIDE > 1:
+        made.encoded = {}
+        pool.append(made)
+    return made
+
+
+def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:  # Any: Pillow's own options
+    """Encode in a format that Pillow writes; a picture that is not new is not encoded anew."""
+    known, key = getattr(image, "encoded", {}), (kind, repr(options))
+    if key not in known:
+        known[key] = pictures.encoded(image, kind, **options)
+    return known[key]
+
+
+def jpeg(image: Image.Image, quality: int = 85) -> bytes:
+    """Encode as JPEG."""
+    return encoded(image, "JPEG", quality=quality)
 
 
 def with_broken_exif(data: bytes) -> bytes:

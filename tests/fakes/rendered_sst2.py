@@ -6,6 +6,7 @@ from PIL import Image, ImageDraw
 from tests.fakes.fake import Case, Fake, tar
 from tests.fakes.mutations import FILE_SAMPLES
 from tests.fakes.pictures import encoded
+from tests.fakes.scale import SIDE, scaled
 
 
 def _build() -> Fake:
@@ -13,8 +14,8 @@ def _build() -> Fake:
     files = {}
     for split, count in (("train", 3), ("valid", 1), ("test", 2)):
         for name in ("positive", "negative"):  # not in the order of labels
-            for number in rng.permutation(12)[:count].tolist():
-                image = Image.new("L" if number % 3 == 0 else "RGB", (44 + number, 44), "white")
+            for number in rng.permutation(scaled(12))[: scaled(count)].tolist():
+                image = Image.new("L" if number % 3 == 0 else "RGB", (SIDE * (44 + number % 20), SIDE * 44), "white")
                 ImageDraw.Draw(image).text((2, 2), f"{name[:3]} {number}", fill="black")
                 files[f"rendered-sst2/{split}/{name}/{number}.png"] = encoded(image, "png")
     files["rendered-sst2/train/positive/notes.txt"] = b"no image"

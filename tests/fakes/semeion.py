@@ -4,12 +4,13 @@ import numpy as np
 
 from tests.fakes.fake import Case, Fake, md5
 from tests.fakes.mutations import LABELLED_ARRAYS
+from tests.fakes.scale import scaled
 
 
 def _build() -> Fake:
     rng = np.random.default_rng(0)
     rows = []
-    for label in [7, *rng.integers(0, 10, 11).tolist()]:
+    for label in [7, *rng.integers(0, 10, scaled(12) - 1).tolist()]:
         pixels = "".join(f"{pixel:.4f} " for pixel in rng.integers(0, 2, 256))
         rows.append(pixels + "".join(f"{int(digit == label)} " for digit in range(10)) + "\r\n")
     files = {"semeion.data": "".join(rows).encode()}

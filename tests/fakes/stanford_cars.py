@@ -1,23 +1,15 @@
 """Stanford Cars by code: photographs and MATLAB annotations, in an order that is not that of the names."""
 
-import io
-from typing import Any
-
 import numpy as np
-from scipy.io import savemat
 
 from tests.fakes.fake import Case, Fake, tar
+from tests.fakes.matlab import mat
 from tests.fakes.mutations import FILE_SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.scale import scaled
 
 CLASSES = ("AM General Hummer SUV 2000", "Acura RL Sedan 2012", "Ram C/V Cargo Van Minivan 2012", "smart fortwo 2012")
 FIELDS = ("bbox_x1", "bbox_y1", "bbox_x2", "bbox_y2", "class", "fname")
-
-
-def _mat(**values: Any) -> bytes:
-    file = io.BytesIO()
-    savemat(file, values, do_compression=True)
-    return b"MATLAB 5.0 MAT-file".ljust(116) + file.getvalue()[116:]  # without the time of writing
 
 
 def _annotations(rng: np.random.Generator, names: list[str]) -> bytes:
@@ -25,13 +17,13 @@ def _annotations(rng: np.random.Generator, names: list[str]) -> bytes:
     for number, name in enumerate(names):
         label = np.uint8(rng.integers(1, len(CLASSES) + 1))
         rows[0, number] = (np.uint16(1), np.uint16(2), np.uint16(300), np.uint16(200), label, name)
-    return _mat(annotations=rows)
+    return mat(annotations=rows)
 
 
 def _build() -> Fake:
     rng = np.random.default_rng(0)
     archives, annotations = {}, {}
-    for split, count in (("train", 6), ("test", 5)):
+    for split, count in (("train", scaled(6)), ("test", scaled(5))):
         names = [f"{number:05d}.jpg" for number in range(1, count + 1)]
         images = {f"cars_{split}/{name}": jpeg(picture(rng, 20 + len(name), 24)) for name in names}
         images[f"cars_{split}/00003.jpg"] = encoded(picture(rng, 22, 21).convert("L"), "JPEG")
@@ -40,7 +32,7 @@ def _build() -> Fake:
         annotations[split] = _annotations(rng, rng.permutation(names).tolist())
     devkit = {
         "devkit/README.txt": b"not read",
-        "devkit/cars_meta.mat": _mat(class_names=np.array([CLASSES], dtype=object)),
+        "devkit/cars_meta.mat": mat(class_names=np.array([CLASSES], dtype=object)),
         "devkit/cars_train_annos.mat": annotations["train"],
         "devkit/cars_test_annos.mat": b"not read: it has no labels",
     }

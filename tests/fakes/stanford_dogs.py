@@ -11,10 +11,11 @@ from torchvision.datasets.folder import default_loader
 from torchvision.datasets.utils import verify_str_arg
 
 from tests.fakes.fake import Case, Fake, tar
-from tests.fakes.flowers102 import mat
+from tests.fakes.matlab import mat
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.plain import Plain
+from tests.fakes.scale import scaled
 
 BREEDS = ("n02085620-Chihuahua", "n02085782-Japanese_spaniel", "n02093256-Staffordshire_bullterrier")
 
@@ -74,15 +75,15 @@ def _build() -> Fake:
     rng = np.random.default_rng(0)
     images, annotations, names = {}, {}, []
     for breed in reversed(BREEDS):
-        for number in rng.permutation(9000)[:5].tolist():
+        for number in rng.permutation(9000)[: scaled(5)].tolist():
             stem = f"{breed}/{breed.partition('-')[0]}_{number}"
             image = picture(rng, 30, 24)
             odd = len(names) == 2  # one of the real ones is a PNG with an alpha channel, named .jpg
             images[f"Images/{stem}.jpg"] = encoded(image.convert("RGBA"), "PNG") if odd else jpeg(image)
             annotations[f"Annotation/{stem}"] = _annotation(rng, stem, 1 + len(names) % 3)
             names.append(f"{stem}.jpg")
-    train = names[0:3] + names[5:8] + names[10:13]
-    test = [name for name in names if name not in train]
+    train = [name for place, name in enumerate(names) if place % 5 < 3]
+    test = [name for place, name in enumerate(names) if place % 5 >= 3]
     lists = {"file_list.mat": _list(names), "test_list.mat": _list(test), "train_list.mat": _list(train)}
     files = {
         "images.tar": tar(images, compress=False),

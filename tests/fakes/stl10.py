@@ -4,6 +4,7 @@ import numpy as np
 
 from tests.fakes.fake import Case, Fake, md5, tar
 from tests.fakes.mutations import LABELLED_ARRAYS
+from tests.fakes.scale import scaled
 
 CLASSES = ["airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "ship", "truck"]
 
@@ -11,14 +12,14 @@ CLASSES = ["airplane", "bird", "car", "cat", "deer", "dog", "horse", "monkey", "
 def _build() -> Fake:
     rng = np.random.default_rng(0)
     files: dict[str, bytes] = {}
-    for split, count in (("train", 12), ("test", 6), ("unlabeled", 5)):
+    for split, count in (("train", scaled(12)), ("test", scaled(6)), ("unlabeled", scaled(5))):
         # Few colours, so that the archive stays small.
         files[f"{split}_X.bin"] = np.repeat(
             rng.integers(0, 256, (count, 3, 96, 12), dtype=np.uint8), 8, axis=3
         ).tobytes()
         if split != "unlabeled":
             files[f"{split}_y.bin"] = rng.integers(1, 11, count).astype(np.uint8).tobytes()
-    folds = [sorted(rng.permutation(12)[:4].tolist()) for _ in range(10)]
+    folds = [sorted(rng.permutation(scaled(12))[: scaled(4)].tolist()) for _ in range(10)]
     files["fold_indices.txt"] = "".join(" ".join(map(str, fold)) + " \n" for fold in folds).encode()
     files["class_names.txt"] = "".join(f"{name}\n" for name in CLASSES).encode()
     hashes = {name: md5(data) for name, data in files.items()}

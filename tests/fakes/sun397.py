@@ -10,6 +10,7 @@ from torchvision.datasets import SUN397
 from tests.fakes.fake import Case, Fake, tar
 from tests.fakes.mutations import FILES
 from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.scale import scaled
 
 SCENES = ("a/abbey", "a/apartment_building/outdoor", "b/bakery/shop", "b/bakery-hall", "c/church/outdoor", "z/zoo")
 
@@ -37,7 +38,7 @@ def _build() -> Fake:
     rng = np.random.default_rng(0)
     files: dict[str, bytes] = {"SUN397/README.txt": b"not read", "SUN397/a/abbey/map.jpg": b"not of the dataset"}
     for number, scene in enumerate(reversed(SCENES)):
-        for place, letters in enumerate(rng.permuted(np.tile(list("abcdefghi"), (3, 1)), axis=1)):
+        for place, letters in enumerate(rng.permuted(np.tile(list("abcdefghi"), (scaled(3), 1)), axis=1)):
             image = picture(rng, 26, 20)
             data = _odd(image, number) if place == 1 and number < 4 else jpeg(image)
             files[f"SUN397/{scene}/sun_{''.join(letters)}.jpg"] = data

@@ -7,6 +7,7 @@ from scipy.io import savemat
 
 from tests.fakes.fake import Case, Fake, md5
 from tests.fakes.mutations import LABELLED_ARRAYS
+from tests.fakes.scale import scaled
 
 
 def _mat(rng: np.random.Generator, count: int) -> bytes:
@@ -22,7 +23,10 @@ def _mat(rng: np.random.Generator, count: int) -> bytes:
 
 def _build() -> Fake:
     rng = np.random.default_rng(0)
-    files = {f"{split}_32x32.mat": _mat(rng, count) for split, count in (("train", 12), ("test", 8), ("extra", 5))}
+    files = {
+        f"{split}_32x32.mat": _mat(rng, count)
+        for split, count in (("train", scaled(12)), ("test", scaled(8)), ("extra", scaled(5)))
+    }
     lists = {
         split: ["", f"{split}_32x32.mat", md5(files[f"{split}_32x32.mat"])] for split in ("train", "test", "extra")
     }

@@ -9,10 +9,12 @@ import torch
 from torchvision.datasets.folder import default_loader
 from torchvision.datasets.utils import verify_str_arg
 
+from recordzoo.cli.demo.pictures import picture  # as small as the real ones, whatever `scale.SIDE` says
 from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import SAMPLES
-from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.pictures import encoded, jpeg
 from tests.fakes.plain import Plain
+from tests.fakes.scale import scaled
 
 WNIDS = ("n02124075", "n04067472", "n01443537")  # in the order of wnids.txt, which is nobody's
 WORDS = {"n01443537": "goldfish, Carassius auratus", "n02124075": "Egyptian cat", "n04067472": "reel"}
@@ -76,13 +78,13 @@ def _build() -> Fake:
         return f"{left}\t{top}\t{left + 30}\t{top + 25}"
 
     lines = ""
-    for number in (10, 2, 0, 9, 1):
+    for number in (10, 2, 0, 9, 1, *range(11, 6 + scaled(5))):
         files[f"{top}/test/images/test_{number}.JPEG"] = image(number)
         files[f"{top}/val/images/val_{number}.JPEG"] = image(number)
         lines += f"val_{number}.JPEG\t{WNIDS[number % 3]}\t{box()}\n"
     files[f"{top}/val/val_annotations.txt"] = lines.encode()
     for wnid in WNIDS:
-        names = [f"{wnid}_{number}.JPEG" for number in (0, 10, 2)]
+        names = [f"{wnid}_{number}.JPEG" for number in (0, 10, 2, *range(11, 8 + scaled(3)))]
         files.update({f"{top}/train/{wnid}/images/{name}": image(place) for place, name in enumerate(names)})
         files[f"{top}/train/{wnid}/{wnid}_boxes.txt"] = "".join(f"{name}\t{box()}\n" for name in names).encode()
     arguments = (

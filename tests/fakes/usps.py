@@ -6,6 +6,7 @@ import numpy as np
 
 from tests.fakes.fake import Case, Fake
 from tests.fakes.mutations import ARRAYS
+from tests.fakes.scale import scaled
 
 
 def _text(rng: np.random.Generator, count: int) -> bytes:
@@ -19,7 +20,7 @@ def _text(rng: np.random.Generator, count: int) -> bytes:
 
 def _build() -> Fake:
     rng = np.random.default_rng(0)
-    files = {"usps.bz2": _text(rng, 12), "usps.t.bz2": _text(rng, 7)}
+    files = {"usps.bz2": _text(rng, scaled(12)), "usps.t.bz2": _text(rng, scaled(7))}
     case = Case("USPSRecord", ({}, {"train": False}), mutations=ARRAYS, sources=("archive",))
     return Fake("usps", files, [case], is_tree=True)
 

@@ -13,6 +13,7 @@ from recordzoo import catalogue
 from recordzoo.datasets.voc.recipe import base_folder
 from recordzoo.sources.download import RemoteFile
 from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.scale import SIDE, enlarged, scaled
 
 CATEGORIES = ("person", "dog", "tvmonitor", "car", "sheep")
 
@@ -59,12 +60,12 @@ def build(part: str = "2012", num_images: int = 12, seed: int = 0) -> FakeVOC:
     """Make a year: most images are in the lists of detection, every third also in those of segmentation."""
     rng = np.random.default_rng(seed)
     base = base_folder(part)
-    stems = [f"2007_{number:06d}" for number in rng.permutation(900)[:num_images].tolist()]
+    stems = [f"2007_{number:06d}" for number in rng.permutation(scaled(900))[: scaled(num_images, "voc")].tolist()]
     files: dict[str, bytes] = {}
     for number, stem in enumerate(stems):
         width, height = (int(side) for side in rng.integers(30, 60, 2))
         files[f"{base}/JPEGImages/{stem}.jpg"] = jpeg(picture(rng, width, height))
-        files[f"{base}/Annotations/{stem}.xml"] = _annotation(rng, stem, width, height, 1 + number % 3)
+        files[f"{base}/Annotations/{stem}.xml"] = _annotation(rng, stem, width * SIDE, height * SIDE, 1 + number % 3)
         if number % 3 == 0:
             files[f"{base}/SegmentationClass/{stem}.png"] = _mask(rng, width, height)
             files[f"{base}/SegmentationObject/{stem}.png"] = _mask(rng, width, height)
@@ -92,7 +93,7 @@ def _lines(lines: list[str]) -> bytes:
 
 
 def _mask(rng: np.random.Generator, width: int, height: int) -> bytes:
-    mask = Image.fromarray(rng.choice(np.array([0, 1, 15, 255], np.uint8), (height, width))).convert("L")
+    mask = Image.fromarray(enlarged(rng.choice(np.array([0, 1, 15, 255], np.uint8), (height, width)))).convert("L")
     mask = mask.convert("P")
     mask.putpalette(rng.integers(0, 256, 768, dtype=np.uint8).tobytes())
     return encoded(mask, "PNG")

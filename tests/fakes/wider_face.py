@@ -5,6 +5,7 @@ import numpy as np
 from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import IMG_INFO
 from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.scale import scaled
 
 EVENTS = ("0--Parade", "10--People_Marching", "2--Demonstration")
 
@@ -24,11 +25,11 @@ def _build() -> Fake:
         images = {f"WIDER_{split}/": b"", f"WIDER_{split}/images/": b""}
         listed = ""
         for event in EVENTS:
-            for number in range(count):
+            for number in range(scaled(count)):
                 name = f"{event}/{event.partition('--')[0]}_{split}_{number}_{7 * number}.jpg"
-                image = picture(rng, 40 + number, 30)
+                image = picture(rng, 40 + number % 20, 30)
                 images[f"WIDER_{split}/images/{name}"] = jpeg(image.convert("L") if number == 1 else image)
-                listed += f"{name}\n" + ("" if split == "test" else _faces(rng, number))
+                listed += f"{name}\n" + ("" if split == "test" else _faces(rng, number % 20))
         images[f"WIDER_{split}/images/{EVENTS[0]}/in_no_list.jpg"] = encoded(picture(rng, 9, 9), "JPEG")
         files[f"WIDER_{split}.zip"] = zipped(dict(reversed(images.items())))
         lists[f"wider_face_{split}_{'filelist' if split == 'test' else 'bbx_gt'}.txt"] = listed
