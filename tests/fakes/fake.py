@@ -18,6 +18,7 @@ from torchvision.datasets.utils import extract_archive
 
 from recordzoo import catalogue
 from recordzoo.sources.download import RemoteFile
+from tests.fakes.scale import COUNT
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def tar(files: Mapping[str, bytes], *, compress: bool = True) -> bytes:
             info = tarfile.TarInfo(name)
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
-    return gzip.compress(file.getvalue(), mtime=0) if compress else file.getvalue()
+    return gzip.compress(file.getvalue(), 9 if COUNT == 1 else 1, mtime=0) if compress else file.getvalue()
 
 
 def md5(data: bytes) -> str:
