@@ -8,6 +8,8 @@ import tarfile
 import zipfile
 from collections.abc import Callable, Iterable, Mapping
 
+from tests.fakes.scale import COUNT
+
 PACKERS: dict[str, Callable[[bytes], bytes]] = {
     "tar": bytes,
     "gz": gzip.compress,
@@ -74,7 +76,7 @@ def zipped(
     files: Iterable[tuple[str | zipfile.ZipInfo, bytes]] | Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED
 ) -> bytes:
     buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", method) as archive:
+    with zipfile.ZipFile(buffer, "w", method, compresslevel=None if COUNT == 1 else 1) as archive:
         for name, data in files.items() if isinstance(files, Mapping) else files:
             archive.writestr(name, data)
     return buffer.getvalue()

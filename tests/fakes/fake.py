@@ -19,6 +19,7 @@ from torchvision.datasets.utils import extract_archive
 from recordzoo import catalogue
 from recordzoo.sources.download import RemoteFile
 from tests.fakes import archives
+from tests.fakes.scale import COUNT
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def tar(files: Mapping[str, bytes], *, compress: bool = True) -> bytes:
             info = tarfile.TarInfo(name)
             info.size = len(data)
             archive.addfile(info, io.BytesIO(data))
-    return gzip.compress(file.getvalue(), mtime=0) if compress else file.getvalue()
+    return gzip.compress(file.getvalue(), 9 if COUNT == 1 else 1, mtime=0) if compress else file.getvalue()
 
 
 _APPLE_DOUBLE = bytes.fromhex("0005160700020000") + b"Mac OS X        " + bytes(2)

@@ -38,7 +38,7 @@ def _build() -> Fake:
     rng = np.random.default_rng(0)
     images: dict[str, bytes] = {}
     labels: dict[str, bytes] = {"training/label_2/": b""}
-    for folder, count in (("testing", scaled(4)), ("training", scaled(7))):
+    for folder, count in (("testing", 4), ("training", scaled(7))):
         images[f"{folder}/image_2/"] = b""
         for number in rng.permutation(count).tolist():
             image = picture(rng, 50 + number % 20, 20)

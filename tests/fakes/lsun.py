@@ -84,7 +84,7 @@ def _build() -> Fake:
     for number, part in enumerate(catalogue.entry("lsun").parts):
         folder, members = f"{part.name}_lmdb", databases[number % len(databases)]
         if part.name in ("church_outdoor_val", "tower_train") and COUNT > 1:
-            members = _database(rng, COUNT * 3)
+            members = _database(rng, COUNT * 4)
         files[f"{folder}.zip"] = zipped({f"{folder}/": b"", **{f"{folder}/{name}": members[name] for name in members}})
     return Fake("lsun", files, ())
 

@@ -62,8 +62,9 @@ def build(part: str = "2012", num_images: int = 12, seed: int = 0) -> FakeVOC:
     base = base_folder(part)
     stems = [f"2007_{number:06d}" for number in rng.permutation(scaled(900))[: scaled(num_images, "voc")].tolist()]
     files: dict[str, bytes] = {}
+    step = 1 if SIDE == 1 else 10  # large pictures of few sizes are soon made
     for number, stem in enumerate(stems):
-        width, height = (int(side) for side in rng.integers(30, 60, 2))
+        width, height = (int(side) // step * step for side in rng.integers(30, 60, 2))
         files[f"{base}/JPEGImages/{stem}.jpg"] = jpeg(picture(rng, width, height))
         files[f"{base}/Annotations/{stem}.xml"] = _annotation(rng, stem, width * SIDE, height * SIDE, 1 + number % 3)
         if number % 3 == 0:
