@@ -312,11 +312,13 @@ def test_loader_with_workers(compared: Compared) -> None:
 
 
 @pytest.mark.slow
-def test_loader_with_spawned_workers(compared: Compared) -> None:
-    theirs, ours = compared.both()
+@pytest.mark.parametrize("row", [row for row, source in CASES if source == row.sources[-1]], ids=lambda row: row.name)
+def test_loader_with_spawned_workers(row: Row, tmp_path_factory: pytest.TempPathFactory) -> None:
+    spawned = _compared((row, row.sources[-1]), tmp_path_factory)
+    theirs, ours = spawned.both()
     a = list(DataLoader(theirs, 4, collate_fn=list))
     b = list(DataLoader(ours, 4, collate_fn=list, num_workers=1, multiprocessing_context="spawn"))
-    assert compared.plain(a, b)[0] == compared.plain(a, b)[1]
+    assert spawned.plain(a, b)[0] == spawned.plain(a, b)[1]
 
 
 CLASSES = {row.name: [each for each in DECLARED if each.build is row.build] for row in DECLARED if not row.is_brief}

@@ -405,7 +405,7 @@ def test_imagenet_is_not_downloaded_where_the_original_set_is(tmp_path: Path) ->
     assert {min(image.size) for image, _ in small} == {32}
     beside_it = ImageNetRecord(original.records_path, variant="24").records_path
     assert beside_it == tmp_path / "imagenet.train-24.records"
-    with pytest.raises(NotPreparedError, match=r"recordzoo prepare imagenet\.val --root .* --short-side 32$"):
+    with pytest.raises(NotPreparedError, match=r"(?s)^imagenet\.val-32: .* get\n.*ILSVRC2012_img_val\.tar"):
         ImageNetRecord(tmp_path, "val", variant="32")
 
 

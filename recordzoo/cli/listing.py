@@ -106,7 +106,7 @@ def _record_set(root: Path, entry: Entry, part: str) -> Path | None:
 
 def download(entry: Entry) -> str:
     """Say how much is downloaded, and what else it takes."""
-    text = size(entry).replace(" ", FIXED_SPACE)
+    text = size(entry).replace("about ", "~").replace(" ", FIXED_SPACE)
     return {"download": text, "terms": f"{text} (terms)", "partly": f"{text} (some by hand)"}.get(
         entry.obtained, entry.obtained
     )

@@ -88,7 +88,11 @@ class RawData:
         Raises:
             DiskSpaceError: There is too little.
         """
-        sizes = {remote.path(self.root): remote.expected_bytes or 0 for remote in self.recipe.raw_files}
+        paths = {remote.path(self.root): remote for remote in self.recipe.raw_files}
+        sizes = {
+            path: path.stat().st_size if path.is_file() else remote.expected_bytes or 0
+            for path, remote in paths.items()
+        }
         unknown = [remote for remote in self.recipe.raw_files if remote.expected_bytes is None]
         if absent := [remote.name for remote in unknown if not remote.path(self.root).exists()]:
             self.progress.note(f"Whether there is room for {', '.join(absent)} is not checked: the size is not known.")
