@@ -246,6 +246,7 @@ class TestTakingOver:
     )
     @pytest.mark.parametrize("locks", [True, False])
     @pytest.mark.parametrize("step", ["build.planned", "shard.sealed:2", "unit.journalled", "set.arrays_written"])
+    @pytest.mark.slow
     def test_one_that_is_stopped_is_taken_over_and_does_no_harm(
         self, step: str, locks: bool, whole: dict[str, dict[str, str]], tmp_path: Path
     ) -> None:

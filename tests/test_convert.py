@@ -491,6 +491,7 @@ class TestArguments:
         assert opened.classes == ["a", "b"]
         assert ImageFolderRecord(convert(Samples("bytes", 9), tmp_path / "d.records")).classes == []
 
+    @pytest.mark.slow
     def test_shards_by_number_and_by_size(self, tmp_path: Path) -> None:
         assert len(RecordReader(convert(Samples("bytes"), tmp_path / "a.records", num_shards=7)).manifest.shards) == 7
         few = RecordReader(convert(Samples("noise"), tmp_path / "b.records", shard_bytes=200_000)).manifest.shards
@@ -551,6 +552,7 @@ import sys; assert "torch" not in sys.modules
         subprocess.run([sys.executable, "-W", "error", "-c", code], cwd=tmp_path, check=True, env=environment())
 
     @pytest.mark.parametrize("workers", [1, 2])
+    @pytest.mark.slow
     def test_its_own_error_keeps_its_type_and_gets_the_position(self, workers: int, tmp_path: Path) -> None:
         with pytest.raises(KeyError, match="no such image") as caught:
             convert(Broken("bytes"), tmp_path / "x.records", workers=workers, shard_bytes=20_000)

@@ -341,6 +341,7 @@ def test_fork_in_the_middle() -> None:
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.parametrize("device", ["cpu", "meta"])
+@pytest.mark.slow
 def test_a_child_that_goes_on_with_its_parents_iterator(device: str) -> None:
     """It would wait for ever for threads that it does not have: it is told at once, and the parent goes on."""
     process = start(
@@ -366,6 +367,7 @@ def test_a_child_that_goes_on_with_its_parents_iterator(device: str) -> None:
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
+@pytest.mark.slow
 def test_fork_while_a_sample_is_made() -> None:
     """A thread of the parent then holds the lock for what runs one sample at a time."""
     process = start(

@@ -211,6 +211,7 @@ def test_too_little_memory(found: Kernel, monkeypatch: pytest.MonkeyPatch) -> No
     assert len(asked) == 1
 
 
+@pytest.mark.slow
 def test_all_is_compiled_before_the_first_batch() -> None:
     """In the user's thread: a batch may have a time limit. A process of its own, in which nothing is compiled yet."""
     code = MAKES_BATCHES.replace(
@@ -363,6 +364,7 @@ print("touched nothing else")
 """
 
 
+@pytest.mark.slow
 def test_nothing_beyond_an_image_is_touched() -> None:
     """Whoever reads a byte before or behind the pages of the image dies, or writes one beside those of the row."""
     ended = subprocess.run([sys.executable, "-c", EDGE], capture_output=True, text=True, timeout=120, check=False)
@@ -490,6 +492,7 @@ def test_compiled_code_is_damaged(tmp_path: Path) -> None:
             path.write_bytes(b"" if number % 2 else path.read_bytes()[:100])
 
 
+@pytest.mark.slow
 def test_no_folder_for_compiled_code_can_be_written() -> None:
     """Then it is compiled by every process."""
     code = (

@@ -107,6 +107,7 @@ def test_every_step_of_a_preparation_is_covered() -> None:
 
 @fault("C1")
 @pytest.mark.parametrize("step", IN_STREAM)
+@pytest.mark.slow
 def test_killed_while_a_stream_is_converted(step: str, wanted: Wanted, tmp_path: Path) -> None:
     kind = "big" if step == "shard.committed" else "stream"
     root = wanted.raw(kind, tmp_path)
@@ -125,6 +126,7 @@ def test_killed_while_a_stream_is_converted(step: str, wanted: Wanted, tmp_path:
 )
 @fault("C1")
 @pytest.mark.parametrize("step", IN_POOL)
+@pytest.mark.slow
 def test_killed_while_several_processes_convert_a_tree(step: str, wanted: Wanted, tmp_path: Path) -> None:
     root = wanted.raw("tree", tmp_path)
     with Process(root, "tree", env={"RECORDZOO_KILL_AT": step}, workers=2) as process:

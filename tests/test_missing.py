@@ -54,6 +54,7 @@ def said(tree: Path, hidden: list[str], before: str = "", **environment: str) ->
 
 
 @pytest.mark.needs("turbojpeg")
+@pytest.mark.slow
 def test_it_is_said_once_and_is_no_warning(tree: Path) -> None:
     assert said(tree, ["numba"]) == (
         "RecordLoader is slower than it could be: numba is not installed. Install: pip install 'recordzoo[fast]'\n"
@@ -101,6 +102,7 @@ def test_the_extra_has_libjpeg_turbo_where_pyproject_says_so(machine: str, pytho
     assert missing.has_wheel(machine, python) == marker.evaluate(environment)
 
 
+@pytest.mark.slow
 def test_logging_may_be_configured(tree: Path) -> None:
     before = "import logging; logging.basicConfig(level=logging.ERROR)"
     assert said(tree, ["numba"], before) == ""

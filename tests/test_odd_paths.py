@@ -30,6 +30,7 @@ def shown(path: Path) -> str:
 
 
 @pytest.mark.parametrize("apart", [False, True])
+@pytest.mark.slow
 def test_all_commands(apart: bool, tree: Path, tmp_path: Path) -> None:
     """As a process of its own too, which has to write such names to its own streams."""
     records = f"{tree}.records"

@@ -113,10 +113,12 @@ def test_a_constructor_without_a_terminal_says_what_it_does(tmp_path):
         ),
     ],
 )
+@pytest.mark.slow
 def test_it_says_nothing_where_that_is_wished(before, environment, tmp_path):
     assert constructed(tmp_path, before, **environment) == []
 
 
+@pytest.mark.slow
 def test_it_says_each_line_once_where_logging_is_configured(tmp_path):
     lines = constructed(tmp_path, "import logging; logging.basicConfig(level=logging.INFO)")
     assert [line.startswith("INFO:recordzoo:") for line in lines] == [True] * 3

@@ -546,6 +546,7 @@ def wanted(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, str]
 
 @pytest.mark.parametrize("form", ["tree", "stream"])
 @pytest.mark.parametrize("step", ["shard.journalled:3", "set.arrays_written"])
+@pytest.mark.slow
 def test_killed_and_resumed_it_is_the_same(
     form: str, step: str, wanted: dict[str, dict[str, str]], tmp_path: Path
 ) -> None:
