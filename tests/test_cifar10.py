@@ -84,6 +84,28 @@ def test_a_damaged_batch_is_named(tmp_path: Path) -> None:
     assert not (tmp_path / "cifar10.records").exists()
 
 
+def test_a_batch_of_ones_own_is_taken_without_its_hash(tmp_path: Path) -> None:
+    FAKE.write_tree(tmp_path)
+    path = tmp_path / cifar10.FOLDER / "data_batch_3"
+    batch = pickle.loads(path.read_bytes(), encoding="latin1")
+    path.write_bytes(pickle.dumps({**batch, "labels": [0] * len(batch["labels"])}))
+    with pytest.raises(SourceError, match="data_batch_3 is damaged"):
+        CIFAR10Record(tmp_path)
+    ours = CIFAR10Record(tmp_path, check_hash=False)
+    assert ours.targets[14:21] == [0] * 7
+    assert ours._selection.reader.manifest.raw_files == ()  # nothing that was compared
+
+
+def test_an_archive_of_ones_own_is_taken_without_its_hashes(tmp_path: Path) -> None:
+    FAKE.write_archive(tmp_path)
+    wrong = {"train_list": [[name, "0" * 32] for name, _ in FAKE.lists["train_list"]]}
+    kind = type("Repacked", (CIFAR10Record,), wrong)
+    with pytest.raises(SourceError, match="data_batch_1 is damaged"):
+        kind(tmp_path)
+    (file,) = kind(tmp_path, check_hash=False)._selection.reader.manifest.raw_files
+    assert file.hash is None
+
+
 @pytest.mark.parametrize(
     "content",
     [

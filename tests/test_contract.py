@@ -1,6 +1,7 @@
 """The differential test: everything that a torchvision user does, done to both classes."""
 
 import copy
+import dataclasses
 import inspect
 import pickle
 import re
@@ -17,10 +18,12 @@ from torchvision import transforms
 from torchvision.transforms import v2
 
 from recordzoo import RecordLoader, RecordReader
-from recordzoo.errors import ArgumentError
+from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.preparing import ensure
 from recordzoo.recipes.variants import StoredRecipe
+from recordzoo.sources.download import fetch
 from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, difference, outcome, plain, same_outcome
+from tests.fakes.server import FileServer
 from tests.faults import fault
 
 # torchvision leaves files of several frames open (GIF images among the pets).
@@ -133,6 +136,36 @@ def test_attributes(configured: Compared) -> None:
             assert type(getattr(ours, name)) is type(getattr(theirs, name)), name
     if hasattr(theirs, "loader"):
         assert ours.loader == theirs.loader
+
+
+# ObjectNet's raw file cannot be read: its fake has the extracted tree.
+FROM_RAW_FILES = [row for row in DECLARED if not row.is_brief and not row.build.args[0].tree]  # type: ignore[attr-defined]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("row", FROM_RAW_FILES, ids=lambda row: row.name)
+def test_downloaded_from_a_server(row: Row, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """The raw files come from a server, through the real download, and give the same samples."""
+    fake, _, kind, folder = row.build.args  # type: ignore[attr-defined]  # a partial
+    compared = _compared((row, row.sources[-1]), tmp_path_factory)
+    theirs, _ = compared.both()
+    root = tmp_path / "ours" / folder
+    with FileServer(fake.files) as server:
+        files = fake.remote_files(lambda name: f"{server.url}/{name}")
+        ours = type(kind.__name__, (kind,), {"raw_files": files})
+        if "download" in inspect.signature(kind.__init__).parameters:
+            found = ours(root, **{**row.arguments, "download": True})
+        else:  # torchvision's class has no such argument
+            with pytest.raises(NotPreparedError):
+                ours(root, **row.arguments)
+            for file in files:
+                fetch(file, tmp_path / "ours", dataset=fake.dataset)
+            found = ours(root, **row.arguments)
+        requested = {request.path for request in server.log}
+    assert requested
+    assert requested <= set(fake.files)
+    compared.pair = dataclasses.replace(compared.pair, our_root=root)
+    compared.assert_same(theirs, found)
 
 
 def test_repr(configured: Compared) -> None:

@@ -56,7 +56,7 @@ class FileFacts:
         about_bytes: Its approximate size, where only that is known.
         md5: Its MD5, where known.
         sha256: Its SHA-256, where known.
-        needs_terms: The URLs may be used only by someone who accepted the host's terms of access.
+        needs_terms: The URLs may be used only after accepting the host's terms of access.
         optional: Its parts are also made without it, as far as that goes.
     """
 
@@ -155,12 +155,12 @@ class Entry:
 
     @property
     def size_bytes(self) -> int | None:
-        """The size, exact or about, of all files for the dataset's name; None if that of one is not known."""
+        """The size of these files together, exact or about; None if the size of one is not known."""
         return None if any(file.expected_bytes is None for file in self.default_files) else self.known_bytes
 
     @property
     def known_bytes(self) -> int:
-        """The size of those of these files whose size is known, exactly or about."""
+        """The known sizes of these files together, exact or about."""
         return sum(file.expected_bytes or 0 for file in self.default_files)
 
     @property

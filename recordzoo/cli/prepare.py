@@ -48,7 +48,7 @@ class Request:
 def prepare_all(request: Request, options: Mapping[str, Any], *, as_json: bool = False) -> None:
     """Prepare every record set that the names mean, one after another; the first error ends it.
 
-    Who names a dataset of several parts gets those whose files are there or may be fetched.
+    Of a dataset of several parts, those are prepared whose files are there or may be fetched.
 
     Raises:
         TermsError: Of a dataset that was named, not all parts could be prepared; those that could are.

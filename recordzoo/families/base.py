@@ -33,7 +33,7 @@ from typing import Any, ClassVar, Self, cast
 from torchvision.datasets.utils import verify_str_arg
 from torchvision.datasets.vision import VisionDataset
 
-from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.families.derived import Made, derived
 from recordzoo.families.selection import Selection, list_index
 from recordzoo.preparing import PrepareOptions, ensure, is_record_set
@@ -161,7 +161,8 @@ class RecordDataset:
         Raises:
             As `_open`.
         """
-        recipe = dataset_recipe(self.entry, self._part, self.raw_files, self._member_md5s())
+        member_md5s = self._member_md5s() if options.get("check_hash", True) else {}
+        recipe = dataset_recipe(self.entry, self._part, self.raw_files, member_md5s)
         recipe.require(self._required_files())
         return self._open(recipe, download=download, options=options)
 
@@ -282,6 +283,31 @@ class RecordDataset:
 
     def download(self) -> None:
         """Do nothing: what is open is there."""
+
+    def _file_of(self, field: str, position: int | None, path: Callable[[], str]) -> tuple[bytes, str]:
+        """Return the content of a sample's file, of its record or from the disk, and its name for messages.
+
+        Args:
+            field: The blob field.
+            position: The sample's position; None if it is not in the record set.
+            path: Gives the path of the file, if that is needed.
+
+        Raises:
+            FolderError: The sample is in the record set, but the raw data lacked the file.
+            CorruptRecordError: The stored bytes are damaged.
+        """
+        reader = self._selection.reader
+        if position is not None and reader.has(field, position):
+            return reader.read(field, position), f"{field} of {reader.names[position]}"
+        file_path = path()
+        if position is not None:
+            raise FolderError(
+                f"{file_path} was missing when {reader.path} was prepared. If it is there now, prepare again with "
+                "refresh=True.",
+                path=str(file_path),
+            )
+        with open(file_path, "rb") as file:
+            return file.read(), str(file_path)
 
     def read(self, index: int, field: str = "image") -> bytes:
         """Return what is stored for a sample: the original file's bytes, untouched, or what the variant has instead.

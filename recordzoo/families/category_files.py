@@ -39,6 +39,3 @@ class CategoryFilesDataset(LoaderDataset):
 
     def __len__(self) -> int:
         return self._length(self._ITEMS)
-
-    def download(self) -> None:
-        """Do nothing: what is open is there."""

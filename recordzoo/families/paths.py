@@ -7,7 +7,6 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 from PIL import Image
 
-from recordzoo.errors import FolderError
 from recordzoo.families.base import RecordDataset
 from recordzoo.families.selection import Selection, list_paths
 from recordzoo.loading.decode import decode, decode_rgb, naming
@@ -79,19 +78,7 @@ class PathsDataset(RecordDataset):
         Raises:
             FolderError: The raw data lacked the file.
         """
-        reader = self._selection.reader
-        position = self._stored_at(field, index)
-        if position is not None and reader.has(field, position):
-            return reader.read(field, position), f"{field} of {reader.names[position]}"
-        path = self._listed(field, index)
-        if position is not None:
-            raise FolderError(
-                f"{path} was missing when {reader.path} was prepared. If it is there now, prepare again with "
-                "refresh=True.",
-                path=str(path),
-            )
-        with open(path, "rb") as file:
-            return file.read(), str(path)
+        return self._file_of(field, self._stored_at(field, index), lambda: self._listed(field, index))
 
     # Any: whatever the user assigned.
     def _listed(self, field: str, index: int) -> Any:

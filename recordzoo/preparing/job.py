@@ -272,8 +272,8 @@ class Job:
             check_addresses(self.recipe, self.root, self.options)
         except (DownloadError, TermsError) as err:
             return str(err)
-        run = f"un: {self.recipe.command(self.root)}"
-        return f"R{run}" if self.download is None else f"Pass download=True, or r{run}"
+        command = self.recipe.command(self.root)
+        return f"Run: {command}" if self.download is None else f"Pass download=True, or run: {command}"
 
     @property
     def _title(self) -> str:

@@ -33,7 +33,7 @@ def records_bytes(recipe: Recipe, raw: Source | int) -> int:
 
 
 def files_bytes(files: Iterable[RemoteFile]) -> int | None:
-    """Return the size of raw files, exact or about; None if that of one is not known."""
+    """Add up the sizes of raw files, exact or about; None if the size of one is not known."""
     sizes = [file.expected_bytes for file in files]
     known = [size for size in sizes if size is not None]
     return sum(known) if len(known) == len(sizes) else None

@@ -16,7 +16,7 @@ from recordzoo.errors import SourceError
 from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, files_under, is_image, name_key
 from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.recipes.listed import matching
+from recordzoo.recipes.listed import is_apple_double, matching
 from recordzoo.sources.member import Member
 
 ANNOTATIONS = "annotations"
@@ -57,8 +57,8 @@ class AnnotatedRecipe(DeclaredRecipe):
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
         last = member.name.rpartition("/")[2]
-        if last.startswith("._"):
-            return  # what macOS leaves in archives beside each file
+        if is_apple_double(member.name):
+            return
         if member.name.startswith(self.folder) and is_image(last):
             yield Blob("image", member.name.removeprefix(self.folder), member.read())
         elif any(fnmatchcase(member.name, pattern) for pattern in self.annotations):

@@ -79,8 +79,8 @@ class ListedRecipe(DeclaredRecipe):
             self.compare_md5(member.name, hashlib.md5(data, usedforsecurity=False).hexdigest())
             yield Sidecar(member.name, data)
             return
-        if member.name.rpartition("/")[2].startswith("._"):
-            return  # what macOS leaves in archives beside each file
+        if is_apple_double(member.name):
+            return
         for field, (folder, endings) in self.files.items():
             if member.name.startswith(folder) and member.name.lower().endswith(endings):
                 yield Blob(field, member.name.removeprefix(folder), member.read())
@@ -123,6 +123,11 @@ class Lists:
 
         found: dict[str, Any] = loadmat(io.BytesIO(self[name]), squeeze_me=True)  # type: ignore[arg-type]  # files, too
         return found
+
+
+def is_apple_double(name: str) -> bool:
+    """Whether a member is one of those that macOS leaves in archives beside each file."""
+    return name.rpartition("/")[2].startswith("._")
 
 
 def matching(base: Path, pattern: str) -> list[str]:

@@ -18,8 +18,8 @@ _FORM_ID = "download-form"
 _OLD_LINK = re.compile(r'href="(/uc\?export=download[^"]*\bconfirm=[^"]+)"')
 _REFUSALS = {
     "quota exceeded": (
-        "Google Drive does not give this file now: too many people downloaded it today. Try again in a day. Who has a "
-        "Google account can make a copy of it in their own Drive and download that"
+        "Google Drive does not give this file now: too many people downloaded it today. Try again in a day. If you "
+        "have a Google account, make a copy of the file in your own Drive and download that"
     ),
     "sign-in": "the file at Google Drive is not shared with everybody: open the address in a browser and sign in",
     "page not found": "the file is no longer at Google Drive",
@@ -27,7 +27,7 @@ _REFUSALS = {
 
 
 def confirmed_url(page: str) -> str | None:
-    """Return the address to which the page's question leads who answers "download anyway"; None without a question."""
+    """Return the address behind "Download anyway"; None if the page does not ask."""
     form = _Form()
     form.feed(page)
     if form.action:

@@ -29,7 +29,7 @@ class RemoteFile:
         size_bytes: Its size, if known.
         md5: Its MD5 in hexadecimal, if known.
         sha256: Its SHA-256 in hexadecimal, if known; compared instead of the MD5.
-        needs_terms: Whether its `urls` (not a mirror) may be used only by who accepted the host's terms.
+        needs_terms: Whether its `urls` (not a mirror) may be used only after accepting the host's terms.
         instructions: A numbered recipe for people who must fetch it by hand. ``{folder}`` in it stands for the folder
             that the file goes to, ``{root}`` for the root above it, both quoted for a shell; ``{recordzoo}`` for the
             command line's name.
@@ -166,7 +166,7 @@ def addresses(
     place = f"recordzoo looks for it at {target} ({remote.facts})."
     if remote.needs_terms:
         instructions = remote.instructions.rstrip() or (
-            f"{remote.name} may be downloaded only by who accepted the terms of its host. If you did, pass "
+            f"{remote.name} may be downloaded only after accepting the terms of its host. If you did, pass "
             "accept_terms=True."
         )
         raise TermsError(f"{instructions}\n{place}", path=target)

@@ -65,7 +65,7 @@ class TreeSource(SizedSource):
 
         Raises:
             FolderError: There is no such directory, or it contains itself by a link.
-            SourceError: Some of it cannot be listed; the message names the first of what cannot.
+            SourceError: Some files cannot be listed; the message names the first of them.
         """
         return self._listing.table
 

@@ -9,7 +9,6 @@ from PIL import Image
 from torchvision.datasets import Caltech101, Caltech256
 
 from recordzoo.datasets.caltech import recipe
-from recordzoo.errors import FolderError
 from recordzoo.families.base import RecordDataset, Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
@@ -56,7 +55,7 @@ class _Caltech(RecordDataset):
     @derived
     def categories(self) -> list[str]:
         """The class names in the order of their labels."""
-        return list(self._selection.reader.manifest.classes or ())
+        return self._class_names()
 
     # Any: what the transforms make of it.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -94,18 +93,11 @@ class _Caltech(RecordDataset):
         Raises:
             FolderError: The raw data lacked the file.
         """
-        reader, position = self._selection.reader, self._position(index)
-        if position is not None and reader.has(field, position):
-            return reader.read(field, position), f"{field} of {reader.names[position]}"
-        path = os.path.join(self.root, self._file_name(field, self.y[index], self.index[index]))
-        if position is not None:
-            raise FolderError(
-                f"{path} was missing when {reader.path} was prepared. If it is there now, prepare again with "
-                "refresh=True.",
-                path=path,
-            )
-        with open(path, "rb") as file:
-            return file.read(), path
+        return self._file_of(
+            field,
+            self._position(index),
+            lambda: os.path.join(self.root, self._file_name(field, self.y[index], self.index[index])),
+        )
 
     def _file_name(self, field: str, label: int, number: int) -> str:
         folder, _ = self._RECIPE.files[field]

@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.recipes.base import Blob, Sidecar, Table, present
-from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.recipes.listed import ListedRecipe, Lists, is_apple_double
 from recordzoo.sources.archive import inner_members
 from recordzoo.sources.member import Member
 
@@ -70,8 +70,8 @@ class Caltech101(Caltech256):
 
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
-        if member.name.rpartition("/")[2].startswith("._"):
-            return  # what macOS leaves in archives beside each file
+        if is_apple_double(member.name):
+            return
         if member.name.endswith((".tar", ".tar.gz")):
             for inner in inner_members(member):
                 yield from self.extract(inner)

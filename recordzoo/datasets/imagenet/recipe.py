@@ -192,7 +192,7 @@ def _sort_into_wnids(keys: Sequence[str], meta: Meta | None, by_kaggle: Mapping[
 
 
 def _by_ground_truth(flat: Sequence[str], val_wnids: Sequence[str]) -> dict[str, str]:
-    """Return the WNID of each image: if all are there that of its place, as in torchvision; else of its number.
+    """Return the WNID of each image: by its place if all images are there, as in torchvision; else by its number.
 
     Raises:
         SourceError: Images are missing, and the others have no numbers.

@@ -14,7 +14,7 @@ from recordzoo.recipes.listed import Files, ListedRecipe, Lists
 FOLDERS = {"original": "lfw", "funneled": "lfw_funneled", "deepfunneled": "lfw-deepfunneled"}
 NAMES = "lfw-names.txt"
 SECOND = "-second"
-"""What the split with the second images of pairs ends with; the first ones are those of the split without it."""
+"""The ending of a split with the second image of each pair; the first images are in the split without it."""
 
 _LISTS = {"10fold": "", "train": "DevTrain", "test": "DevTest"}
 

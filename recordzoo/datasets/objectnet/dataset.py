@@ -74,5 +74,5 @@ class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
 
     @derived
     def imagenet_labels(self) -> list[list[int]]:
-        """For each label those of ImageNet that mean the same, as torchvision's ImageNet has them; mostly none."""
+        """For each label the labels of torchvision's ImageNet that mean the same; mostly none."""
         return [list(labels) for labels in self._selection.reader.manifest.metadata["imagenet_labels"]]

@@ -9,7 +9,6 @@ from scipy.io import loadmat
 from torchvision.datasets import SBDataset
 
 from recordzoo.datasets.sbd.recipe import split_name
-from recordzoo.errors import NotPreparedError
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.paths import Files, PairsDataset
@@ -61,17 +60,11 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
         split = split_name(image_set)
         self._part = split if image_set == "train_noval" else "all"
         reader = self._open_part(download=download, options=options)
-        if split not in reader.manifest.splits:
-            raise NotPreparedError(
-                f"{type(self).__name__}: there was no list {image_set}.txt when {reader.path} was prepared. If it is "
-                "there now, prepare again with refresh=True.",
-                path=str(reader.path),
-            )
         files = {
             "image": Files("images", os.path.join(self.root, "img"), ".jpg"),
             "mask": Files("masks", os.path.join(self.root, "cls"), ".mat"),
         }
-        self._show_paths(Selection(reader, split), files)
+        self._show_paths(Selection(reader, split, listed_in=f"{image_set}.txt"), files)
 
     def _in_pixels(self) -> Sequence[str]:
         return ["the target"]
