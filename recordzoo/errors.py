@@ -24,11 +24,14 @@
 
 Each also is the builtin that a torchvision user would catch, can be made from one string and pickles: torch rebuilds
 an error raised in a worker that way. What the message says in words is kept as attributes too, where code may need it.
+A traceback ends with the address of the documentation's section on the error, once the project has a site.
 """
 
 from typing import Any
 
 from PIL import UnidentifiedImageError
+
+from recordzoo import project
 
 
 class RecordZooError(Exception):
@@ -43,6 +46,9 @@ class RecordZooError(Exception):
     def __init__(self, text: str = "", **details: Any) -> None:
         super().__init__(text)
         self.details = details
+        about = project.page(f"errors/#{type(self).__name__.lower()}")
+        if about:
+            self.add_note(f"See {about}")
 
     def __getattr__(self, name: str) -> Any:
         details = self.__dict__.get("details", {})

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from recordzoo import catalogue, errors
+from recordzoo import catalogue, errors, project
 from recordzoo.bars import BarProgress, default_progress
 from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.cli.info import entry_document
@@ -618,3 +618,14 @@ def test_a_bar_goes_back_when_work_is_done_again(capsys):
     shown = capsys.readouterr().err
     assert "100%" in shown
     assert "3 images" in shown
+
+
+@pytest.mark.parametrize("flags", [(), ("--json",)], ids=["text", "json"])
+def test_an_error_ends_with_its_section_of_the_site(flags, tmp_path, monkeypatch):
+    monkeypatch.setattr(project, "url", {"Documentation": "https://docs.example.org/"}.get)
+    done = run("verify", "missing.records", *flags, cwd=tmp_path)
+    about = "See https://docs.example.org/errors/#notpreparederror"
+    if flags:
+        assert json.loads(done.stderr)["error"]["notes"] == [about]
+    else:
+        assert done.stderr.splitlines()[-1] == about

@@ -3,11 +3,13 @@
 import inspect
 import pickle
 import re
+import traceback
+from email.message import Message
 
 import pytest
 from torch._utils import ExceptionWrapper
 
-from recordzoo import errors
+from recordzoo import errors, project
 from recordzoo.errors import RecordZooError
 
 KINDS = [kind for _, kind in inspect.getmembers(errors, inspect.isclass) if issubclass(kind, RecordZooError)]
@@ -31,6 +33,13 @@ class TestEveryError:
         with pytest.raises(kind, match="what went wrong"):
             wrapped.reraise()
 
+    def test_names_its_section_of_the_site(self, kind, monkeypatch):
+        monkeypatch.setattr(project, "url", {"Documentation": "https://docs.example.org/zoo"}.get)
+        again = pickle.loads(pickle.dumps(kind("what went wrong")))
+        assert str(again) == "what went wrong"
+        about = f"See https://docs.example.org/zoo/errors/#{kind.__name__.lower()}"
+        assert "".join(traceback.format_exception(again)).endswith(f"what went wrong\n{about}\n")
+
     def test_is_more_than_ours(self, kind):
         builtins = [base for base in kind.__mro__ if base.__module__ in ("builtins", "PIL")]
         assert kind is RecordZooError or len(builtins) > len([Exception, BaseException, object])
@@ -51,6 +60,28 @@ def test_the_drawing_is_the_tree():
         parent, builtins = drawn[kind.__name__]
         names = {base.__name__ for base in kind.__bases__}
         assert names == ({"Exception"} if parent is None else {parent} | builtins)
+
+
+@pytest.mark.parametrize("label", ["Documentation", "documentation"])
+def test_addresses_are_those_of_the_installed_package(label, monkeypatch):
+    of_the_package = Message()
+    of_the_package["Project-URL"] = "Source, https://example.org/a, b"
+    of_the_package["Project-URL"] = "Documentation, https://example.org/docs/"
+    monkeypatch.setattr(project, "metadata", {"recordzoo": of_the_package}.get)
+    project.url.cache_clear()
+    try:
+        assert project.url("Source") == "https://example.org/a, b"
+        assert project.page("errors/") == "https://example.org/docs/errors/"
+        assert project.url(label) == "https://example.org/docs/"
+        assert project.url("Changelog") is None
+    finally:
+        project.url.cache_clear()
+
+
+def test_a_package_without_addresses_invents_none(monkeypatch):
+    monkeypatch.setattr(project, "url", lambda label: None)
+    assert project.page("errors/") is None
+    assert not hasattr(RecordZooError("what went wrong"), "__notes__")
 
 
 def test_an_error_needs_no_text():

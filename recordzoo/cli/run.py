@@ -62,9 +62,12 @@ def _report(err: Any, as_json: bool) -> int:
         code, text = Exit.FAILED, f"{type(err).__name__}: {err} (an error in recordzoo; please report it)"
         if not as_json:
             traceback.print_exception(err)
+    notes = list(getattr(err, "__notes__", ()))  # the address of the documentation's section
     if as_json:
         details = {key: value for key, value in getattr(err, "details", {}).items() if value is not None}
         error = {"code": int(code), "name": Exit(code).name.lower(), "type": type(err).__name__, "message": text}
+        if notes:
+            error["notes"] = notes
         output.say_json({"error": {**error, "details": details}})
     elif isinstance(err, TermsError):
         output.say(f"error: these files must be downloaded by hand, or need --accept-terms.\n{text}")
@@ -72,6 +75,8 @@ def _report(err: Any, as_json: bool) -> int:
         output.say(f"error: {text}")  # it may end with numbered instructions
     else:
         output.say("error: " + " ".join(text.split("\n")))
+    if notes and not as_json:
+        output.say("\n".join(notes))
     return int(code)
 
 
