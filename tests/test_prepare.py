@@ -1,5 +1,6 @@
 import dataclasses
 import errno
+import hashlib
 import json
 import logging
 import os
@@ -533,6 +534,13 @@ class TestRawData:
             archive.stat().st_size,
             f"md5:{remote.md5}",
         )
+
+    def test_what_was_received_stands_in_the_manifest_where_no_hash_is_published(self, archive: Path) -> None:
+        raw_files = (simple.remote(archive, md5=None, size_bytes=None),)
+        reader = RecordReader(prepare(archive.parent, "stream", raw_files=raw_files))
+        assert reader.manifest.raw_files[0].hash == f"sha256:{hashlib.sha256(archive.read_bytes()).hexdigest()}"
+        reader = RecordReader(prepare(archive.parent, "stream", raw_files=raw_files, check_hash=False, refresh=True))
+        assert reader.manifest.raw_files[0].hash is None
 
     @pytest.mark.parametrize("form", ["stream", "nested"])
     def test_another_hash(self, form: str, tmp_path: Path) -> None:

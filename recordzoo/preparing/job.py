@@ -395,7 +395,7 @@ class Job:
         hashes = self._raw.start_hashes(archives)
         try:
             units = self._units(source)
-            self._hashed = frozenset(hashes)
+            self._hashed = frozenset(path for path in hashes if (remote := archives[path]) and remote.hash)
             if stale := self._stale_units(units, build):
                 self.progress.note(f"{source.description} was written to since; some of it is converted again.")
                 build.drop(stale)

@@ -18,6 +18,10 @@ from recordzoo.sources.hashing import BackgroundHash
 from recordzoo.sources.member import Source
 
 
+_RECORDED = "sha256"
+"""Hash of raw files of which no hash is published."""
+
+
 @dataclass
 class RawData:
     """Finds and fetches what a recipe needs, and remembers what it fetched.
@@ -155,6 +159,8 @@ class RawData:
     def start_hashes(self, archives: dict[Path, RemoteFile | None]) -> dict[Path, BackgroundHash]:
         """Begin to hash, beside the conversion, what was not hashed while it was downloaded.
 
+        A file whose hash is published nowhere is hashed too: the manifest then tells which bytes were received.
+
         Raises:
             HashMismatchError: An archive has not even the right size.
         """
@@ -165,26 +171,29 @@ class RawData:
             size = path.stat().st_size
             if remote.size_bytes is not None and size != remote.size_bytes:
                 raise _mismatch(path, f"{remote.size_bytes:,} bytes", f"{size:,}")
-            if remote.hash and path not in self.fetched:
+            if remote.hash is None:
+                wanted.append((path, _RECORDED))
+            elif path not in self.fetched:
                 wanted.append((path, remote.hash[0]))
         return {path: BackgroundHash(path, algorithm) for path, algorithm in wanted}
 
     def checked(self, path: Path, remote: RemoteFile | None, running: BackgroundHash | None) -> RawFile:
-        """Wait for an archive's hash, compare it, and return what the manifest says of the archive.
+        """Wait for an archive's hash, compare it if one is known, and return what the manifest says of the archive.
 
         Raises:
             HashMismatchError: It has another hash than the expected one.
         """
         size = path.stat().st_size
-        if remote is None or remote.hash is None or not self._check_hash:
+        if remote is None or not self._check_hash:
             return RawFile(path.name, size, None)
-        algorithm, expected = remote.hash
+        algorithm, expected = remote.hash or (_RECORDED, None)
         if running is not None:
             if running.position < size:
-                self.progress.note(f"Checking the {algorithm} of {path.name}.")
+                self.progress.note(f"Computing the {algorithm} of {path.name}.")
             found = running.hexdigest()
-            if found != expected:
+            if expected not in (None, found):
                 raise _mismatch(path, f"{algorithm} {expected}", found)
+            expected = found
         return RawFile(path.name, size, f"{algorithm}:{expected}")
 
 
