@@ -17,7 +17,6 @@ from recordzoo.sources.download import RemoteFile, addresses, fetch
 from recordzoo.sources.hashing import BackgroundHash
 from recordzoo.sources.member import Source
 
-
 _RECORDED = "sha256"
 """Hash of raw files of which no hash is published."""
 
