@@ -10,8 +10,9 @@ import ast
 import html
 import re
 import sys
+import textwrap
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -71,14 +72,27 @@ def dataset_pages() -> str:
 
 
 def commands() -> str:
-    """Every command with its arguments and options."""
+    """Every command with its arguments, options and examples."""
     group: Any = typer.main.get_command(app)  # Any: click's classes, which newer typers carry inside
     sections = [f"## recordzoo\n\n{_parameters(group)}"]
-    for name, command in group.commands.items():
+    for name, command in leaf_commands(group):
         arguments = [p.metavar for p in command.params if p.param_type_name == "argument"]
         usage = " ".join(["recordzoo", name, *arguments, "[OPTIONS]"])
-        sections.append(f"## {name}\n\n```text\n{usage}\n```\n\n{_unwrapped(command.help)}\n\n{_parameters(command)}")
+        example = textwrap.dedent((command.epilog or "").split("\n", 2)[2])
+        sections.append(
+            f"## {name}\n\n```text\n{usage}\n```\n\n{_unwrapped(command.help)}\n\n{_parameters(command)}\n\n"
+            f"```text\n{example}\n```"
+        )
     return "\n\n".join(sections)
+
+
+def leaf_commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:  # Any: as above
+    """Yield each command that does something, by its whole name: "list", "cache ls"."""
+    for name, command in group.commands.items():
+        if hasattr(command, "commands"):
+            yield from leaf_commands(command, f"{before}{name} ")
+        else:
+            yield f"{before}{name}", command
 
 
 def exit_codes() -> str:

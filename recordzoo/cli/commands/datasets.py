@@ -1,0 +1,90 @@
+"""The commands about the catalogue: `list`, `info`, `check-sources`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recordzoo.cli.commands.completion import complete_data, complete_dataset, complete_path
+from recordzoo.cli.commands.options import Json
+
+
+def list_command(
+    task: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Only those with this word in their task: detection, ...")
+    ] = None,
+    licence: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Only those with this word in their licence: CC BY, MIT, ...")
+    ] = None,
+    obtained: Annotated[
+        str | None,
+        typer.Option(metavar="HOW", help="Only those whose files are had so: download, terms, partly, by-hand."),
+    ] = None,
+    max_size: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Only those whose download is known to be at most so large: 2GB.")
+    ] = None,
+    prepared: Annotated[
+        bool, typer.Option("--prepared", help="Only the record sets that are prepared under ROOT, with their sizes.")
+    ] = False,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="With --prepared: where they are; default: here.", autocompletion=complete_path
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the datasets that can be prepared by name."""
+    from recordzoo.cli.listing import Filter, list_datasets, list_prepared
+    from recordzoo.errors import ArgumentError
+
+    wanted = Filter.of(task=task, licence=licence, obtained=obtained, max_size=max_size)
+    if prepared:
+        list_prepared(wanted, root or Path(), as_json)
+    elif root is not None:
+        raise ArgumentError("--root says where to look for record sets; it needs --prepared.")
+    else:
+        list_datasets(wanted, as_json)
+
+
+def info(
+    name: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|PATH",
+            help="A dataset; or a record set's directory, or the tree or list that it was made from.",
+            autocompletion=complete_data,
+        ),
+    ],
+    full: Annotated[
+        bool, typer.Option("--full", help="Of a record set: read the headers of all images, not of 2,000 at random.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Show what is known of a dataset: size, splits, files, licence.
+
+    Of a record set: splits, classes, fields, image sizes and formats, bytes, and where it came from.
+    """
+    from recordzoo.cli.info import show
+
+    return show(name, full=full, as_json=as_json)
+
+
+def check_sources(
+    names: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="[NAME]...", help="Datasets; default: all.", autocompletion=complete_dataset),
+    ] = None,
+    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="How many addresses are asked at once.")] = 8,
+    only_bad: Annotated[
+        bool, typer.Option("--only-bad", help="Leave out the addresses that are as they should be.")
+    ] = False,
+    as_json: Json = False,
+) -> int:
+    """Ask every address of the catalogue's raw files, mirrors included, for its size, and compare.
+
+    Nothing is downloaded. The exit code is 4 if an address is gone, refuses, or has another file.
+    """
+    from recordzoo.cli.sources import check_sources
+
+    return check_sources(names or (), jobs=jobs, only_bad=only_bad, as_json=as_json)

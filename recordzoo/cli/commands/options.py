@@ -1,0 +1,44 @@
+"""Options and arguments that several commands have, so that they read the same everywhere."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recordzoo.cli.commands.completion import complete_data
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout; errors as JSON on stderr.")]
+
+RecordSet = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME|PATH",
+        help="A record set's directory, the tree or list that it was made from, or a dataset prepared here.",
+        autocompletion=complete_data,
+    ),
+]
+
+Split = Annotated[str | None, typer.Option(metavar="NAME", help="Only images of this split.")]
+
+Converters = Annotated[
+    int | None,
+    typer.Option("--workers", min=1, metavar="N", help="Processes that convert; default: a core each, at most 8."),
+]
+
+Refresh = Annotated[
+    bool, typer.Option("--refresh", help="Rebuild the record set and replace the existing one atomically.")
+]
+
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and how large; do nothing.")]
+
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal to ask on.")]
+
+Roots = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--root",
+        metavar="DIR",
+        help="Look in this directory and two levels below it; may be repeated. Default: where sets were prepared.",
+        file_okay=False,
+    ),
+]
