@@ -18,9 +18,14 @@ from recordzoo.cli.exits import Exit
 from tests import faults
 
 ROOT = Path(__file__).parent.parent
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOT_RUN = re.compile(r"<!-- not run: (?P<reason>.+?) -->\s*$")
 BLOCK = re.compile(r"^(?P<fence>```+)(?P<language>\w*)[^\n]*\n(?P<code>.*?)^(?P=fence)$", re.MULTILINE | re.DOTALL)
+
+
+def name_of(page):
+    """Return a page's path as the navigation has it; README.md is none of its pages."""
+    return page.relative_to(ROOT / "docs").as_posix() if page.is_relative_to(ROOT / "docs") else page.name
 
 
 def text_of(name):
@@ -137,7 +142,7 @@ def test_the_error_tree_is_drawn_whole():
 
 def test_every_page_is_in_the_navigation():
     navigation = text_of("mkdocs.yml")
-    assert [page.name for page in PAGES[1:] if f": {page.name}\n" not in navigation] == []
+    assert [name_of(page) for page in PAGES[1:] if f": {name_of(page)}\n" not in navigation] == []
 
 
 def test_every_fault_of_the_catalogue_is_tried_or_it_says_why_not():
@@ -158,10 +163,10 @@ def test_links_between_pages_lead_somewhere():
     for page in PAGES:
         for target in re.findall(r"\]\(([^)\s#]+)(?:#[^)]*)?\)", page.read_text(encoding="utf-8")):
             if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.name}: {target}"
+                assert (page.parent / target).exists(), f"{name_of(page)}: {target}"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=name_of)
 def test_shell_examples_use_commands_and_options_that_exist(page):
     targets = set(re.findall(r"^([a-z]+):", text_of("Makefile"), re.MULTILINE))
     for line in "".join(blocks(page, "sh")).replace("\\\n", " ").splitlines():

@@ -5,12 +5,14 @@ has a small CUB-200-2011 of that name; so the catalogue that the page's programs
 """
 
 import hashlib
+import io
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
+import tarfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -20,7 +22,7 @@ from PIL import Image
 from recordzoo import catalogue
 from tests.fakes import cub200, legacy, lists
 from tests.fakes.server import FileServer
-from tests.test_docs import BLOCK, NOT_RUN, PAGES, ROOT
+from tests.test_docs import BLOCK, NOT_RUN, PAGES, ROOT, name_of
 
 pytestmark = pytest.mark.slow
 
@@ -93,6 +95,30 @@ def databases(folder: Path) -> None:
     legacy.caffe(folder / "ilsvrc12_train_lmdb", datums)
 
 
+def tar_shards(folder: Path) -> None:
+    """Four samples in two shards of WebDataset: files whose names differ in what follows the first dot."""
+    (folder / "shards").mkdir()
+    for shard in range(2):
+        with tarfile.open(folder / "shards" / f"train-{shard:06d}.tar", "w") as tar:
+            for number in (2 * shard, 2 * shard + 1):
+                image, _ = legacy.files(4)[number]
+                parts = {"jpg": image, "cls": b"%d" % (number % 2), "txt": b"a caption", "json": b'{"id": 1}'}
+                for ending, data in parts.items():
+                    member = tarfile.TarInfo(f"{number:04d}.{ending}")
+                    member.size = len(data)
+                    tar.addfile(member, io.BytesIO(data))
+
+
+def parquet(folder: Path) -> None:
+    """A dataset as `datasets` exports it, with the types of its columns."""
+    from datasets import ClassLabel, Dataset, Features, Image, Value
+
+    images = [{"bytes": image, "path": None} for image, _ in legacy.files(4)]
+    columns = {"image": images, "label": [0, 1, 0, 1], "caption": ["a", "b", "c", "d"]}
+    features = Features({"image": Image(), "label": ClassLabel(names=["cat", "dog"]), "caption": Value("string")})
+    Dataset.from_dict(columns, features=features).to_parquet(str(folder / "beans.parquet"))
+
+
 def records_of_birds(folder: Path) -> None:
     from recordzoo import CUB200Record
 
@@ -111,6 +137,12 @@ GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
     "README.md": (photos, a_csv_and_a_database),
     "faults.md": (records_of_birds,),
     "format.md": (records_of_birds,),
+    "guides/from-ffcv.md": (photos,),
+    "guides/from-hugging-face.md": (parquet,),
+    "guides/from-imagefolder.md": (photos,),
+    "guides/from-webdataset.md": (tar_shards,),
+    "guides/memory.md": (photos,),
+    "guides/transforms.md": (photos,),
     "importing.md": (databases,),
     "lists.md": (a_list, a_table),
     "looking.md": (photos,),
@@ -118,6 +150,9 @@ GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
     "variants.md": (photos, own_records),
 }
 """What a page supposes that its reader has."""
+
+FRAMEWORKS = ("guides/from-hugging-face.md", "guides/from-webdataset.md")
+"""Pages that need packages of the extra `frameworks`: tests/frameworks/test_guides.py runs them."""
 
 
 @pytest.fixture(scope="module")
@@ -151,16 +186,24 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         }
 
 
-@pytest.mark.parametrize("page", [page for page in PAGES if steps(page)], ids=lambda page: page.name)
+HERE = [page for page in PAGES if steps(page) and name_of(page) not in FRAMEWORKS]
+
+
+@pytest.mark.parametrize("page", HERE, ids=name_of)
 def test_a_page_runs_in_an_empty_directory(page: Path, mirror: dict[str, str], tmp_path: Path) -> None:
-    for give in GIVEN.get(page.name, ()):
+    run_page(page, tmp_path, mirror)
+
+
+def run_page(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
+    """Run a page's blocks, one after the other, where there is what it supposes."""
+    for give in GIVEN.get(name_of(page), ()):
         give(tmp_path)
     blocks = tmp_path.with_name(f"{tmp_path.name}.json")
     blocks.write_text(json.dumps(steps(page)))
     ended = subprocess.run(
         [sys.executable, "-W", "error", "-c", DRIVER, blocks],
         cwd=tmp_path,
-        env={**os.environ, **mirror},
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         check=False,
@@ -170,4 +213,4 @@ def test_a_page_runs_in_an_empty_directory(page: Path, mirror: dict[str, str], t
 
 
 def test_what_is_given_is_given_to_pages_that_are_there() -> None:
-    assert set(GIVEN) <= {page.name for page in PAGES if steps(page)}
+    assert set(GIVEN) | set(FRAMEWORKS) <= {name_of(page) for page in PAGES if steps(page)}

@@ -1,0 +1,95 @@
+"""The guides state what the code does and what was measured: their tables are compared with both."""
+
+import json
+import re
+from pathlib import Path
+
+import mkdocs.config
+import pytest
+import torch
+from torchvision import transforms as v1
+from torchvision.transforms import v2
+
+from recordzoo.batches import fuse
+from recordzoo.batches.fuse import Plan, read_plan
+from recordzoo.batches.rows import shape_of
+from recordzoo.batches.steps import decide
+from tests.test_docs import ROOT
+
+TRANSFORMS = ROOT / "docs" / "guides" / "transforms.md"
+MEASURED = json.loads((ROOT / "docs" / "benchmarks-peers.json").read_text(encoding="utf-8"))
+
+FAST = "RecordLoader, fast, channels last"
+SPEEDS = {
+    "guides/from-ffcv.md": {
+        "originals": (("fast", "FFCV"), ("fast", FAST)),
+        "both encoded anew": (("full", "FFCV"), ("full", f"{FAST}, full")),
+        "JPEG 90 (`256`)": (("256", "FFCV, the same pixels"), ("256", f"{FAST}, 256")),
+        "raw (`256-raw`)": (("raw256", "FFCV raw, the same pixels"), ("raw256", f"{FAST}, 256-raw")),
+    },
+}
+"""For each page: what a row of its table contains, and where the speeds of that row were measured."""
+
+
+def tables(page: Path) -> list[list[list[str]]]:
+    """Read a page's tables: rows of cells, without the line below the header."""
+    found: list[list[list[str]]] = [[]]
+    for line in page.read_text(encoding="utf-8").splitlines():
+        if line.startswith("|"):
+            found[-1].append([cell.strip() for cell in line.strip("|").split("|")])
+        elif found[-1]:
+            found.append([])
+    return [[rows[0], *rows[2:]] for rows in found if rows]
+
+
+def plans(cell: str) -> list[Plan]:
+    """Read what a loader makes of each example in a cell."""
+    names = {"T": v1, "v2": v2, "torch": torch}
+    return [read_plan(v1.Compose(eval(f"[{code}]", names))) for code in re.findall(r"`([^`]*\)[^`]*)`", cell)]
+
+
+@pytest.mark.parametrize("row", tables(TRANSFORMS)[0][1:], ids=lambda row: row[0])
+def test_the_table_of_transforms_is_that_of_the_code(row: list[str]) -> None:
+    name = row[0].strip("`")
+    for module, cell in ((v1, row[1]), (v2, row[2])):
+        assert cell == ("yes" if getattr(module, name, None) in fuse._READERS else "no")
+    assert plans(row[3])
+    assert [plan.reason for plan in plans(row[3])] == [""] * len(plans(row[3]))
+    assert all(plan.reason for plan in plans(row[4]))
+
+
+def test_no_transform_is_missing_from_the_table() -> None:
+    assert {row[0].strip("`") for row in tables(TRANSFORMS)[0][1:]} == {kind.__name__ for kind in fuse._READERS}
+
+
+def test_the_better_order_is_better() -> None:
+    for before, after, counts in tables(TRANSFORMS)[1][1:]:
+        assert counts == f"{len(plans(before)[0].fused)}, then {len(plans(after)[0].fused)}"
+
+
+def test_what_is_made_in_one_call_is_as_the_page_says() -> None:
+    text = TRANSFORMS.read_text(encoding="utf-8").partition("Up to sixteen images")[2]
+    together, singly = (plan.steps for plan in plans(text))
+    for steps, expected in ((together, True), (singly, False)):
+        shape = shape_of(decide(steps, (300, 400), [0.0] * 9), (300, 400), lambda _: True)
+        assert (shape is not None) is expected
+
+
+@pytest.mark.parametrize("page", SPEEDS)
+def test_speeds_are_the_measured_ones(page: str) -> None:
+    rows = [row for table in tables(ROOT / "docs" / page) for row in table[1:]]
+    for words, places in SPEEDS[page].items():
+        (row,) = [row for row in rows if words in row[0]]
+        speeds = [median(*place) for place in places]
+        assert row[1:] == [*(f"{speed:,.0f}" for speed in speeds), f"{speeds[-1] / speeds[0]:.2f}x"]
+
+
+def test_search_knows_the_stems_of_words() -> None:
+    """Without the stemmer, "resume" does not find "resuming"."""
+    plugins = mkdocs.config.load_config(str(ROOT / "mkdocs.yml")).plugins
+    assert "stemmer" in plugins["material/search"].config["pipeline"]
+
+
+def median(run: str, label: str) -> float:
+    (found,) = [each for each in MEASURED[run]["contestants"] if each["label"] == label]
+    return float(found["median"]["images_per_s"])
