@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from recordzoo import catalogue, errors, project
+from recordzoo import __version__, catalogue, errors, project
 from recordzoo.bars import BarProgress, default_progress
 from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.cli.info import entry_document
@@ -108,7 +108,7 @@ class TestHelp:
             assert recordzoo(command, "--help").returncode == 0
 
     def test_version(self):
-        assert recordzoo_process("--version").stdout == "recordzoo 0.1.0\n"
+        assert recordzoo_process("--version").stdout == f"recordzoo {__version__}\n"
 
     @fault(
         "U9",
@@ -145,7 +145,7 @@ class TestHelp:
         if script is None:
             pytest.skip("recordzoo runs from its source tree here and is not installed")
         result = subprocess.run([script, "--version"], capture_output=True, text=True, check=True)
-        assert result.stdout == "recordzoo 0.1.0\n"
+        assert result.stdout == f"recordzoo {__version__}\n"
 
 
 class TestListAndInfo:

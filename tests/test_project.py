@@ -1,0 +1,178 @@
+"""The files with which the project is run: workflows, forms, hooks, version, changelog, links."""
+
+import importlib.util
+import re
+import shlex
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import check_jsonschema
+import pytest
+import yaml
+from click.testing import CliRunner
+from mkdocs.config import load_config
+
+import recordzoo
+from recordzoo import project
+
+ROOT = Path(__file__).parent.parent
+GITHUB = ROOT / ".github"
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+FORMS = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
+PAGES = [ROOT / name for name in ("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md")]
+SCHEMAS = {
+    "vendor.github-workflows": WORKFLOWS,
+    "custom.github-workflows-require-timeout": WORKFLOWS,
+    "vendor.github-issue-forms": FORMS,
+    "vendor.github-issue-config": [GITHUB / "ISSUE_TEMPLATE" / "config.yml"],
+    "vendor.dependabot": [GITHUB / "dependabot.yml"],
+    "vendor.citation-file-format": [ROOT / "CITATION.cff"],
+}
+
+
+def text_of(name):
+    return (ROOT / name).read_text(encoding="utf-8")
+
+
+def pyproject():
+    return tomllib.loads(text_of("pyproject.toml"))
+
+
+def makefile_lines(target):
+    """The commands of a target, as a shell gets them."""
+    text = text_of("Makefile").replace("$(BIN)", ".venv/bin")
+    return re.search(rf"^{target}:.*\n((?:\t.*\n)+)", text, re.MULTILINE)[1].replace("\t", "").splitlines()
+
+
+def jobs():
+    """All jobs of all workflows: the workflow, the job's name, the job."""
+    found = [(path, yaml.safe_load(path.read_text(encoding="utf-8"))["jobs"]) for path in WORKFLOWS]
+    return [(path, name, job) for path, each in found for name, job in each.items()]
+
+
+def commands():
+    """All shell commands of all workflows."""
+    runs = [step["run"] for _, _, job in jobs() for step in job["steps"] if "run" in step]
+    return [shlex.split(line) for run in runs for line in run.splitlines()]
+
+
+class TestWorkflows:
+    @pytest.mark.parametrize("schema", SCHEMAS)
+    def test_files_have_their_schema(self, schema):
+        assert SCHEMAS[schema]
+        result = CliRunner().invoke(check_jsonschema.main, ["--builtin-schema", schema, *map(str, SCHEMAS[schema])])
+        assert result.exit_code == 0, result.output
+
+    def test_the_auditor_finds_nothing(self):
+        """zizmor: actions that are not pinned, too many permissions, code that strangers' text becomes part of."""
+        zizmor = Path(sys.executable).parent / "zizmor"
+        words = [zizmor, "--offline", "--no-config", "--pedantic", "--quiet", "--format=plain", GITHUB]
+        result = subprocess.run(words, capture_output=True, text=True, check=False, timeout=60)
+        assert result.returncode == 0, result.stdout + result.stderr
+
+    def test_the_pythons_are_those_of_the_classifiers(self):
+        prefix = "Programming Language :: Python :: 3."
+        stated = [line.rpartition(" ")[2] for line in pyproject()["project"]["classifiers"] if line.startswith(prefix)]
+        everything = yaml.safe_load(text_of(".github/workflows/ci.yml"))["jobs"]["all"]
+        assert everything["strategy"]["matrix"]["python"] == stated
+        assert everything["steps"][-1]["run"] == "bash .ci/run"
+        assert pyproject()["project"]["requires-python"] == f">={stated[0]}"
+        named = set(re.findall(r'"(3\.\d+)"', "".join(path.read_text(encoding="utf-8") for path in WORKFLOWS)))
+        assert named <= set(stated)
+
+    def test_the_systems_are_those_of_the_classifiers(self):
+        stated = " ".join(pyproject()["project"]["classifiers"])
+        systems = {job["runs-on"] for _, _, job in jobs()}
+        systems |= set(next(job for _, name, job in jobs() if name == "systems")["strategy"]["matrix"]["system"])
+        for classifier, system in (("Linux", "ubuntu"), ("MacOS", "macos"), ("Microsoft :: Windows", "windows")):
+            assert f"Operating System :: {classifier}" not in stated or f"{system}-latest" in systems
+        assert ":: Linux" in stated
+
+    def test_targets_exist(self):
+        targets = set(re.findall(r"^([a-z-]+):", text_of("Makefile"), re.MULTILINE))
+        used = {words[1] for words in commands() if words[0] == "make"} - {"$TARGET"}
+        matrix = next(job for _, name, job in jobs() if name == "dependencies")["strategy"]["matrix"]["include"]
+        used |= {row["target"] for row in matrix}
+        assert {"docs", "floors", "bare"} <= used <= targets
+
+    def test_the_fast_tests_are_those_of_the_makefile(self):
+        """On systems without `make`."""
+        fast = re.search(r"^FAST := (.*)$", text_of("Makefile"), re.MULTILINE)[1]
+        without = re.search(r"^WITHOUT_FRAMEWORKS := (.*)$", text_of("Makefile"), re.MULTILINE)[1]
+        words = shlex.split(fast.replace("$(WITHOUT_FRAMEWORKS)", without))
+        assert [["python", "-m", "pytest", *words]] == [words for words in commands() if "pytest" in words]
+        (install,) = re.findall(r"--editable '(.*)'", "\n".join(makefile_lines(r"\$\(VENV\)/\.stamp")))
+        assert ["python", "-m", "pip", "install", "--editable", install] in commands()
+
+    def test_only_a_tag_is_published(self):
+        publishing = [
+            (path.name, job["if"], job["environment"], job["permissions"])
+            for path, _, job in jobs()
+            if any("pypi-publish" in step.get("uses", "") for step in job["steps"])
+        ]
+        assert publishing == [("release.yml", "github.ref_type == 'tag'", "pypi", {"id-token": "write"})]
+
+
+def test_hooks_run_what_make_lint_and_types_run():
+    (repository,) = yaml.safe_load(text_of(".pre-commit-config.yaml"))["repos"]
+    assert repository["repo"] == "local"
+    assert [hook["entry"] for hook in repository["hooks"]] == [*makefile_lines("lint"), *makefile_lines("types")]
+    assert all(hook["language"] == "system" and not hook["pass_filenames"] for hook in repository["hooks"])
+
+
+def test_the_version_has_its_section_in_the_changelog():
+    sections = re.findall(r"^## (.*)$", text_of("CHANGELOG.md"), re.MULTILINE)
+    assert sections[:2] == ["Unreleased", recordzoo.__version__]
+
+
+def test_the_changelog_names_every_dataset_class():
+    named = set(re.findall(r"`(\w+Record)`", text_of("CHANGELOG.md")))
+    assert {name for name in recordzoo.__all__ if name.endswith("Record")} <= named
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_links_and_targets_of_pages_exist(page):
+    text = page.read_text(encoding="utf-8")
+    for target in re.findall(r"\]\(([^)\s#]+)", text):
+        assert "://" in target or (ROOT / target).exists(), target
+    targets = set(re.findall(r"^([a-z-]+):", text_of("Makefile"), re.MULTILINE))
+    written = [words for line in re.findall(r"`(make [^`]*)`|^(make .*)$", text, re.MULTILINE) for words in line]
+    used = [word for words in written for word in shlex.split(words, comments=True)[1:] if "=" not in word]
+    assert set(used) <= targets
+
+
+class TestAddresses:
+    @pytest.fixture
+    def hooks(self):
+        spec = importlib.util.spec_from_file_location("site_project", ROOT / "docs" / "project.py")
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
+
+    def test_the_site_has_those_of_the_project(self, hooks, monkeypatch):
+        config = load_config(str(ROOT / "mkdocs.yml"), plugins=[])
+        urls = {"Documentation": "https://docs.example.org/zoo", "Source": "https://example.org/zoo"}
+        monkeypatch.setattr(project, "url", urls.get)
+        hooks.on_config(config)
+        assert (config.site_url, config.repo_url) == tuple(urls.values())
+        assert config.repo_name == "recordzoo"
+        monkeypatch.setattr(project, "url", lambda label: None)
+        hooks.on_config(config)
+        assert (config.site_url, config.repo_url) == (None, None)
+
+    def test_the_changelog_is_a_page_whose_links_stay_within_the_site(self, hooks):
+        page = hooks.changelog()
+        assert f"\n## {recordzoo.__version__}\n" in page
+        targets = [target for target in re.findall(r"\]\(([^)\s#]+)", page) if "://" not in target]
+        assert "imagenet.md" in targets
+        assert [target for target in targets if not (ROOT / "docs" / target).exists()] == []
+        assert "  - Changelog: changelog.md\n" in text_of("mkdocs.yml")
+
+    def test_no_address_stands_anywhere_else(self):
+        """Neither in settings of the site nor in a file of the repository's host."""
+        assert not {"site_url", "repo_url", "edit_uri"} & set(
+            re.findall(r"^(\w+):", text_of("mkdocs.yml"), re.MULTILINE)
+        )
+        assert "repository" not in yaml.safe_load(text_of("CITATION.cff"))
