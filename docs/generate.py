@@ -7,6 +7,7 @@ A generated part stands between two comments in its page; everything around it i
 """
 
 import ast
+import functools
 import html
 import re
 import sys
@@ -25,9 +26,13 @@ from recordzoo.cli.app import app
 from recordzoo.cli.exits import MEANINGS
 from recordzoo.cli.info import number
 from recordzoo.cli.listing import download
+from recordzoo.errors import RecordZooError
 
 ROOT = Path(__file__).parent.parent
 sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(ROOT / "docs"))  # not `from docs`: other packages bring a `docs` of theirs
+
+import error_facts  # noqa: E402
 
 from tests.faults import NOT_TRIED, PLACES  # noqa: E402
 
@@ -169,7 +174,7 @@ def faults() -> str:
     for letter, (heading, _) in PLACES.items():
         numbers = sorted((n for n in {*found, *NOT_TRIED} if n[0] == letter), key=lambda number: int(number[1:]))
         rows = [(number, *_fault_row(number, found.get(number, []))) for number in numbers]
-        tables.append(f"### {heading}\n\n{_table(('', 'what happens', 'what you see', 'tested by'), rows)}")
+        tables.append(f"## {heading}\n\n{_table(('', 'what happens', 'what you see', 'tested by'), rows)}")
     return "\n\n".join(tables)
 
 
@@ -185,6 +190,18 @@ def tried_faults() -> dict[str, list[tuple[str, str, str]]]:
     return found
 
 
+def error_section(kind: type[RecordZooError]) -> str:
+    """How an error is caught, its exit code and its attributes."""
+    head = ("caught by `except`", "exit code", "attributes")
+    return _table(head, [error_facts.facts(kind, error_facts.attributes())])
+
+
+def error_attributes() -> str:
+    """What the attributes of errors say."""
+    given = sorted(set().union(*error_facts.attributes().values()))
+    return _table(("attribute", "meaning"), [(f"`{name}`", error_facts.MEANINGS[name]) for name in given])
+
+
 def _fault_row(number: str, marks: Sequence[tuple[str, str, str]]) -> tuple[str, str, str]:
     if number in NOT_TRIED:
         what, why = NOT_TRIED[number]
@@ -198,7 +215,12 @@ SECTIONS: dict[str, tuple[tuple[str, Callable[[], str]], ...]] = {
     "docs/datasets.md": (("overview", dataset_overview), ("datasets", dataset_pages)),
     "docs/cli.md": (("commands", commands), ("exit codes", exit_codes), ("environment", environment)),
     "docs/api.md": (("classes", api_classes), ("zoo", api_zoo), ("own data", api_own), ("training", api_training)),
-    "docs/faults.md": (("faults", faults),),
+    "docs/errors.md": (
+        ("tree", error_facts.tree),
+        *((kind.__name__, functools.partial(error_section, kind)) for kind in error_facts.KINDS),
+        ("attributes", error_attributes),
+    ),
+    "docs/tested-faults.md": (("faults", faults),),
 }
 
 

@@ -50,7 +50,7 @@ def load_generator():
     return module
 
 
-GENERATED = ["README.md", "docs/api.md", "docs/cli.md", "docs/datasets.md", "docs/faults.md"]
+GENERATED = ["README.md", "docs/api.md", "docs/cli.md", "docs/datasets.md", "docs/errors.md", "docs/tested-faults.md"]
 
 
 @pytest.mark.parametrize("page", GENERATED)

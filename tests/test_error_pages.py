@@ -1,0 +1,133 @@
+"""docs/errors.md has each error where messages say it is; docs/faults.md quotes what messages say."""
+
+import ast
+import re
+import shlex
+from html.parser import HTMLParser
+
+import pytest
+from mkdocs.commands.build import build
+from mkdocs.config import load_config
+
+from recordzoo import project
+from tests.test_docs import ROOT, commands, load_generator, text_of
+
+ERRORS, FAULTS = text_of("docs/errors.md"), text_of("docs/faults.md")
+OURS, FOREIGN = ERRORS.split("\n## Messages of torch, LMDB, Python and Pillow\n")
+generator = load_generator()
+KINDS = {kind.__name__: kind for kind in generator.error_facts.KINDS}
+
+
+def sections(text):
+    """A page's sections of the third level by their headings."""
+    parts = re.split(r"^### (.+)\n", text, flags=re.MULTILINE)
+    return dict(zip(parts[1::2], parts[2::2], strict=True))
+
+
+def test_every_error_has_its_section_and_nothing_else_has():
+    assert list(sections(OURS)) == [*KINDS, "Attributes"]
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_a_section_says_what_it_means_and_how_it_is_cured(name):
+    by_hand = sections(OURS)[name].partition("<!-- generated:")[0]
+    assert len(by_hand.partition("| cause | cure |")[0].strip()) > 50
+    if name not in ("RecordZooError", "LostBuildError"):  # catches all; nobody sees it
+        rows = by_hand.partition("| --- | --- |\n")[2].strip().splitlines()
+        assert rows
+        assert all(len([cell for cell in row.split(" | ") if cell.strip("| ")]) == 2 for row in rows)
+
+
+def test_attributes_are_explained_and_none_is_that_is_gone():
+    given = set().union(*generator.error_facts.attributes().values())
+    assert given == set(generator.error_facts.MEANINGS)
+
+
+def test_how_an_error_is_caught():
+    caught = {name: set(generator.error_facts.caught_as(kind)) for name, kind in KINDS.items()}
+    assert caught["TermsError"] >= {
+        "NotPreparedError",
+        "RecordZooError",
+        "RuntimeError",
+        "FileNotFoundError",
+        "OSError",
+    }
+    assert caught["ImageError"] >= {"RecordError", "UnidentifiedImageError", "OSError"}
+    assert all("Exception" not in names for names in caught.values())
+
+
+class Headings(HTMLParser):
+    """The ids of a page's headings by level, and every id."""
+
+    def __init__(self):
+        super().__init__()
+        self.of_level = {}
+        self.ids = set()
+
+    def handle_starttag(self, tag, attrs):
+        found = dict(attrs).get("id")
+        if found:
+            self.ids.add(found)
+            self.of_level.setdefault(tag, []).append(found)
+
+
+@pytest.mark.slow
+def test_the_built_page_has_the_anchors_that_messages_link_to(tmp_path, monkeypatch):
+    """The page alone is built, with the site's own settings."""
+    (tmp_path / "docs").mkdir()
+    (tmp_path / "docs" / "errors.md").write_text(ERRORS, encoding="utf-8")
+    config = load_config(
+        str(ROOT / "mkdocs.yml"), docs_dir=str(tmp_path / "docs"), site_dir=str(tmp_path / "site"), nav=None, plugins=[]
+    )
+    build(config)
+    site = "https://docs.example.org/zoo"
+    monkeypatch.setattr(project, "url", {"Documentation": site}.get)
+    linked = [kind("what went wrong").__notes__[0].removeprefix(f"See {site}/").split("#") for kind in KINDS.values()]
+    assert {path for path, _ in linked} == {"errors/"}
+    page = Headings()
+    page.feed((tmp_path / "site" / "errors" / "index.html").read_text(encoding="utf-8"))
+    anchors = [anchor for _, anchor in linked]
+    assert page.of_level["h3"][: len(anchors)] == anchors
+    inside = set(re.findall(r"\]\(#([^)]+)\)", ERRORS))
+    linked_elsewhere = set().union(
+        *(re.findall(r"\]\(errors\.md#([^)]+)\)", text.read_text("utf-8")) for text in (ROOT / "docs").glob("*.md"))
+    )
+    assert inside | linked_elsewhere <= page.ids
+
+
+@pytest.mark.parametrize("page", ["errors", "faults"])
+def test_commands_within_sentences_exist(page):
+    known = commands()
+    found = [shlex.split(code) for code in re.findall(r"`(recordzoo [^`]+)`", text_of(f"docs/{page}.md"))]
+    assert len(found) > 5
+    for words in found:
+        command = known[words[1]]
+        options = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
+        assert {word for word in words if word.startswith("--")} <= {*options, "--help"}, words
+
+
+def texts_of_the_package():
+    """Every text in the package's sources, with a mark where a value is put in."""
+    for path in (ROOT / "recordzoo").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.JoinedStr):
+                yield "".join(str(part.value) if isinstance(part, ast.Constant) else "\0" for part in node.values)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+@pytest.mark.slow  # every source is parsed
+def test_symptoms_quote_what_messages_say():
+    texts = list(texts_of_the_package())
+    symptoms = [row.split(" | ")[0] for row in FAULTS.splitlines() if row.startswith("| ")]
+    quoted = [quote for symptom in symptoms for quote in re.findall(r'"([^"]+)"', symptom)]
+    foreign = {"killed by signal", "ancdata", "Too many open files"}
+    assert len(quoted) > 15
+    for quote in quoted:
+        pattern = re.compile(".*".join(re.escape(part.strip()) for part in quote.split("...")), re.DOTALL)
+        assert quote in foreign or any(map(pattern.search, texts)), quote
+
+
+def test_the_page_of_symptoms_is_short():
+    assert len(FAULTS.splitlines()) < 120
+    assert "test_" not in FAULTS
