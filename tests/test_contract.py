@@ -344,14 +344,21 @@ def test_loader_with_workers(compared: Compared) -> None:
     assert compared.plain(a, b)[0] == compared.plain(a, b)[1]
 
 
+ONE_FOR_EACH = [row for row, source in CASES if source == row.sources[-1]]
+TOGETHER = [ONE_FOR_EACH[start::6] for start in range(6)]  # to start a worker takes seconds
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("row", [row for row, source in CASES if source == row.sources[-1]], ids=lambda row: row.name)
-def test_loader_with_spawned_workers(row: Row, tmp_path_factory: pytest.TempPathFactory) -> None:
-    spawned = _compared((row, row.sources[-1]), tmp_path_factory)
-    theirs, ours = spawned.both()
-    a = list(DataLoader(theirs, 4, collate_fn=list))
-    b = list(DataLoader(ours, 4, collate_fn=list, num_workers=1, multiprocessing_context="spawn"))
-    assert spawned.plain(a, b)[0] == spawned.plain(a, b)[1]
+@pytest.mark.parametrize("rows", TOGETHER, ids=lambda rows: f"{rows[0].name}-and-others")
+def test_loader_with_a_spawned_worker(rows: list[Row], tmp_path_factory: pytest.TempPathFactory) -> None:
+    every = [_compared((row, row.sources[-1]), tmp_path_factory) for row in rows]
+    theirs, ours = zip(*(each.both() for each in every), strict=True)
+    loader = DataLoader(ConcatDataset(ours), 4, collate_fn=list, num_workers=1, multiprocessing_context="spawn")
+    found = iter([sample for batch in loader for sample in batch])
+    for each, expected in zip(every, theirs, strict=True):
+        a, b = list(DataLoader(expected, 1, collate_fn=list)), [[next(found)] for _ in range(len(expected))]
+        assert each.plain(a, b)[0] == each.plain(a, b)[1], each.row.name
+    assert next(found, None) is None
 
 
 CLASSES = {row.name: [each for each in DECLARED if each.build is row.build] for row in DECLARED if not row.is_brief}
