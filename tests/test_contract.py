@@ -35,6 +35,7 @@ pytestmark = [
 EVERY = [(row, source) for row in (*ROWS, *DECLARED) for source in row.sources]
 CASES = [(row, source) for row, source in EVERY if not row.is_brief]
 _built: dict[tuple[object, str], Pair] = {}
+_groups: dict[tuple[object, str], int] = {}
 
 
 def case_id(case: tuple[Row, str]) -> str:
@@ -45,7 +46,13 @@ def _param(case: tuple[Row, str]) -> Any:
     """Declared datasets are compared from trees in samples, attributes and repr; the rest of it only slowly."""
     row, source = case
     is_slow = source == "tree" and "archive" in row.sources and any(row is each for each in DECLARED)
-    return pytest.param(case, id=case_id(case), marks=pytest.mark.slow if is_slow else ())
+    return pytest.param(case, id=case_id(case), marks=[*_group(case), *([pytest.mark.slow] if is_slow else [])])
+
+
+def _group(case: tuple[Row, str]) -> list[pytest.MarkDecorator]:
+    """Let one worker of xdist take all tests of a row, which makes its raw data and record set once."""
+    number = _groups.setdefault((case[0].build, case[1]), len(_groups))
+    return [pytest.mark.xdist_group(f"contract{number}")]
 
 
 class Compared:
@@ -81,7 +88,7 @@ def compared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     return _compared(request.param, tmp_path_factory)
 
 
-@pytest.fixture(params=EVERY, ids=case_id)
+@pytest.fixture(params=[pytest.param(case, id=case_id(case), marks=_group(case)) for case in EVERY])
 def configured(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Compared:
     return _compared(request.param, tmp_path_factory)
 

@@ -51,6 +51,9 @@ an older version is then begun anew, not resumed."""
 _SPILL = 1.03
 """How much more than on average the files of a unit may take in a shard."""
 
+_FEW_BYTES = 16 << 20
+"""Less raw data than this is converted before worker processes have started, which takes about a second."""
+
 _NUM_NAMED = 5
 
 _REFRESH = (False, True, "if-changed")
@@ -355,6 +358,15 @@ class Job:
         expansion = max(self.recipe.expansion, records_bytes(self.recipe, source) / max(1, source.size_bytes))
         return int(self._shard_bytes(source) / (_SPILL * expansion))
 
+    def _num_workers(self, num_bytes: int) -> int:
+        """Return how many processes convert so much raw data: this one alone, if others would start for too little.
+
+        How long a sample of a user's own dataset takes does not follow from its size; such a recipe has a set-up.
+        """
+        if given := self.options.get("workers"):
+            return given
+        return 1 if num_bytes < _FEW_BYTES and self.recipe.worker_setup() is None else default_workers()
+
     def _make_parent(self) -> None:
         try:
             self.target.parent.mkdir(parents=True, exist_ok=True)
@@ -416,7 +428,7 @@ class Job:
             done = sum(tasks[number].unit.size_bytes for number in build.units)
             self.progress.begin(f"converting {self._title}", total, done)
             expansion = records_bytes(self.recipe, source) / max(1, source.size_bytes)
-            workers = Workers(self.options.get("workers") or default_workers(), self.recipe.worker_setup(), expansion)
+            workers = Workers(self._num_workers(total), self.recipe.worker_setup(), expansion)
             run_tasks(build, tasks, workers, list(hashes.values()), self.progress)
             self.progress.end()
             return [self._raw.checked(path, remote, hashes.get(path)) for path, remote in archives.items()]

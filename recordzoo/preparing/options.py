@@ -15,7 +15,8 @@ class PrepareOptions(TypedDict, total=False):
         records_dir: The record set's own directory, instead of ``<root>/<name>.records``.
         mirror: Base URL tried before the official hosts, as ``<mirror>/<dataset>/<file>``; default
             ``RECORDZOO_MIRROR``.
-        workers: Processes that convert; default: the cores that this process may use, 8 at most.
+        workers: Processes that convert. Default: the cores that this process may use, 8 at most; one for less than
+            16 MiB of raw data.
         check_hash: Compare raw archives with the known hash (default). False is for an archive that you re-packed.
         accept_terms: You accept the terms of access of the dataset's files (see ``recordzoo info``).
         discard_raw: Delete the archives that this preparation downloaded once the records are published.
