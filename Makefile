@@ -8,13 +8,14 @@ PEERS := benchmarks/.venv-peers
 FORMATS := tests/.venv-formats
 FLOORS := .venv-floors
 BARE := .venv-bare
-# Two workers: the tests start processes of their own.
+# Two workers: the tests start processes of their own. Tests of one group run in one worker: they share what they prepare.
+PARALLEL := -n 2 --dist loadgroup
 PYTEST := $(BIN)/python -m pytest
 # Their advertisement for a successor; says nothing of our pages.
 export NO_MKDOCS_2_WARNING := 1
 # Tests with other frameworks are not even collected without being asked for: to import those takes seconds.
 WITHOUT_FRAMEWORKS := --ignore=tests/frameworks
-FAST := -n 2 -m "not slow" $(WITHOUT_FRAMEWORKS)
+FAST := $(PARALLEL) -m "not slow" $(WITHOUT_FRAMEWORKS)
 
 .PHONY: help install demo test slow floors bare frameworks formats lint types docs generate bench bench-peers clean
 
@@ -38,7 +39,7 @@ test: install  ## Run the fast tests.
 	$(PYTEST) $(FAST)
 
 slow: install  ## Run the slow tests.
-	$(PYTEST) -n 2 -m slow $(WITHOUT_FRAMEWORKS)
+	$(PYTEST) $(PARALLEL) -m slow $(WITHOUT_FRAMEWORKS)
 
 # Constrained to what is installed: nothing may bring another torch, or change what the other tests run with.
 $(VENV)/.frameworks: $(VENV)/.stamp
