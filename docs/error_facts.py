@@ -36,6 +36,7 @@ MEANINGS = {
     "position": "the number of the sample or record, from 0",
     "problems": "each file with its problem",
     "root": "the directory in which raw data and records were looked for",
+    "split": "the split that was asked for",
     "status": "the HTTP status",
     "url": "the address",
     "variant": "the variant that is there",

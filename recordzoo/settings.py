@@ -1,6 +1,8 @@
 """The environment variables that recordzoo reads, each checked where it is read: a bad value names its variable."""
 
 import os
+import sys
+from pathlib import Path
 
 from recordzoo.addresses import public_url
 from recordzoo.errors import ArgumentError
@@ -38,6 +40,24 @@ def min_bytes_per_s() -> float:
 def stale_s() -> float:
     """Seconds of silence before a build (a download: at least 600) is taken over (``RECORDZOO_STALE_S``, 120)."""
     return _number("RECORDZOO_STALE_S", 120.0)
+
+
+def state_folder() -> Path | None:
+    """Folder of the list of prepared directories, for `cache` (``RECORDZOO_STATE``, the user's; off = no list)."""
+    text = os.environ.get("RECORDZOO_STATE", "")
+    if text.lower() in ("off", *_NO[1:]):
+        return None
+    return Path(text).expanduser() if text else _user_state() / "recordzoo"
+
+
+def _user_state() -> Path:
+    """Return where the system wants such files: on Linux ~/.local/state, or XDG_STATE_HOME."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if sys.platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    folder = os.environ.get("XDG_STATE_HOME", "")
+    return Path(folder) if os.path.isabs(folder) else Path.home() / ".local" / "state"
 
 
 def offline() -> bool:

@@ -4,6 +4,7 @@ import ipaddress
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Generator
 
 import pytest
@@ -28,6 +29,10 @@ def _refuse_strangers(event: str, arguments: tuple) -> None:
 
 
 sys.addaudithook(_refuse_strangers)
+
+# What tests prepare is not listed among the user's own record sets; for child processes, too.
+_STATE = tempfile.TemporaryDirectory(prefix="recordzoo-state-")
+os.environ["XDG_STATE_HOME"] = _STATE.name
 
 # A shell starts what it puts into the background with Ctrl-C ignored, and that is inherited by everything below.
 signal.signal(signal.SIGINT, signal.default_int_handler)

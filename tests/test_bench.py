@@ -1,5 +1,6 @@
 """`recordzoo bench`: what is run, what the numbers are made of, and what is said of mistakes. No time is tested."""
 
+import io
 import json
 import os
 import subprocess
@@ -8,12 +9,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
+from torch.utils.data import DataLoader
 
 from benchmarks.peers import page
+from recordzoo import RecordLoader, zoo
 from recordzoo.bench import compare as comparison
 from recordzoo.bench.chart import Group, draw_chart, write_chart
 from recordzoo.bench.compare import compare, comparisons, turns
+from recordzoo.bench.loaders import Images
 from recordzoo.bench.measure import Measurement, in_fresh_process, measure, medians
 from recordzoo.bench.processes import cpu_seconds, memory_bytes
 from recordzoo.bench.spread import compare_speeds
@@ -23,7 +28,8 @@ from recordzoo.cli.bench import doubts, find_task, table
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import ensure
 from recordzoo.recipes.folder import recipe
-from tests.fakes import folder
+from recordzoo.records.reader import RecordReader
+from tests.fakes import cityscapes, coco, folder, voc
 from tests.running import run
 
 NUM_IMAGES = len([name for name in folder.FILES if name != "cat/notes.txt"])
@@ -322,3 +328,38 @@ class TestPeersPage:
         }
         assert page.ratios(row) == {"ours": 1.0, "slower": 1.5, "broken": None}
         assert page.ratios({**row, "ours": "broken"}) == {"ours": None, "slower": None, "broken": None}
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    root = tmp_path_factory.mktemp("others")
+    voc.build().write_tree(root / "voc")
+    cityscapes.FAKES[0].write_tree(root / "cityscapes")
+    coco.FAKES[0].write_archive(root / "coco")
+    made = {"voc": "voc.2012", "cityscapes": "cityscapes.fine", "coco": "coco.val2017"}
+    return {name: zoo.prepare(label, root / name, check_hash=False, workers=1)[0] for name, label in made.items()}
+
+
+class TestOtherTargets:
+    """Sets whose classes have no labels, or no "target" at all."""
+
+    @pytest.mark.parametrize("name", ["voc", "cityscapes", "coco"])
+    def test_their_images_are_measured(self, sets, name):
+        reader = RecordReader(sets[name])
+        dataset = Images(reader.path, lambda image: torch.tensor(image.size))
+        assert 0 < len(dataset) <= len(reader)
+        for loader in (DataLoader(dataset, 4), RecordLoader(dataset, 4, shuffle=False, num_workers=0)):
+            sizes, targets = map(torch.cat, zip(*loader, strict=True))
+            positions = dataset._selection.all_positions().tolist()
+            stored = [Image.open(io.BytesIO(reader.read("image", position))).size for position in positions]
+            assert sizes.tolist() == list(map(list, stored))
+            assert set(targets.tolist()) == {0}
+
+    def test_labels_stay_labels(self, tree):
+        reader = RecordReader(Path(f"{tree}.records"))
+        dataset = Images(reader.path, lambda image: 0)
+        assert [target for _, target in dataset] == reader.array("target").tolist()
+
+    def test_an_unknown_split_is_said_before_anything_runs(self, sets):
+        with pytest.raises(ArgumentError, match=r"no split 'main-trian'; it has .*\. Did you mean main-train\?"):
+            find_task(str(sets["voc"]), num_images=5, split="main-trian")

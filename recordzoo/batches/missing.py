@@ -7,15 +7,11 @@ import sys
 
 from recordzoo.batches.compiled import DISABLED, why_not_compiled
 from recordzoo.batches.source import BatchSource
-from recordzoo.loading.turbojpeg import library
+from recordzoo.loading.turbojpeg import has_wheel, library
 
 logger = logging.getLogger("recordzoo")
 
 _INSTALL = "pip install 'recordzoo[fast]'"
-_WHEEL_MACHINES = ("x86_64", "AMD64")
-_WHEEL_BEFORE = (3, 14)
-"""The extra has libjpeg-turbo for these machines and for Python before this version: see pyproject.toml."""
-
 _said: list[str] = []
 
 
@@ -35,11 +31,6 @@ def missing(source: BatchSource) -> str:
             else "the system's package of libjpeg-turbo 3"
         ] = None
     return f"{' and '.join(reasons)}. Install: {', and '.join(cures)}" if reasons else ""
-
-
-def has_wheel(machine: str, python: tuple[int, int]) -> bool:
-    """Whether the extra `fast` installs libjpeg-turbo on a machine, for a version of Python."""
-    return machine in _WHEEL_MACHINES and python < _WHEEL_BEFORE
 
 
 def warn(source: BatchSource) -> None:

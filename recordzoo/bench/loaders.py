@@ -6,14 +6,23 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from torch.utils.data import DataLoader, Dataset, Subset
 from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import default_loader
 
 from recordzoo.batches.loader import RecordLoader
 from recordzoo.bench.measure import Measurement, measure
 from recordzoo.bench.task import EXACT, FAST, FILES, STOCK, Task
 from recordzoo.bench.transform import load_transform
-from recordzoo.families.record_set import RecordSetDataset
+from recordzoo.errors import OtherSourceError
+from recordzoo.families.custom import stored_selection
+from recordzoo.families.path_loader import files_folder
+from recordzoo.families.record_set import RecordSetDataset, open_images
+from recordzoo.families.selection import Selection
+from recordzoo.records.manifest import NO_SHARD
+from recordzoo.records.reader import RecordReader
 
 AT_LEAST_S = 1.0
 """How long the epochs after the first are, at least."""
@@ -27,7 +36,7 @@ def run(loader: str, task: Task) -> Measurement:
 
     Raises:
         ArgumentError: There is no such transform or split.
-        OtherSourceError: The records are not images with targets.
+        OtherSourceError: The records are not images.
     """
     open_dataset, make_loader = _LOADERS[loader]
     # Any: whatever the transform takes and gives.
@@ -47,7 +56,42 @@ def _open_files(task: Task, transform: Callable[..., Any]) -> Dataset[Any]:
 
 
 def _open_records(task: Task, transform: Callable[..., Any]) -> Dataset[Any]:
-    return RecordSetDataset(task.records, transform, split=task.split, allow_empty=True)
+    return Images(task.records, transform, task.split or "")
+
+
+class Images(RecordSetDataset):
+    """The images of any record set, with their labels; where targets are something else or absent, each target is 0.
+
+    So the images of every record set can be measured, and a batch can always be put together.
+
+    Args:
+        path: The record set.
+        transform: Applied to each image.
+        split: A split of it; "" for all images.
+
+    Raises:
+        NotPreparedError: There is no such split.
+        OtherSourceError: There is no field "image".
+    """
+
+    def __init__(self, path: Path, transform: Callable[..., Any], split: str = "") -> None:
+        self._start(path, transform=transform)
+        reader = open_images(path)
+        has_image: NDArray[np.bool_] = reader.array("image.index")["shard"] != NO_SHARD
+        if has_image.all() and _has_labels(reader):
+            selection = Selection(reader, split)
+        else:
+            positions = Selection(reader, split).all_positions()
+            positions = positions[has_image[positions]]
+            selection = Selection(reader, positions=positions, targets=np.zeros(len(positions), np.int64))
+        self._show_folder(selection, files_folder(reader, str(path)), default_loader, allow_empty=True)
+
+
+def _has_labels(reader: RecordReader) -> bool:
+    try:
+        return stored_selection(reader).has_labels
+    except OtherSourceError:
+        return False
 
 
 def _choose(dataset: Dataset[Any], task: Task) -> Subset[Any]:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from recordzoo.errors import ArgumentError
+from recordzoo.meant import did_you_mean
 
 if TYPE_CHECKING:
     from recordzoo.sources.download import RemoteFile
@@ -193,8 +194,9 @@ class Entry:
         for part in self.parts:
             if part.name == name:
                 return part
+        hint = did_you_mean(name, [part.name for part in self.parts])
         raise ArgumentError(
-            f"{self.name} has no part {name!r}; it has {', '.join(self.label(part.name) for part in self.parts)}."
+            f"{self.name} has no part {name!r}; it has {', '.join(self.label(part.name) for part in self.parts)}.{hint}"
         )
 
     def label(self, part: str = "") -> str:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from recordzoo.cli.commands import datasets, look
+from recordzoo.cli.commands import cache, datasets, doctor, look
 from recordzoo.cli.commands import prepare as preparing
 from recordzoo.cli.exits import MEANINGS
 
@@ -58,6 +58,13 @@ def _add(group: typer.Typer, name: str, function: Callable[..., int | None], sum
     """Add a command; its help ends with the examples, which are run in the order given."""
     lines = ["\b", "Example:" if len(examples) == 1 else "Examples:", *(f"  {example}" for example in examples)]
     group.command(name, short_help=summary, epilog="\n".join(lines))(function)
+
+
+def _show_help(context: typer.Context) -> None:
+    if context.invoked_subcommand is None:
+        from recordzoo.cli.output import put
+
+        put(context.get_help())
 
 
 _add(
@@ -112,6 +119,49 @@ _add(
     look.bench,
     "Measure how fast your images become batches.",
     "recordzoo bench photos --images 2000 --output speed.png",
+)
+_cache = typer.Typer(rich_markup_mode=None, context_settings=_SETTINGS)
+_cache.callback(invoke_without_command=True)(_show_help)
+app.add_typer(_cache, name="cache", help="List, measure and delete what recordzoo wrote to the disk.")
+_add(
+    _cache,
+    "ls",
+    cache.ls,
+    "List what recordzoo wrote, with sizes and last use.",
+    "recordzoo cache ls",
+    "recordzoo cache ls --root data --json",
+)
+_add(
+    _cache,
+    "size",
+    cache.size,
+    "Add up what recordzoo wrote, by kind.",
+    "recordzoo cache size --root data",
+)
+_add(
+    _cache,
+    "rm",
+    cache.rm,
+    "Delete record sets, or other things that recordzoo wrote.",
+    "recordzoo cache rm data/cub200.records",
+    "recordzoo cache rm cub200 --root data --yes",
+)
+_add(
+    _cache,
+    "prune",
+    cache.prune,
+    "Delete what is old or no longer needed.",
+    "recordzoo cache prune --builds --older-than 7d --dry-run",
+    "recordzoo cache prune --keep-size 100GB",
+    "recordzoo cache prune --raw --root data --yes",
+)
+_add(
+    app,
+    "doctor",
+    doctor.doctor,
+    "Look at the installation, the machine and the disk.",
+    "recordzoo doctor",
+    "recordzoo doctor --root data --json",
 )
 _add(
     app,

@@ -18,6 +18,7 @@ from recordzoo.cli.exits import Exit
 from recordzoo.cli.tables import table as table_of
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, FolderError
+from recordzoo.meant import no_split
 from recordzoo.preview.stats import tree_root
 from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
@@ -35,10 +36,14 @@ def find_task(path: str, *, num_images: int, split: str | None, **options: Any) 
     Raises:
         NotPreparedError: There is no record set.
         FolderError: There are no images.
+        ArgumentError: There is no such split.
     """
     reader = RecordReader(targets.find_record_set(path))
     say_changes(reader)
-    total = reader.manifest.splits.get(split or "", len(reader))
+    counts = reader.manifest.splits
+    if split is not None and split not in counts:
+        raise no_split(reader.path, split, counts)
+    total = len(reader) if split is None else counts[split]
     if not total:
         raise FolderError(f"There are no images in {reader.path}.", path=str(reader.path))
     root = tree_root(reader)

@@ -12,6 +12,7 @@ from recordzoo.cli.info import OBTAINED, entry_document, number, size
 from recordzoo.cli.sizes import parse_bytes
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
 from recordzoo.errors import ArgumentError
+from recordzoo.meant import did_you_mean
 from recordzoo.progress import format_bytes
 
 _MOST_WORDS = 4  # of a licence: what is longer is a sentence
@@ -43,7 +44,8 @@ class Filter:
         how = (obtained or "").replace("-", " ")
         if how and how not in OBTAINED:
             known = ", ".join(name.replace(" ", "-") for name in OBTAINED)
-            raise ArgumentError(f"--obtained {obtained!r} is none of {known}.")
+            hint = did_you_mean(how, OBTAINED).replace("by hand", "by-hand")
+            raise ArgumentError(f"--obtained {obtained!r} is none of {known}.{hint}")
         return cls(task or "", licence or "", how, parse_bytes("--max-size", max_size) if max_size else None)
 
     def has(self, entry: Entry) -> bool:

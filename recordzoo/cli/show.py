@@ -16,6 +16,7 @@ from recordzoo.cli.changed import say_changes
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.progress import make_progress
 from recordzoo.errors import ArgumentError
+from recordzoo.meant import did_you_mean
 from recordzoo.preview.broken import AT_MOST, find_broken
 from recordzoo.preview.captions import is_drawable, load_font
 from recordzoo.preview.choose import ORDERS, Choice, candidates, choose, picture_field
@@ -103,7 +104,8 @@ def describe(choice: Choice, labels: Labels | None, options: ShowOptions) -> str
 
 def _check(options: ShowOptions) -> None:
     if options.order not in ORDERS:
-        raise ArgumentError(f"Unknown value {options.order!r} for --order. Valid values are {', '.join(ORDERS)}.")
+        hint = did_you_mean(options.order, ORDERS)
+        raise ArgumentError(f"Unknown value {options.order!r} for --order. Valid values are {', '.join(ORDERS)}.{hint}")
     if _number(options) > MOST[options.kind]:
         raise ArgumentError(f"--number {options.number:,} is too many for one file: at most {MOST[options.kind]:,}.")
     endings = _ENDINGS[options.kind]

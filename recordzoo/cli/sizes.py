@@ -1,10 +1,12 @@
-"""Sizes as people type them."""
+"""Sizes and times as people type them."""
 
 import re
 
 from recordzoo.errors import ArgumentError
 
 _SIZE = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) ?(?P<unit>[kmgt]?)(?P<kind>i?b)?", re.IGNORECASE)
+_AGE = re.compile(r"(?P<number>[0-9]+(\.[0-9]+)?) ?(?P<unit>[hdw])", re.IGNORECASE)
+_SECONDS = {"h": 3600.0, "d": 86_400.0, "w": 604_800.0}
 
 
 def parse_bytes(option: str, text: str) -> int:
@@ -21,3 +23,15 @@ def parse_bytes(option: str, text: str) -> int:
     if size < 1:
         raise ArgumentError(f"{option} {text!r} is no size: give bytes, or a number with K, M, G or T, as in 512M.")
     return size
+
+
+def parse_age(option: str, text: str) -> float:
+    """Read ``30d``, ``12h`` or ``4w`` as seconds.
+
+    Raises:
+        ArgumentError: It is no such time; the message names the option.
+    """
+    match = _AGE.fullmatch(text.strip())
+    if not match:
+        raise ArgumentError(f"{option} {text!r} is no time: give a number with h (hours), d (days) or w (weeks): 30d.")
+    return float(match["number"]) * _SECONDS[match["unit"].lower()]

@@ -11,6 +11,7 @@ from recordzoo import catalogue
 from recordzoo.catalogue import Entry
 from recordzoo.cli.nearby import nothing_there, unknown_name
 from recordzoo.errors import ArgumentError, NotPreparedError
+from recordzoo.meant import no_split
 from recordzoo.program import command
 from recordzoo.recipes.list_table import LIST_ENDINGS
 
@@ -122,7 +123,7 @@ def resolve(text: str, root: Path, split: str | None = None, trees: TreeOptions 
         holders = [s.part for s in entry.splits if s.name == split and part in (None, s.part)]
         if not holders:
             known = dict.fromkeys(s.name for s in entry.splits if part in (None, s.part))
-            raise ArgumentError(f"{text} has no split {split!r}; it has {', '.join(known) or 'none'}.")
+            raise no_split(text, split, known)
         parts = list(dict.fromkeys(holders))
     is_named = part is not None or split is not None
     return [Target(entry.label(p), root, "dataset", entry, p, is_named) for p in parts]
@@ -196,7 +197,7 @@ def _own(text: str, split: str | None, trees: TreeOptions) -> list[Target]:
                 "(train, val, ...), without --as-classes and --flat."
             )
         if split not in folders:
-            raise ArgumentError(f"{text} has no split {split!r}; it has {', '.join(folders)}.")
+            raise no_split(text, split, folders)
         folders = [split]
     settings = {"allow_empty": trees.allow_empty, "allow_none": False} if kind == "tree" else {}
     if folders:

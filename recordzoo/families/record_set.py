@@ -7,12 +7,13 @@ from typing import Unpack
 
 from torchvision.datasets.folder import IMG_EXTENSIONS, ImageFolder, default_loader
 
-from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.errors import OtherSourceError
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.custom import stored_selection
 from recordzoo.families.path_loader import Loader, files_folder
 from recordzoo.families.selection import Selection
+from recordzoo.meant import no_split
 from recordzoo.preparing import PrepareOptions, is_record_set
 from recordzoo.recipes.folder import raise_if_empty
 from recordzoo.records.reader import RecordReader
@@ -101,5 +102,5 @@ def empty_classes(reader: RecordReader) -> list[str]:
 def _selection(reader: RecordReader, split: str | None) -> Selection:
     splits = reader.manifest.splits
     if split is not None and split not in splits:
-        raise ArgumentError(f"{reader.path} has no split {split!r}; it has {', '.join(splits) or 'none'}.")
+        raise no_split(reader.path, split, splits)
     return stored_selection(reader, split or "")

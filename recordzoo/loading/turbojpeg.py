@@ -65,6 +65,10 @@ _LONG = "tj3Decompress8"
 
 _WHOLE = (0, 0, 0, 0)
 
+_WHEEL_MACHINES = ("x86_64", "AMD64")
+_WHEEL_BEFORE = (3, 14)
+"""The extra `fast` has libjpeg-turbo for these machines and for Python before this version: see pyproject.toml."""
+
 Box = tuple[int, int, int, int]
 """Left, top, width and height, in pixels."""
 
@@ -215,6 +219,11 @@ def library() -> ctypes.CDLL | None:
             continue
         return found
     return None
+
+
+def has_wheel(machine: str, python: tuple[int, int]) -> bool:
+    """Whether the extra `fast` installs libjpeg-turbo on a machine, for a version of Python."""
+    return machine in _WHEEL_MACHINES and python < _WHEEL_BEFORE
 
 
 def _candidates() -> Iterator[str]:

@@ -11,7 +11,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from recordzoo import durable
+from recordzoo import durable, roots
 from recordzoo.aliases import JSON
 from recordzoo.errors import LostBuildError
 from recordzoo.owner import Owner
@@ -293,6 +293,7 @@ class Build:
         step("set.published")
         durable.sync_directory(self.target.parent)
         step("set.synced")
+        roots.remember(self.target.parent)
         return True
 
     def _exchange(self) -> None:

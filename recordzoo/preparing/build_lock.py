@@ -94,6 +94,42 @@ def tidy(target: Path) -> None:
         lock.release(force=True)
 
 
+def who_prepares(target: Path) -> str:
+    """Say who prepares a record set now: "process 4123 on node07"; "" if nobody does."""
+    path = lock_path(target)
+    living = [build for build in find_builds(target) if not build.is_dead]
+    return _who(path, living) if living else who_holds(path)
+
+
+def who_holds(path: Path) -> str:
+    """Say who holds a lock file and lives: "process 4123 on node07"; "" if nobody does."""
+    with contextlib.suppress(OSError):
+        if _is_held(path) and not _is_silent(path):
+            return _who(path, [])
+    return ""
+
+
+@contextlib.contextmanager
+def kept_from_others(target: Path) -> Iterator[bool]:
+    """Let nobody prepare a record set while the block removes it.
+
+    Yields:
+        Whether that is so; False if somebody prepares it.
+    """
+    path = lock_path(target)
+    lock = filelock.FileLock(path, timeout=0, mode=0o666)
+    if who_prepares(target) or not _try(lock):
+        yield False
+        return
+    try:
+        with _held(path, str(Owner.current())):
+            yield True
+    finally:
+        with contextlib.suppress(OSError):
+            durable.remove(path)
+        lock.release(force=True)
+
+
 def lock_path(target: Path) -> Path:
     """Return the lock file of a record set."""
     return target.with_name(f".{target.name}.lock")
@@ -144,7 +180,7 @@ def _break_if_silent(path: Path) -> None:
     """
     with contextlib.suppress(OSError):
         seen = path.stat()
-        if silence_s(path, path.parent) <= settings.stale_s():
+        if not _is_silent(path):
             return
         aside = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
         os.rename(path, aside)
@@ -152,6 +188,15 @@ def _break_if_silent(path: Path) -> None:
             aside.unlink()
         else:  # another process has done it meanwhile, and this one lives
             os.rename(aside, path)
+
+
+def _is_silent(path: Path) -> bool:
+    """Whether its holder has not touched a lock file for so long that it counts as gone.
+
+    Raises:
+        OSError: There is no lock file.
+    """
+    return silence_s(path, path.parent) > settings.stale_s()
 
 
 def _text(path: Path) -> str:

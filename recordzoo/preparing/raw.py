@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recordzoo import durable
+from recordzoo import durable, roots
 from recordzoo.errors import DownloadError, HashMismatchError, NotPreparedError, SourceError
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.preparing.space import check_space, records_bytes, volume
@@ -128,8 +128,9 @@ class RawData:
         )
         if not there:
             self.fetched.append(path)
+            roots.remember(self.root)
             with contextlib.suppress(OSError):  # without it the file is kept, and it may be gone by now
-                durable.write_text_here(_marker(path), _identity(path))
+                durable.write_text_here(marker(path), _identity(path))
 
     def discard_raw(self) -> None:
         """Forget, now that the records are published, what was downloaded for them; with `discard_raw` delete it.
@@ -140,10 +141,10 @@ class RawData:
         for remote in self.recipe.raw_files:
             path = remote.path(self.root)
             with contextlib.suppress(FileNotFoundError):
-                marked = _marker(path).read_text()
+                marked = marker(path).read_text()
                 if self.options.get("discard_raw", False) and path.exists() and marked == _identity(path):
                     durable.remove(path)
-                durable.remove(_marker(path))
+                durable.remove(marker(path))
 
     @property
     def _check_hash(self) -> bool:
@@ -196,8 +197,18 @@ class RawData:
         return RawFile(path.name, size, f"{algorithm}:{expected}")
 
 
-def _marker(path: Path) -> Path:
+def marker(path: Path) -> Path:
+    """Return the file that says that a raw file beside it is our download."""
     return path.with_name(f".{path.name}.recordzoo")
+
+
+def is_ours(path: Path) -> bool:
+    """Whether a raw file is the one that its mark says recordzoo downloaded.
+
+    Raises:
+        OSError: There is no mark, or no file.
+    """
+    return marker(path).read_text(encoding="utf-8", errors="replace") == _identity(path)
 
 
 def _identity(path: Path) -> str:

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import ArgumentError
 from recordzoo.loading.pictures import is_pixels
+from recordzoo.meant import no_split
 from recordzoo.preview.labels import Labels
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
@@ -58,7 +59,7 @@ def candidates(
     """
     splits = reader.manifest.splits
     if split is not None and split not in splits:
-        raise ArgumentError(f"{reader.path} has no split {split!r}; it has {', '.join(splits) or 'none'}.")
+        raise no_split(reader.path, split, splits)
     positions: NDArray[np.int64] = np.asarray(reader.split(split or ""), np.int64)
     has_image: NDArray[np.bool_] = reader.array(f"{field}.index")["shard"] != NO_SHARD
     positions = positions[has_image[positions]]

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError, RecordError
+from recordzoo.meant import did_you_mean
 from recordzoo.program import command
 from recordzoo.records.arrays import Names, file_name, map_array
 from recordzoo.records.crc import crc32
@@ -301,7 +302,9 @@ class RecordReader:
 
     def _index(self, field: str) -> NDArray[Any]:
         if field not in self.manifest.blobs:
-            raise KeyError(f"{self.path} has no blob field {field!r}; it has {', '.join(self.manifest.blobs)}.")
+            blobs = self.manifest.blobs
+            hint = did_you_mean(field, blobs)
+            raise KeyError(f"{self.path} has no blob field {field!r}; it has {', '.join(blobs)}.{hint}")
         return self.array(f"{field}.index")
 
     def array(self, name: str) -> NDArray[Any]:
@@ -312,7 +315,7 @@ class RecordReader:
             CorruptRecordError: Its file is not the one that was written.
         """
         if name not in self.manifest.arrays:
-            raise KeyError(f"{self.path} has no array {name!r}.")
+            raise KeyError(f"{self.path} has no array {name!r}.{did_you_mean(name, self.manifest.arrays)}")
         found = self._arrays.get(name)
         if found is None:
             # No lock: a thread that held it while another forks would leave the child waiting for ever. Two threads

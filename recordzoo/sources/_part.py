@@ -164,7 +164,7 @@ class PartialFile:
             durable.rename(self.path, self._target)
         self._owned = False
         durable.remove(_side(self.path))
-        for left in _leftovers(self._target):
+        for left in leftovers(self._target):
             with contextlib.suppress(OSError):  # another user's, which does no harm
                 durable.remove(left)
 
@@ -242,7 +242,7 @@ def _claim(target: Path) -> Path:
 def _abandoned(target: Path) -> list[Path]:
     """Find parts that are nobody's, and that we may write to; the longest first."""
     found: list[tuple[int, Path]] = []
-    for path in _leftovers(target):
+    for path in leftovers(target):
         with contextlib.suppress(FileNotFoundError):
             facts = path.lstat()
             if path.suffix != ".json" and stat.S_ISREG(facts.st_mode) and os.access(path, os.R_OK | os.W_OK):
@@ -250,7 +250,7 @@ def _abandoned(target: Path) -> list[Path]:
     return [path for _, path in sorted(found, reverse=True)]
 
 
-def _leftovers(target: Path) -> list[Path]:
+def leftovers(target: Path) -> list[Path]:
     """Find parts, and what lies beside them, that are nobody's: handed back, of the dead, or of the silent."""
     nobodys = _name(target).name
     return [path for path in target.parent.iterdir() if path.name.startswith(nobodys) and _is_nobodys(path, nobodys)]

@@ -14,7 +14,7 @@ from recordzoo.addresses import Address
 from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, PrepareError, TermsError
 from recordzoo.program import command
 from recordzoo.progress import LogProgress, Progress, format_bytes
-from recordzoo.sources._part import PartialFile
+from recordzoo.sources._part import PartialFile, leftovers
 from recordzoo.sources._session import new_session
 from recordzoo.sources._transfer import NO_ROOM, Transfer
 
@@ -145,6 +145,11 @@ def _begun(target: Path, algorithm: str | None) -> PartialFile:
             "file there by other means.",
             path=target,
         ) from err
+
+
+def unfinished(target: Path) -> list[Path]:
+    """List what interrupted downloads of a file left and nobody works on: parts, and the small files beside them."""
+    return leftovers(target)
 
 
 def addresses(

@@ -1,0 +1,1 @@
+"""`recordzoo doctor`: what is installed, what the machine and the disk are like, and what would help."""

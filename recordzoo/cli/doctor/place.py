@@ -1,0 +1,128 @@
+"""The file system below a directory: its kind, what is special about it, how much room there is."""
+
+import contextlib
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+CAVEATS: dict[str, str] = {
+    "nfs": "a network file system: prepare once, on one node; copy record sets to a local disk for training if reading "
+    "is slow",
+    "smb": "a network file system: prepare once, on one machine; copy record sets to a local disk for training",
+    "cluster": "a file system of a cluster: few large files suit it; prepare once, in one job",
+    "overlay": "the file system of a container: what is written is lost with it; mount a volume for the data",
+    "fuse": "a file system of a program: mapping files into memory may be slow, or fail",
+    "memory": "kept in memory: record sets take memory here, count against the container's limit, and are gone after a "
+    "restart",
+    "windows": "a disk of Windows seen from Linux: slow for many small files; keep raw trees and record sets in the "
+    "Linux file system",
+    "fat": "without permissions and links; FAT32 has no files of 4 GB or more, so pass --shard-size 1G",
+}
+_KINDS = {
+    "nfs": ("nfs", "nfs4"),
+    "smb": ("cifs", "smb3", "smbfs"),
+    "cluster": ("lustre", "gpfs", "beegfs", "ceph", "glusterfs", "panfs", "wekafs"),
+    "overlay": ("overlay", "aufs", "overlayfs"),
+    "memory": ("tmpfs", "ramfs"),
+    "windows": ("drvfs", "9p", "v9fs"),
+    "fat": ("vfat", "exfat", "msdos"),
+}
+_ESCAPED = re.compile(r"\\([0-7]{3})")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A directory and the volume that it is on.
+
+    Attributes:
+        path: The directory, absolute.
+        file_system: Its kind, as the system calls it: "ext4"; None where it does not tell.
+        mounted_at: Where the volume is mounted; None as above.
+        caveat: What is special about it; "" for nothing.
+        total_bytes: Size of the volume.
+        free_bytes: How much of it is free for this user.
+        is_writable: Whether files can be made in the directory.
+        problem: Why LMDB does not work in it; "" if it does, or nothing can be written.
+    """
+
+    path: Path
+    file_system: str | None
+    mounted_at: str | None
+    caveat: str
+    total_bytes: int
+    free_bytes: int
+    is_writable: bool
+    problem: str = ""
+
+
+def place(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> Place:
+    """Look at a directory that exists.
+
+    Args:
+        folder: The directory.
+        mounts: Linux's list of mounted volumes.
+
+    Raises:
+        OSError: It is gone.
+    """
+    path = Path(os.path.realpath(folder))
+    kind, mounted_at = find_mount(path, mounts)
+    room = shutil.disk_usage(path)
+    is_writable = _is_writable(path)
+    problem = _lmdb_problem(path) if is_writable else ""
+    return Place(path, kind, mounted_at, caveat(kind), room.total, room.free, is_writable, problem)
+
+
+def find_mount(path: Path, mounts: Path) -> tuple[str | None, str | None]:
+    """Return the kind of file system on which a path is, and where it is mounted; None where that is not known."""
+    best: tuple[str | None, str | None] = (None, None)
+    try:
+        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
+    except OSError:
+        return best
+    for line in lines:  # proc_pid_mountinfo(5); of two volumes at one place the later lies over the earlier
+        fields, _, rest = line.partition(" - ")
+        columns = fields.split(" ")
+        if len(columns) < 5 or not rest:
+            continue
+        at = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), columns[4])
+        if path.is_relative_to(at) and len(at) >= len(best[1] or ""):
+            best = rest.split(" ")[0], at
+    return best
+
+
+def caveat(kind: str | None) -> str:
+    """Say what is special about a kind of file system; "" for nothing."""
+    if kind is None:
+        return ""
+    if kind.startswith("fuse"):
+        return CAVEATS["fuse"]
+    return next((CAVEATS[group] for group, kinds in _KINDS.items() if kind in kinds), "")
+
+
+def _is_writable(path: Path) -> bool:
+    with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=path):
+        return True
+    return False
+
+
+def _lmdb_problem(path: Path) -> str:
+    """Write and read a small database: mapping files into memory does not work on every file system."""
+    try:
+        import lmdb
+
+        with (
+            tempfile.TemporaryDirectory(prefix=".recordzoo-doctor-", dir=path) as folder,
+            lmdb.open(str(Path(folder, "test.lmdb")), map_size=1 << 20, subdir=False) as database,
+        ):
+            with database.begin(write=True) as transaction:
+                transaction.put(b"key", b"value")
+            with database.begin() as transaction:
+                return "" if transaction.get(b"key") == b"value" else "LMDB reads other bytes than it wrote"
+    except ImportError:
+        return ""  # said elsewhere
+    except Exception as err:  # noqa: BLE001 - LMDB has errors of its own, and the disk its own
+        return f"LMDB cannot write here ({type(err).__name__}: {err})"

@@ -1,0 +1,40 @@
+"""What may have been meant by a word that is not known: "Did you mean train?"."""
+
+import difflib
+import os
+from collections.abc import Iterable
+
+from recordzoo.errors import ArgumentError
+
+
+def closest(word: str, known: Iterable[str]) -> str | None:
+    """Return the known word that is most similar, whatever its case; None if none is similar.
+
+    >>> closest("trian", ["train", "val"])
+    'train'
+    """
+    spelt = {name.casefold(): name for name in known}
+    found = difflib.get_close_matches(word.casefold(), spelt, 1, 0.6)
+    return spelt[found[0]] if found else None
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return " Did you mean train?" with the most similar known word; "" if none is similar."""
+    found = closest(word, known)
+    return f" Did you mean {found}?" if found is not None else ""
+
+
+def no_split(owner: str | os.PathLike[str], split: str, known: Iterable[str]) -> ArgumentError:
+    """Make the error for a split that a dataset or a record set does not have.
+
+    Args:
+        owner: The dataset's name, or the record set's path.
+        split: What was asked for.
+        known: The splits that there are.
+    """
+    names = list(known)
+    return ArgumentError(
+        f"{os.fspath(owner)} has no split {split!r}; it has {', '.join(names) or 'none'}.{did_you_mean(split, names)}",
+        split=split,
+        meant=closest(split, names),
+    )

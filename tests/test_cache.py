@@ -1,0 +1,371 @@
+"""`recordzoo cache`: only what recordzoo wrote is found, and only that is ever deleted."""
+
+import json
+import os
+import time
+from pathlib import Path
+
+import pytest
+
+from recordzoo import catalogue, roots
+from recordzoo.cli import confirm as confirming
+from recordzoo.cli.cache import remove as removing
+from recordzoo.cli.cache.choose import Rules, choose
+from recordzoo.cli.cache.find import find_items, item_at
+from recordzoo.cli.cache.item import Item, Kind
+from recordzoo.cli.cache.sets import why_not_downloaded
+from recordzoo.errors import ArgumentError
+from recordzoo.owner import Owner
+from recordzoo.preparing import raw
+from recordzoo.records.reader import is_record_set
+from tests.fakes.records import write_records
+from tests.running import run
+from tests.terminals import drawn_by
+
+DAY_S = 86_400.0
+GONE = "gone_0-4194304-1-abcdef01"  # of a host that cannot be asked
+RAW_FILE = catalogue.entry("semeion").files[0]
+"""Anybody can download it, and its size is known."""
+
+
+def a_set(place: Path, *, tree: Path | None = None, age_days: float = 0) -> Path:
+    """Write a record set of a tree; last used so many days ago."""
+    path = write_records(place, [b"one", b"two" * 1000], dataset="folder")
+    if tree is not None:
+        (path / "tree.json").write_text(json.dumps({"root": str(tree), "directories": {}}))
+    when = time.time() - age_days * DAY_S
+    for file in path.iterdir():
+        os.utime(file, (when, when))
+    return path
+
+
+def a_build(place: Path, owner: str = GONE, *, silent_s: float = 3600) -> Path:
+    path = place.with_name(f"{place.name}.build.{owner}")
+    (path / "set").mkdir(parents=True)
+    (path / "plan.json").write_text("{}")
+    (path / "u00000-s0000.lmdb").write_bytes(b"x" * 1000)
+    (path / "heartbeat").touch()
+    when = time.time() - silent_s
+    os.utime(path / "heartbeat", (when, when))
+    return path
+
+
+def sparse(path: Path, size: int) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("wb") as file:
+        file.truncate(size)
+    return path
+
+
+@pytest.fixture
+def data(tmp_path):
+    """A directory with one of each thing that recordzoo writes, and what others wrote."""
+    data = tmp_path / "data"
+    a_set(data / "photos.records", tree=data / "photos")
+    (data / "photos" / "cat").mkdir(parents=True)
+    (data / "photos" / "cat" / "1.jpg").write_bytes(b"mine")
+    a_build(data / "birds.records")
+    (data / ".birds2.records.lock").write_text("")
+    sparse(data / RAW_FILE.name, RAW_FILE.size_bytes)
+    sparse(data / f"{RAW_FILE.name}.part", 100)
+    sparse(data / f"{RAW_FILE.name}.bad-0123abcd", 100)
+    return data
+
+
+@pytest.fixture
+def others(data, tmp_path):
+    """What others wrote beside it, with names as ours."""
+    elsewhere = a_set(tmp_path / "elsewhere" / "linked.records")
+    (data / "linked.records").symlink_to(elsewhere)
+    (data / "app").mkdir()
+    (data / "app" / "manifest.json").write_text("{}")
+    (data / "arrays.records").mkdir()
+    (data / "arrays.records" / "mine.npy").write_bytes(b"mine")
+    (data / "site.build.prod").mkdir()
+    (data / f"notes.build.{GONE}").mkdir()
+    (data / f"notes.build.{GONE}" / "notes.txt").write_text("mine")
+    (data / ".apt.lock").write_text("")
+    (data / ".other.lock").write_text("4123")
+    (data / "film.mkv.part").write_bytes(b"mine")
+    (data / "ILSVRC2012_img_val.tar").write_bytes(b"mine")
+    sparse(data / catalogue.entry("cifar10").files[0].name, 17)  # another size
+    return data
+
+
+def snapshot(*folders):
+    return sorted(str(path) for folder in folders for path in folder.rglob("*"))
+
+
+class TestFind:
+    def test_each_kind_is_found_and_nothing_else(self, data, others):
+        found = {item.path.name: item.kind for item in find_items([data])}
+        assert found == {
+            "photos.records": Kind.SET,
+            f"birds.records.build.{GONE}": Kind.BUILD,
+            ".birds2.records.lock": Kind.LOCK,
+            RAW_FILE.name: Kind.RAW,
+            f"{RAW_FILE.name}.part": Kind.DOWNLOAD,
+            f"{RAW_FILE.name}.bad-0123abcd": Kind.BAD,
+        }
+
+    def test_sizes_are_those_of_the_files(self, data):
+        found = {item.kind: item.size_bytes for item in find_items([data])}
+        assert found[Kind.SET] == sum(path.stat().st_size for path in (data / "photos.records").iterdir())
+        assert found[Kind.BUILD] >= 1002
+        assert found[Kind.RAW] == RAW_FILE.size_bytes
+
+    def test_looking_does_not_count_as_use(self, tmp_path):
+        path = a_set(tmp_path / "old.records", age_days=50)
+        for _ in range(2):
+            (item,) = find_items([tmp_path])
+            assert 49.9 < (time.time() - item.last_used) / DAY_S < 50.1
+        os.utime(path / "shard-00000.lmdb", (time.time() - 3 * DAY_S, 0))  # read, not written
+        (item,) = find_items([tmp_path])
+        assert 2.9 < (time.time() - item.last_used) / DAY_S < 3.1
+
+    def test_two_levels_below_a_root_are_searched(self, tmp_path):
+        a_set(tmp_path / "a" / "b" / "found.records")
+        a_set(tmp_path / "a" / "b" / "c" / "deep.records")
+        assert [item.name for item in find_items([tmp_path, tmp_path / "a"])] == ["found", "deep"]
+        assert [item.name for item in find_items([tmp_path])] == ["found"]
+
+    def test_a_gated_file_is_ours_only_with_our_mark(self, tmp_path):
+        file = next(file for file in catalogue.entry("imagenet").files if file.size_bytes)
+        path = sparse(tmp_path / file.name, file.size_bytes)
+        assert find_items([tmp_path]) == []
+        raw.marker(path).write_text(f"downloaded by recordzoo: {file.size_bytes} 1 1\n")  # of another file
+        assert find_items([tmp_path]) == []
+        raw.marker(path).write_text(raw._identity(path))
+        assert [item.kind for item in find_items([tmp_path])] == [Kind.RAW]
+
+    def test_what_cannot_be_made_again_is_marked(self, data):
+        tree = next(item for item in find_items([data]) if item.kind is Kind.SET)
+        assert tree.kept == ""
+        (data / "photos").rename(data / "moved")
+        gone = next(item for item in find_items([data]) if item.kind is Kind.SET)
+        assert gone.kept == f"what it was made from is gone: {data / 'photos'}"
+        own = a_set(data / "own.records")
+        assert item_at(own).kept == "recordzoo does not know what it was made from"
+
+    @pytest.mark.parametrize(
+        ("dataset", "part", "expected"),
+        [
+            ("semeion", "", ""),
+            ("imagenet", "val", "after accepting terms"),
+            ("cityscapes", "fine", "must be downloaded by hand"),
+        ],
+    )
+    def test_of_a_dataset_the_addresses_decide(self, tmp_path, dataset, part, expected):
+        found = why_not_downloaded(dataset, part, tmp_path)
+        assert found.endswith(expected)
+        assert bool(found) == bool(expected)
+        for file in catalogue.entry(dataset).files:
+            sparse(tmp_path / catalogue.entry(dataset).folder / file.name, 1)
+        assert why_not_downloaded(dataset, part, tmp_path) == ""
+
+
+class TestRemove:
+    def test_a_set_is_deleted_and_nothing_beside_it(self, data, others):
+        before = snapshot(data, others.parent / "elsewhere")
+        result = run("cache", "rm", data / "photos.records", "--yes", cwd=data)
+        assert result.returncode == 0, result.stderr
+        gone = {*before} - {*snapshot(data, others.parent / "elsewhere")}
+        assert {Path(path).parent.name for path in gone} == {"data", "photos.records"}
+        assert all("photos.records" in path for path in gone)
+
+    def test_a_tree_means_the_set_beside_it(self, data):
+        assert run("cache", "rm", "photos", "--yes", cwd=data).returncode == 0
+        assert not (data / "photos.records").exists()
+        assert (data / "photos" / "cat" / "1.jpg").read_bytes() == b"mine"
+        result = run("cache", "rm", "photos", "--yes", cwd=data)
+        assert (result.returncode, (data / "photos").is_dir()) == (2, True)
+        assert "photos is not deleted: it is no record set" in result.stderr
+
+    def test_a_name_is_looked_for_in_the_roots(self, data, tmp_path):
+        roots.remember(data)
+        result = run("cache", "rm", "photo", "--yes", cwd=tmp_path)
+        assert (result.returncode, "Did you mean photos?" in result.stderr) == (3, True)
+        assert run("cache", "rm", "photos", "--yes", cwd=tmp_path).returncode == 0
+        assert not (data / "photos.records").exists()
+
+    def test_the_manifest_goes_first_and_the_rest_is_found_again(self, data, monkeypatch):
+        path, deleted = data / "photos.records", []
+        unlink = Path.unlink
+
+        def fails_at_the_third(self, *args, **kwargs):
+            if self.parent == path:
+                if len(deleted) == 2:
+                    raise OSError(5, "Input/output error")
+                deleted.append(self.name)
+            unlink(self, *args, **kwargs)
+
+        monkeypatch.setattr(Path, "unlink", fails_at_the_third)
+        assert removing.remove(item_at(path)) == "Input/output error"
+        monkeypatch.undo()
+        assert deleted[0] == "manifest.json"
+        assert not is_record_set(path)
+        assert item_at(path).kind is Kind.REMAINS
+        assert run("cache", "prune", "--builds", "--root", data, "--yes", cwd=data).returncode == 0
+        assert not path.exists()
+        assert sorted(path.name for path in data.iterdir()) == ["photos", RAW_FILE.name]
+
+    def test_a_set_with_files_of_others_is_left(self, data):
+        (data / "photos.records" / "notes.txt").write_text("mine")
+        result = run("cache", "rm", data / "photos.records", "--yes", cwd=data)
+        assert result.returncode == 1
+        assert "it holds files that recordzoo did not write (notes.txt); move them away" in result.stderr
+        assert is_record_set(data / "photos.records")
+
+    def test_a_link_is_refused(self, data, others):
+        result = run("cache", "rm", "linked.records", "--yes", cwd=data)
+        assert (result.returncode, "linked.records is a link" in result.stderr) == (2, True)
+        assert is_record_set(others.parent / "elsewhere" / "linked.records")
+        (data / "through").symlink_to(others.parent / "elsewhere")
+        assert [item.path for item in find_items([data]) if "linked" in item.path.name] == []
+
+    @pytest.mark.parametrize("how", ["build", "lock"])
+    def test_what_is_being_prepared_is_left(self, data, how):
+        owner = str(Owner.current())
+        if how == "build":
+            a_build(data / "photos.records", owner, silent_s=0)
+        else:
+            (data / ".photos.records.lock").write_text(owner)
+        result = run("cache", "rm", "photos", "--yes", cwd=data)
+        assert (result.returncode, f"process {os.getpid()} on" in result.stderr) == (1, False)
+        assert "another thread of this process works on it" in result.stderr
+        assert is_record_set(data / "photos.records")
+        result = run("cache", "prune", "--builds", "--root", data, "--yes", "--json", cwd=data)
+        assert all(owner not in item["path"] for item in json.loads(result.stdout)["deleted"])
+        assert (data / f"photos.records.build.{owner}").exists() == (how == "build")
+
+    def test_a_living_download_is_left(self, data):
+        part = sparse(data / f"{RAW_FILE.name}.part.{Owner.current()}", 100)
+        run("cache", "prune", "--builds", "--root", data, "--yes", cwd=data)
+        assert [path.name for path in data.glob("*.part*")] == [part.name]
+
+    def test_what_changed_since_it_was_listed_is_left(self, data):
+        item = item_at(data / "photos.records")
+        (data / "photos.records" / "notes.txt").write_text("mine")
+        assert "did not write" in removing.remove(item)
+        raw_file = item_at(data / RAW_FILE.name)
+        sparse(data / RAW_FILE.name, 5)
+        assert removing.remove(raw_file) == "it is not what it was"
+        (data / RAW_FILE.name).unlink()
+        assert removing.remove(raw_file) == ""
+
+
+def an_item(name, kind=Kind.SET, size=10, age_days=0.0, **more):
+    return Item(kind, Path("/data") / name, name, size, -age_days * DAY_S, **more)
+
+
+ITEMS = [
+    an_item("new", age_days=1),
+    an_item("old", age_days=40),
+    an_item("older", age_days=50),
+    an_item("irreplaceable", age_days=60, kept="its raw data is gone"),
+    an_item("busy", age_days=70, used_by="process 1"),
+    an_item("raw", Kind.RAW, age_days=40),
+    an_item("needed", Kind.RAW, age_days=40, kept="it is not prepared"),
+    an_item("build", Kind.BUILD, age_days=2),
+    an_item("part", Kind.DOWNLOAD, age_days=30),
+]
+
+
+class TestPrune:
+    @pytest.mark.parametrize(
+        ("rules", "names"),
+        [
+            (Rules(older_than_s=30 * DAY_S), ["older", "old"]),
+            (Rules(raw=True), ["raw"]),
+            (Rules(builds=True), ["part", "build"]),
+            (Rules(builds=True, older_than_s=7 * DAY_S), ["part"]),
+            (Rules(keep_bytes=35), ["older", "old"]),
+            (Rules(keep_bytes=40), ["older"]),
+            (Rules(keep_bytes=50), []),
+            (Rules(keep_bytes=1, older_than_s=45 * DAY_S), ["older"]),
+            (Rules(sets=True, raw=True, older_than_s=30 * DAY_S), ["older", "old", "raw"]),
+        ],
+        ids=str,
+    )
+    def test_the_rules_choose(self, rules, names):
+        chosen, left = choose(ITEMS, rules, now=0)
+        assert [item.name for item in chosen] == names
+        assert {item.name for item, _ in left} <= {"irreplaceable", "busy", "needed"}
+
+    @pytest.mark.parametrize("rules", [Rules(), Rules(sets=True), Rules(sets=True, builds=True)])
+    def test_rules_that_say_nothing_are_refused(self, rules):
+        with pytest.raises(ArgumentError, match="--keep-size 100GB"):
+            rules.check()
+
+    def test_a_dry_run_deletes_nothing(self, data):
+        before = snapshot(data)
+        options = ["--raw", "--builds", "--older-than", "0h", "--sets", "--root", data]
+        result = run("cache", "prune", *options, "--dry-run", cwd=data)
+        assert (result.returncode, snapshot(data)) == (0, before)
+        assert "Would delete 1 record set, 4 leftovers, " in result.stderr
+        assert "semeion is not prepared" in result.stderr
+        assert result.stdout.count("\n") == 6
+
+    def test_without_a_terminal_it_needs_yes(self, data):
+        before = snapshot(data)
+        result = run("cache", "prune", "--builds", "--root", data, cwd=data)
+        assert (result.returncode, snapshot(data)) == (2, before)
+        assert result.stderr.endswith("There is no terminal to ask on: pass --yes, or --dry-run to only look.\n")
+
+    @pytest.mark.parametrize("age", ["30", "d", "-1d", "30 years", ""])
+    def test_a_time_that_is_none(self, data, age):
+        result = run("cache", "prune", f"--older-than={age}", cwd=data)
+        assert (result.returncode, "give a number with h (hours), d (days) or w (weeks)" in result.stderr) == (2, True)
+
+
+class Terminal:
+    def __init__(self, answer):
+        self.answer = answer
+
+    def isatty(self):
+        return True
+
+    def readline(self):
+        return self.answer
+
+
+class TestQuestion:
+    @pytest.mark.parametrize(
+        ("answer", "is_yes"), [("y\n", True), ("YES\n", True), ("\n", False), ("n\n", False), ("", False)]
+    )
+    def test_only_yes_is_yes(self, monkeypatch, answer, is_yes):
+        monkeypatch.setattr("sys.stdin", Terminal(answer))
+        answers = []
+        drawn = drawn_by(lambda: answers.append(confirming.confirm("Delete 1 record set (3 kB)?", yes=False)))
+        assert (answers, drawn) == ([is_yes], "Delete 1 record set (3 kB)? [y/N] ")
+
+    def test_yes_asks_nothing(self):
+        assert confirming.confirm("Delete it?", yes=True)
+
+
+class TestList:
+    def test_known_roots_are_listed(self, data, tmp_path, monkeypatch):
+        monkeypatch.setenv("RECORDZOO_STATE", str(tmp_path / "state"))
+        roots.remember(data)
+        result = run("cache", "ls", cwd=tmp_path)
+        assert [line.split()[0] for line in result.stdout.splitlines()] == [
+            "NAME",
+            "photos",
+            "birds2",
+            "birds",
+            "semeion",
+            "semeion",
+            "semeion",
+        ]
+        assert result.stderr.startswith("1 record set, 1 raw file, 4 leftovers, ")
+
+    def test_nothing_is_said_to_be_nothing(self, tmp_path):
+        (tmp_path / "empty").mkdir()
+        result = run("cache", "ls", "--root", "empty", cwd=tmp_path)
+        assert result.stderr == f"Nothing that recordzoo wrote was found in {tmp_path}/empty.\n"
+        assert run("cache", "ls", "--root", "nowhere", cwd=tmp_path).returncode == 3
+
+    def test_sizes_add_up(self, data):
+        rows = [line.split() for line in run("cache", "size", "--root", data, cwd=data).stdout.splitlines()]
+        assert [row[:2] for row in rows[1:3]] == [["record", "set"], ["raw", "file"]]
+        assert rows[-1][:3] == ["in", "all", "6"]

@@ -1,0 +1,63 @@
+"""The list of directories in which something was prepared."""
+
+import json
+
+import pytest
+
+from recordzoo import roots
+
+
+@pytest.fixture(autouse=True)
+def place(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECORDZOO_STATE", str(tmp_path / "state"))
+    return tmp_path / "state" / "roots.jsonl"
+
+
+def test_each_directory_is_listed_once(tmp_path, place, monkeypatch):
+    (tmp_path / "with\nline break").mkdir()
+    monkeypatch.chdir(tmp_path)
+    for folder in (tmp_path, tmp_path / "with\nline break", tmp_path.relative_to(tmp_path), tmp_path):
+        roots.remember(folder)
+    assert roots.known() == [tmp_path, tmp_path / "with\nline break"]
+    assert len(place.read_bytes().splitlines()) == 2
+
+
+def test_what_is_gone_or_damaged_is_left_out(tmp_path, place):
+    place.parent.mkdir()
+    lines = [
+        "[1]",
+        "{",
+        json.dumps("relative"),
+        json.dumps(str(tmp_path / "gone")),
+        "\udcff",
+        json.dumps(str(tmp_path)),
+    ]
+    place.write_bytes("\n".join(lines).encode(errors="surrogateescape"))
+    assert roots.known() == [tmp_path]
+    place.unlink()
+    place.mkdir()
+    assert roots.known() == []
+    roots.remember(tmp_path)  # nothing happens
+
+
+def test_it_can_be_switched_off(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECORDZOO_STATE", "off")
+    roots.remember(tmp_path)
+    assert (roots.list_path(), roots.known()) == (None, [])
+
+
+def test_the_default_is_the_users_folder(tmp_path, monkeypatch):
+    monkeypatch.delenv("RECORDZOO_STATE")
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "linux")
+    assert roots.list_path() == tmp_path / "recordzoo" / "roots.jsonl"
+    monkeypatch.setenv("XDG_STATE_HOME", "relative")  # by its specification such a value is ignored
+    monkeypatch.setenv("HOME", str(tmp_path))
+    assert roots.list_path() == tmp_path / ".local" / "state" / "recordzoo" / "roots.jsonl"
+
+
+def test_it_does_not_grow_for_ever(tmp_path, place):
+    place.parent.mkdir()
+    place.write_bytes(b'"/' + b"x" * 600_000 + b'"\n')
+    roots.remember(tmp_path)
+    assert roots.known() == []
