@@ -195,13 +195,15 @@ class TestPackages:
     def test_each_is_installed_with_the_extra_that_has_it(self):
         project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         for each in packages._OPTIONAL:
-            (extra,) = re.findall(r"recordzoo\[(.*)\]", packages.install_command(each.name))
+            (extra,) = re.findall(r"recordzoo\[(.*)\]", each.install)
             assert any(line.startswith(f"{each.name}>=") for line in project["optional-dependencies"][extra])
             assert extra != "dev"
 
     def test_a_missing_one_comes_with_the_command(self, monkeypatch):
-        monkeypatch.setattr(packages, "_OPTIONAL", [packages._Optional("no-such", "no_such", "nothing")])
-        assert packages.optional()[1] == Package("no-such", None, "", "nothing", "pip install no-such")
+        monkeypatch.setattr(
+            packages, "_OPTIONAL", [packages._Optional("no-such", "no_such", "nothing", "pip install it")]
+        )
+        assert packages.optional()[1] == Package("no-such", None, "", "nothing", "pip install it")
 
     def test_a_broken_one_ends_with_code_1(self, tmp_path, monkeypatch):
         (tmp_path / "broken_torch.py").write_text("raise OSError('libc10.so: not found')")

@@ -3,15 +3,12 @@
 import importlib
 import importlib.metadata
 import platform
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 ESSENTIAL = ("torch", "torchvision", "lmdb", "pillow", "numpy")
 _MODULES = {"pillow": "PIL"}
-_IN_EXTRA = re.compile(r"(?P<name>[\w.-]+).*;.*\bextra == ['\"](?P<extra>[\w-]+)['\"]")
-_FOR_DEVELOPERS = ("dev", "docs", "frameworks")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,15 +35,22 @@ class _Optional:
     name: str
     module: str
     purpose: str
+    install: str
 
 
+_FAST = "pip install 'recordzoo[fast]'"
 _OPTIONAL = (
-    _Optional("numba", "numba", "RecordLoader: decodes and resizes in compiled code"),
-    _Optional("isal", "isal.isal_zlib", "checksums of values, 13 times as fast as zlib"),
-    _Optional("simplejpeg", "simplejpeg", "whole JPEGs, where there is no libjpeg-turbo 3"),
-    _Optional("h5py", "h5py", "raw files of PatchCamelyon"),
-    _Optional("pycocotools", "pycocotools.coco", "annotations of COCO, as torchvision reads them"),
-    _Optional("pyarrow", "pyarrow.parquet", "ImageNet's shards of Hugging Face"),
+    _Optional("numba", "numba", "RecordLoader: decodes and resizes in compiled code", _FAST),
+    _Optional("isal", "isal.isal_zlib", "checksums of values, 13 times as fast as zlib", _FAST),
+    _Optional("simplejpeg", "simplejpeg", "whole JPEGs, where there is no libjpeg-turbo 3", _FAST),
+    _Optional("h5py", "h5py", "raw files of PatchCamelyon", "pip install 'recordzoo[hdf5]'"),
+    _Optional(
+        "pycocotools",
+        "pycocotools.coco",
+        "annotations of COCO, as torchvision reads them",
+        "pip install 'recordzoo[coco]'",
+    ),
+    _Optional("pyarrow", "pyarrow.parquet", "ImageNet's shards of Hugging Face", "pip install 'recordzoo[parquet]'"),
 )
 
 
@@ -58,19 +62,6 @@ def essential() -> list[Package]:
 def optional() -> list[Package]:
     """Import the packages that make something faster or possible; libjpeg-turbo is a library behind one of them."""
     return [_turbojpeg(), *(_described(each) for each in _OPTIONAL)]
-
-
-def install_command(name: str) -> str:
-    """Return the command that adds a package: that of the extra of recordzoo which has it."""
-    try:
-        lines = importlib.metadata.requires("recordzoo") or []
-    except importlib.metadata.PackageNotFoundError:  # run from its sources
-        lines = []
-    for line in lines:
-        match = _IN_EXTRA.match(line)
-        if match and match["name"] == name and match["extra"] not in _FOR_DEVELOPERS:
-            return f"pip install 'recordzoo[{match['extra']}]'"
-    return f"pip install {name}"
 
 
 def own_version() -> str:
@@ -94,7 +85,7 @@ def _imported(name: str, module: str) -> Package:
 
 def _described(each: _Optional) -> Package:
     found = _imported(each.name, each.module)
-    install = "" if found.version and not found.problem else install_command(each.name)
+    install = "" if found.version and not found.problem else each.install
     return Package(each.name, found.version, found.problem, each.purpose, install)
 
 
@@ -108,7 +99,7 @@ def _turbojpeg() -> Package:
     if found is not None:
         return Package(name, "3", purpose=purpose)
     with_wheel = has_wheel(platform.machine(), sys.version_info[:2])
-    install = "pip install 'recordzoo[fast]'" if with_wheel else "the system's package of libjpeg-turbo 3"
+    install = _FAST if with_wheel else "the system's package of libjpeg-turbo 3"
     return Package(name, None, purpose=purpose, install=install)
 
 
