@@ -6,7 +6,6 @@ dataset, add a row.
 
 import dataclasses
 import functools
-import importlib
 import inspect
 import os
 import re
@@ -27,9 +26,9 @@ from torchvision.datasets.vision import StandardTransform
 import recordzoo
 from recordzoo.sources.download import RemoteFile
 from tests.fakes import cub200, folder, imagenet, voc
+from tests.fakes.catalogued import fakes
 from tests.fakes.fake import Case, Fake
 from tests.fakes.mutations import PATHS, SAMPLES
-from tests.fakes.scale import ONLY
 from tests.plain_cub200 import CUB200
 
 
@@ -280,9 +279,6 @@ ROWS = (
 )
 
 
-_FOLDER = Path(__file__).parent / "fakes"
-
-
 def _class(name: str, base: type, attributes: Mapping[str, Any]) -> type:
     """Make a class of this module, so that it pickles."""
     made = type(name, (base,), {**attributes, "__module__": __name__})
@@ -321,13 +317,7 @@ def _short(arguments: Mapping[str, Any]) -> str:
     return " ".join(f"{name}={getattr(value, '__name__', value)}" for name, value in arguments.items())
 
 
-def _fakes() -> list[Fake]:
-    stems = [path.stem for path in sorted(_FOLDER.glob("*.py")) if ONLY in ("", path.stem)]
-    modules = [importlib.import_module(f"tests.fakes.{stem}") for stem in stems]
-    return [fake for module in modules for fake in getattr(module, "FAKES", ())]
-
-
-FAKES = _fakes()
+FAKES = fakes()
 """Those of all modules in tests/fakes that have a `FAKES`."""
 
 DECLARED = [row for fake in FAKES for case in fake.cases for row in _rows(fake, case)]

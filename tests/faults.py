@@ -7,7 +7,7 @@
     def test_...
 
 Numbers: a letter for the place, and a number. The first two texts are what the page shows, once for each fault: what
-happens to a person, and what they then see. `docs/generate.py` reads them out of the source, without importing it.
+happens to a person, and what they then see. `docs/parts/faults.py` reads them out of the source, without importing it.
 """
 
 from collections.abc import Callable

@@ -53,8 +53,14 @@ def test_a_new_dataset_is_known_everywhere(copy: Path) -> None:
     run(copy, "docs/generate.py")
     run(copy, "docs/generate.py", "--check")
     assert "PebblesRecord" in (copy / "recordzoo" / "__init__.pyi").read_text()
-    assert "## Pebbles" in (copy / "docs" / "datasets.md").read_text()
-    assert "PebblesRecord" in (copy / "docs" / "api.md").read_text()
+    assert "`PebblesRecord`" in (copy / "README.md").read_text()
+    code = "from docs.parts import api, dataset_page, overview as o; print(api.classes(), o.page_table(), {})"
+    built = run(copy, "-c", code.format("dataset_page.page('pebbles')"))
+    assert "[`PebblesRecord`](datasets/pebbles.md#recordzoo.PebblesRecord)" in built
+    assert '<a href="pebbles/">Pebbles</a>' in built
+    assert "\n# Pebbles\n" in built
+    assert "| the defaults | `PIL image (RGB)` | `int` |" in built
+    assert "Contact sheet of Pebbles" in built
     assert "pebbles" in run(copy, "-m", "recordzoo", "list")
     assert "https://example.org/pebbles" in run(copy, "-m", "recordzoo", "info", "pebbles")
     completed = {"_RECORDZOO_COMPLETE": "complete_bash", "COMP_WORDS": "recordzoo prepare peb", "COMP_CWORD": "2"}

@@ -1,7 +1,6 @@
 """The documentation cannot drift: the program is enumerated and its pages are asked for it; every example runs."""
 
 import html
-import importlib.util
 import re
 import shlex
 from pathlib import Path
@@ -11,6 +10,10 @@ import pytest
 import typer.main
 
 import recordzoo
+from docs import generate
+from docs.parts import dataset_page, program, register
+from docs.parts import faults as fault_tables
+from docs.parts.markdown import cell
 from recordzoo import catalogue, errors
 from recordzoo.cli import info as cli_info
 from recordzoo.cli.app import app
@@ -39,53 +42,56 @@ def blocks(page, language):
     return [match["code"] for match in found if not NOT_RUN.search(text[: match.start()].rstrip("\n") + "\n")]
 
 
+def built(name):
+    """Return a page as the site has it, with its generated parts."""
+    return register.expanded(text_of(name))
+
+
 def commands():
-    return dict(load_generator().leaf_commands(typer.main.get_command(app)))
+    return dict(program.leaf_commands(typer.main.get_command(app)))
 
 
-def load_generator():
-    spec = importlib.util.spec_from_file_location("generate", ROOT / "docs" / "generate.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
+@pytest.mark.parametrize("name", [generate.README, generate.STUB])
+def test_generated_files_are_fresh(name):
+    assert text_of(name) == generate.updated(name), "stale; run: make generate"
 
 
-GENERATED = ["README.md", "docs/api.md", "docs/cli.md", "docs/datasets.md", "docs/errors.md", "docs/tested-faults.md"]
-
-
-@pytest.mark.parametrize("page", GENERATED)
-def test_generated_parts_are_fresh(page):
-    generator = load_generator()
-    assert sorted(generator.SECTIONS) == GENERATED
-    assert text_of(page) == generator.updated(page), "stale; run: make generate"
+def test_every_generated_part_has_its_place():
+    found = [part for page in PAGES[1:] for part in register.names(page.read_text(encoding="utf-8"))]
+    assert sorted(found) == sorted(register.PARTS)
 
 
 @pytest.mark.parametrize("command", sorted(commands()))
 def test_every_command_and_option_has_its_place(command):
-    section = text_of("docs/cli.md").partition(f"\n## {command}\n")[2].partition("\n## ")[0]
+    section = built("docs/cli.md").partition(f"\n## {command}\n")[2].partition("\n## ")[0]
     for parameter in commands()[command].params:
         for name in (*parameter.opts, *parameter.secondary_opts):
-            shown = f"`{name}`" if name.startswith("-") else load_generator()._cell(f"`{parameter.metavar}`")
+            shown = f"`{name}`" if name.startswith("-") else cell(f"`{parameter.metavar}`")
             assert shown in section, f"{command} {name}"
 
 
 def test_every_exit_code_is_explained():
     for code in Exit:
-        assert f"\n| {code.value} | " in text_of("docs/cli.md")
+        assert f"\n| {code.value} | " in built("docs/cli.md")
 
 
 def test_every_variable_is_explained():
     used = set()
     for path in (ROOT / "recordzoo").rglob("*.py"):
         used |= set(re.findall(r"(?<!_)RECORDZOO_[A-Z]+(?:_[A-Z]+)*", path.read_text(encoding="utf-8")))
+    page = built("docs/cli.md")
     assert used
-    assert [name for name in sorted(used) if f"`{name}`" not in text_of("docs/cli.md")] == []
+    assert [name for name in sorted(used) if f"`{name}`" not in page] == []
 
 
 def test_every_public_name_is_in_the_api_page():
-    page = text_of("docs/api.md")
+    page = built("docs/api.md")
+    homes = {name: each for each in map(catalogue.entry, catalogue.names()) for name in each.class_names}
     for name in recordzoo.__all__:
-        if name != "__version__":
+        if name in homes:
+            assert f"(datasets/{homes[name].name}.md#recordzoo.{name})" in page
+            assert f"::: recordzoo.{name}" in dataset_page.classes(homes[name])
+        elif name != "__version__":
             assert f"::: recordzoo.{name}\n" in page
 
 
@@ -98,7 +104,7 @@ def test_examples_have_a_heading_that_the_api_page_knows():
 @pytest.mark.parametrize("name", catalogue.names())
 def test_the_page_and_the_command_say_the_same_of_each_file(name):
     shown = cli_info.describe(catalogue.entry(name))
-    page = text_of("docs/datasets.md")
+    page = "\n".join(dataset_page.files(catalogue.entry(name)))
     for file in catalogue.entry(name).files:
         for fact in (file.name, file.digest, file.size_bytes and f"{file.size_bytes:,}", *file.urls[:1]):
             assert fact is None or (fact in shown and fact in page)
@@ -106,26 +112,27 @@ def test_the_page_and_the_command_say_the_same_of_each_file(name):
 
 def test_a_bar_in_a_table_is_shown_as_one():
     """By Python-Markdown, which makes the site, and by GitHub, which takes any bar for the end of a cell."""
-    cell = load_generator()._cell("`NAME|PATH` a|b `x`")
-    assert markdown.markdown(f"| a | b |\n| --- | --- |\n| {cell} | 2 |", extensions=["tables"]).count("<td>") == 2
-    shown = html.unescape(markdown.markdown(cell))
+    made = cell("`NAME|PATH` a|b `x`")
+    assert markdown.markdown(f"| a | b |\n| --- | --- |\n| {made} | 2 |", extensions=["tables"]).count("<td>") == 2
+    shown = html.unescape(markdown.markdown(made))
     assert shown == "<p><code>NAME|PATH</code> a|b <code>x</code></p>"
-    assert "|" not in cell
+    assert "|" not in made
 
 
-def test_every_dataset_is_in_its_page_and_the_readme():
+def test_every_dataset_is_in_the_table_and_the_readme():
+    table, readme = built("docs/datasets.md"), text_of("README.md")
     for name in catalogue.names():
         entry = catalogue.entry(name)
-        assert f"| `{name}` | " in text_of("docs/datasets.md")
-        assert all(f"[{kind}](docs/datasets.md#" in text_of("README.md") for kind in entry.class_names)
-        for fact in (
-            entry.title,
-            entry.licence,
-            entry.citation,
-            *(file.name for file in entry.files),
-            *entry.class_names,
-        ):
-            assert fact in text_of("docs/datasets.md")
+        assert f'<a href="{name}/">{html.escape(entry.title)}</a>' in table
+        assert all(f"`{kind}`" in readme for kind in entry.class_names)
+
+
+def test_every_dataset_has_its_facts_on_its_page():
+    for entry in map(catalogue.entry, catalogue.names()):
+        page = "\n".join([dataset_page.at_a_glance(entry), *dataset_page.citation(entry)])
+        assert entry.licence in page
+        assert "".join(entry.citation.split()) in "".join(page.split())
+        assert all(f"`{name}`" in page for name in entry.class_names)
 
 
 def test_every_room_has_its_module():
@@ -146,7 +153,7 @@ def test_every_page_is_in_the_navigation():
 
 
 def test_every_fault_of_the_catalogue_is_tried_or_it_says_why_not():
-    tried = load_generator().tried_faults()
+    tried = fault_tables.tried()
     missing = [
         f"{letter}{number}"
         for letter, (_, count) in faults.PLACES.items()

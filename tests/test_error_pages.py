@@ -9,13 +9,13 @@ import pytest
 from mkdocs.commands.build import build
 from mkdocs.config import load_config
 
+from docs.parts import error_facts
 from recordzoo import project
-from tests.test_docs import ROOT, commands, load_generator, text_of
+from tests.test_docs import ROOT, commands, text_of
 
 ERRORS, FAULTS = text_of("docs/errors.md"), text_of("docs/faults.md")
 OURS, FOREIGN = ERRORS.split("\n## Messages of torch, LMDB, Python and Pillow\n")
-generator = load_generator()
-KINDS = {kind.__name__: kind for kind in generator.error_facts.KINDS}
+KINDS = {kind.__name__: kind for kind in error_facts.KINDS}
 
 
 def sections(text):
@@ -39,12 +39,12 @@ def test_a_section_says_what_it_means_and_how_it_is_cured(name):
 
 
 def test_attributes_are_explained_and_none_is_that_is_gone():
-    given = set().union(*generator.error_facts.attributes().values())
-    assert given == set(generator.error_facts.MEANINGS)
+    given = set().union(*error_facts.attributes().values())
+    assert given == set(error_facts.MEANINGS)
 
 
 def test_how_an_error_is_caught():
-    caught = {name: set(generator.error_facts.caught_as(kind)) for name, kind in KINDS.items()}
+    caught = {name: set(error_facts.caught_as(kind)) for name, kind in KINDS.items()}
     assert caught["TermsError"] >= {
         "NotPreparedError",
         "RecordZooError",
@@ -74,6 +74,7 @@ class Headings(HTMLParser):
 @pytest.mark.slow
 def test_the_built_page_has_the_anchors_that_messages_link_to(tmp_path, monkeypatch):
     """The page alone is built, with the site's own settings."""
+    monkeypatch.setenv("RECORDZOO_DOCS_FAKES", "0")
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "errors.md").write_text(ERRORS, encoding="utf-8")
     config = load_config(

@@ -76,7 +76,7 @@ def list_datasets(wanted: Filter, as_json: bool) -> None:
             number(e.num_images),
             number(e.num_classes),
             download(e),
-            _short(e.licence),
+            short_licence(e.licence),
         )
         for e in entries
     ]
@@ -114,7 +114,7 @@ def download(entry: Entry) -> str:
     )
 
 
-def _short(licence: str) -> str:
+def short_licence(licence: str) -> str:
     """Take the name of a licence, without what explains it."""
     if licence.startswith("Not stated"):
         return "not stated"

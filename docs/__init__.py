@@ -1,0 +1,1 @@
+"""The documentation: pages, and the modules that make what is generated of them."""

@@ -1,0 +1,36 @@
+"""What mkdocs calls while it builds the site: pages and parts that are generated are put in.
+
+Generated pages (one for each dataset) and pictures are added as files; ``<!-- generated: NAME -->`` in a page becomes
+the part of that name (`docs/parts/register.py`). With ``RECORDZOO_DOCS_FAKES=0`` the site has no contact sheets,
+and nothing else that is found out from the fakes: it is built in half of the time.
+"""
+
+import sys
+from pathlib import Path
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
+
+from docs.parts import dataset_page, fakes, register, sheets
+from recordzoo import catalogue
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    """Add a page and a contact sheet for each dataset."""
+    for name in catalogue.names():
+        files.append(File.generated(config, f"datasets/{name}.md", content=dataset_page.page(name)))
+        if fakes.are_wanted() and (sheet := sheets.sheet(name)) is not None:
+            files.append(File.generated(config, sheets.address(name), content=sheet.data))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:
+    """Put the generated parts of a page in."""
+    try:
+        return register.expanded(markdown)
+    except KeyError as err:
+        raise PluginError(f"{page.file.src_uri}: there is no generated part {err}") from err

@@ -1,0 +1,26 @@
+"""The generated parts of the home page: how fast it is, and a row of contact sheets."""
+
+from html import escape
+
+from benchmarks.peers.page import answer
+from docs.parts import sheets
+from recordzoo import catalogue
+
+SHOWN = ("imagenet", "cub200", "coco", "cifar10", "flowers102", "mnist")
+"""The datasets whose contact sheets are on the home page."""
+
+
+def speed() -> str:
+    """The chart and the numbers with which the page of benchmarks against others opens."""
+    text = "Images a second of RecordLoader, ImageFolder with DataLoader, FFCV and DALI"
+    return f"![{text}](benchmarks-fast.svg)\n\n{answer()}"
+
+
+def sheet_row() -> str:
+    """Contact sheets that lead to their datasets' pages: HTML, because a link is round a picture and its name."""
+    return f'<ul class="sheets">\n{chr(10).join(map(_item, SHOWN))}\n</ul>'
+
+
+def _item(name: str) -> str:
+    picture = sheets.picture(name)
+    return f'<li><a href="datasets/{name}/">{picture}{escape(catalogue.entry(name).title)}</a></li>'

@@ -1,0 +1,86 @@
+"""The catalogue at a glance: the table of the site, which `docs/catalogue.js` sorts and filters, and README's list."""
+
+import re
+from collections import defaultdict
+from collections.abc import Iterable
+from html import escape
+
+from recordzoo import catalogue
+from recordzoo.catalogue import Entry
+from recordzoo.cli.info import number, size
+from recordzoo.cli.listing import short_licence
+
+OBTAINED = {
+    "download": "downloaded",
+    "terms": "after accepting terms",
+    "partly": "some by hand",
+    "by hand": "by hand",
+}
+"""How raw files are had, in a word or three."""
+
+_COLUMNS = ("Dataset", "Task", "Images", "Classes", "Download", "Licence", "Obtained")
+_USUAL_TASKS = ("classification", "detection", "segmentation", "captions")
+
+
+def entries() -> list[Entry]:
+    """Return what is known of all datasets, by title."""
+    return sorted(map(catalogue.entry, catalogue.names()), key=lambda entry: entry.title.lower())
+
+
+def tasks(entry: Entry) -> list[str]:
+    """Split a dataset's task into the words that are filtered by."""
+    return entry.task.split(", ")
+
+
+def page_table() -> str:
+    """Return the table of all datasets: HTML, because cells carry the values to sort by, rows those to filter by."""
+    head = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
+    rows = "\n".join(map(_row, entries()))
+    return (
+        '<div id="catalogue-controls"></div>\n'
+        f'<table id="catalogue">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>'
+    )
+
+
+def readme_list() -> str:
+    """Return the classes by the first word of their task, if that is a usual one."""
+    found = defaultdict(list)
+    for entry in map(catalogue.entry, catalogue.names()):
+        word = re.split(r"[, ]", entry.task)[0]
+        found[word if word in _USUAL_TASKS else "others"] += entry.class_names
+    order = sorted(found, key=lambda task: -len(found[task]))
+    return "\n\n".join(f"**{task.capitalize()}**: {_listed(found[task])}." for task in order)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names, key=str.lower))
+
+
+def _row(entry: Entry) -> str:
+    search = " ".join([entry.name, entry.title, entry.summary, entry.task, *entry.class_names]).lower()
+    attributes = {
+        "task": "|".join(tasks(entry)),
+        "licence": short_licence(entry.licence).replace("see info", "see its page"),
+        "obtained": OBTAINED[entry.obtained],
+        "search": search,
+    }
+    cells = [
+        _cell(f'<a href="{entry.name}/">{escape(entry.title)}</a> <code>{entry.name}</code>', entry.title.lower()),
+        _cell(escape(entry.task)),
+        _cell(number(entry.num_images), entry.num_images),
+        _cell(number(entry.num_classes), entry.num_classes),
+        _cell(size(entry).replace("about ", "~"), entry.known_bytes or None),
+        _cell(escape(attributes["licence"])),
+        _cell(attributes["obtained"]),
+    ]
+    data = "".join(f' data-{name}="{escape(value)}"' for name, value in attributes.items())
+    return f"<tr{data}>{''.join(cells)}</tr>"
+
+
+def _cell(content: str, value: str | int | None = "") -> str:
+    """Write a cell; `value` is what it is sorted by, if not by what it shows; None is unknown, and comes last."""
+    if value == "":
+        return f"<td>{content}</td>"
+    number = isinstance(value, int) or value is None
+    shown = "" if value is None else escape(str(value))
+    return f'<td data-value="{shown}"{" data-number" if number else ""}>{content}</td>'

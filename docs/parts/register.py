@@ -1,0 +1,39 @@
+"""The generated parts by name, and pages with their parts put in."""
+
+import functools
+import re
+from collections.abc import Callable
+
+from docs.parts import api, error_facts, errors, faults, home, overview, program
+
+PARTS: dict[str, Callable[[], str]] = {
+    "attributes": errors.attributes,
+    "classes": api.classes,
+    "commands": program.commands,
+    "datasets": overview.page_table,
+    "environment": program.environment,
+    "exit codes": program.exit_codes,
+    "faults": faults.tables,
+    "own data": api.own,
+    "sheets": home.sheet_row,
+    "speed": home.speed,
+    "training": api.training,
+    "tree": error_facts.tree,
+    "zoo": api.zoo,
+    **{kind.__name__: functools.partial(errors.section, kind) for kind in error_facts.KINDS},
+}
+_MARK = re.compile(r"^<!-- generated: ([\w ]+) -->$", re.MULTILINE)
+
+
+def names(text: str) -> list[str]:
+    """List the generated parts that a page has, in its order."""
+    return _MARK.findall(text)
+
+
+def expanded(text: str) -> str:
+    """Return a page with its generated parts in their places.
+
+    Raises:
+        KeyError: There is no part of that name.
+    """
+    return _MARK.sub(lambda mark: PARTS[mark[1]](), text)
