@@ -47,7 +47,7 @@ class Seen:
 
 
 def are_wanted() -> bool:
-    """Whether the site shows what is found out from fakes: not with ``RECORDZOO_DOCS_FAKES=0``, which is much faster."""
+    """Whether the site shows what is found out from fakes: not with ``RECORDZOO_DOCS_FAKES=0``, which is faster."""
     return os.environ.get("RECORDZOO_DOCS_FAKES") != "0"
 
 
