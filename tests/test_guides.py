@@ -20,15 +20,23 @@ TRANSFORMS = ROOT / "docs" / "guides" / "transforms.md"
 MEASURED = json.loads((ROOT / "docs" / "benchmarks-peers.json").read_text(encoding="utf-8"))
 
 FAST = "RecordLoader, fast, channels last"
-SPEEDS = {
-    "guides/from-ffcv.md": {
-        "originals": (("fast", "FFCV"), ("fast", FAST)),
-        "both encoded anew": (("full", "FFCV"), ("full", f"{FAST}, full")),
-        "JPEG 90 (`256`)": (("256", "FFCV, the same pixels"), ("256", f"{FAST}, 256")),
-        "raw (`256-raw`)": (("raw256", "FFCV raw, the same pixels"), ("raw256", f"{FAST}, 256-raw")),
-    },
+TREES = "ImageFolder + DataLoader"
+VARIANTS = {
+    "no variant": (("fast", FAST), ("fast", TREES)),
+    "`full`": (("full", f"{FAST}, full"), ("full", TREES)),
+    "`256`": (("256", f"{FAST}, 256"), ("256", TREES)),
+    "`max256`": (("256", f"{FAST}, max256"), ("256", TREES)),
+    "`256-raw`": (("raw256", f"{FAST}, 256-raw"),),
 }
-"""For each page: what a row of its table contains, and where the speeds of that row were measured."""
+"""For each row of variants.md where its speeds were measured."""
+
+FFCV = {
+    "originals": (("fast", "FFCV"), ("fast", FAST)),
+    "both encoded anew": (("full", "FFCV"), ("full", f"{FAST}, full")),
+    "JPEG 90 (`256`)": (("256", "FFCV, the same pixels"), ("256", f"{FAST}, 256")),
+    "raw (`256-raw`)": (("raw256", "FFCV raw, the same pixels"), ("raw256", f"{FAST}, 256-raw")),
+}
+"""What a row of from-ffcv.md contains, and where its speeds were measured."""
 
 
 def tables(page: Path) -> list[list[list[str]]]:
@@ -75,13 +83,21 @@ def test_what_is_made_in_one_call_is_as_the_page_says() -> None:
         assert (shape is not None) is expected
 
 
-@pytest.mark.parametrize("page", SPEEDS)
-def test_speeds_are_the_measured_ones(page: str) -> None:
-    rows = [row for table in tables(ROOT / "docs" / page) for row in table[1:]]
-    for words, places in SPEEDS[page].items():
+def test_speeds_beside_ffcv_are_the_measured_ones() -> None:
+    rows = tables(ROOT / "docs" / "guides" / "from-ffcv.md")[-1][1:]
+    for words, places in FFCV.items():
         (row,) = [row for row in rows if words in row[0]]
-        speeds = [median(*place) for place in places]
-        assert row[1:] == [*(f"{speed:,.0f}" for speed in speeds), f"{speeds[-1] / speeds[0]:.2f}x"]
+        theirs, ours = (median(*place) for place in places)
+        assert row[1:] == [f"{theirs:,.0f}", f"{ours:,.0f}", f"{ours / theirs:.2f}x"]
+
+
+def test_speeds_of_variants_are_the_measured_ones() -> None:
+    choice, _, costs = tables(ROOT / "docs" / "variants.md")
+    shares = {row[0]: row[2] for row in costs[1:]}
+    for name, _, size, *speeds in choice[1:]:
+        places = VARIANTS.get(name, ())
+        assert [speed for speed in speeds if speed] == [f"{median(*place):,.0f}" for place in places]
+        assert size in ("", shares.get(name, "100%"))
 
 
 def test_search_knows_the_stems_of_words() -> None:

@@ -1,5 +1,6 @@
 """Every code block of every page runs as it is written: a page in one go, in an empty directory, as a reader would.
 
+A block of Python that begins with a file's name, as in ``# train.py``, becomes that file instead, for what follows it.
 A page may suppose some data of the reader's (`GIVEN`). Downloads come from a mirror on the loopback interface, which
 has a small CUB-200-2011 of that name; so the catalogue that the page's programs read has its size and hash.
 """
@@ -20,7 +21,7 @@ import pytest
 from PIL import Image
 
 from recordzoo import catalogue
-from tests.fakes import cub200, legacy, lists
+from tests.fakes import cub200, imagenet, legacy, lists
 from tests.fakes.server import FileServer
 from tests.test_docs import BLOCK, NOT_RUN, PAGES, ROOT, name_of
 
@@ -30,11 +31,14 @@ ELSEWHERE = ("pip ", "make ")
 """Lines that install recordzoo or need its sources: `make` is how these tests are run."""
 
 DRIVER = """
-import json, subprocess, sys
+import json, re, subprocess, sys
 with open(sys.argv[1]) as file:
     blocks = json.load(file)
 for language, code in blocks:
-    if language == "python":
+    if named := re.match(r"# (\\w+\\.py)\\n", code):
+        with open(named[1], "w") as file:
+            file.write(code)
+    elif language == "python":
         exec(compile(code, sys.argv[1], "exec"), globals())
     else:
         subprocess.run(["bash", "-euo", "pipefail", "-c", code], check=True)
@@ -119,6 +123,12 @@ def parquet(folder: Path) -> None:
     Dataset.from_dict(columns, features=features).to_parquet(str(folder / "beans.parquet"))
 
 
+def photographs_of_imagenet(folder: Path) -> None:
+    fake = imagenet.build(broken_exif=False)
+    for split in ("train", "val"):
+        fake.write_tree(folder / "data", split)
+
+
 def records_of_birds(folder: Path) -> None:
     from recordzoo import CUB200Record
 
@@ -137,12 +147,14 @@ GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
     "README.md": (photos, a_csv_and_a_database),
     "faults.md": (records_of_birds,),
     "format.md": (records_of_birds,),
+    "guides/changed-files.md": (photos,),
     "guides/from-ffcv.md": (photos,),
     "guides/from-hugging-face.md": (parquet,),
     "guides/from-imagefolder.md": (photos,),
     "guides/from-webdataset.md": (tar_shards,),
     "guides/memory.md": (photos,),
     "guides/transforms.md": (photos,),
+    "imagenet.md": (photographs_of_imagenet,),
     "importing.md": (databases,),
     "lists.md": (a_list, a_table),
     "looking.md": (photos,),
@@ -162,8 +174,9 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     cub200.build(4, 6).write_archive(root)
     data = (root / cub200.ARCHIVE).read_bytes()
     (root / "bin").mkdir()
-    (root / "bin" / "recordzoo").write_text(f'#!/bin/sh\nexec "{sys.executable}" -m recordzoo "$@"\n')
-    (root / "bin" / "recordzoo").chmod(0o755)
+    for program, module in (("recordzoo", "recordzoo"), ("torchrun", "torch.distributed.run")):
+        (root / "bin" / program).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
+        (root / "bin" / program).chmod(0o755)
     shutil.copytree(catalogue._FOLDER, root / "datasets", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     path = root / "datasets" / "cub200" / "cub200.toml"
     facts = catalogue.entry("cub200").files[0]
