@@ -88,9 +88,10 @@ lint: install  ## Check style and formatting.
 types: install  ## Check types.
 	$(BIN)/mypy
 
+# Not --quiet: it hides warnings from --strict, too.
 docs: install  ## Build the site into site/; a warning is an error.
 	$(BIN)/python docs/generate.py --check
-	$(BIN)/mkdocs build --strict --quiet
+	$(BIN)/mkdocs build --strict
 
 generate: install  ## Write README's list of datasets and the types for editors anew.
 	$(BIN)/python docs/generate.py
