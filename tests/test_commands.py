@@ -3,10 +3,14 @@
 import shlex
 from collections import defaultdict
 
+import numpy as np
 import pytest
 import typer.main
 
 from recordzoo.cli.app import app
+from recordzoo.records.reader import RecordReader
+from tests.fakes.records import write_records
+from tests.running import run
 
 
 def leaves(group, before=()):
@@ -72,3 +76,92 @@ def test_the_same_option_reads_the_same_everywhere():
     assert {name: found for name, found in takes.items() if len(found) > 1} == {}
     assert {name: found for name, found in metavars.items() if len(found) > 1} == OWN_METAVAR
     assert {name for name, found in helps.items() if len(found) > 1} <= set(OWN_HELP)
+
+
+class TestDidYouMean:
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            ("prepar mnist", "No such command 'prepar'. Did you mean prepare? See: "),
+            ("cache lss", "No such command 'lss'. Did you mean ls? See: "),
+            ("prepare mnist --jsn", "No such option: --jsn. Did you mean --json? See: "),
+            ("cache ls --rot x", "No such option: --rot. Did you mean --root? See: "),
+            ("info --qqq mnist", "No such option: --qqq. See: "),
+            ("info mnsit", "Did you mean mnist? "),
+            ("check-sources mnsit", "Did you mean mnist? "),
+            ("info imagenet.vall", "it has imagenet.train, imagenet.val. Did you mean imagenet.val?"),
+            ("prepare mnist --split trian", "it has train, test. Did you mean train?"),
+            ("show some.records --split tets", "it has test, train. Did you mean test?"),
+            ("show some.records --class dgo", "Did you mean dog?"),
+            ("show some.records --order clas", "Did you mean class?"),
+            ("bench some.records --split tran", "it has test, train. Did you mean train?"),
+            ("list --obtained byhand", "Did you mean by-hand?"),
+            ("import x.lmdb --format caff", "Did you mean caffe?"),
+            ("cache rm som", "Did you mean some?"),
+        ],
+    )
+    def test_a_mistyped_word_is_answered(self, words, said, tmp_path, monkeypatch):
+        monkeypatch.setenv("RECORDZOO_STATE", "off")
+        splits = {"train": np.array([0]), "test": np.array([1])}
+        write_records(
+            tmp_path / "some.records", [b"one", b"two"], encoding="image", splits=splits, classes=("cat", "dog")
+        )
+        (tmp_path / "x.lmdb").write_bytes(b"")
+        result = run(*words.split(), cwd=tmp_path)
+        assert result.returncode in (2, 3)
+        assert said in result.stderr
+        assert result.stderr.count("\n") == 1
+
+    def test_fields_and_arrays_too(self, tmp_path):
+        reader = RecordReader(write_records(tmp_path / "some.records", [b"one"]))
+        with pytest.raises(KeyError, match=r"it has image\. Did you mean image\?"):
+            reader.read("imgae", 0)
+        with pytest.raises(KeyError, match=r"no array 'targets'\. Did you mean target\?"):
+            reader.array("targets")
+
+
+class TestCompletion:
+    """The protocol between shells and typer, as the scripts of `--show-completion` speak it."""
+
+    def complete(self, shell, words, monkeypatch, capsys):
+        monkeypatch.setenv("_RECORDZOO_COMPLETE", f"complete_{shell}")
+        monkeypatch.setenv("COMP_WORDS", words)
+        monkeypatch.setenv("COMP_CWORD", str(len(words.split(" ")) - 1))
+        monkeypatch.setenv("_TYPER_COMPLETE_ARGS", words)
+        monkeypatch.setenv("_TYPER_COMPLETE_FISH_ACTION", "get-args")
+        with pytest.raises(SystemExit):
+            app(prog_name="recordzoo")
+        return capsys.readouterr().out.split()
+
+    @pytest.fixture(autouse=True)
+    def here(self, tmp_path, monkeypatch):
+        for name in ("data/photos/cat", "data/.hidden", "mnist2"):
+            (tmp_path / name).mkdir(parents=True)
+        (tmp_path / "data" / "photos.csv").touch()
+        monkeypatch.chdir(tmp_path)
+
+    @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+    @pytest.mark.parametrize("command", ["info", "prepare", "verify", "show", "bench", "cache rm", "check-sources"])
+    def test_datasets(self, shell, command, monkeypatch, capsys):
+        found = self.complete(shell, f"recordzoo {command} imagenet.v", monkeypatch, capsys)
+        assert "imagenet.val" in " ".join(found).replace('"', "")
+
+    @pytest.mark.parametrize("command", ["info", "prepare", "verify", "show", "bench", "cache rm", "import"])
+    def test_paths(self, command, monkeypatch, capsys):
+        assert self.complete("fish", f"recordzoo {command} da", monkeypatch, capsys) == ["data/"]
+        found = self.complete("fish", f"recordzoo {command} data/", monkeypatch, capsys)
+        assert found == ["data/photos/", "data/photos.csv"]
+        # bash and zsh complete paths themselves if we offer nothing: quoted, and without a space behind.
+        assert self.complete("bash", f"recordzoo {command} da", monkeypatch, capsys) == []
+        assert self.complete("zsh", f"recordzoo {command} da", monkeypatch, capsys) == ["_files"]
+
+    def test_datasets_and_paths(self, monkeypatch, capsys):
+        assert self.complete("bash", "recordzoo info mn", monkeypatch, capsys) == ["mnist", "mnist2/"]
+
+    @pytest.mark.parametrize("option", ["--root", "--output"])
+    def test_values_that_are_paths(self, option, monkeypatch, capsys):
+        assert self.complete("fish", f"recordzoo prepare mnist {option} da", monkeypatch, capsys) == ["data/"]
+
+    def test_commands_and_options(self, monkeypatch, capsys):
+        assert self.complete("bash", "recordzoo cache p", monkeypatch, capsys) == ["prune"]
+        assert self.complete("bash", "recordzoo doctor --js", monkeypatch, capsys) == ["--json"]

@@ -194,10 +194,9 @@ class Entry:
         for part in self.parts:
             if part.name == name:
                 return part
-        hint = did_you_mean(name, [part.name for part in self.parts])
-        raise ArgumentError(
-            f"{self.name} has no part {name!r}; it has {', '.join(self.label(part.name) for part in self.parts)}.{hint}"
-        )
+        labels = [self.label(part.name) for part in self.parts]
+        hint = did_you_mean(self.label(name), labels)
+        raise ArgumentError(f"{self.name} has no part {name!r}; it has {', '.join(labels)}.{hint}")
 
     def label(self, part: str = "") -> str:
         """Say what the command line calls a part: "cub200", "imagenet.train", "voc.2012"."""

@@ -1,6 +1,7 @@
 """From the command line to an exit code: one place where errors, signals and broken pipes end."""
 
 import os
+import re
 import signal
 import time
 import traceback
@@ -14,11 +15,14 @@ from recordzoo.bars import close_bars
 from recordzoo.cli import output
 from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.errors import DownloadError, RecordZooError, TermsError
+from recordzoo.meant import did_you_mean
 from recordzoo.program import command
 
 # Any: found through the one class that every typer exports: newer ones carry click inside, older ones import it.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
+
+_NO_COMMAND = re.compile(r"No such command '(.*?)'")
 
 _RESUMABLE = ("prepare", "import")
 _KEPT = "what is finished is kept, and the same command goes on from there."
@@ -55,7 +59,7 @@ def _report(err: Any, as_json: bool) -> int:
     """Say what went wrong and what to do next, on stderr; `err` is any exception."""
     close_bars()
     if isinstance(err, _USAGE_ERROR):
-        code, text = Exit.USAGE, f"{err.format_message().rstrip('.')}. See: {_command_path(err)} --help"
+        code, text = Exit.USAGE, f"{_usage_text(err)} See: {_command_path(err)} --help"
     elif isinstance(err, RecordZooError | OSError):
         code, text = exit_code(err), _text(err)
     else:
@@ -96,6 +100,18 @@ def _report_interrupted(code: int, args: Sequence[str], as_json: bool) -> None:
         output.say_json({"error": {"code": code, "name": name, "type": "KeyboardInterrupt", "message": text}})
     else:
         output.say(text)
+
+
+def _usage_text(err: Any) -> str:  # Any: click's error, whose module depends on typer's version
+    """Say what is wrong with a command line, and what may have been meant, in the same words for all versions."""
+    text: str = err.format_message()
+    called = getattr(getattr(err, "ctx", None), "command", None)
+    if (name := getattr(err, "option_name", None)) and text.startswith("No such option"):
+        known = [option for parameter in getattr(called, "params", ()) for option in parameter.opts]
+        return f"No such option: {name}.{did_you_mean(name, known)}"
+    if match := _NO_COMMAND.match(text):
+        return f"{match[0]}.{did_you_mean(match[1], getattr(called, 'commands', ()))}"
+    return f"{text.rstrip('.')}."
 
 
 def _command_path(err: Any) -> str:  # Any: click's error, whose module depends on typer's version

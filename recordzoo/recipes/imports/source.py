@@ -13,6 +13,7 @@ from typing import cast
 from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, SourceError
+from recordzoo.meant import did_you_mean
 from recordzoo.recipes.base import NO_TARGET
 from recordzoo.recipes.imports.database import Database, Entry
 from recordzoo.recipes.imports.places import database_files, parts_of
@@ -38,7 +39,8 @@ def layout(name: str) -> Layout:
         ArgumentError: There is none of that name.
     """
     if name not in LAYOUTS:
-        raise ArgumentError(f"Unknown value {name!r} for argument format. Valid values are {LAYOUTS}.")
+        hint = did_you_mean(str(name), LAYOUTS)
+        raise ArgumentError(f"Unknown value {name!r} for argument format. Valid values are {LAYOUTS}.{hint}")
     # A module, looked at as its names are.
     return cast(Layout, importlib.import_module(f"recordzoo.recipes.imports.{name}"))
 
