@@ -102,8 +102,9 @@ _add(
     app,
     "verify",
     look.verify,
-    "Check whether a record set is whole.",
+    "Check whether a record set is undamaged, and repair it.",
     "recordzoo verify data/cub200.records --full",
+    "recordzoo verify data/cub200.records --repair",
 )
 _add(
     app,

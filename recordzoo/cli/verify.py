@@ -1,6 +1,7 @@
 """`verify`: is this record set whole?"""
 
 import dataclasses
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recordzoo.aliases import JSON
@@ -10,13 +11,77 @@ from recordzoo.cli.progress import make_progress
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
+from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.text import clean
 
 if TYPE_CHECKING:
     from recordzoo.records.reader import RecordReader
     from recordzoo.records.verify import Report
+    from recordzoo.repairing import Repaired
 
 MAX_PROBLEMS_SHOWN = 50
+_FILES_SHOWN = 5
+
+
+@dataclasses.dataclass(frozen=True, slots=True)
+class RepairOptions:
+    """How `verify --repair` gets raw data.
+
+    Attributes:
+        root: Where it is; None: where it was, or beside the record set.
+        download: Download what is not there.
+        accept_terms: The terms of its host are accepted.
+    """
+
+    root: Path | None = None
+    download: bool = False
+    accept_terms: bool = False
+
+
+def repair_set(text: str, wanted: RepairOptions, *, as_json: bool) -> int:
+    """Check a record set, make again what is damaged, and print what was done; returns the exit code."""
+    place = targets.find_record_set(text)
+    from recordzoo.records.reader import RecordReader
+    from recordzoo.repairing import repair
+
+    root = wanted.root
+    if root is None and place != Path(text) and Path(text).exists():
+        root = Path(text)  # the tree or list that was named
+    done = repair(
+        place, root=root, download=wanted.download, accept_terms=wanted.accept_terms, progress=make_progress()
+    )
+    reader = RecordReader(place)
+    if as_json:
+        repaired = {"files": list(done.files), "values": done.num_values, "source": done.source}
+        document = {"path": str(place), "full": True, "ok": True, **_fields(done.report), "changes": []}
+        output.put_json({**document, "digest": reader.digest, "repaired": repaired})
+        return Exit.OK
+    shown = clean(str(place))
+    if not done.files:
+        output.put(
+            wrapped(f"{shown}: ok, nothing to repair. {_checked(reader, done.report, full=True)}", wrapping_width())
+        )
+        return Exit.OK
+    names = clean(", ".join(done.files[:_FILES_SHOWN]))
+    more = len(done.files) - _FILES_SHOWN
+    output.put(
+        wrapped(
+            f"{shown}: repaired. {names}{f' and {more:,} more' if more > 0 else ''} "
+            f"{'was' if len(done.files) == 1 else 'were'} made again{_from(done)}; every other file is unchanged. "
+            "The hashes are those in the manifest.",
+            wrapping_width(),
+        )
+    )
+    return Exit.OK
+
+
+def _from(done: "Repaired") -> str:
+    if done.num_values is None:
+        return f" from all of {clean(done.source)}"
+    if not done.num_values:
+        return " from the values in it, which are whole"
+    values = f"{done.num_values:,} damaged value{'' if done.num_values == 1 else 's'}"
+    return f": {values} came from {clean(done.source)}, the others from the damaged files"
 
 
 def verify_set(text: str, *, full: bool, as_json: bool) -> int:
@@ -53,7 +118,7 @@ def verify_set(text: str, *, full: bool, as_json: bool) -> int:
         output.put(f"... and {more:,} more")
     output.say(
         f"error: {shown} is damaged: {len(report.problems):,} problem{'s' if len(report.problems) > 1 else ''}. "
-        f"Make it again with `{command('prepare')} ... --refresh`, or copy it again."
+        f"{_unread(report, full=full)}To make again what is damaged, run: {command('verify', place, '--repair')}"
     )
     return Exit.CORRUPT
 
@@ -71,7 +136,14 @@ def _checked(reader: "RecordReader", report: "Report", *, full: bool) -> str:
     )
 
 
+def _unread(report: "Report", *, full: bool) -> str:
+    """Say of a damaged set what was not looked at; of one whose manifest is damaged, nothing but that."""
+    if MANIFEST_NAME in report.damaged:
+        return "Nothing behind the manifest was checked. "
+    return "" if full else "The records themselves were not read; --full does that. "
+
+
 def _fields(report: JSON) -> dict[str, JSON]:
     """Take the report's lists as they are; its attributes are the JSON's keys."""
     document = dataclasses.asdict(report)
-    return {key: document[key] for key in ("problems", "checked", "notes")}
+    return {key: document[key] for key in ("problems", "checked", "notes", "damaged")}

@@ -271,17 +271,18 @@ class Build:
     def _lost(self) -> LostBuildError:
         return LostBuildError(f"The preparation of {self.target} was taken over by another process.")
 
-    def publish(self, *, replace: bool = False) -> bool:
+    def publish(self, *, replace: bool = False, damaged: bool = False) -> bool:
         """Give the assembled set its final name.
 
         Args:
             replace: Exchange it with a set that is there.
+            damaged: What is there is a set, though it lacks files that every set has.
 
         Returns:
             False if another process published first; this build's set is then dropped.
         """
         self.check()
-        if replace and is_record_set(self.target):
+        if replace and (damaged or is_record_set(self.target)):
             self._exchange()
         else:
             try:

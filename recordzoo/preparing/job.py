@@ -93,6 +93,16 @@ def ensure(recipe: Recipe, root: Path, *, download: bool | None = False, **optio
     return job.run()
 
 
+def default_shard_bytes(recipe: Recipe, source: Source) -> int:
+    """An eighth of the data, so that a small set, too, is worked on by several processes; 64 MiB to 1 GiB.
+
+    Of a variant a 32nd and 16 MiB: a megabyte of it is the work of a second.
+    """
+    parts, least = (8, 64 << 20) if recipe.variant == ORIGINAL else (32, 16 << 20)
+    data_bytes = int(source.size_bytes * min(1, recipe.expansion))
+    return max(least, min(1 << 30, data_bytes // parts))
+
+
 @dataclass
 class Job:
     """A preparation: what is asked for, and each step of it."""
@@ -103,7 +113,7 @@ class Job:
     options: PrepareOptions
     target: Path = field(init=False)
     progress: Progress = field(init=False)
-    _raw: RawData = field(init=False)
+    raw: RawData = field(init=False)
     _hashed: frozenset[Path] = field(init=False, default=frozenset())  # archives whose hash is compared
 
     def __post_init__(self) -> None:
@@ -113,7 +123,7 @@ class Job:
         if self.target.is_symlink():  # its directory is what is renamed and exchanged, not the link to it
             self.target = Path(os.path.realpath(self.target))
         self.progress = self.options.get("progress") or default_progress()
-        self._raw = RawData(self.recipe, self.root, self.target, bool(self.download), self.options, self.progress)
+        self.raw = RawData(self.recipe, self.root, self.target, bool(self.download), self.options, self.progress)
         if self.options.get("on_error", "keep") not in _ON_ERROR:
             raise ArgumentError(
                 f"Unknown value {self.options['on_error']!r} for argument on_error. Valid values are {_ON_ERROR}."
@@ -164,7 +174,7 @@ class Job:
             if not self.download or self._is_forbidden:
                 self._check_size(self._source())  # a directory is not made for who is then refused
             else:
-                self._raw.check_terms()
+                self.raw.check_terms()
             self._make_parent()
         before = self._generation()
         while True:
@@ -189,7 +199,7 @@ class Job:
             PrepareError: It cannot be deleted.
         """
         try:
-            self._raw.discard_raw()
+            self.raw.discard_raw()
         except OSError as err:
             raise PrepareError(f"{self.root}: a downloaded archive cannot be removed: {err.strerror}.") from err
 
@@ -262,7 +272,7 @@ class Job:
         """
         if self.download and self._is_forbidden:
             raise self._forbidden()
-        source = self._raw.find()
+        source = self.raw.find()
         if source is None:
             raise NotPreparedError(f"{self._missing()} {self._how_to_get()}".strip(), root=str(self.root))
         return source
@@ -345,13 +355,7 @@ class Job:
         return source.cut(self._num_shards) if self._num_shards else source.units(self._unit_bytes(source))
 
     def _shard_bytes(self, source: Source) -> int:
-        """An eighth of the data, so that a small set, too, is worked on by several processes; 64 MiB to 1 GiB.
-
-        Of a variant a 32nd and 16 MiB: a megabyte of it is the work of a second.
-        """
-        parts, least = (8, 64 << 20) if self.recipe.variant == ORIGINAL else (32, 16 << 20)
-        data_bytes = int(source.size_bytes * min(1, self.recipe.expansion))
-        return self.options.get("shard_bytes") or max(least, min(1 << 30, data_bytes // parts))
+        return self.options.get("shard_bytes") or default_shard_bytes(self.recipe, source)
 
     def _unit_bytes(self, source: Source) -> int:
         """As much raw data as fills a shard, less a little: what spills over would be a shard of its own."""
@@ -400,11 +404,11 @@ class Job:
         extras = {} if files is None else {MADE_FROM_FILE: encode_files(files, self.root)}
         digest = assemble(build, self.recipe, origin, raw_files or self.recipe.made_from, extras)
         warn_of_bad(build)
-        self._publish(build, digest)
+        self.publish(build, digest)
 
     def _convert_units(self, build: Build, source: Source) -> list[RawFile]:
-        archives = self._raw.archives(source)
-        hashes = self._raw.start_hashes(archives)
+        archives = self.raw.archives(source)
+        hashes = self.raw.start_hashes(archives)
         try:
             units = self._units(source)
             self._hashed = frozenset(path for path in hashes if (remote := archives[path]) and remote.hash)
@@ -431,12 +435,13 @@ class Job:
             workers = Workers(self._num_workers(total), self.recipe.worker_setup(), expansion)
             run_tasks(build, tasks, workers, list(hashes.values()), self.progress)
             self.progress.end()
-            return [self._raw.checked(path, remote, hashes.get(path)) for path, remote in archives.items()]
+            return [self.raw.checked(path, remote, hashes.get(path)) for path, remote in archives.items()]
         finally:
             for each in hashes.values():
                 each.close()
 
-    def _publish(self, build: Build, digest: str) -> None:
+    def publish(self, build: Build, digest: str) -> None:
+        """Give the assembled set its final name."""
         if build.publish(replace=self.refresh):
             return
         if manifest_digest((self.target / MANIFEST_NAME).read_bytes()) != digest:

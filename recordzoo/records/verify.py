@@ -46,12 +46,14 @@ class Report:
         problems: What is wrong, one sentence each, with shard, position and name where there are such.
         checked: How many "files", "bytes" and "records" were looked at; records only by a full check.
         notes: What is worth knowing but not wrong: files that the manifest does not name, names that lead elsewhere.
+        damaged: The files that are damaged or missing; with a file of marks that notes speak of, which can be lost.
     """
 
     path: Path
     problems: list[str] = field(default_factory=list)
     checked: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
+    damaged: list[str] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
@@ -108,6 +110,7 @@ class _Check:
             raise
         except RecordError as err:
             self.report.problems.append(str(err))
+            self._damage(MANIFEST_NAME)
             return
         self._count(1, len(data))
         shards = self.manifest.shards
@@ -136,10 +139,16 @@ class _Check:
         self.report.checked["bytes"] += num_bytes
         self.report.checked["records"] += records
 
+    def _damage(self, name: str) -> None:
+        if name not in self.report.damaged:
+            self.report.damaged.append(name)
+
     def _problem(self, where: str, what: str) -> None:
         self.report.problems.append(f"{where}: {what}.")
+        self._damage(where)
 
     def _error(self, where: str, err: OSError | MemoryError) -> None:
+        self._damage(where)
         if isinstance(err, RecordError):
             self.report.problems.append(str(err))  # it names the file
         else:
@@ -164,6 +173,7 @@ class _Check:
             is_there = os.path.lexists(self.directory.path / marks_name(name))
             if is_there and read_marks(self.directory, name, index) is None:
                 self.report.notes.append(f"{marks_name(name)} is damaged, or of another record set; it is not used.")
+                self._damage(marks_name(name))
 
     # Any: arrays of any dtype of the format.
     def _array(self, name: str, spec: ArraySpec) -> NDArray[Any] | None:

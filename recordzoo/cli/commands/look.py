@@ -14,11 +14,35 @@ def verify(
     full: Annotated[
         bool, typer.Option("--full", help="Also read every byte: hashes of all files, every record's checksum.")
     ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Check as --full does, and make again what is damaged, from raw data.")
+    ] = False,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="With --repair: where the raw data is (tree, list, or a dataset's root). Default: where it was.",
+            autocompletion=complete_path,
+        ),
+    ] = None,
+    download: Annotated[bool, typer.Option("--download", help="With --repair: download missing raw files.")] = False,
+    accept_terms: Annotated[
+        bool, typer.Option("--accept-terms", help="With --download: you accept the terms of access of the files.")
+    ] = False,
     as_json: Json = False,
 ) -> int:
-    """Check whether a record set is whole."""
-    from recordzoo.cli.verify import verify_set
+    """Check whether a record set is undamaged, and repair it.
 
+    Without --full, the contents of the shards are not read. --repair makes the damaged files again: the same bytes as
+    before, published in one step. Undamaged files and values are kept; only what is missing is read from raw data.
+    """
+    from recordzoo.cli.verify import RepairOptions, repair_set, verify_set
+    from recordzoo.errors import ArgumentError
+
+    if repair:
+        return repair_set(path, RepairOptions(root, download, accept_terms), as_json=as_json)
+    if root is not None or download or accept_terms:
+        raise ArgumentError("--root, --download and --accept-terms say how raw data is found; they need --repair.")
     return verify_set(path, full=full, as_json=as_json)
 
 
