@@ -169,7 +169,8 @@ def line(name: str, found: Mapping[str, Any]) -> tuple[str, ...]:
 def write_page(repeats: int, names: Sequence[str] = ()) -> None:
     """Measure all classes, or some, whose lines replace those of the page, and write the page."""
     old = PAGE.read_text(encoding="utf-8") if names else ""
-    lines = {cells[0]: cells for line in old.splitlines() if (cells := line.strip("| ").split(" | "))[0][:1] == "`"}
+    rest = [line.strip("| ").split(" | ") for line in old.splitlines() if line.startswith("| `")]
+    lines: dict[str, Sequence[str]] = {cells[0]: cells for cells in rest}
     lines |= {f"`{name}Record`": in_process(name, repeats) for name in names or rows()}
     table = "\n".join(
         "| " + " | ".join(cells) + " |"

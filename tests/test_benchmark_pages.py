@@ -2,9 +2,11 @@
 
 import re
 import xml.etree.ElementTree as ET
+from pathlib import Path
 
 import pytest
 
+from benchmarks import zoo
 from benchmarks.peers import page
 from benchmarks.svg import LABEL_PX, WIDTH, draw
 from recordzoo.bench.chart import Group
@@ -62,3 +64,19 @@ def test_bars_are_as_long_as_their_numbers() -> None:
     assert [bar.attrib["class"] for bar in bars] == ["ours0", "ours1", "others0", "others1"]
     assert [width / widths[0] for width in widths] == pytest.approx([1, 0.5, 0, 0.25], abs=0.01)
     assert texts(svg) == ["Speed", "one", "two", "a < b", "10", "5", "c", "did not run", "2"]
+
+
+def test_some_lines_of_the_zoos_page_are_measured_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    copy = tmp_path / "page.md"
+    copy.write_text(zoo.PAGE.read_text(encoding="utf-8"), encoding="utf-8")
+    monkeypatch.setattr(zoo, "PAGE", copy)
+    monkeypatch.setattr(zoo, "in_process", lambda name, repeats: (f"`{name}Record`", *"abcdef"))
+    zoo.write_page(3, ["MNIST"])
+    before, after = (
+        {line.split(" | ")[0]: line for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("| `")}
+        for path in (zoo.ROOT / "docs" / "benchmarks-zoo.md", copy)
+    )
+    assert after.pop("| `MNISTRecord`") == "| `MNISTRecord` | a | b | c | d | e | f |"
+    assert before.pop("| `MNISTRecord`")
+    assert after == before
+    assert set(before) == {f"| `{name}Record`" for name in zoo.rows() if name != "MNIST"}
