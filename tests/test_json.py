@@ -1,0 +1,150 @@
+"""`--json`: each command's document is what its schema in docs/schemas says, no key more and none less."""
+
+import json
+import re
+
+import jsonschema
+import pytest
+from referencing import Registry, Resource
+
+from recordzoo.bench.measure import Measurement
+from recordzoo.bench.task import STOCK, Result, Task
+from recordzoo.cli.bench import document
+from recordzoo.cli.output import SCHEMA_VERSION
+from tests.fakes import folder, legacy
+from tests.preparing import REPOSITORY
+from tests.running import run
+from tests.test_commands import COMMANDS
+
+FOLDER = REPOSITORY / "docs" / "schemas"
+SCHEMAS = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))}
+PARTS = ("dataset", "cache-item")
+"""Schemas of what stands within other documents."""
+
+
+def strict(schema):
+    """Refuse keys that a schema does not name; to readers they are allowed, for versions to come."""
+    if isinstance(schema, list):
+        return [strict(each) for each in schema]
+    if not isinstance(schema, dict):
+        return schema
+    found = {key: strict(value) for key, value in schema.items()}
+    return {"additionalProperties": False, **found} if isinstance(found.get("properties"), dict) else found
+
+
+REGISTRY = Registry().with_resources(
+    (f"{name}.json", Resource.from_contents(strict(schema))) for name, schema in SCHEMAS.items()
+)
+
+
+def check(name, text):
+    """Validate a document, and return it."""
+    found = json.loads(text)
+    validator = jsonschema.Draft202012Validator(strict(SCHEMAS[name]), registry=REGISTRY)
+    assert [error.message for error in validator.iter_errors(found)] == []
+    assert found["schema_version"] == SCHEMA_VERSION
+    return found
+
+
+@pytest.fixture(scope="module")
+def here(tmp_path_factory):
+    """A directory with a tree, its record set, a variant of it, and a database of another tool."""
+    here = tmp_path_factory.mktemp("json")
+    folder.write_tree(here / "photos")
+    assert run("prepare", "photos", cwd=here).returncode == 0
+    assert run("prepare", "photos", "--short-side", 8, cwd=here).returncode == 0
+    (here / "cub200.records").symlink_to("photos.records")  # prepared, as far as `list` looks
+    images = legacy.pixels(2)
+    legacy.caffe(here / "old", {f"{i:08d}": legacy.datum(*each) for i, each in enumerate(images)})
+    return here
+
+
+CASES = {
+    "list": ("list", 0),
+    "list-prepared": ("list --prepared --root .", 0),
+    "info-dataset": ("info imagenet", 0),
+    "info-record-set": ("info photos", 0),
+    "prepare": ("prepare photos", 0),
+    "prepare-dry-run": ("prepare photos cub200 --dry-run", 0),
+    "import": ("import old", 0),
+    "verify": ("verify photos", 0),
+    "show": ("show photos --number 2 --output sheet.png", 0),
+    "check-sources": ("check-sources semeion", 4),
+    "cache-ls": ("cache ls --root .", 0),
+    "cache-size": ("cache size --root .", 0),
+    "cache-deleted": ("cache rm photos --dry-run", 0),
+    "doctor": ("doctor --no-speed", 0),
+    "error": ("info mnsit", 2),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_document_is_what_the_schema_says(name, here):
+    words, code = CASES[name]
+    result = run(*words.split(), "--json", cwd=here)
+    assert result.returncode == code, result.stderr
+    check(name, result.stderr if name == "error" else result.stdout)
+
+
+def test_bench(tmp_path):
+    runs = [Measurement(100.0, 50.0, 0.5, 2.0, 1e9), Measurement(110.0, 50.0, 0.5, None, None)]
+    results = [Result(STOCK, runs[:1]), Result("another", runs), Result("broken", (), "KeyError: 'x'")]
+    task = Task(tmp_path, None, "train")
+    check("bench", json.dumps({"schema_version": 1, "bench": document(results, task, 1)}, default=str))
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "show photos --order broken --number 2",
+        "info photos-8.records",
+        "info cub200",
+        "cache prune --builds --root .",
+        "prepare cub200 --dry-run --root empty",
+    ],
+)
+def test_other_forms_of_a_document(words, here):
+    (here / "empty").mkdir(exist_ok=True)
+    name = {"cache": "cache-deleted", "prepare": "prepare-dry-run", "show": "show"}.get(words.split()[0])
+    name = name or ("info-record-set" if "photos" in words else "info-dataset")
+    check(name, run(*words.split(), "--json", cwd=here).stdout)
+
+
+@pytest.mark.parametrize(
+    "words", ["prepare photos --flat --as-classes", "verify ./nowhere", "cache rm photos", "prepar"]
+)
+def test_every_error_is_one_document(words, here):
+    result = run(*words.split(), "--json", cwd=here)
+    assert (result.returncode != 0, result.stdout) == (True, "")
+    assert check("error", result.stderr)["error"]["code"] == result.returncode
+
+
+@pytest.mark.parametrize("name", SCHEMAS)
+class TestSchemas:
+    def test_it_is_one(self, name):
+        jsonschema.Draft202012Validator.check_schema(SCHEMAS[name])
+        required_everywhere(SCHEMAS[name])
+
+    def test_a_test_compares_it_and_the_page_links_it(self, name):
+        assert name in {*CASES, *PARTS, "bench"}
+        page = (REPOSITORY / "docs" / "cli.md").read_text(encoding="utf-8")
+        assert f"(schemas/{name}.json)" in page
+
+
+def required_everywhere(schema):
+    """Each object says which of its keys are always there: all, but those of a few that say otherwise."""
+    if isinstance(schema, list):
+        for each in schema:
+            required_everywhere(each)
+    elif isinstance(schema, dict):
+        if isinstance(schema.get("properties"), dict):
+            assert set(schema["required"]) <= set(schema["properties"])
+        for value in schema.values():
+            required_everywhere(value)
+
+
+def test_every_command_with_json_has_a_schema():
+    titles = " ".join(schema["title"] for schema in SCHEMAS.values())
+    for words, command in COMMANDS.items():
+        if any("--json" in parameter.opts for parameter in command.params):
+            assert re.search(rf"recordzoo {' '.join(words)}\b", titles), words
