@@ -57,6 +57,7 @@ OWN_HELP = {
 
 OWN_METAVAR = {
     "--output": {"DIR", "FILE"},
+    "--root": {"DIR", "PATH"},  # of `verify --repair` it may be a list
     "--format": {"jpeg|png|webp|raw", "folder2lmdb|torchrecord|caffe"},
 }
 

@@ -68,6 +68,7 @@ CASES = {
     "prepare-dry-run": ("prepare photos cub200 --dry-run", 0),
     "import": ("import old", 0),
     "verify": ("verify photos", 0),
+    "verify-repair": ("verify photos --repair", 0),
     "show": ("show photos --number 2 --output sheet.png", 0),
     "check-sources": ("check-sources semeion", 4),
     "cache-ls": ("cache ls --root .", 0),
