@@ -17,7 +17,7 @@ export NO_MKDOCS_2_WARNING := 1
 WITHOUT_FRAMEWORKS := --ignore=tests/frameworks
 FAST := $(PARALLEL) -m "not slow" $(WITHOUT_FRAMEWORKS)
 
-.PHONY: help install demo test slow floors bare frameworks formats lint types docs generate bench bench-peers clean
+.PHONY: help install demo test slow browser floors bare frameworks formats lint types docs generate bench bench-peers clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -39,7 +39,11 @@ test: install  ## Run the fast tests.
 	$(PYTEST) $(FAST)
 
 slow: install  ## Run the slow tests.
-	$(PYTEST) $(PARALLEL) -m slow $(WITHOUT_FRAMEWORKS)
+	$(PYTEST) $(PARALLEL) -m "slow and not browser" $(WITHOUT_FRAMEWORKS)
+
+# One worker: the site is built once. SITE is one that is built already.
+browser: install  ## Run the tests in a headless Chromium (SITE=site: of the site that `make docs` built).
+	$(PYTEST) -m browser $(if $(SITE),--site $(SITE)) tests/test_site.py tests/test_shown_in_browser.py
 
 # Constrained to what is installed: nothing may bring another torch, or change what the other tests run with.
 $(VENV)/.frameworks: $(VENV)/.stamp

@@ -6,6 +6,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Generator
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -39,6 +40,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--site", metavar="DIR", help="test this built site in the browser; default: build one")
     parser.addoption("--bare", action="store_true", help="skip the tests that need the extra `fast`, if it is missing")
 
 
@@ -57,6 +59,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if needed & missing:
             names = ", ".join(sorted(needed & missing))
             item.add_marker(pytest.mark.skip(reason=f"needs {names} (the extra `fast`)"))
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Generator[Any, None, None]:
+    """A browser without a window, for all tests that need one."""
+    browsing = pytest.importorskip("tests.browsing", reason="needs playwright", exc_type=ImportError)
+    if browsing.find_chromium() is None:
+        pytest.skip(f"needs Chromium: none of {', '.join(browsing.NAMES)} is installed")
+    with browsing.start_chromium() as browser:
+        yield browser
 
 
 def _printable(text: str) -> str:

@@ -105,7 +105,10 @@ def test_samples(configured: Compared) -> None:
     theirs, ours = configured.both()
     assert len(ours) > 0
     configured.assert_same(theirs, ours)
-    assert ours._made == {}  # taking samples needs none of the lists
+    shown = ours._repr_html_()
+    assert "<img " in shown or "holds no images" in shown
+    assert not re.search("problem|cannot be shown", shown)
+    assert ours._made == {}  # neither taking samples nor a notebook's summary needs the lists
 
 
 def test_is_a_torchvision_dataset(compared: Compared) -> None:

@@ -29,7 +29,7 @@ from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, folder
-from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images
+from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images, write_odd_set
 from tests.fakes.pictures import encoded
 from tests.fakes.records import edit_manifest, flip, write_records
 from tests.running import run
@@ -67,16 +67,7 @@ def birds(tmp_path_factory):
 @pytest.fixture(scope="module")
 def odd(tmp_path_factory):
     """Odd and broken images of one class, and one image in each of the classes with hostile names."""
-    images = {**odd_images(), **broken_images()}
-    names = [f"odd/{name}" for name in images] + [f"{name}/{name}.png" for name in HOSTILE_NAMES]
-    return write_set(
-        tmp_path_factory.mktemp("odd") / "odd.records",
-        [*images.values(), *[SMALL] * len(HOSTILE_NAMES)],
-        names=names,
-        targets=[0] * len(images) + [1 + number for number in range(len(HOSTILE_NAMES))],
-        classes=["odd", *HOSTILE_NAMES],
-        bad={"odd/empty.png": "no decoder recognises it"},
-    )
+    return write_odd_set(tmp_path_factory.mktemp("odd") / "odd.records")
 
 
 def pick(path, number, order="class", seed=0, split=None, classes=()):

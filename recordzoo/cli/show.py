@@ -15,6 +15,7 @@ from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.progress import make_progress
+from recordzoo.cli.viewer import is_on_desktop, open_file
 from recordzoo.errors import ArgumentError
 from recordzoo.meant import did_you_mean
 from recordzoo.preview.broken import AT_MOST, find_broken
@@ -50,6 +51,7 @@ class ShowOptions:
     as_html: bool = False
     full: bool = False
     font: Path | None = None
+    open: bool | None = None
 
     @property
     def kind(self) -> str:
@@ -79,7 +81,10 @@ def show_images(path: str, options: ShowOptions, *, as_json: bool) -> int:
         else:
             data, seen = _sheet(thumbnails, labels, title, subtitle, options)
     durable.replace_file(target, data)
-    return _report(target, len(data), seen, choice, labels, options, reader.path, as_json=as_json)
+    code = _report(target, len(data), seen, choice, labels, options, reader.path, as_json=as_json)
+    if options.open or (options.open is None and not as_json and is_on_desktop()):
+        open_file(target)
+    return code
 
 
 def describe(choice: Choice, labels: Labels | None, options: ShowOptions) -> str:

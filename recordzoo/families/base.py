@@ -25,6 +25,7 @@ Rules:
   `docs/add-a-dataset.md`.
 """
 
+import html
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
@@ -38,6 +39,7 @@ from recordzoo.families.derived import Made, derived
 from recordzoo.families.selection import Selection, list_index
 from recordzoo.preparing import PrepareOptions, ensure, is_record_set
 from recordzoo.preparing.changes import find_changes, warn_of_changes
+from recordzoo.preview.notebook import Shown, write_summary
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.variants import StoredRecipe, Variant
@@ -357,6 +359,24 @@ class RecordDataset:
     def _hint_positions(self, positions: Sequence[int]) -> None:
         """Tell the kernel which positions will be read soon."""
         self._selection.reader.hint("image", positions)
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the number of samples, splits, classes, fields, and at most 12 small images.
+
+        Less than 100 kB of HTML without scripts. Nothing is raised: what cannot be read is said in its place.
+        """
+        try:
+            return write_summary(self._summary())
+        except Exception:  # noqa: BLE001 - a notebook would show a traceback instead of the dataset
+            return f"<pre>{html.escape(object.__repr__(self))}</pre>"
+
+    def _summary(self) -> Shown:
+        """Return what a notebook shows."""
+        shown = self._selection
+        is_changed = hasattr(type(self), self._ITEMS) and not self._is_as_opened(self._ITEMS)
+        note = "samples were changed; images and classes are as opened" if is_changed else ""
+        length = len(self)  # type: ignore[arg-type]  # torchvision's class, which comes after this one, has the __len__
+        return Shown(type(self).__name__, length, shown.reader, shown.all_positions(), shown.split, note)
 
     # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:

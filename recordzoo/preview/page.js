@@ -67,7 +67,7 @@ function show(wanted) {
   const first = page * PER_PAGE;
   const some = shown.slice(first, first + PER_PAGE);
   at("grid").replaceChildren(...some.map((item, number) => card(item, first + number)));
-  const range = some.length ? `${words.format(first + 1)}–${words.format(first + some.length)} of ` : "";
+  const range = some.length < shown.length ? `${words.format(first + 1)}–${words.format(first + some.length)} of ` : "";
   at("status").textContent = `${range}${words.format(shown.length)} image${shown.length === 1 ? "" : "s"}`;
   at("where").textContent = `Page ${page + 1} of ${numPages()}`;
   at("previous").disabled = page === 0;

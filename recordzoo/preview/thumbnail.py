@@ -49,19 +49,26 @@ class Thumbnail:
 
 
 def make_thumbnail(
-    reader: RecordReader, field: str, position: int, box: tuple[int, int], *, enlarge: bool = True
+    reader: RecordReader,
+    field: str,
+    position: int,
+    box: tuple[int, int],
+    *,
+    enlarge: bool = True,
+    max_pixels: int = MAX_PIXELS,
 ) -> Thumbnail:
     """Decode an image as small as its format allows and fit it into `box`, as torchvision would show it: not turned.
 
     Args:
         box: Width and height; the aspect ratio is kept.
         enlarge: Whether small images are made larger, by a whole factor, so that each pixel stays sharp.
+        max_pixels: Of larger images none is made.
     """
     thumbnail = Thumbnail(position, reader.names[position], int(reader.lengths(field)[position]))
     try:
         image = open_picture(reader, position, field)
         thumbnail = replace(thumbnail, size=image.size, format=image.format or "raw", mode=image.mode)
-        if image.width * image.height > MAX_PIXELS:
+        if image.width * image.height > max_pixels:
             return replace(thumbnail, problem="large", reason=_too_large(image.size))
         return replace(thumbnail, image=_fit(_small(image, box), box, enlarge))
     except CorruptRecordError:

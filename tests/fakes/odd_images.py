@@ -2,12 +2,14 @@
 
 import struct
 import zlib
+from pathlib import Path
 
 import numpy as np
 from PIL import Image
 
 from tests.fakes.folder import bad_image, cut_image
 from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.records import write_records
 
 HOSTILE_NAMES = (
     '</script><img src=x onerror="alert(1)">',
@@ -62,6 +64,21 @@ def broken_images() -> dict[str, bytes]:
         "bomb.png": png_header(30_000, 30_000),
         "wide.png": png_header(12_000, 9_000),
     }
+
+
+def write_odd_set(path: Path) -> Path:
+    """Write a record set of odd and broken images in one class, and an image in each class with a hostile name."""
+    images = {**odd_images(), **broken_images()}
+    small = encoded(Image.new("RGB", (20, 10), (200, 30, 30)), "PNG")
+    return write_records(
+        path,
+        [*images.values(), *[small] * len(HOSTILE_NAMES)],
+        names=[f"odd/{name}" for name in images] + [f"{name}/{name}.png" for name in HOSTILE_NAMES],
+        arrays={"target": np.array([0] * len(images) + [1 + number for number in range(len(HOSTILE_NAMES))])},
+        classes=["odd", *HOSTILE_NAMES],
+        encoding="image",
+        bad={"odd/empty.png": "no decoder recognises it"},
+    )
 
 
 def png_header(width: int, height: int) -> bytes:

@@ -87,12 +87,23 @@ def show(
             autocompletion=complete_path,
         ),
     ] = None,
+    open_viewer: Annotated[
+        bool | None,
+        typer.Option(
+            "--open/--no-open",
+            help="Open the file in the desktop's viewer. Default: in its terminals, but not over SSH or with --json.",
+            show_default=False,
+        ),
+    ] = None,
     as_json: Json = False,
 ) -> int:
-    """Write a contact sheet (PNG) of a record set's images with their classes, or a page that a browser shows."""
+    """Write a contact sheet (PNG) of a record set's images with their classes, or a page that a browser shows.
+
+    On a desktop the file is also opened in its viewer.
+    """
     from recordzoo.cli.show import ShowOptions, show_images
 
-    options = ShowOptions(split, classes or (), number, seed, order, output, as_html, full, font)
+    options = ShowOptions(split, classes or (), number, seed, order, output, as_html, full, font, open_viewer)
     return show_images(path, options, as_json=as_json)
 
 

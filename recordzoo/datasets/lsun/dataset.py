@@ -5,6 +5,7 @@ import contextlib
 import itertools
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar, Unpack
 
@@ -19,6 +20,7 @@ from recordzoo.families.selection import Selection
 from recordzoo.loading.decode import naming
 from recordzoo.loading.pictures import open_picture
 from recordzoo.preparing import PrepareOptions, is_record_set
+from recordzoo.preview.notebook import Shown
 from recordzoo.records.reader import RecordReader
 
 
@@ -168,6 +170,12 @@ class LSUNRecord(RecordDataset, LSUN):  # type: ignore[misc]  # torchvision is u
         """See `RecordDataset`."""
         number = bisect.bisect_right(self.indices, index)  # as torchvision counts: -1 is the last of the first category
         return self.dbs[number].read(index - ([0, *self.indices][number]), field)
+
+    def _summary(self) -> Shown:
+        """See `RecordDataset`."""
+        count = len(self.dbs)
+        note = f"images of the first of {count} categories: {self.classes[0]}" if count > 1 else ""
+        return replace(self.dbs[0]._summary(), kind=type(self).__name__, num_samples=len(self), note=note)
 
     def _hint(self, indices: Sequence[int]) -> None:
         with contextlib.suppress(TypeError):  # __getitem__ will say so

@@ -1,0 +1,193 @@
+"""The built site in a browser: what a script, a colour, a phone or another machine would spoil."""
+
+import io
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from PIL import Image
+
+from recordzoo import catalogue
+from tests.browsing import PHONE, pages_of, served, watched
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+ROOT = Path(__file__).parent.parent
+LOOKED_AT = {
+    "home": "",
+    "the catalogue": "datasets/",
+    "a dataset": "datasets/cub200/",
+    "a chart": "benchmarks-peers/",
+    "code": "quickstart/",
+}
+"""Pages whose colours are compared."""
+
+NOT_ALL_ROWS = {"exclude": [["tbody tr:nth-child(n+4)"], ["pre:nth-of-type(n+8)"]]}
+"""Of long tables and many blocks of code the first have the colours of the others; axe takes half a minute for all."""
+
+
+@pytest.fixture(scope="module")
+def site(request, chromium, tmp_path_factory):
+    """The folder of the built site."""
+    given = request.config.getoption("--site")
+    if given:
+        return Path(given).absolute()
+    folder = tmp_path_factory.mktemp("site")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", folder]
+    subprocess.run(command, cwd=ROOT, check=True, timeout=280)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def url(site):
+    with served(site) as address:
+        yield address
+
+
+@pytest.fixture
+def visit(chromium, url):
+    """Open a page of the site; when the test ends, nothing may have gone wrong on it."""
+    contexts = []
+
+    def open_it(path, **options):
+        context = watched(chromium, **options)
+        it = context.__enter__()
+        contexts.append((context, it))
+        it.page.goto(url + path)
+        return it
+
+    yield open_it
+    for context, it in contexts:
+        context.__exit__(None, None, None)
+        assert (it.problems, it.strangers) == ([], [])
+
+
+def without_search(page, site):
+    """Give the pages an empty index: each would otherwise spend a second on the whole one."""
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    empty = {**index, "docs": index["docs"][:1]}
+    page.route("**/search_index.json", lambda route: route.fulfill(json=empty))
+
+
+def test_every_page_works_on_a_phone(chromium, site, url):
+    """No error, no failed request, none to another machine; no sideways scrolling; a text for each image."""
+    pages = pages_of(site)
+    assert len(pages) > 20
+    wide, unnamed = [], []
+    with watched(chromium, width=PHONE) as it:
+        without_search(it.page, site)
+        for path in pages:
+            it.page.goto(url + path)
+            if it.sideways():
+                wide.append((path, it.sideways()))
+            found = it.page.evaluate("[...document.images].filter((image) => !image.alt).map((image) => image.src)")
+            unnamed += [(path, image) for image in found]
+    assert (wide, unnamed, it.problems, it.strangers) == ([], [], [], [])
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+def test_text_can_be_read_and_controls_have_names(chromium, site, url, dark):
+    found = {}
+    with watched(chromium, dark=dark) as it:
+        without_search(it.page, site)
+        for name, path in LOOKED_AT.items():
+            assert (site / path / "index.html").exists(), path
+            it.page.goto(url + path)
+            found[name] = it.faults(NOT_ALL_ROWS)
+    assert found == {name: [] for name in LOOKED_AT}
+    assert (it.problems, it.strangers) == ([], [])
+
+
+@pytest.mark.parametrize(("words", "expected"), [("cub", "datasets/"), ("resume", "")])
+def test_the_search_finds(visit, words, expected):
+    it = visit("")
+    it.page.keyboard.press("/")
+    it.page.keyboard.type(words)
+    results = it.page.locator(".md-search-result__item")
+    results.first.wait_for()
+    links = it.page.locator(".md-search-result__link").evaluate_all("all => all.map((link) => link.pathname)")
+    assert any(link.startswith(f"/{expected}") for link in links)
+    if words == "resume":
+        marked = it.page.locator(".md-search-result mark").all_text_contents()
+        assert "resuming" in {word.lower() for word in marked}
+
+
+class TestCatalogue:
+    ROWS = "#catalogue tbody tr:visible"
+
+    def names(self, it):
+        return it.page.locator(self.ROWS).evaluate_all("all => all.map((row) => row.cells[0].textContent.trim())")
+
+    def numbers(self, it, column):
+        script = "(all, column) => all.map((row) => row.cells[column].dataset.value)"
+        return [float(text) for text in it.page.locator(self.ROWS).evaluate_all(script, column) if text]
+
+    def test_the_search_filters_and_is_in_the_address(self, visit):
+        it = visit("datasets/")
+        every = self.names(it)
+        assert len(every) == len(catalogue.names())
+        it.page.locator("#catalogue-search").fill("cub birds")
+        found = self.names(it)
+        assert any("CUB-200-2011" in name for name in found)
+        assert len(found) < 10
+        it.page.reload()  # what was chosen stands in the address
+        it.page.locator("#catalogue-form").wait_for()
+        assert self.names(it) == found
+        it.page.get_by_role("button", name="Show all").click()
+        assert self.names(it) == every
+
+    @pytest.mark.parametrize("filter", ["task", "licence", "obtained"])
+    def test_a_filter_shows_those_with_its_value(self, visit, filter):
+        it = visit("datasets/")
+        control = it.page.locator(f"#catalogue-{filter}")
+        control.select_option(index=1)
+        value = control.input_value()
+        shown = it.page.locator(self.ROWS).evaluate_all(f"all => all.map((row) => row.dataset.{filter})")
+        assert 0 < len(shown) < len(catalogue.names())
+        assert all(value in row.split("|") for row in shown)
+
+    def test_a_column_sorts_by_value_in_both_directions_and_says_so(self, visit):
+        it = visit("datasets/")
+        heads = it.page.locator("#catalogue thead th")
+        column = [text.strip().lower() for text in heads.all_text_contents()].index("images")
+        before = self.numbers(it, column)
+        button = heads.nth(column).get_by_role("button")
+        button.focus()
+        it.page.keyboard.press("Enter")
+        assert heads.nth(column).get_attribute("aria-sort") == "ascending"
+        assert self.numbers(it, column) == sorted(before) != before
+        button.click()
+        assert heads.nth(column).get_attribute("aria-sort") == "descending"
+        assert self.numbers(it, column) == sorted(before, reverse=True)
+
+    def test_without_scripts_it_is_a_table(self, chromium, url):
+        context = chromium.new_context(java_script_enabled=False)
+        page = context.new_page()
+        page.goto(f"{url}datasets/")
+        assert page.locator(self.ROWS).count() == len(catalogue.names())
+        context.close()
+
+
+def test_charts_have_the_colours_of_the_page_and_not_of_the_system(visit):
+    """Their media query is asked for the colours of the page that they are in; its switch sets those."""
+    it = visit(LOOKED_AT["a chart"])
+    chart = it.page.locator("article img[src$='.svg'], article svg").first
+    light = chart.screenshot()
+    it.page.get_by_title("Dark").click()
+    it.page.wait_for_function("document.body.dataset.mdColorScheme === 'slate'")
+    dark = chart.screenshot()
+    assert (corner(light), corner(dark)) == ((255, 255, 255), (30, 33, 41))
+
+
+def corner(screenshot):
+    """The colour of a chart's paper, beside its rounded corner."""
+    with Image.open(io.BytesIO(screenshot)) as image:
+        return image.convert("RGB").getpixel((12, 3))
+
+
+def test_a_page_that_is_not_there_is_said(chromium, url):
+    with watched(chromium) as it:
+        assert it.page.goto(url + "404.html").ok
+        assert "404" in it.page.locator("article h1").inner_text()

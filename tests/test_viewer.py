@@ -1,0 +1,126 @@
+"""`recordzoo show` opens what it wrote on a desktop, and only there."""
+
+import io
+import os
+import time
+
+import pytest
+from PIL import Image
+
+from recordzoo.cli import viewer
+from tests.fakes.pictures import encoded
+from tests.fakes.records import write_records
+from tests.running import run
+from tests.terminals import run_on_terminal
+
+DESKTOP = {"DISPLAY": ":7", "WAYLAND_DISPLAY": "", "SSH_CONNECTION": "", "SSH_TTY": ""}
+
+
+@pytest.fixture
+def desktop(tmp_path, monkeypatch):
+    """A program `xdg-open` that notes what it is asked to open; returns the file with its notes."""
+    notes = tmp_path / "opened"
+    program = tmp_path / "bin" / "xdg-open"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\necho "$@" > "{notes}.part"\nmv "{notes}.part" "{notes}"\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    return notes
+
+
+@pytest.fixture
+def records(tmp_path):
+    image = encoded(Image.new("RGB", (20, 10)), "PNG")
+    return write_records(tmp_path / "some.records", [image, image], encoding="image")
+
+
+def opened(notes):
+    """What the viewer was asked to open; it runs on its own when the command has ended."""
+    deadline = time.monotonic() + 20
+    while not notes.exists():
+        assert time.monotonic() < deadline, "no viewer was started"
+        time.sleep(0.01)
+    return notes.read_text()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("ending", ["png", "html"])
+def test_on_a_desktop_the_file_is_written_said_and_opened(desktop, records, tmp_path, ending):
+    target = tmp_path / f"--a b.{ending}"
+    shown = run_on_terminal("show", records, f"--output={target}", streams=("stdout", "stderr"), columns=200, **DESKTOP)
+    assert f"wrote {target}: 2 images" in shown
+    assert opened(desktop) == f"{target}\n"
+    assert target.exists()
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def go_to_a_desktop(monkeypatch):
+    """Make the streams a terminal on a desktop; in the test itself, because pytest sets them before each step."""
+    for name, value in DESKTOP.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("sys.platform", "linux")
+    for stream in ("stdout", "stderr"):
+        monkeypatch.setattr(f"sys.{stream}", Terminal())
+
+
+@pytest.mark.parametrize(
+    ("variables", "platform", "expected"),
+    [
+        ({}, "linux", True),
+        ({"DISPLAY": "", "WAYLAND_DISPLAY": "wayland-0"}, "linux", True),
+        ({"DISPLAY": ""}, "linux", False),
+        ({"DISPLAY": ""}, "darwin", True),
+        ({"DISPLAY": ""}, "win32", True),
+        ({"SSH_CONNECTION": "10.0.0.1 22 10.0.0.2 22"}, "linux", False),  # ssh -X
+        ({"SSH_TTY": "/dev/pts/1"}, "darwin", False),
+    ],
+)
+def test_what_is_a_desktop(monkeypatch, variables, platform, expected):
+    go_to_a_desktop(monkeypatch)
+    monkeypatch.setattr("sys.platform", platform)
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    assert viewer.is_on_desktop() is expected
+
+
+@pytest.mark.parametrize("stream", ["stdout", "stderr"])
+@pytest.mark.parametrize("other", [io.StringIO(), None])
+def test_what_is_piped_or_closed_is_no_desktop(monkeypatch, stream, other):
+    go_to_a_desktop(monkeypatch)
+    assert viewer.is_on_desktop()
+    monkeypatch.setattr(f"sys.{stream}", other)
+    assert not viewer.is_on_desktop()
+
+
+@pytest.mark.parametrize(
+    ("options", "on_desktop", "expected"),
+    [
+        ([], True, True),
+        ([], False, False),
+        (["--no-open"], True, False),
+        (["--open"], False, True),
+        (["--json"], True, False),
+        (["--json", "--open"], False, True),
+    ],
+)
+def test_when_a_viewer_is_started(records, tmp_path, monkeypatch, options, on_desktop, expected):
+    started = []
+    monkeypatch.setattr("recordzoo.cli.show.is_on_desktop", lambda: on_desktop)
+    monkeypatch.setattr("typer.launch", lambda path: started.append(path) or 0)
+    assert run("show", records, *options, cwd=tmp_path).returncode == 0
+    assert started == [str(tmp_path / "some.png")] * expected
+    assert (tmp_path / "some.png").exists()
+
+
+def test_a_viewer_that_does_not_start_is_said_and_the_file_is_there(records, tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.platform", "linux")
+    result = run("show", records, "--open", cwd=tmp_path)
+    assert (result.returncode, result.stdout) == (0, "")
+    assert "wrote some.png: 2 images" in result.stderr
+    assert "No viewer could be started for some.png." in result.stderr
+    assert (tmp_path / "some.png").exists()
