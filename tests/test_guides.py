@@ -100,12 +100,18 @@ def test_speeds_of_variants_are_the_measured_ones() -> None:
         assert size in ("", shares.get(name, "100%"))
 
 
+def test_memory_is_the_measured_one() -> None:
+    text = (ROOT / "docs" / "guides" / "memory.md").read_text(encoding="utf-8")
+    ours, theirs = (round(median("fast", label, "memory_bytes") / 1e6) for label in (FAST, TREES))
+    assert f"`RecordLoader` takes {ours} MB and\n`ImageFolder` with two workers {theirs} MB" in text
+
+
 def test_search_knows_the_stems_of_words() -> None:
     """Without the stemmer, "resume" does not find "resuming"."""
     plugins = mkdocs.config.load_config(str(ROOT / "mkdocs.yml")).plugins
     assert "stemmer" in plugins["material/search"].config["pipeline"]
 
 
-def median(run: str, label: str) -> float:
+def median(run: str, label: str, what: str = "images_per_s") -> float:
     (found,) = [each for each in MEASURED[run]["contestants"] if each["label"] == label]
-    return float(found["median"]["images_per_s"])
+    return float(found["median"][what])
