@@ -7,6 +7,7 @@ import re
 
 import recordzoo
 from docs.parts.fakes import Sample, seen
+from docs.parts.samples import ANY_MODE
 from recordzoo.catalogue import Entry
 
 _CROP = "T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.ToTensor()])"
@@ -38,17 +39,20 @@ def load(class_name: str) -> str:
 def train(entry: Entry, class_name: str) -> str:
     """Return a loop over the batches of a dataset, with the class's own kind of target."""
     items = _default(seen(entry.name).samples[class_name]).items
-    is_alike = all(item.startswith("PIL image") or _ALIKE.fullmatch(item) for item in items)
-    is_image = items[0].startswith("PIL image")
+    is_alike = _ALIKE.fullmatch(items[-1]) is not None
+    takes = inspect.signature(_class(class_name)).parameters  # the MNISTs have **kwargs, SBD only `transforms`
+    is_image = items[0].startswith("PIL image") and ("transform" in takes or "transforms" not in takes)
+    is_any_mode = is_alike and ANY_MODE in items[0]
     is_file = seen(entry.name).record_set.manifest.blobs["image"].encoding == "image"  # else: pixels, all of one size
     transform = _CROP if is_alike and is_file else _AS_STORED
     lines = [f"from recordzoo import {class_name}, RecordLoader", ""]
     if is_image:
-        lines = ["from torchvision import transforms as T", "", *lines]
+        more = ["from torchvision.transforms import v2"] if is_any_mode else []
+        lines = ["from torchvision import transforms as T", *more, "", *lines]
     if not is_alike:
         lines += ["", _TOGETHER]
     if is_image:
-        lines.append(f"transform = {transform}")
+        lines.append(f"transform = {transform}".replace("([", "([v2.RGB(), " if is_any_mode else "(["))
     collate = "" if is_alike else ", collate_fn=together"
     batch = "images, targets" if len(items) == 2 else _example(class_name)[1].partition(" = ")[0]
     lines += [
@@ -77,8 +81,13 @@ def _opening(class_name: str, is_image: bool) -> str:
     return ast.unparse(call).replace("'", '"')
 
 
+def _class(name: str) -> type:
+    found: type = getattr(recordzoo, name)
+    return found
+
+
 def _example(class_name: str) -> list[str]:
     """Return the lines of a class's example, without its import and without what only doctest reads."""
-    text = inspect.getdoc(getattr(recordzoo, class_name)) or ""
+    text = inspect.getdoc(_class(class_name)) or ""
     sources = [each.source.partition("  # doctest:")[0].strip() for each in doctest.DocTestParser().get_examples(text)]
     return [source for source in sources if not source.startswith("from ")]

@@ -56,7 +56,7 @@ def at_a_glance(facts: Entry) -> str:
         ("licence", facts.licence),
         ("in Python", ", ".join(f"[`{name}`](#recordzoo.{name})" for name in facts.class_names)),
     ]
-    return table(("", ""), [(f"**{key}**", value) for key, value in rows if value != "-"])
+    return table(("fact", ""), [(f"**{key}**", value) for key, value in rows if value != "-"])
 
 
 def _code(facts: Entry) -> list[str]:
@@ -88,12 +88,13 @@ def _splits(facts: Entry) -> list[str]:
     if not facts.splits:
         return ["## Splits", f"It has none: one list of {facts.num_images:,} images."]
     several = len(facts.parts) > 1
-    head = ("split", "samples", *(["record set", "opened by"] if several else []))
+    opened = any(part.arguments for part in facts.parts)
+    head = ("split", "samples", *(["record set"] if several else []), *(["opened by"] if opened else []))
     rows = []
     for split in facts.splits:
         arguments = ", ".join(f"{key}={value!r}" for key, value in facts.part(split.part).arguments.items())
-        opened = f"`{arguments}`".replace("'", '"') if arguments else ""
-        more = [f"`{facts.set_name(split.part)}.records`", opened] if several else []
+        more = [f"`{facts.set_name(split.part)}.records`"] if several else []
+        more += [f"`{arguments}`".replace("'", '"') if arguments else ""] if opened else []
         rows.append((f"`{split.name}`", f"{split.count:,}", *more))
     return ["## Splits", table(head, rows)]
 

@@ -37,9 +37,11 @@ class Catalogued:
             self.write(Path(folder))
             found = [(file, Path(folder) / real.folder / file.name) for file in real.files]
             files = tuple(_facts(file, path.read_bytes()) for file, path in found if path.is_file())
-        lacking = {part for file in real.files for part in file.parts} - {part for file in files for part in file.parts}
+        held = {file.name for file in files}
+        lacking = {part for file in real.files if not (file.optional or file.name in held) for part in file.parts}
         parts = tuple(part for part in real.parts if part.name not in lacking)
-        return dataclasses.replace(real, files=files, parts=parts, splits=())
+        splits = tuple(split for split in real.splits if split.part not in lacking)
+        return dataclasses.replace(real, files=files, parts=parts, splits=splits)
 
 
 def _facts(file: FileFacts, data: bytes) -> FileFacts:
@@ -51,6 +53,7 @@ def _cub200() -> Catalogued:
     made = cub200.build()
 
     def write(root: Path) -> None:
+        root.mkdir(exist_ok=True)
         made.write_archive(root)
         made.write_mask_archive(root)
 
@@ -62,6 +65,7 @@ def _imagenet() -> Catalogued:
     made = imagenet.build(broken_exif=False)
 
     def write(root: Path) -> None:
+        root.mkdir(exist_ok=True)
         for write in (made.write_train_archive, made.write_val_archive, made.write_devkit):
             write(root)
 

@@ -9,7 +9,7 @@ from tests.fakes.mutations import Mutations, change, change_item
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.scale import scaled
 
-FIELDS = ("5_o_Clock_Shadow", "Bald", "Male", "Smiling", "Young")
+FIELDS = ("5_o_Clock_Shadow", "Bald", "Male", "Smiling", "Young", *(f"Attribute_{number}" for number in range(6, 41)))
 KINDS = ("attr", "identity", "bbox", "landmarks")
 
 MUTATIONS: Mutations = {

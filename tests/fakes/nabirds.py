@@ -27,7 +27,7 @@ NODES = {
 }
 PARENTS = {1: 0, 1010: 0, 82: 1, 295: 82, 296: 82, 817: 1010}
 LEAVES = (817, 295, 296)
-PARTS = ("bill", "crown", "nape", "left eye")
+PARTS = ("bill", "crown", "nape", "left eye", *(f"part {number}" for number in range(4, 11)))
 
 
 class NABirds(Plain):

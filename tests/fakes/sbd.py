@@ -47,7 +47,7 @@ def _build() -> Fake:
     files = {f"{demo}/cls/2008_000051.mat": b"not read", f"{demo}/img/2008_000051.jpg": b"not read"}
     stems = [f"2008_{number:06d}" for number in rng.permutation(scaled(900))[: scaled(7)].tolist()]
     for number, stem in enumerate(stems):
-        width, height = 30 + number % 20, 24
+        width, height = 30 + number % 20, 24 + number % 3
         image = picture(rng, width, height)
         files[f"{base}/img/{stem}.jpg"] = jpeg(image.convert("L") if number == 1 else image)
         files[f"{base}/cls/{stem}.mat"] = _mat(rng, width, height, "cls")

@@ -1,0 +1,131 @@
+"""The pages of the datasets: the code to copy runs on the raw files of each fake; what the page says is what is so."""
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import torch
+from PIL import Image
+
+import recordzoo
+from docs.parts import code, dataset_page, fakes, overview, sheets
+from docs.parts.samples import describe, parts
+from recordzoo import catalogue
+from recordzoo.cli.app import app
+from recordzoo.recipes.declared import DeclaredRecipe
+from tests.fakes.catalogued import catalogued
+from tests.test_docs import BLOCK
+
+
+@pytest.fixture
+def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Return the current directory; what it has is nobody else's."""
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def take_fake(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the catalogue have the fake's sizes and hashes, without the real numbers of samples."""
+    fake = catalogued()[name]
+    made, real, begin = fake.entry(), catalogue.entry, DeclaredRecipe.__init__
+    monkeypatch.setattr(catalogue, "entry", lambda each: made if each == name else real(each))
+
+    def begin_without_counts(recipe: DeclaredRecipe, *arguments: object) -> None:
+        begin(recipe, *arguments)  # type: ignore[arg-type]
+        recipe.counts = {}
+
+    monkeypatch.setattr(DeclaredRecipe, "__init__", begin_without_counts)
+    for case in fake.cases:
+        for attribute, value in case.attributes.items():
+            monkeypatch.setattr(getattr(recordzoo, case.name), attribute, value)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", catalogue.names())
+def test_the_code_of_a_page_runs(name: str, empty: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """All blocks one after another, in an empty directory with the raw files in `data`."""
+    page = dataset_page.page(name)
+    blocks = [(each["language"], each["code"]) for each in BLOCK.finditer(page) if each["language"] in ("sh", "python")]
+    kinds = catalogue.entry(name).class_names
+    assert [language for language, _ in blocks] == ["sh", *("python", "python") * len(kinds)]
+    catalogued()[name].write(empty / "data")
+    take_fake(name, monkeypatch)
+    for language, text in blocks:
+        if language == "sh":
+            with pytest.raises(SystemExit) as ended:
+                app(shlex.split(text)[1:], prog_name="recordzoo")
+            assert ended.value.code == 0
+        else:
+            values: dict[str, object] = {}
+            exec(compile(text, f"{name}.md", "exec"), values)
+            assert any(isinstance(value, recordzoo.RecordLoader) for value in values.values()) == ("loader" in text)
+    for kind in kinds:
+        assert f"`{kind}`" in page
+        assert fakes.seen(name).samples[kind]
+
+
+@pytest.mark.slow
+def test_a_page_says_what_a_sample_is() -> None:
+    found = fakes.seen("cub200").samples["CUB200Record"]
+    assert {each.arguments: each.items[1] for each in found} == {
+        'target_type="category"': "int",
+        'target_type="bbox"': "tensor float32 [4]",
+        'target_type="parts"': "tensor float32 [15, 3]",
+        'target_type="attributes"': "tensor uint8 [312]",
+        'target_type="segmentation"': "PIL image (L)",
+    }
+    assert "| `bbox` | `float32` | `[4]` |" in dataset_page.page("cub200")
+    assert "| `image` | `uint8` | `[32, 32, 3]` |" in dataset_page.page("cifar10")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["cub200", "cifar10", "moving_mnist"])
+def test_a_sheet_is_small_and_says_what_it_is(name: str) -> None:
+    made = sheets.sheet(name)
+    if name == "moving_mnist":  # a record is a film
+        assert made is None
+        assert "<img" not in dataset_page.page(name)
+        return
+    assert made is not None
+    assert len(made.data) < 40_000
+    assert f'alt="Contact sheet of {catalogue.entry(name).title}: generated pictures' in dataset_page.page(name)
+    assert "Generated pictures in this dataset's layout, not its images." in dataset_page.page(name)
+
+
+def test_a_page_without_fakes_has_all_that_is_declared(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECORDZOO_DOCS_FAKES", "0")
+    for entry in map(catalogue.entry, catalogue.names()):
+        page = dataset_page.page(entry.name)
+        assert "\n## Samples\n" not in page
+        assert all(f"| `{split.name}` | {split.count:,} |" in page for split in entry.splits)
+        assert all(f"`{file.name}`" in page and (file.digest or "none known") in page for file in entry.files)
+        assert all(difference in page for difference in entry.differences)
+        assert ("## How to get the files" in page) == (entry.obtained != "download" or bool(entry.instructions))
+        assert code.prepare(entry) in page
+
+
+def test_values_are_described() -> None:
+    images = [Image.new("RGB", (2, 3)), Image.new("L", (4, 5))]
+    assert describe(images) == "PIL image (mode of its file)"
+    assert describe(images[:1]) == "PIL image (RGB)"
+    assert describe([torch.zeros(2, 4), torch.zeros(3, 4)]) == "tensor float32 [n, 4]"
+    assert describe([None, 3]) == "int or None"
+    assert describe([True, False]) == "bool"
+    assert describe([{"a": [1], "b": "x"}, {"a": []}]) == "{a: list of int, b?: str}"
+    assert describe([(1, (2.5,))]) == "(int, (float))"
+    assert parts([(1, "a"), (2, None)]) == ["int", "str or None"]
+    assert parts([torch.zeros(2)]) == ["tensor float32 [2]"]
+
+
+def test_the_table_has_the_values_that_are_sorted_and_filtered_by() -> None:
+    rows = dict(re.findall(r'<tr (.+?)><td [^>]*><a href="(\w+)/">', overview.page_table()))
+    found = {name: attributes for attributes, name in rows.items()}
+    assert set(found) == set(catalogue.names())
+    assert 'data-task="detection|segmentation|keypoints|captions"' in found["coco"]
+    assert 'data-obtained="by hand"' in found["stanford_cars"]
+    (row,) = [line for line in overview.page_table().splitlines() if 'href="cub200/"' in line]
+    assert '<td data-value="11788" data-number>11,788</td>' in row
+    assert '<td data-value="200" data-number>200</td>' in row
+    (row,) = [line for line in overview.page_table().splitlines() if 'href="usps/"' in line]
+    assert '<td data-value="" data-number>?</td>' in row  # of unknown size: last, whichever the order
