@@ -24,9 +24,9 @@ _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]
 
 _NO_COMMAND = re.compile(r"No such command '(.*?)'")
 
-_RESUMABLE = ("prepare", "import")
 _KEPT = "what is finished is kept, and the same command goes on from there."
 _NOT_KEPT = "nothing of this run is kept, and the same command begins again."
+_AFTERWARDS = {"prepare": _KEPT, "import": _KEPT, "cache": "what is not deleted yet stays."}
 
 
 def run(app: Callable[..., Any], args: Sequence[str]) -> int:
@@ -94,8 +94,8 @@ def _text(err: RecordZooError | OSError) -> str:
 def _report_interrupted(code: int, args: Sequence[str], as_json: bool) -> None:
     close_bars()
     name = Exit(code).name.lower()
-    resumes = next((word for word in args if not word.startswith("-")), "") in _RESUMABLE
-    text = f"{name}; {_KEPT if resumes else _NOT_KEPT}"
+    command = next((word for word in args if not word.startswith("-")), "")
+    text = f"{name}; {_AFTERWARDS.get(command, _NOT_KEPT)}"
     if as_json:
         output.say_json({"error": {"code": code, "name": name, "type": "KeyboardInterrupt", "message": text}})
     else:

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from recordzoo.cli.commands.completion import complete_path
-from recordzoo.cli.commands.options import Json, RecordSet, Split
+from recordzoo.cli.commands.options import AcceptTerms, Json, RecordSet, Split
 
 
 def verify(
@@ -26,9 +26,7 @@ def verify(
         ),
     ] = None,
     download: Annotated[bool, typer.Option("--download", help="With --repair: download missing raw files.")] = False,
-    accept_terms: Annotated[
-        bool, typer.Option("--accept-terms", help="With --download: you accept the terms of access of the files.")
-    ] = False,
+    accept_terms: AcceptTerms = False,
     as_json: Json = False,
 ) -> int:
     """Check whether a record set is undamaged, and repair it.

@@ -29,6 +29,10 @@ Refresh = Annotated[
     bool, typer.Option("--refresh", help="Rebuild the record set and replace the existing one atomically.")
 ]
 
+AcceptTerms = Annotated[
+    bool, typer.Option("--accept-terms", help="You accept the terms of access of a dataset's files.")
+]
+
 DryRun = Annotated[bool, typer.Option("--dry-run", help="Print what would be done, and how large; do nothing.")]
 
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Do not ask; needed where there is no terminal to ask on.")]

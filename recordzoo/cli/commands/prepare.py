@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from recordzoo.cli.commands.completion import complete_data, complete_path
-from recordzoo.cli.commands.options import Converters, DryRun, Json, Refresh
+from recordzoo.cli.commands.options import AcceptTerms, Converters, DryRun, Json, Refresh
 
 
 def prepare(
@@ -96,9 +96,7 @@ def prepare(
     discard_raw: Annotated[
         bool, typer.Option("--discard-raw", help="Afterwards delete the archives that this command downloaded.")
     ] = False,
-    accept_terms: Annotated[
-        bool, typer.Option("--accept-terms", help="You accept the terms of access of a dataset's files.")
-    ] = False,
+    accept_terms: AcceptTerms = False,
     check_hash: Annotated[
         bool, typer.Option("--check-hash/--no-check-hash", help="Compare archives with their known hash.")
     ] = True,
