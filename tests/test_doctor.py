@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from recordzoo.cli.doctor import packages, speed
+from recordzoo.cli.doctor import place as places
 from recordzoo.cli.doctor.advice import advice, problems
 from recordzoo.cli.doctor.findings import Findings
 from recordzoo.cli.doctor.machine import Machine, machine
@@ -19,6 +20,7 @@ from recordzoo.cli.doctor.packages import Package
 from recordzoo.cli.doctor.place import CAVEATS, Place, caveat, find_mount, place
 from recordzoo.cli.doctor.speed import DiskSpeed
 from recordzoo.cli.doctor.surroundings import Variable, known_variables
+from tests.disks import mounted
 from tests.preparing import REPOSITORY
 from tests.running import run
 
@@ -189,6 +191,29 @@ class TestPlace:
         found = place(tmp_path)
         assert (found.is_writable, found.problem) == (True, "")
         assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.parametrize(
+        ("code", "said"),
+        [
+            ("import os; os.kill(os.getpid(), 7)", "LMDB cannot write here (signal 7)"),  # a mapped file without room
+            ("raise OSError('Invalid argument')", "LMDB cannot write here (OSError: Invalid argument)"),
+        ],
+    )
+    def test_a_file_system_on_which_lmdb_dies(self, tmp_path, monkeypatch, code, said):
+        monkeypatch.setattr(places, "_LMDB_TEST", code)
+        assert place(tmp_path).problem == said
+        assert list(tmp_path.iterdir()) == []
+
+    @pytest.mark.slow
+    def test_a_full_disk(self, tmp_path):
+        with mounted(tmp_path / "small", "size=1m") as volume:
+            volume.fill(0)
+            words = [sys.executable, "-m", "recordzoo", "doctor", "--json", "--root", str(volume.mounted_at)]
+            done = subprocess.run([*volume.enter, *words], capture_output=True, text=True)
+            found = json.loads(done.stdout)
+            assert (done.returncode, found["ok"], found["root"]["file_system"]) == (0, True, "tmpfs")
+            assert any(text.startswith(f"{volume.mounted_at} has 0 B free") for text in found["advice"])
+            assert [path.name for path in volume.path.iterdir()] == ["ballast"]
 
 
 class TestPackages:

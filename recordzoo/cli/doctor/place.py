@@ -4,6 +4,8 @@ import contextlib
 import os
 import re
 import shutil
+import subprocess
+import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -30,6 +32,22 @@ _KINDS = {
     "windows": ("drvfs", "9p", "v9fs"),
     "fat": ("vfat", "exfat", "msdos"),
 }
+_LMDB_ROOM = 16 << 20
+_PATIENCE_S = 20
+_NO_LMDB = 9
+_LMDB_TEST = f"""
+import sys
+try:
+    import lmdb
+except Exception:
+    sys.exit({_NO_LMDB})
+with lmdb.open(sys.argv[1], map_size=1 << 20, subdir=False) as database:
+    with database.begin(write=True) as transaction:
+        transaction.put(b"key", b"value")
+    with database.begin() as transaction:
+        if transaction.get(b"key") != b"value":
+            sys.exit("it reads other bytes than it wrote")
+"""
 _ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
@@ -45,7 +63,7 @@ class Place:
         total_bytes: Size of the volume.
         free_bytes: How much of it is free for this user.
         is_writable: Whether files can be made in the directory.
-        problem: Why LMDB does not work in it; "" if it does, or nothing can be written.
+        problem: Why LMDB does not work in it; "" if it does, or there is no room to try.
     """
 
     path: Path
@@ -72,7 +90,7 @@ def place(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> Place:
     kind, mounted_at = find_mount(path, mounts)
     room = shutil.disk_usage(path)
     is_writable = _is_writable(path)
-    problem = _lmdb_problem(path) if is_writable else ""
+    problem = _lmdb_problem(path) if is_writable and room.free >= _LMDB_ROOM else ""
     return Place(path, kind, mounted_at, caveat(kind), room.total, room.free, is_writable, problem)
 
 
@@ -110,19 +128,19 @@ def _is_writable(path: Path) -> bool:
 
 
 def _lmdb_problem(path: Path) -> str:
-    """Write and read a small database: mapping files into memory does not work on every file system."""
-    try:
-        import lmdb
+    """Write and read a small database: mapping files into memory does not work on every file system.
 
-        with (
-            tempfile.TemporaryDirectory(prefix=".recordzoo-doctor-", dir=path) as folder,
-            lmdb.open(str(Path(folder, "test.lmdb")), map_size=1 << 20, subdir=False) as database,
-        ):
-            with database.begin(write=True) as transaction:
-                transaction.put(b"key", b"value")
-            with database.begin() as transaction:
-                return "" if transaction.get(b"key") == b"value" else "LMDB reads other bytes than it wrote"
-    except ImportError:
-        return ""  # said elsewhere
-    except Exception as err:  # noqa: BLE001 - LMDB has errors of its own, and the disk its own
-        return f"LMDB cannot write here ({type(err).__name__}: {err})"
+    It is done in a process of its own, which a fault of the file system may kill.
+    """
+    try:
+        with tempfile.TemporaryDirectory(prefix=".recordzoo-doctor-", dir=path) as folder:
+            words = [sys.executable, "-c", _LMDB_TEST, os.path.join(folder, "test.lmdb")]
+            done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=_PATIENCE_S)
+    except subprocess.TimeoutExpired:
+        return f"LMDB did not write here within {_PATIENCE_S} seconds"
+    except OSError as err:
+        return f"LMDB cannot be tried here ({err.strerror})"
+    if done.returncode == _NO_LMDB:  # said elsewhere
+        return ""
+    last = (done.stderr.strip() or f"signal {-done.returncode}").splitlines()[-1]
+    return f"LMDB cannot write here ({last})" if done.returncode else ""
