@@ -15,9 +15,14 @@ from tests.preparing import REPOSITORY
 
 
 @contextlib.contextmanager
-def _terminal(columns: int, drawn: bytearray) -> Iterator[int]:
-    """Open a terminal; yield its descriptor, for the block to write to, and collect what is written in `drawn`."""
+def _terminal(columns: int, drawn: bytearray, typed: str = "") -> Iterator[int]:
+    """Open a terminal; yield its descriptor, for the block to write to, and collect what is written in `drawn`.
+
+    Args:
+        typed: What was typed already; the terminal shows it, and whoever reads from it gets it.
+    """
     outer, inner = pty.openpty()
+    os.write(outer, typed.encode())
     ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))
 
     def read() -> None:
@@ -47,22 +52,25 @@ def drawn_by(work: Callable[[], None], columns: int = 80) -> str:
     return drawn.decode()
 
 
-def run_on_terminal(*words: object, columns: int = 80, streams: Sequence[str] = ("stdout",), **environment: str) -> str:
+def run_on_terminal(
+    *words: object, columns: int = 80, streams: Sequence[str] = ("stdout",), typed: str = "", **environment: str
+) -> str:
     """Run a command of recordzoo on a terminal, and return what it showed there, with "\\n" for line ends.
 
     Args:
         words: Its arguments.
         columns: The terminal's width.
         streams: What goes to the terminal: "stdout", "stderr" or both.
+        typed: The answers to its questions; it then reads from the terminal.
         **environment: Variables for the command.
     """
     drawn = bytearray()
     variables = {key: value for key, value in os.environ.items() if key != "COLUMNS"}
-    with _terminal(columns, drawn) as inner:
+    with _terminal(columns, drawn, typed) as inner:
         done = subprocess.run(
             [sys.executable, "-m", "recordzoo", *map(str, words)],
             env={**variables, "PYTHONPATH": str(REPOSITORY), "TERM": "xterm", **environment},
-            stdin=subprocess.DEVNULL,
+            stdin=inner if typed else subprocess.DEVNULL,
             stdout=inner if "stdout" in streams else subprocess.DEVNULL,
             stderr=inner if "stderr" in streams else subprocess.PIPE,
             check=False,

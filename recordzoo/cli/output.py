@@ -68,12 +68,16 @@ def flush() -> None:
         sys.stdout.flush()
 
 
-def forget_stdout() -> None:
-    """After a reader went away (``recordzoo list | head``): let nothing be flushed into the broken pipe at exit."""
+def forget_unwritable() -> None:
+    """Drop what cannot be written: Python would try again at exit, print a traceback and give a code of its own.
+
+    A reader went away (``recordzoo list | head``), or the disk is full.
+    """
     for stream in (sys.stdout, sys.stderr):
         try:
-            stream.flush()
-        except BrokenPipeError:
+            if stream is not None:  # None where the shell closed it
+                stream.flush()
+        except OSError:
             _forget(stream)
 
 

@@ -41,7 +41,6 @@ def run(app: Callable[..., Any], args: Sequence[str]) -> int:
             output.flush()
         code = result if isinstance(result, int) else Exit.OK
     except BrokenPipeError:
-        output.forget_stdout()
         code = Exit.FAILED
     except (KeyboardInterrupt, typer.Abort):
         code = Exit.INTERRUPTED
@@ -52,6 +51,7 @@ def run(app: Callable[..., Any], args: Sequence[str]) -> int:
     if signals.caught or code == Exit.INTERRUPTED:
         code = 128 + (signals.caught or signal.SIGINT)
         _report_interrupted(code, args, as_json)
+    output.forget_unwritable()
     return int(code)
 
 
