@@ -66,7 +66,8 @@ def data(tmp_path):
     (data / "photos" / "cat" / "1.jpg").write_bytes(b"mine")
     a_build(data / "birds.records")
     (data / ".birds2.records.lock").write_text("")
-    sparse(data / RAW_FILE.name, RAW_FILE.size_bytes)
+    downloaded = sparse(data / RAW_FILE.name, RAW_FILE.size_bytes)
+    raw.marker(downloaded).write_text(raw._identity(downloaded))
     sparse(data / f"{RAW_FILE.name}.part", 100)
     sparse(data / f"{RAW_FILE.name}.bad-0123abcd", 100)
     return data
@@ -88,7 +89,8 @@ def others(data, tmp_path):
     (data / ".other.lock").write_text("4123")
     (data / "film.mkv.part").write_bytes(b"mine")
     (data / "ILSVRC2012_img_val.tar").write_bytes(b"mine")
-    sparse(data / catalogue.entry("cifar10").files[0].name, 17)  # another size
+    file = catalogue.entry("cifar10").files[0]
+    sparse(data / file.name, file.size_bytes)  # which anybody can download
     return data
 
 
@@ -129,7 +131,7 @@ class TestFind:
         assert [item.name for item in find_items([tmp_path, tmp_path / "a"])] == ["found", "deep"]
         assert [item.name for item in find_items([tmp_path])] == ["found"]
 
-    def test_a_gated_file_is_ours_only_with_our_mark(self, tmp_path):
+    def test_a_raw_file_is_ours_only_with_our_mark(self, tmp_path):
         file = next(file for file in catalogue.entry("imagenet").files if file.size_bytes)
         path = sparse(tmp_path / file.name, file.size_bytes)
         assert find_items([tmp_path]) == []
@@ -207,7 +209,7 @@ class TestRemove:
         assert item_at(path).kind is Kind.REMAINS
         assert run("cache", "prune", "--builds", "--root", data, "--yes", cwd=data).returncode == 0
         assert not path.exists()
-        assert sorted(path.name for path in data.iterdir()) == ["photos", RAW_FILE.name]
+        assert sorted(path.name for path in data.iterdir()) == [f".{RAW_FILE.name}.recordzoo", "photos", RAW_FILE.name]
 
     def test_a_set_with_files_of_others_is_left(self, data):
         (data / "photos.records" / "notes.txt").write_text("mine")

@@ -647,13 +647,15 @@ class TestRawData:
             prepare(root, "stream", discard_raw=True, **options)
         assert sorted(os.listdir(root)) == ["simple.records", archive.name]
 
-    def test_without_discard_raw_no_mark_is_left(self, tmp_path: Path) -> None:
-        archive = simple.write(tmp_path / "server", "stream")
+    def test_a_download_that_is_kept_keeps_its_mark(self, tmp_path: Path) -> None:
+        archive, root = simple.write(tmp_path / "server", "stream"), tmp_path / "root"
         with FileServer(tmp_path / "server") as server:
             raw_files = (simple.remote(archive, server.url),)
             for _ in range(2):
-                prepare(tmp_path / "root", "stream", raw_files=raw_files, download=True)
-        assert sorted(os.listdir(tmp_path / "root")) == ["simple.records", archive.name]
+                prepare(root, "stream", raw_files=raw_files, download=True)
+            assert sorted(os.listdir(root)) == [f".{archive.name}.recordzoo", "simple.records", archive.name]
+            prepare(root, "stream", raw_files=raw_files, discard_raw=True)
+        assert os.listdir(root) == ["simple.records"]
 
     def test_a_download_that_does_not_fit_is_not_begun(self, tmp_path: Path) -> None:
         archive = simple.write(tmp_path / "server", "stream")

@@ -118,7 +118,7 @@ def verify_set(text: str, *, full: bool, as_json: bool) -> int:
         output.put(f"... and {more:,} more")
     output.say(
         f"error: {shown} is damaged: {len(report.problems):,} problem{'s' if len(report.problems) > 1 else ''}. "
-        f"{_unread(report, full=full)}To make again what is damaged, run: {command('verify', place, '--repair')}"
+        f"{_unread(report, full=full)}To make again what is damaged, run: {clean(command('verify', place, '--repair'))}"
     )
     return Exit.CORRUPT
 

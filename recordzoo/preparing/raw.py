@@ -133,18 +133,20 @@ class RawData:
                 durable.write_text_here(marker(path), _identity(path))
 
     def discard_raw(self) -> None:
-        """Forget, now that the records are published, what was downloaded for them; with `discard_raw` delete it.
+        """Delete, now that the records are published, what was downloaded for them, if `discard_raw` is given.
 
         Only what carries our mark is deleted, and only if it is still the same file. The mark is a file beside it, so
-        that the process which ends the work need not be the one that began it.
+        that the process which ends the work need not be the one that began it. Of a file that is kept the mark stays,
+        for `recordzoo cache`; the mark of a file that was replaced is removed.
         """
         for remote in self.recipe.raw_files:
             path = remote.path(self.root)
             with contextlib.suppress(FileNotFoundError):
-                marked = marker(path).read_text()
-                if self.options.get("discard_raw", False) and path.exists() and marked == _identity(path):
+                if not (path.exists() and is_ours(path)):
+                    durable.remove(marker(path))
+                elif self.options.get("discard_raw", False):
                     durable.remove(path)
-                durable.remove(marker(path))
+                    durable.remove(marker(path))
 
     @property
     def _check_hash(self) -> bool:

@@ -145,19 +145,14 @@ def _part_item(path: Path) -> Item | None:
 
 
 def _raw_item(path: Path) -> Item | None:
-    """Describe a raw file that recordzoo downloaded.
-
-    That is so if our mark is beside it; or if name, place and size are those of a file that anybody can download again.
-    """
+    """Describe a raw file that recordzoo downloaded: our mark is beside it."""
     known = _known(path)
     if known is None:
         return None
     entry, file = known
-    size, last = measure([path])
-    marked = marker(path).is_file() and is_ours(path)
-    if not marked and (file.size_bytes != size or not file.urls or file.needs_terms):
+    if not marker(path).is_file() or not is_ours(path):
         return None
-    return Item(Kind.RAW, path, entry.name, size, last, kept=_why_needed(path, entry, file))
+    return Item(Kind.RAW, path, entry.name, *measure([path]), kept=_why_needed(path, entry, file))
 
 
 def _why_needed(path: Path, entry: Entry, file: FileFacts) -> str:

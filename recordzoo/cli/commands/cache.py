@@ -12,8 +12,7 @@ def ls(root: Roots = None, as_json: Json = False) -> int:
     """List what recordzoo wrote: record sets, raw files, and what interrupted work left.
 
     "USED ABOUT" is the later of the times of the last reading and writing. Many systems note reading once a day, or
-    not at all. Raw files are those that recordzoo downloaded, or that anybody can download again; files that need
-    terms accepted, or were fetched by hand, are not listed.
+    not at all. Raw files are those that recordzoo downloaded; those that came by other means are not listed.
     """
     from recordzoo.cli.cache.show import list_items
 
