@@ -1,7 +1,8 @@
-"""Progress on a terminal: a bar for each stage, as torchvision draws one for a download."""
+"""Progress on a terminal or in a notebook: a bar for each stage, as torchvision draws one for a download."""
 
 import os
 import sys
+import warnings
 from typing import Any
 
 from recordzoo import settings
@@ -68,20 +69,20 @@ class BarProgress:
 
     def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
         """See `recordzoo.progress.Progress`."""
-        from tqdm import tqdm
-
         self._close()
         self._images, self._has_total = 0, bool(total_bytes)
-        columns = _columns()
-        self._bar = tqdm(
+        kind, is_widget = _bar_class()
+        columns = 0 if is_widget else _columns()
+        is_wide = bool(columns) or is_widget
+        self._bar = kind(
             desc=shorten(clean(stage), max(12, (columns or _COLUMNS) - _BESIDE_STAGE)),
             total=total_bytes or None,
             initial=done_bytes,
             unit="B",
             unit_scale=True,
-            dynamic_ncols=bool(columns),
-            ncols=None if columns else _COLUMNS,
-            nrows=None if columns else 24,
+            dynamic_ncols=is_wide,
+            ncols=None if is_wide else _COLUMNS,
+            nrows=None if is_wide else 24,
             file=sys.stderr,
             mininterval=0.2,
             bar_format=self._layout("{remaining} left"),
@@ -110,6 +111,8 @@ class BarProgress:
         if self._bar is not None:
             if self._has_total:  # an estimate, or the work ended sooner: what was done is all there was
                 self._bar.total = self._bar.n
+                if hasattr(self._bar, "container"):  # a notebook's, whose widget has its own total
+                    self._bar.container.children[1].max = max(1, self._bar.n)
             self._bar.bar_format = self._layout("{elapsed}")
         self._close()
 
@@ -128,6 +131,20 @@ class BarProgress:
         if not self._has_total:
             return f"{{desc}}: {done}, {rate}, {{elapsed}}"
         return f"{{desc}}: {{percentage:3.0f}}%|{{bar}}| {done}, {rate}, {time}"
+
+
+# Any: a class of tqdm, which has many.
+def _bar_class() -> tuple[Any, bool]:
+    """Return tqdm's bar for where this runs, and whether it is a notebook's widget: tqdm decides that itself."""
+    if not is_notebook():
+        from tqdm import tqdm
+
+        return tqdm, False
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # without ipywidgets: its bar of text is as good
+        from tqdm.auto import tqdm as found
+        from tqdm.notebook import tqdm_notebook
+    return found, issubclass(found, tqdm_notebook)
 
 
 def _columns() -> int:

@@ -241,13 +241,17 @@ class TestPrepare:
         assert not list(tmp_path.iterdir())
 
     def test_dry_run_never_counts_an_unknown_size_as_nothing(self, tmp_path):
-        shown = recordzoo("prepare", "places365", "flickr8k", "--root", tmp_path, "--dry-run").stdout.splitlines()
+        printed = recordzoo("prepare", "places365", "flickr8k", "--root", tmp_path, "--dry-run").stdout.splitlines()
+        assert "  space: how much is needed is not known; " in "\n".join(printed)
+        shown = [line for line in printed if not line.startswith(" ")]
         assert "train_large_places365standard.tar (113 GB)" in shown[0]
         assert "Flickr8k_text.zip (size not known)" in shown[2]
         assert "peak of disk size not known" in shown[2]
 
     def test_dry_run_names_the_option_only_where_it_helps(self, tmp_path):
-        shown = recordzoo("prepare", "flickr8k", "objectnet", "--root", tmp_path, "--dry-run").stdout.splitlines()
+        printed = recordzoo("prepare", "flickr8k", "objectnet", "--root", tmp_path, "--dry-run").stdout.splitlines()
+        assert f"  Flickr8k_text.zip: size not known, to be downloaded by hand to {tmp_path}/" in "\n".join(printed)
+        shown = [line for line in printed if not line.startswith(" ")]
         assert shown[0].endswith("; its files must be downloaded by hand, or need --accept-terms")
         assert shown[1].endswith("; its files must be downloaded by hand")
 
@@ -319,11 +323,16 @@ class TestPrepare:
 
     def test_a_part_that_was_named_is_not_passed_over(self, tmp_path):
         imagenet.build().write_tree(tmp_path, "val")
-        for arguments in (["imagenet", "--split", "train"], ["imagenet.train", "imagenet.val"]):
-            result = recordzoo("prepare", *arguments, "--root", tmp_path)
-            assert result.returncode == 3
-            assert result.stderr.startswith("error: these files must be downloaded by hand")
+        alone = recordzoo("prepare", "imagenet", "--split", "train", "--root", tmp_path)
+        assert alone.returncode == 3
+        assert alone.stderr.startswith("error: these files must be downloaded by hand")
         assert not list(tmp_path.glob("*.records"))
+        both = recordzoo("prepare", "imagenet.train", "imagenet.val", "--root", tmp_path)
+        assert both.returncode == 3
+        by_hand = "its files must be downloaded by hand, or need --accept-terms"
+        assert both.stderr.startswith(f"imagenet.train: failed: {by_hand}. Going on with imagenet.val.\n")
+        assert "\nimagenet.train: not prepared.\nerror: these files must be downloaded by hand" in both.stderr
+        assert (tmp_path / "imagenet.val.records").is_dir()
 
     def test_terms_of_a_later_part_are_asked_first(self, tmp_path):
         fake = imagenet.build()

@@ -94,10 +94,13 @@ def constructed(folder, before="", **environment):
 def test_a_constructor_without_a_terminal_says_what_it_does(tmp_path):
     first = constructed(tmp_path)
     assert first[0].startswith("recordzoo: Preparing ")
-    assert first[1].startswith("recordzoo: converting ")
-    assert first[2].startswith(first[1])
-    assert first[2].endswith("2 images: done")
-    assert len(first) == 3
+    assert first[1].startswith("recordzoo: Stages: download (nothing to do); check (nothing to do); convert; ")
+    assert first[2].startswith("recordzoo: converting ")
+    assert first[3].startswith(first[2])
+    assert first[3].endswith("2 images: done")
+    assert first[4].startswith("recordzoo: read back: ")
+    assert first[5].startswith("recordzoo: publish: ")
+    assert len(first) == 6
     assert constructed(tmp_path) == [], "what is there is opened without a word"
 
 
@@ -121,7 +124,7 @@ def test_it_says_nothing_where_that_is_wished(before, environment, tmp_path):
 @pytest.mark.slow
 def test_it_says_each_line_once_where_logging_is_configured(tmp_path):
     lines = constructed(tmp_path, "import logging; logging.basicConfig(level=logging.INFO)")
-    assert [line.startswith("INFO:recordzoo:") for line in lines] == [True] * 3
+    assert [line.startswith("INFO:recordzoo:") for line in lines] == [True] * 6
 
 
 def test_a_line_each_half_minute(caplog, monkeypatch):

@@ -32,8 +32,13 @@ class Prospect:
 
 
 # Any: the options of the library, checked there.
-def look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> list[Prospect]:
+def look_ahead(wanted: Sequence[Target], options: Mapping[str, Any], *, measure: bool = False) -> list[Prospect]:
     """Say of each record set what would happen to it. Writes nothing and fetches nothing.
+
+    Args:
+        wanted: The record sets.
+        options: How they are prepared.
+        measure: Also estimate how long it takes, by a probe of the disk.
 
     Raises:
         FolderError: A tree has no classes.
@@ -43,7 +48,7 @@ def look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> list[Pro
     prospects = []
     for target in wanted:
         with explained(target):
-            plan = describe(target.recipe(), target.root, download=True, **options)
+            plan = describe(target.recipe(), target.root, download=True, measure=measure, **options)
         obstacle = _obstacle(target, options) if plan["state"] == "download" else None
         prospects.append(Prospect(target, plan, obstacle))
     return prospects

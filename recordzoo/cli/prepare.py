@@ -7,15 +7,18 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recordzoo.aliases import JSON
+from recordzoo.bars import close_bars
 from recordzoo.cli import output
+from recordzoo.cli.exits import exit_code
+from recordzoo.cli.plans import needs, show_plans
 from recordzoo.cli.preflight import check_room, look_ahead
 from recordzoo.cli.progress import make_progress
-from recordzoo.cli.set_check import check_set, explained
+from recordzoo.cli.set_check import check_list_now, check_set, explained
 from recordzoo.cli.targets import Target, TreeOptions, resolve
 from recordzoo.cli.usage import check_usage
 from recordzoo.errors import ArgumentError, RecordZooError, TermsError
 from recordzoo.program import command
-from recordzoo.progress import format_bytes, format_seconds
+from recordzoo.progress import format_seconds
 from recordzoo.text import clean
 
 if TYPE_CHECKING:
@@ -46,13 +49,13 @@ class Request:
 
 # Any: the options are checked by the library's own TypedDict when they get there.
 def prepare_all(request: Request, options: Mapping[str, Any], *, as_json: bool = False) -> None:
-    """Prepare every record set that the names mean, one after another; the first error ends it.
+    """Prepare every record set that the names mean, one after another; one that fails does not stop the others.
 
     Of a dataset of several parts, those are prepared whose files are there or may be fetched.
 
     Raises:
-        TermsError: Of a dataset that was named, not all parts could be prepared; those that could are.
         ArgumentError: An option does not go with what was named.
+        Exception: The error of the first record set that could not be prepared, after all others were tried.
     """
     wanted = [
         _set(target, request.shuffle_seed, options)
@@ -66,16 +69,59 @@ def prepare_all(request: Request, options: Mapping[str, Any], *, as_json: bool =
     if request.split is None:
         _say_splits(wanted)
     if request.dry_run:
-        _show_plans(wanted, options, as_json)
+        show_plans(wanted, options, as_json)
         return
     blocked = _look_ahead(wanted, options) if len(wanted) > 1 else {}
-    done = [_prepare(target, options) for target in wanted if target.label not in blocked]
+    done, failed = _prepare_each(wanted, blocked, options)
     if as_json:
-        output.put_json({"record_sets": done})
-    for label in blocked:
+        document: dict[str, JSON] = {"record_sets": done}
+        if failed:
+            document["failed"] = [_failure(label, err) for label, err in failed.items()]
+        output.put_json(document)
+    if len(wanted) > 1:
+        names = ", ".join(each["name"] for each in done)
+        output.say(f"{len(done)} of {len(wanted)} record sets are ready{': ' if done else ''}{names}.")
+    for label in failed:
         output.say(f"{label}: not prepared.")
-    for err in blocked.values():
-        raise err
+    for target in wanted:
+        if target.label in failed:
+            raise failed[target.label]
+
+
+# Any: as above.
+def _prepare_each(
+    wanted: Sequence[Target], blocked: Mapping[str, RecordZooError], options: Mapping[str, Any]
+) -> tuple[list[dict[str, Any]], dict[str, Exception]]:
+    """Prepare one after another; return what was made, and the errors by label.
+
+    Raises:
+        Exception: There is only one, and it failed.
+    """
+    done: list[dict[str, Any]] = []
+    failed: dict[str, Exception] = dict(blocked)
+    todo = [target for target in wanted if target.label not in blocked]
+    for number, target in enumerate(todo, 1):
+        try:
+            done.append(_prepare(target, options))
+        except BrokenPipeError:
+            raise
+        except Exception as err:
+            if len(wanted) == 1:
+                raise
+            close_bars()
+            failed[target.label] = err
+            rest = ", ".join(each.label for each in todo[number:])
+            reason = needs(err) if isinstance(err, TermsError) else str(err).partition("\n")[0].rstrip(".")
+            output.say(
+                f"{target.label}: failed: {clean(reason or type(err).__name__)}."
+                + (f" Going on with {rest}." if rest else "")
+            )
+    return done, failed
+
+
+def _failure(label: str, err: Exception) -> dict[str, JSON]:
+    code = exit_code(err)
+    return {"name": label, "code": int(code), "type": type(err).__name__, "message": str(err)}
 
 
 def _say_splits(wanted: Sequence[Target]) -> None:
@@ -130,7 +176,7 @@ def _look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> dict[st
     going_on = ", ".join(p.target.label for p in prospects if p.target.label not in blocked)
     for label, err in blocked.items():
         output.say(
-            f"{label}: cannot be prepared: {_needs(err)} "
+            f"{label}: cannot be prepared: {needs(err)} "
             f"({err.details.get('path')} is not there). Going on with {going_on}."
         )
     return blocked
@@ -170,7 +216,7 @@ def _prepare(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
     was_ready = before is not None and before == _generation(path)
     warning = _change_warning(recipe, target, reader, options) if was_ready and target.kind != "list" else None
     if target.kind == "list":
-        _check_list(target, path, was_ready)
+        check_list_now(target, path, was_ready)
     if warning is not None:
         output.say(f"warning: {clean(warning)}")
     records = len(reader)
@@ -207,66 +253,3 @@ def _change_warning(recipe: "Recipe", target: Target, reader: "RecordReader", op
     if options["records_dir"] is not None and target.entry is None:
         refuse_other(reader, changes)
     return change_text(reader, changes, recipe.command(target.root)) if changes else None
-
-
-def _check_list(target: Target, path: Path, was_ready: bool) -> None:
-    """Refuse records that are not those of a list as it is now.
-
-    Raises:
-        OtherSourceError: They are not.
-    """
-    from recordzoo.custom.listing import check_list
-
-    check_list(path, target.recipe(), target.root, was_ready=was_ready, full=True)
-
-
-def _show_plans(wanted: Sequence[Target], options: Mapping[str, Any], as_json: bool) -> None:
-    from recordzoo.records.reader import RecordReader
-
-    prospects = look_ahead(wanted, options)
-    for prospect in prospects:
-        if prospect.plan["state"] == "ready":
-            check_set(prospect.target, RecordReader(Path(prospect.plan["target"])))
-            if prospect.target.kind == "list":
-                _check_list(prospect.target, Path(prospect.plan["target"]), was_ready=True)
-    plans = [{"name": p.target.label, **p.plan, "must_be_fetched_by_hand": p.obstacle is not None} for p in prospects]
-    if as_json:
-        output.put_json({"dry_run": True, "plans": plans})
-        return
-    for plan, prospect in zip(plans, prospects, strict=True):
-        output.put(plan_line(plan) + (f"; {_needs(prospect.obstacle)}" if prospect.obstacle else ""))
-
-
-def _needs(obstacle: RecordZooError) -> str:
-    by_hand = "its files must be downloaded by hand"
-    return f"{by_hand}, or need --accept-terms" if isinstance(obstacle, TermsError) else by_hand
-
-
-_CHANGES_SHOWN = 3
-
-_STATES = {
-    "missing": "there is no raw data, and nowhere to get it from",
-    "ready": "ready in {target}; nothing to do",
-    "changed": "ready in {target}, but raw files have changed since ({changes}); --refresh rebuilds it",
-    "resume": "goes on with an interrupted preparation: {source} ({raw}) to {target}; peak of disk {peak}",
-    "convert": "converts {source} ({raw}) to {target}; peak of disk {peak}",
-    "download": "downloads and converts {source} ({raw}) to {target}; peak of disk {peak}",
-}
-
-
-def plan_line(plan: Mapping[str, JSON]) -> str:
-    """Write a plan as one line: what, how large, where to, and the peak of disk."""
-    changes = ", ".join(plan["changes"][:_CHANGES_SHOWN])
-    more = plan["num_changes"] - _CHANGES_SHOWN
-    text = _STATES["changed" if changes else plan["state"]].format(
-        changes=changes + (f" and {more:,} more" if more > 0 else ""),
-        source=plan["source"],
-        target=plan["target"],
-        raw=_bytes(plan["raw_bytes"]),
-        peak=_bytes(plan["peak_bytes"]),
-    )
-    return clean(f"{plan['name']}: {text}")
-
-
-def _bytes(value: int | None) -> str:
-    return "size not known" if value is None else format_bytes(value)

@@ -3,6 +3,7 @@
 import contextlib
 import os
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recordzoo.cli.targets import Target
@@ -68,3 +69,14 @@ def _check_classes(target: Target, reader: "RecordReader") -> None:
     except FolderError as err:
         text = f"{reader.path}: {err}. Pass --allow-empty, or remove these folders and pass --refresh."
         raise FolderError(text, path=os.fspath(reader.path), **err.details) from err
+
+
+def check_list_now(target: Target, path: Path, was_ready: bool) -> None:
+    """Refuse records that are not those of a list as it is now.
+
+    Raises:
+        OtherSourceError: They are not.
+    """
+    from recordzoo.custom.listing import check_list
+
+    check_list(path, target.recipe(), target.root, was_ready=was_ready, full=True)

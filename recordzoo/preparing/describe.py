@@ -9,9 +9,11 @@ from recordzoo.errors import SourceError
 from recordzoo.preparing.changes import Changes
 from recordzoo.preparing.job import Job
 from recordzoo.preparing.options import PrepareOptions
-from recordzoo.preparing.space import files_bytes, records_bytes
+from recordzoo.preparing.outlook import missing_bytes, sources, write_speed
+from recordzoo.preparing.space import files_bytes, free_bytes, records_bytes, volume
 from recordzoo.preparing.stale_builds import find_builds
 from recordzoo.recipes.base import Recipe
+from recordzoo.records.manifest import ORIGINAL
 
 MOST_NAMED = 20
 """How many changed files a plan names; of more it has the number."""
@@ -23,11 +25,13 @@ def changes_since(recipe: Recipe, root: Path, **options: Unpack[PrepareOptions])
 
 
 def describe(
-    recipe: Recipe, root: Path, *, download: bool = True, **options: Unpack[PrepareOptions]
+    recipe: Recipe, root: Path, *, download: bool = True, measure: bool = False, **options: Unpack[PrepareOptions]
 ) -> dict[str, JSON]:
     """Say what `ensure` would do: a JSON object. Writes nothing and fetches nothing.
 
-    Sizes are in bytes: exact, about, or None where one is not known.
+    Sizes are in bytes: exact, about, or None where one is not known. "convert_seconds" is a rough estimate, if
+    `measure` asks for one: raw data is read and records are written as fast as the disk takes 32 MiB now, in a file
+    without a name; None for variants, which decode and encode.
     Of a record set that is there, "changes" names raw files that have changed since, and "num_changes" counts them.
     """
     job = Job(recipe, root, download, options)
@@ -41,6 +45,11 @@ def describe(
         "raw_bytes": 0,
         "download_bytes": 0,
         "peak_bytes": 0,
+        "sources": [],
+        "needed_bytes": 0,
+        "free_bytes": free_bytes(job.target.parent),
+        "convert_seconds": None,
+        "disk_bytes_per_second": None,
         "changes": [],
         "num_changes": 0,
     }
@@ -66,4 +75,21 @@ def describe(
         result["peak_bytes"] = None
     else:
         result["peak_bytes"] = raw_bytes + records_bytes(recipe, raw_bytes if source is None else source)
+    if result["state"] != "missing":
+        result["sources"] = list(sources(recipe, root, source, options))
+        _estimate(result, job, raw_bytes, is_there=source is not None, measure=measure)
     return result
+
+
+# Any: JSON values.
+def _estimate(result: dict[str, Any], job: Job, raw_bytes: int | None, *, is_there: bool, measure: bool) -> None:
+    """Add how much room the preparation needs, and about how long it converts."""
+    missing = 0 if is_there else missing_bytes(job.recipe, job.root)
+    if raw_bytes is None or missing is None:
+        result["needed_bytes"] = None
+        return
+    records = result["peak_bytes"] - raw_bytes
+    result["needed_bytes"] = records + (missing if volume(job.root) == volume(job.target) else 0)
+    if measure and job.recipe.variant == ORIGINAL and (speed := write_speed(job.target.parent)):
+        result["disk_bytes_per_second"] = round(speed)
+        result["convert_seconds"] = round((raw_bytes + records) / speed, 1)

@@ -30,7 +30,7 @@ from recordzoo.preparing.build_lock import my_turn, tidy
 from recordzoo.preparing.changes import Changes, find_changes
 from recordzoo.preparing.convert import Task
 from recordzoo.preparing.options import PrepareOptions
-from recordzoo.preparing.raw import RawData, check_addresses
+from recordzoo.preparing.raw import RawData, check_addresses, stages
 from recordzoo.preparing.run import Workers, default_workers, run_tasks
 from recordzoo.preparing.space import check_space, disk_error, records_bytes
 from recordzoo.preparing.stale_builds import is_half_removed, put_back, remove_dead, resumable_bytes
@@ -390,6 +390,8 @@ class Job:
             f"raw data and records together take {format_bytes(there)}"
             + (f"; {format_bytes(resumed)} are already converted" if resumed else "")
         )
+        if not self.raw.fetched:
+            self.progress.note(stages(checked=self.raw.is_checked(source)))
 
     def _convert(self, build: Build, source: Source) -> None:
         try:
@@ -405,6 +407,7 @@ class Job:
         digest = assemble(build, self.recipe, origin, raw_files or self.recipe.made_from, extras)
         warn_of_bad(build)
         self.publish(build, digest)
+        self.progress.note(f"publish: {self.target}")
 
     def _convert_units(self, build: Build, source: Source) -> list[RawFile]:
         archives = self.raw.archives(source)
@@ -435,10 +438,20 @@ class Job:
             workers = Workers(self._num_workers(total), self.recipe.worker_setup(), expansion)
             run_tasks(build, tasks, workers, list(hashes.values()), self.progress)
             self.progress.end()
+            self._say_read_back(build)
             return [self.raw.checked(path, remote, hashes.get(path)) for path, remote in archives.items()]
         finally:
             for each in hashes.values():
                 each.close()
+
+    def _say_read_back(self, build: Build) -> None:
+        """Say what was read back: each shard was, while the next one was filled."""
+        shards = [shard for done in build.shards.values() for shard in done]
+        size, values = sum(shard.size_bytes for shard in shards), sum(shard.num_values for shard in shards)
+        self.progress.note(
+            f"read back: {format_bytes(size)} in {_counted(len(shards), 'shard')}, {_counted(values, 'value')}: "
+            "as they were written"
+        )
 
     def publish(self, build: Build, digest: str) -> None:
         """Give the assembled set its final name."""
@@ -479,6 +492,10 @@ class Job:
             and build.units[number].stamp != unit.stamp
             and getattr(unit, "path", None) not in self._hashed
         ]
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number:,} {noun}{'' if number == 1 else 's'}"
 
 
 def _named(source: Source, again: Source) -> str:

@@ -9,13 +9,15 @@ from pathlib import Path
 from recordzoo import durable, roots
 from recordzoo.errors import DownloadError, HashMismatchError, NotPreparedError, SourceError
 from recordzoo.preparing.options import PrepareOptions
-from recordzoo.preparing.space import check_space, records_bytes, volume
-from recordzoo.progress import Progress
+from recordzoo.preparing.space import check_space, files_bytes, records_bytes, volume
+from recordzoo.progress import Progress, format_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.manifest import RawFile
 from recordzoo.sources.download import RemoteFile, addresses, fetch
 from recordzoo.sources.hashing import BackgroundHash
 from recordzoo.sources.member import Source
+
+_POLL_S = 0.2
 
 _RECORDED = "sha256"
 """Hash of raw files of which no hash is published."""
@@ -55,6 +57,8 @@ class RawData:
                 raise NotPreparedError(f"{name}: no raw data in {self.root}; it cannot be downloaded.")
             self._ask_for_terms()
             self._check_room()
+            missing = [remote for remote in self.recipe.raw_files if not remote.path(self.root).exists()]
+            self.progress.note(stages(missing, checked=self._check_hash))
             for remote in self.recipe.raw_files:
                 if remote.optional:
                     self._try_to_fetch(remote)
@@ -148,6 +152,10 @@ class RawData:
                     durable.remove(path)
                     durable.remove(marker(path))
 
+    def is_checked(self, source: Source) -> bool:
+        """Whether archives of a source are hashed beside the conversion."""
+        return self._check_hash and any(remote is not None for remote in self.archives(source).values())
+
     @property
     def _check_hash(self) -> bool:
         return self.options.get("check_hash", True)
@@ -190,13 +198,47 @@ class RawData:
             return RawFile(path.name, size, None)
         algorithm, expected = remote.hash or (_RECORDED, None)
         if running is not None:
-            if running.position < size:
-                self.progress.note(f"Computing the {algorithm} of {path.name}.")
-            found = running.hexdigest()
+            found = self._hash_of(path, running, size)
             if expected not in (None, found):
                 raise _mismatch(path, f"{algorithm} {expected}", found)
             expected = found
         return RawFile(path.name, size, f"{algorithm}:{expected}")
+
+    def _hash_of(self, path: Path, running: BackgroundHash, size: int) -> str:
+        """Wait for a hash, and tell how far it is."""
+        done = running.position
+        self.progress.begin(f"checking {path.name}", size, min(done, size))
+        while not running.wait(_POLL_S):
+            self.progress.advance(running.position - done)
+            done = running.position
+        self.progress.advance(size - done)
+        found = running.hexdigest()
+        self.progress.end()
+        return found
+
+
+def stages(missing: Sequence[RemoteFile] = (), *, checked: bool) -> str:
+    """Name the stages of a preparation, before the first of them.
+
+    Args:
+        missing: The files that are downloaded.
+        checked: Whether hashes of archives are compared.
+    """
+    size = files_bytes(missing)
+    beside = "the download and the conversion" if missing else "the conversion"
+    return "; ".join(
+        [
+            "Stages: download " + ("(nothing to do)" if not missing else f"({_size(size)})"),
+            f"check (beside {beside})" if checked else "check (nothing to do)",
+            "convert",
+            "read back (beside the conversion)",
+            "publish",
+        ]
+    )
+
+
+def _size(num_bytes: int | None) -> str:
+    return "size not known" if num_bytes is None else format_bytes(num_bytes)
 
 
 def marker(path: Path) -> Path:

@@ -41,15 +41,16 @@ def files_bytes(files: Iterable[RemoteFile]) -> int | None:
 
 def free_bytes(folder: Path) -> int:
     """Return how much room there is on the volume of a folder, which may not exist yet."""
-    return shutil.disk_usage(_existing(folder)).free
+    return shutil.disk_usage(existing(folder)).free
 
 
 def volume(folder: Path) -> int:
     """Return the number of the volume on which a folder is, or would be made."""
-    return _existing(folder).stat().st_dev
+    return existing(folder).stat().st_dev
 
 
-def _existing(folder: Path) -> Path:
+def existing(folder: Path) -> Path:
+    """Return a folder, or the nearest one above it that exists."""
     folder = folder.absolute()
     while not folder.exists():
         folder = folder.parent
@@ -134,5 +135,5 @@ def _possible_files(folder: Path) -> float:
     """Return how many more files a volume takes; infinity where it has no such limit."""
     if not hasattr(os, "statvfs"):
         return float("inf")
-    facts = os.statvfs(_existing(folder))
+    facts = os.statvfs(existing(folder))
     return facts.f_favail if facts.f_files else float("inf")

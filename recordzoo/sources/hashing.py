@@ -52,6 +52,11 @@ class BackgroundHash:
         """How many bytes are hashed so far."""
         return self._position
 
+    def wait(self, timeout_s: float) -> bool:
+        """Wait for the end of the file, at most so long; return whether the thread has ended."""
+        self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
     def hexdigest(self) -> str:
         """Wait for the end of the file and return the digest in lower-case hexadecimal.
 
