@@ -6,6 +6,7 @@ import time
 from pathlib import Path
 
 import pytest
+from PIL import Image
 
 from recordzoo import catalogue, roots
 from recordzoo.cli import confirm as confirming
@@ -360,6 +361,13 @@ class TestList:
             "semeion",
         ]
         assert result.stderr.startswith("1 record set, 1 raw file, 4 leftovers, ")
+
+    def test_preparing_makes_a_root_known(self, data, tmp_path, monkeypatch):
+        monkeypatch.setenv("RECORDZOO_STATE", str(tmp_path / "state"))
+        Image.new("RGB", (3, 2)).save(data / "photos" / "cat" / "1.png")
+        assert run("prepare", "data/photos", "--output", "sets/some.records", cwd=tmp_path).returncode == 0
+        assert roots.known() == [tmp_path / "sets"]
+        assert run("cache", "ls", cwd=data).stdout.splitlines()[1].startswith("some ")
 
     def test_nothing_is_said_to_be_nothing(self, tmp_path):
         (tmp_path / "empty").mkdir()
