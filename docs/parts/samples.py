@@ -23,7 +23,7 @@ def describe(values: Sequence[Any]) -> str:
     for value in there:
         kinds.setdefault(_kind(value), []).append(value)
     texts = [_ONE[kind](found) if kind in _ONE else kind.__name__ for kind, found in kinds.items()]
-    return " or ".join([*texts, "None"] if len(there) < len(values) else texts)
+    return " or ".join([*sorted(texts), "None"] if len(there) < len(values) else sorted(texts))
 
 
 def parts(samples: Sequence[Any]) -> list[str]:
