@@ -11,7 +11,8 @@ import re
 import secrets
 import socket
 from dataclasses import dataclass
-from pathlib import Path
+
+from recordzoo.system.processes import exists, scope, start_time
 
 _PATTERN = re.compile(r"(?P<host>[0-9A-Za-z_]+)-(?P<pid>[0-9]+)-(?P<start>[0-9]+)-(?P<token>[0-9a-f]+)")
 
@@ -32,7 +33,7 @@ class Owner:
     def current() -> "Owner":
         """A new identity of this process; every call gives another token."""
         pid = os.getpid()
-        return Owner(_host(), pid, _start_time(pid) or 0, secrets.token_hex(4))
+        return Owner(_host(), pid, start_time(pid) or 0, secrets.token_hex(4))
 
     @staticmethod
     def parse(text: str) -> "Owner | None":
@@ -49,13 +50,9 @@ class Owner:
         """Whether the process provably does not exist any more; False for what cannot be known (another host)."""
         if not self.can_be_asked_for:
             return False
-        try:
-            os.kill(self.pid, 0)
-        except ProcessLookupError:
+        if not exists(self.pid):
             return True
-        except (PermissionError, OverflowError):
-            pass
-        start = _start_time(self.pid)
+        start = start_time(self.pid)
         return start is not None and self.start != 0 and start != self.start
 
     def __format__(self, spec: str) -> str:
@@ -74,21 +71,5 @@ def _host() -> str:
 
 
 def _scope() -> str:
-    """What a process number is unique in: this boot of this machine, this process namespace."""
-    parts = [socket.gethostname()]
-    try:
-        parts.append(Path("/proc/sys/kernel/random/boot_id").read_text().strip())
-        parts.append(str(os.stat("/proc/self/ns/pid").st_ino))
-    except OSError:  # not Linux: host name and process number must do
-        pass
-    return "/".join(parts)
-
-
-def _start_time(pid: int) -> int | None:
-    """When a process started, in clock ticks since boot; None where that cannot be read. A zombie counts as gone."""
-    try:
-        stat = Path(f"/proc/{pid}/stat").read_text()
-    except OSError:
-        return None
-    fields = stat.rpartition(")")[2].split()  # the command's name may hold spaces and brackets
-    return -1 if fields[0] in "ZX" else int(fields[19])
+    """What a process number is unique in."""
+    return "/".join([socket.gethostname(), *scope()])

@@ -1,9 +1,10 @@
 """The command line's own name, so that a command in a message can be pasted into the shell that shows it."""
 
 import os
-import shlex
 import shutil
 from pathlib import Path
+
+from recordzoo.system.names import quote
 
 _NAME = "recordzoo"
 _program = _NAME
@@ -15,7 +16,7 @@ def command(*words: str | os.PathLike[str]) -> str:
     >>> command("prepare", "my photos")
     "recordzoo prepare 'my photos'"
     """
-    return " ".join([_program, *(shlex.quote(os.fspath(word)) for word in words)])
+    return " ".join([_program, *(quote(os.fspath(word)) for word in words)])
 
 
 def set_program(started_as: str, python: str) -> None:
@@ -47,4 +48,4 @@ def _shown(path: str) -> str:
     """Shorten a path that lies below the current directory, and quote it."""
     absolute, here = Path(path).absolute(), Path.cwd()
     below = absolute.is_relative_to(here)
-    return shlex.quote(str(absolute.relative_to(here) if below else absolute))
+    return quote(str(absolute.relative_to(here) if below else absolute))

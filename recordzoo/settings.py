@@ -1,11 +1,11 @@
 """The environment variables that recordzoo reads, each checked where it is read: a bad value names its variable."""
 
 import os
-import sys
 from pathlib import Path
 
 from recordzoo.addresses import public_url
 from recordzoo.errors import ArgumentError
+from recordzoo.system.names import user_state
 
 _YES = ("1", "yes", "true", "on")
 _NO = ("", "0", "no", "false", "off")
@@ -47,17 +47,7 @@ def state_folder() -> Path | None:
     text = os.environ.get("RECORDZOO_STATE", "")
     if text.lower() in ("off", *_NO[1:]):
         return None
-    return Path(text).expanduser() if text else _user_state() / "recordzoo"
-
-
-def _user_state() -> Path:
-    """Return where the system wants such files: on Linux ~/.local/state, or XDG_STATE_HOME."""
-    if sys.platform == "win32":
-        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
-    if sys.platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
-    folder = os.environ.get("XDG_STATE_HOME", "")
-    return Path(folder) if os.path.isabs(folder) else Path.home() / ".local" / "state"
+    return Path(text).expanduser() if text else user_state() / "recordzoo"
 
 
 def offline() -> bool:

@@ -6,8 +6,9 @@ the process kill itself there with SIGKILL: no cleanup of any kind runs, as in a
 """
 
 import os
-import signal
 from collections import Counter
+
+from recordzoo.system.processes import die
 
 STEPS = (
     "download.claimed",  # the .part file is ours
@@ -44,4 +45,4 @@ def step(name: str) -> None:
         return
     _counts[name] += 1
     if _counts[name] == int(nth or 1):
-        os.kill(os.getpid(), signal.SIGKILL)
+        die()

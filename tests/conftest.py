@@ -1,17 +1,19 @@
 """What holds for every test: nothing reaches beyond this machine, and the caller's environment does not count."""
 
+import inspect
 import ipaddress
 import os
 import signal
 import sys
 import tempfile
 from collections.abc import Generator
+from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
-from tests import extras
+from tests import extras, posix
 
 # The same examples each time: a failure belongs to the change that is tested, not to the day.
 settings.register_profile("recordzoo", derandomize=True, deadline=None)
@@ -59,6 +61,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if needed & missing:
             names = ", ".join(sorted(needed & missing))
             item.add_marker(pytest.mark.skip(reason=f"needs {names} (the extra `fast`)"))
+        function = getattr(item, "function", None)
+        if sys.platform == "win32" and function is not None and (used := posix.used_in(inspect.getsource(function))):
+            item.add_marker(pytest.mark.skip(reason=f"uses {used}, which Windows lacks"))
+
+
+def pytest_ignore_collect(collection_path: Path) -> bool | None:
+    """On Windows, leave out modules that cannot be imported there."""
+    if sys.platform == "win32" and collection_path.suffix == ".py":
+        return posix.is_imported_in(collection_path.read_text(encoding="utf-8")) or None
+    return None
 
 
 @pytest.fixture(scope="session")

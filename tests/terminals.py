@@ -2,14 +2,11 @@
 
 import contextlib
 import os
-import pty
 import struct
 import subprocess
 import sys
-import termios
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from fcntl import ioctl
 
 from tests.preparing import REPOSITORY
 
@@ -21,6 +18,10 @@ def _terminal(columns: int, drawn: bytearray, typed: str = "") -> Iterator[int]:
     Args:
         typed: What was typed already; the terminal shows it, and whoever reads from it gets it.
     """
+    import pty  # these are absent on Windows
+    import termios
+    from fcntl import ioctl
+
     outer, inner = pty.openpty()
     os.write(outer, typed.encode())
     ioctl(inner, termios.TIOCSWINSZ, struct.pack("HHHH", 50, columns, 0, 0))

@@ -20,7 +20,6 @@ from recordzoo.bench.chart import Group, draw_chart, write_chart
 from recordzoo.bench.compare import compare, comparisons, turns
 from recordzoo.bench.loaders import Images
 from recordzoo.bench.measure import Measurement, in_fresh_process, measure, medians
-from recordzoo.bench.processes import cpu_seconds, memory_bytes
 from recordzoo.bench.spread import compare_speeds
 from recordzoo.bench.task import EXACT, FAST, FILES, STOCK, Result, Task
 from recordzoo.bench.transform import DEFAULT, load_transform
@@ -29,6 +28,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.preparing import ensure
 from recordzoo.recipes.folder import recipe
 from recordzoo.records.reader import RecordReader
+from recordzoo.system.usage import cpu_seconds, memory_bytes
 from tests.fakes import cityscapes, coco, folder, voc
 from tests.running import run
 

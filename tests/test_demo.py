@@ -17,7 +17,7 @@ def test_the_whole_demo_twice_from_the_wheel(tmp_path):
     for _ in range(2):  # the second time it clears away what the first one made
         printed = start(command, "demo", "--output", tmp_path / "out", cwd=tmp_path)
         for told in (
-            "killed (SIGKILL)",
+            "killed with",
             "the rest and no more",
             "2,000 of 2,000 samples are the same",
             "epoch 2: 1,000 images",

@@ -155,6 +155,7 @@ GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
     "guides/memory.md": (photos,),
     "guides/transforms.md": (photos,),
     "imagenet.md": (photographs_of_imagenet,),
+    "guides/windows.md": (photos,),
     "importing.md": (databases,),
     "lists.md": (a_list, a_table),
     "looking.md": (photos,),

@@ -17,6 +17,7 @@ from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.verify import verify
 from recordzoo.records.writer import SetContents, write_set
+from recordzoo.system import files as system_files
 from tests.fakes.records import edit_manifest, some_names, some_values, write_records
 from tests.faults import fault
 
@@ -189,9 +190,7 @@ def test_hint_of_an_empty_value_is_not_a_hint_of_all_that_follows(
 ) -> None:
     records = RecordReader(write_records(tmp_path / "x.records", [b"", b"abc"]))
     hinted = []
-    monkeypatch.setattr(reader.os, "posix_fadvise", lambda *args: hinted.append(args[2]), raising=False)
-    monkeypatch.setattr(reader.os, "POSIX_FADV_WILLNEED", 3, raising=False)
-    monkeypatch.setattr(reader, "_HAS_FADVISE", True)
+    monkeypatch.setattr(reader, "advise", lambda *args: hinted.append(args[2]))
     records.hint("image", [0, 1])
     assert hinted == [3]
 
@@ -202,9 +201,8 @@ def test_forgetting_takes_neighbours_together_and_leaves_others_in_the_cache(
     """The kernel drops whole pages only, so the page between two values goes only if both are told as one."""
     records = RecordReader(write_records(tmp_path / "x.records", [*some_values(40, sizes=(9000,)), b""], per_shard=25))
     told: list[tuple[int, int, int]] = []
-    monkeypatch.setattr(reader.os, "posix_fadvise", lambda _, *args: told.append(args), raising=False)
-    monkeypatch.setattr(reader.os, "POSIX_FADV_DONTNEED", 4, raising=False)
-    monkeypatch.setattr(reader, "_HAS_FADVISE", True)
+    monkeypatch.setattr(reader, "advise", lambda _, *args: told.append(args))
+    monkeypatch.setattr(reader, "DONT_NEED", 4)
     index = records.array("image.index")
     stored = np.lexsort((index["offset"], index["shard"]))
     stored = stored[index["shard"][stored] == 0]
@@ -217,7 +215,7 @@ def test_forgetting_takes_neighbours_together_and_leaves_others_in_the_cache(
     records.forget("image", range(41))
     assert len(told) == 2  # shards
     assert sum(length for _, length, _ in told) >= 40 * 9000
-    monkeypatch.setattr(reader, "_HAS_FADVISE", False)
+    monkeypatch.setattr(reader, "advise", None)
     records.forget("image", range(41))
 
 
@@ -256,11 +254,11 @@ def test_an_open_reader_stays_with_its_generation(tmp_path: Path) -> None:
 @pytest.mark.parametrize("switch", ["pread", "fadvise", "dir_fd"])
 def test_what_only_some_systems_have(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, switch: str) -> None:
     if switch == "pread":
-        monkeypatch.setattr(files, "_read_at", files._seek_and_read)
+        monkeypatch.setattr(files, "_read_at", system_files.seek_and_read)
     elif switch == "fadvise":
-        monkeypatch.setattr(reader, "_HAS_FADVISE", False)
+        monkeypatch.setattr(reader, "advise", None)
     else:
-        monkeypatch.setattr(files, "_BY_DESCRIPTOR", False)
+        monkeypatch.setattr(system_files, "_HAS_DIRECTORIES", False)
     values = some_values(30)
     records = RecordReader(write_records(tmp_path / "x.records", values, per_shard=7))
     records.hint("image", range(30))

@@ -5,6 +5,7 @@ import importlib.util
 import io
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -149,3 +150,15 @@ def test_the_systems_library_is_tried_after_the_wheels(searched: None, monkeypat
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(ctypes.util, "find_library", lambda name: found._name if name == "turbojpeg" else None)
     assert library() is not None
+
+
+@pytest.mark.parametrize(
+    "name", ["turbojpeg.libs/libturbojpeg-1a2b.so.0.3", "turbojpeg/.dylibs/libturbojpeg.0.dylib", "turbojpeg-1a2b.dll"]
+)
+def test_where_the_wheels_have_the_library(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / name).touch()
+    (tmp_path / "turbojpeg.py").touch()
+    spec = importlib.util.spec_from_file_location("turbojpeg", tmp_path / "turbojpeg.py")
+    monkeypatch.setattr(turbojpeg.importlib.util, "find_spec", lambda _: spec)
+    assert next(turbojpeg._candidates()) == str(tmp_path / name)

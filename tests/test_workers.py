@@ -27,6 +27,7 @@ from recordzoo import ImageFolderRecord
 from recordzoo.errors import CorruptRecordError, RecordError
 from recordzoo.records import arrays, files, reader
 from recordzoo.records.reader import RecordReader
+from recordzoo.system import files as system_files
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.records import some_values, write_records
 from tests.faults import fault
@@ -185,9 +186,9 @@ def test_forked_workers_with_few_descriptors(
 def test_what_linux_alone_has_is_not_needed(
     many_shards: Path, many_values: list[bytes], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "_read_at", files._seek_and_read)
-    monkeypatch.setattr(files, "_BY_DESCRIPTOR", False)
-    monkeypatch.setattr(reader, "_HAS_FADVISE", False)
+    monkeypatch.setattr(files, "_read_at", system_files.seek_and_read)
+    monkeypatch.setattr(system_files, "_HAS_DIRECTORIES", False)
+    monkeypatch.setattr(reader, "advise", None)
     loader = DataLoader(
         Values(many_shards), batch_size=32, num_workers=2, multiprocessing_context="fork", collate_fn=list
     )

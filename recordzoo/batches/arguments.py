@@ -7,12 +7,12 @@ from torch.utils.data import IterableDataset
 
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.samplers import RecordSampler
+from recordzoo.system.processes import cores
 
 
 def default_threads() -> int:
     """Return how many threads make batches: the cores that this process may use, shared with its neighbours."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return max(1, cores // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
+    return max(1, cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 
 # All that follow raise an ArgumentError that names the argument and its value.

@@ -1,7 +1,6 @@
 """The three ways in which a batch is made: into rows of memory, of samples, or of encoded images on a device."""
 
 import contextlib
-import os
 import random
 import threading
 from abc import ABC, abstractmethod
@@ -21,6 +20,7 @@ from recordzoo.batches.rows import RowRenderer
 from recordzoo.batches.source import BatchSource
 from recordzoo.batches.work import Opened, Piece, open_sample, targets_of
 from recordzoo.loading.frames import OPENED_AT_ONCE
+from recordzoo.system.processes import at_fork
 
 # Any, here and below: targets and samples are what the dataset has, a batch is what the collate function makes.
 
@@ -209,8 +209,8 @@ class _ForkSafeLock:
 
     def __init__(self) -> None:
         self.lock = threading.Lock()
-        if hasattr(os, "register_at_fork"):  # a thread that does not exist in the child may hold it
-            os.register_at_fork(after_in_child=lambda: setattr(self, "lock", threading.Lock()))
+        # A thread that does not exist in the child may hold it.
+        at_fork(in_child=lambda: setattr(self, "lock", threading.Lock()))
 
 
 _generators = _ForkSafeLock()

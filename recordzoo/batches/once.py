@@ -5,6 +5,8 @@ import threading
 from collections.abc import Callable
 from typing import Generic, TypeVar
 
+from recordzoo.system.processes import at_fork
+
 T = TypeVar("T")
 
 
@@ -26,10 +28,8 @@ class Once(Generic[T]):
         self._work, self._forked = work, forked
         self._lock = threading.Lock()
         self._run: _Run[T] | None = None
-        if hasattr(os, "register_at_fork"):  # a fork waits for the lock: in the child nobody would release it
-            os.register_at_fork(
-                before=self._lock.acquire, after_in_parent=self._lock.release, after_in_child=self._lock.release
-            )
+        # A fork waits for the lock: in the child nobody would release it.
+        at_fork(before=self._lock.acquire, in_parent=self._lock.release, in_child=self._lock.release)
 
     def __call__(self) -> T:
         """Return the result, when it is there.

@@ -1,6 +1,5 @@
 """The loaders that are compared, each over the same images with the same transforms."""
 
-import os
 import random
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -23,6 +22,7 @@ from recordzoo.families.record_set import RecordSetDataset, open_images
 from recordzoo.families.selection import Selection
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
+from recordzoo.system.files import DONT_NEED, advise
 
 AT_LEAST_S = 1.0
 """How long the epochs after the first are, at least."""
@@ -134,8 +134,8 @@ def _files(chosen: Subset[Any], task: Task) -> Iterable[Path]:
 
 def _forget(paths: Iterable[Path]) -> None:
     """Let the kernel drop the cached contents of files, where it can be told to."""
-    if not hasattr(os, "posix_fadvise"):
+    if advise is None:
         return
     for path in paths:
         with path.open("rb") as file:
-            os.posix_fadvise(file.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            advise(file.fileno(), 0, 0, DONT_NEED)

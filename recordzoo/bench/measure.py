@@ -8,7 +8,7 @@ from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
-from recordzoo.bench.processes import cpu_seconds, memory_bytes
+from recordzoo.system.usage import cpu_seconds, memory_bytes
 
 T = TypeVar("T")
 

@@ -1,18 +1,18 @@
 """What is compared: which loaders, on which images, how many; no torch."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from recordzoo.bench.measure import Measurement, medians
+from recordzoo.system.files import advise
 
 FILES = "ImageFolder + DataLoader"
 STOCK = "DataLoader over records"
 EXACT = "RecordLoader, exact"
 FAST = "RecordLoader, fast"
 
-CAN_FORGET = hasattr(os, "posix_fadvise")
+CAN_FORGET = advise is not None
 """Whether the first epoch is a cold one."""
 
 

@@ -13,6 +13,7 @@ from recordzoo.errors import ArgumentError, SampleError
 from recordzoo.preparing.convert import image_problem
 from recordzoo.records.manifest import MAX_DIMENSIONS, NAME_PATTERN
 from recordzoo.records.shard import stored_bytes
+from recordzoo.system.names import is_device
 
 ROW_BYTES = 1024
 """An array up to this size is a row of an array file: a million of them are in memory while they are put together."""
@@ -96,11 +97,15 @@ def _check_parts(fields: Sequence[str], parts: Mapping[str, Sequence[str]]) -> N
         ArgumentError: There are some.
     """
     names = [*(name for name in fields if name not in parts), *(name for inner in parts.values() for name in inner)]
-    wrong = next((name for name in names if names.count(name) > 1 or not NAME_PATTERN.fullmatch(name)), None)
+    wrong = next((name for name in names if names.count(name) > 1 or not _is_name(name)), None)
     if wrong is not None:
         raise ArgumentError(
             f"A part of a tuple would be the field {wrong!r}, which is no name, or that of another field."
         )
+
+
+def _is_name(name: str) -> bool:
+    return NAME_PATTERN.fullmatch(name) is not None and not is_device(name)
 
 
 def _form(sample: Any) -> tuple[Form, tuple[str, ...]]:
@@ -128,11 +133,10 @@ def _field_names(form: Form, keys: tuple[str, ...], names: Sequence[str] | Mappi
             raise ArgumentError(f"fields has {len(names)} names; a sample is a {form} of {len(keys)}.")
         fields = tuple(names)
     for name in fields:
-        is_name = isinstance(name, str) and NAME_PATTERN.fullmatch(name) and name not in _TAKEN
-        if not is_name or fields.count(name) > 1:
+        if not isinstance(name, str) or name in _TAKEN or not _is_name(name) or fields.count(name) > 1:
             raise ArgumentError(
-                f"{name!r} cannot be a field's name: small letters, digits and _ only, each once, and not "
-                f"{', '.join(map(repr, _TAKEN))}. Pass fields with other names."
+                f"{name!r} cannot be a field's name: small letters, digits and _ only, each once, not "
+                f"{', '.join(map(repr, _TAKEN))}, and on Windows no device's name. Pass fields with other names."
             )
     return fields
 

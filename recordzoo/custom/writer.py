@@ -28,6 +28,7 @@ from recordzoo.preparing.space import disk_error
 from recordzoo.preparing.stale_builds import remove_dead
 from recordzoo.recipes.base import Stored
 from recordzoo.records.manifest import SPLIT_PATTERN
+from recordzoo.system.files import is_link
 
 _WIDTH = 9
 
@@ -75,7 +76,7 @@ class RecordWriter:
     ) -> None:
         check_classes(classes)
         self.path = Path(path).expanduser().absolute()
-        if self.path.is_symlink():  # its directory is what is exchanged, not the link to it
+        if is_link(self.path):  # its directory is what is exchanged, not the link to it
             self.path = self.path.resolve()
         self._classes, self._kinds, self._shard_bytes, self._refresh = classes, kinds or {}, shard_bytes, refresh
         self._build: Build | None = None

@@ -7,7 +7,6 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, ClassVar
 
 from PIL import Image
@@ -25,6 +24,8 @@ from recordzoo.recipes.listing import LIST_FILE
 from recordzoo.records.made_from import MadeFrom
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
+from recordzoo.system.files import held_in_memory
+from recordzoo.system.names import WINDOWS, as_file_name
 
 # Any: a loader returns what its user wants, a path is whatever the user assigned.
 Loader = Callable[..., Any]
@@ -199,21 +200,11 @@ class _Name:
 @contextmanager
 def as_file(data: bytes, name: str) -> Iterator[str]:
     """Give bytes a path for the time of a call, ending in `name`: in memory on Linux, a temporary file elsewhere."""
-    with tempfile.TemporaryDirectory(prefix="recordzoo-") as folder:
-        path = os.path.join(folder, name)
-        if not hasattr(os, "memfd_create"):
-            Path(path).write_bytes(data)
+    # Windows deletes no file that is open, as a lazy loader leaves it.
+    with tempfile.TemporaryDirectory(prefix="recordzoo-", ignore_cleanup_errors=WINDOWS) as folder:
+        path = os.path.join(folder, as_file_name(name))
+        with held_in_memory(data, path):
             yield path
-            return
-        fd = os.memfd_create("recordzoo")
-        try:
-            with open(fd, "wb", closefd=False) as file:
-                file.write(data)
-            # By process number and not /proc/self: a loader may start a program and hand it the path.
-            os.symlink(f"/proc/{os.getpid()}/fd/{fd}", path)
-            yield path
-        finally:
-            os.close(fd)
 
 
 class LoaderDataset(RecordDataset):

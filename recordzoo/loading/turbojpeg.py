@@ -24,6 +24,9 @@ _COLORS = (1, 2)  # TJCS_YCbCr, TJCS_GRAY
 _MCU = {0: (8, 8), 1: (16, 8), 2: (16, 16), 3: (8, 8), 4: (8, 16)}
 """Pixels of a minimum coded unit, for 4:4:4, 4:2:2, 4:2:0, grayscale and 4:4:0."""
 
+_IN_WHEELS = ("turbojpeg.libs/*turbojpeg*", "turbojpeg/.dylibs/*turbojpeg*", ".dylibs/*turbojpeg*", "turbojpeg-*.dll")
+"""Where the wheels of `turbojpeg` have the library: for Linux, for macOS, for Windows."""
+
 _MARGIN = 4
 """Chroma is interpolated between neighbours, of which a region's edge has none: without a margin 2 of 200 random crops
 of photographs differed from Pillow's by up to 11."""
@@ -230,7 +233,7 @@ def _candidates() -> Iterator[str]:
     spec = importlib.util.find_spec("turbojpeg")
     if spec is not None and spec.origin:
         folder = Path(spec.origin).parent
-        for pattern in ("turbojpeg.libs/*turbojpeg*", "turbojpeg/.dylibs/*turbojpeg*", ".dylibs/*turbojpeg*"):
+        for pattern in _IN_WHEELS:
             yield from map(os.fspath, sorted(folder.glob(pattern)))
     if system := ctypes.util.find_library("turbojpeg"):
         yield system

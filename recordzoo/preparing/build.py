@@ -31,6 +31,7 @@ from recordzoo.progress import Progress
 from recordzoo.records.manifest import shard_name
 from recordzoo.records.reader import is_record_set
 from recordzoo.steps import step
+from recordzoo.system.files import is_in_use, rename
 
 
 class Build:
@@ -86,7 +87,7 @@ class Build:
                     if not build._adopt(found):
                         continue  # another process was faster
                 except OSError as err:
-                    if err.errno != errno.EXDEV:
+                    if err.errno != errno.EXDEV and not is_in_use(err):
                         raise
                     others.append(found.path)
                     continue
@@ -103,7 +104,8 @@ class Build:
         """Take a dead build over by renaming it; False if another process was faster.
 
         Raises:
-            OSError: It cannot be renamed: EXDEV, if it lies in a lower layer of an overlay (an image of a container).
+            OSError: It cannot be renamed: EXDEV, if it lies in a lower layer of an overlay (an image of a container);
+                on Windows, if a program has a file of it open.
         """
         heartbeat = found.path / "heartbeat"
         try:
@@ -112,7 +114,7 @@ class Build:
             try:
                 durable.rename(found.path, self.path)
             except OSError as err:
-                if err.errno == errno.EXDEV and silent_since is not None:  # it stays dead
+                if (err.errno == errno.EXDEV or is_in_use(err)) and silent_since is not None:  # it stays dead
                     os.utime(heartbeat, ns=(silent_since.st_atime_ns, silent_since.st_mtime_ns))
                 raise
         except FileNotFoundError:
@@ -305,16 +307,16 @@ class Build:
         if durable.exchange(self.set_folder, self.target):
             return
         try:
-            os.rename(self.target, self.path / OLD)
+            rename(self.target, self.path / OLD)
         except OSError as err:
             if err.errno != errno.EXDEV:
                 raise
             self._replace()
             return
         try:
-            os.rename(self.set_folder, self.target)
+            rename(self.set_folder, self.target)
         except BaseException:
-            os.rename(self.path / OLD, self.target)
+            rename(self.path / OLD, self.target)
             raise
 
     def _replace(self) -> None:
@@ -329,7 +331,7 @@ class Build:
         durable.write_file(self.path / REPLACING, b"")
         durable.sync_directory(self.path)
         remove_set(self.target)
-        os.rename(self.set_folder, self.target)
+        rename(self.set_folder, self.target)
 
     def _try_a_rename(self) -> None:
         """Rename an empty directory to the set's parent and remove it; an overlay without xattrs refuses that too."""
@@ -356,7 +358,7 @@ class Build:
             if self._is_known:
                 self._sweep()
         with contextlib.suppress(OSError):
-            os.rename(self.path, self.path.with_name(f"{self.target.name}.build.{FREE}{secrets.token_hex(4)}"))
+            rename(self.path, self.path.with_name(f"{self.target.name}.build.{FREE}{secrets.token_hex(4)}"))
         self._is_there = False
 
 

@@ -19,6 +19,7 @@ from recordzoo.owner import Owner
 from recordzoo.preparing.heartbeat import Heartbeat
 from recordzoo.preparing.stale_builds import Found, find_builds, remove_dead, silence_s
 from recordzoo.progress import Progress, format_bytes
+from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, rename
 
 _POLL_S = (0.2, 5.0)
 """How long to wait between two looks, at first and at most: those who wait for hours burden the file server little."""
@@ -62,7 +63,7 @@ def my_turn(target: Path, published: Callable[[], bool], progress: Progress) -> 
                 progress.note(f"Waiting for {_who(path, living)}, which prepares {target}{_how_far(living)}.")
             time.sleep(next(naps))
     finally:
-        if locked:
+        if locked and not LOCKS_ARE_MANDATORY:
             with contextlib.suppress(OSError):
                 # Nobody needs it once the set is there (waiters look for that first), or where no build was begun.
                 if published() or (_text(path) == me and not find_builds(target)):
@@ -89,8 +90,7 @@ def tidy(target: Path) -> None:
     lock = filelock.FileLock(path, timeout=0, mode=0o666)
     if _try(lock):  # otherwise somebody makes the set again
         remove_dead(target)
-        with contextlib.suppress(OSError):
-            durable.remove(path)
+        _delete(path)
         lock.release(force=True)
 
 
@@ -125,14 +125,20 @@ def kept_from_others(target: Path) -> Iterator[bool]:
         with _held(path, str(Owner.current())):
             yield True
     finally:
-        with contextlib.suppress(OSError):
-            durable.remove(path)
+        _delete(path)
         lock.release(force=True)
 
 
 def lock_path(target: Path) -> Path:
     """Return the lock file of a record set."""
     return target.with_name(f".{target.name}.lock")
+
+
+def _delete(path: Path) -> None:
+    """Delete a lock file that this process holds, as far as it may."""
+    if not LOCKS_ARE_MANDATORY:
+        with contextlib.suppress(OSError):
+            durable.remove(path)
 
 
 def _is_held(path: Path) -> bool:
@@ -163,8 +169,9 @@ def _try(lock: filelock.BaseFileLock) -> bool:
 @contextlib.contextmanager
 def _held(path: Path, me: str) -> Iterator[None]:
     """Say in the lock file who holds it, and that it lives."""
-    with contextlib.suppress(OSError):
-        durable.write_text_here(path, me)
+    if not LOCKS_ARE_MANDATORY:
+        with contextlib.suppress(OSError):
+            durable.write_text_here(path, me)
     heartbeat = Heartbeat(path)
     heartbeat.start()
     try:
@@ -183,11 +190,11 @@ def _break_if_silent(path: Path) -> None:
         if not _is_silent(path):
             return
         aside = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
-        os.rename(path, aside)
+        rename(path, aside)
         if os.path.samestat(seen, aside.stat()):
             aside.unlink()
         else:  # another process has done it meanwhile, and this one lives
-            os.rename(aside, path)
+            rename(aside, path)
 
 
 def _is_silent(path: Path) -> bool:
@@ -200,9 +207,12 @@ def _is_silent(path: Path) -> bool:
 
 
 def _text(path: Path) -> str:
-    """Read a lock file; "" where something else lies in its place, a FIFO that would be waited for among it."""
+    """Read a lock file; "" where something else lies in its place, a FIFO that would be waited for among it.
+
+    Where locks are mandatory it is always "".
+    """
     with contextlib.suppress(OSError, ValueError):
-        fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_NOFOLLOW", 0))
+        fd = open_file(path)
         with open(fd, "rb") as file:
             if stat.S_ISREG(os.fstat(fd).st_mode):
                 return file.read(200).decode()

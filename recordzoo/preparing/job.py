@@ -41,6 +41,7 @@ from recordzoo.records.made_from import MADE_FROM_FILE, encode_files
 from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, VERSION, RawFile, manifest_digest
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.sources.member import Source, Unit
+from recordzoo.system.files import is_link
 
 logger = logging.getLogger("recordzoo")
 
@@ -120,7 +121,7 @@ class Job:
         self.recipe = variant_recipe(self.recipe, self.root, self.options.get("variant"))
         records_dir = self.options.get("records_dir")
         self.target = (Path(records_dir).expanduser() if records_dir else self.recipe.target(self.root)).absolute()
-        if self.target.is_symlink():  # its directory is what is renamed and exchanged, not the link to it
+        if is_link(self.target):  # its directory is what is renamed and exchanged, not the link to it
             self.target = Path(os.path.realpath(self.target))
         self.progress = self.options.get("progress") or default_progress()
         self.raw = RawData(self.recipe, self.root, self.target, bool(self.download), self.options, self.progress)

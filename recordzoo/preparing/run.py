@@ -15,12 +15,14 @@ import loky
 from loky.process_executor import TerminatedWorkerError
 
 from recordzoo.errors import PrepareError
+from recordzoo.owner import Owner
 from recordzoo.preparing.build import Build
 from recordzoo.preparing.convert import Task, UnitConverter, convert_unit
 from recordzoo.preparing.meter import PoolProgress, UnitProgress
 from recordzoo.preparing.rows import UnitDone
 from recordzoo.progress import Progress
 from recordzoo.sources.hashing import BackgroundHash
+from recordzoo.system.processes import cores
 
 AHEAD_BYTES = 2 << 30
 """How far units are handed out ahead of the archive's hash, so that both read the same pages of the cache."""
@@ -45,9 +47,7 @@ class Workers:
 
 def default_workers() -> int:
     """Return how many processes convert: the cores that this process may use, 8 at most."""
-    if hasattr(os, "sched_getaffinity"):
-        return min(8, len(os.sched_getaffinity(0)))
-    return min(8, os.cpu_count() or 1)
+    return min(8, cores())
 
 
 def run_tasks(
@@ -65,7 +65,7 @@ def run_tasks(
             _run_here(build, task, progress)
         return
     executor = loky.ProcessPoolExecutor(
-        max_workers=min(workers.number, len(todo)), initializer=_serve, initargs=(os.getpid(), workers.setup)
+        max_workers=min(workers.number, len(todo)), initializer=_serve, initargs=(Owner.current(), workers.setup)
     )
     try:
         _run_pool(build, executor, todo, workers, hashes, progress)
@@ -138,7 +138,7 @@ def _may_start(start: int, hashes: Sequence[BackgroundHash], running: dict[Futur
     return not hashes or not running or start - AHEAD_BYTES <= sum(each.position for each in hashes)
 
 
-def _serve(builder: int, setup: Callable[[], None] | None) -> None:
+def _serve(builder: Owner, setup: Callable[[], None] | None) -> None:
     """In a worker: leave signals to the builder, and end when it does."""
     # Ctrl-C reaches the whole process group; the builder alone decides what it means.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -147,8 +147,8 @@ def _serve(builder: int, setup: Callable[[], None] | None) -> None:
         setup()
 
 
-def _end_with(builder: int) -> None:
+def _end_with(builder: Owner) -> None:
     """End this process, busy or not, when the builder was killed: loky's idle workers would wait for ever."""
-    while os.getppid() == builder:
+    while not builder.is_gone():
         time.sleep(_POLL_S)
     os._exit(1)

@@ -107,7 +107,8 @@ class Shards:
             shard.stack.close()
             sealed = seal(path, rows.lengths, rows.crcs)
         except BaseException:
-            durable.remove(path)  # after a failed sync its pages may be gone though they look written
+            with contextlib.suppress(OSError):  # Windows: still mapped by the error's traceback; the build sweeps it
+                durable.remove(path)  # after a failed sync its pages may be gone though they look written
             raise
         rows_digest = save_rows(self._folder, name, rows, sealed.offsets)
         step("shard.sealed")

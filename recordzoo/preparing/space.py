@@ -12,6 +12,7 @@ from recordzoo.recipes.base import Recipe
 from recordzoo.records.shard import stored_bytes
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Source
+from recordzoo.system.files import is_in_use, possible_files
 
 _QUOTA = getattr(errno, "EDQUOT", errno.ENOSPC)
 _FULL = (errno.ENOSPC, _QUOTA, errno.EFBIG)
@@ -52,7 +53,7 @@ def volume(folder: Path) -> int:
 def existing(folder: Path) -> Path:
     """Return a folder, or the nearest one above it that exists."""
     folder = folder.absolute()
-    while not folder.exists():
+    while not folder.exists() and folder != folder.parent:  # a drive of Windows may not exist
         folder = folder.parent
     return folder
 
@@ -98,6 +99,13 @@ def disk_error(err: OSError, folder: Path, remaining: int) -> RecordZooError:
             "extended attributes. What is finished is kept; pass records_dir (--records-dir) on a volume of its own.",
             path=str(folder),
         )
+    if is_in_use(err):
+        return PrepareError(
+            f"{err.filename or folder} is in use ({err.strerror}): Windows does not rename a directory while a program "
+            "has a file in it open. What is finished is kept; close the datasets and programs that use it and run the "
+            "same command again.",
+            path=str(folder),
+        )
     if err.errno in _REFUSED:
         return PrepareError(
             f"{folder} may not be written to ({err.strerror}), and the records belong there. Pass records_dir "
@@ -123,17 +131,9 @@ def _full(err: OSError, folder: Path, remaining: int) -> str:
     if err.errno == _QUOTA != errno.ENOSPC:
         return f"Your quota in {folder} is used up ({why}): {to_write}. {again}"
     free = format_bytes(free_bytes(folder))
-    if (files := _possible_files(folder)) < _FEW_FILES:
+    if (files := possible_files(existing(folder))) < _FEW_FILES:
         return (
             f"No room left in {folder} ({why}): its file system takes {files} more files, though {free} are "
             "free. What is finished is kept; remove some files there and run the same command again."
         )
     return f"No room left in {folder} ({why}): {to_write}, {free} are free now. {again}"
-
-
-def _possible_files(folder: Path) -> float:
-    """Return how many more files a volume takes; infinity where it has no such limit."""
-    if not hasattr(os, "statvfs"):
-        return float("inf")
-    facts = os.statvfs(existing(folder))
-    return facts.f_favail if facts.f_files else float("inf")

@@ -15,6 +15,7 @@ from recordzoo.owner import Owner
 from recordzoo.preparing.journal import JOURNAL_NAME, plan_digest, read_plan
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import is_record_set
+from recordzoo.system.files import rename
 
 FREE = "free-"
 """How the name of a build begins, behind the set's, that is nobody's."""
@@ -116,9 +117,9 @@ def put_back(target: Path) -> None:
         with contextlib.suppress(OSError):
             if (found.path / REPLACING).exists():
                 remove_set(target)
-                os.rename(found.path / SET, target)
+                rename(found.path / SET, target)
             elif not target.exists():
-                os.rename(found.path / OLD, target)
+                rename(found.path / OLD, target)
 
 
 def is_half_removed(target: Path) -> bool:

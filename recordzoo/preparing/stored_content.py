@@ -8,6 +8,7 @@ from recordzoo.recipes.class_folders import find_name
 from recordzoo.records.crc import crc32
 from recordzoo.records.manifest import NO_SHARD, ORIGINAL
 from recordzoo.records.reader import RecordReader
+from recordzoo.system.files import open_through_links
 
 
 class StoredContent:
@@ -55,6 +56,6 @@ class StoredContent:
 
 def _read(path: str, num_bytes: int) -> bytes | None:
     """Read a regular file, a byte more than it should have; None for anything else, a FIFO among it."""
-    fd = os.open(path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0))
+    fd = open_through_links(path)
     with open(fd, "rb") as file:
         return file.read(num_bytes + 1) if stat.S_ISREG(os.fstat(fd).st_mode) else None

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.recipes.list_table import LIST_ENDINGS, Faults, Table, read_table
 from recordzoo.records.manifest import NAME_PATTERN
+from recordzoo.system.names import is_device
 
 _PATH_COLUMNS = ("path", "image", "file", "filename", "filepath")
 _LABEL_COLUMNS = ("label", "class", "target", "category")
@@ -152,6 +153,8 @@ def _other_columns(table: Table, used: set[int], faults: Faults) -> dict[str, li
             faults.add(1, f"column {index + 1} has no name (pandas writes such a one unless told index=False)")
         elif not NAME_PATTERN.fullmatch(field):
             faults.add(1, f"the column {name!r} cannot become a field: give it a name of letters, digits and _")
+        elif is_device(field):
+            faults.add(1, f"the column {name!r} would be a file that Windows takes for a device: rename it")
         elif field in taken:
             faults.add(1, f"the column {name!r} has the name of another, or of a field that every set has: rename it")
         else:

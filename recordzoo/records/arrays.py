@@ -19,6 +19,7 @@ from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.records.crc import crc32
 from recordzoo.records.files import Directory, pread
 from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, array_dtype
+from recordzoo.system.names import is_device
 
 MAPPED_BYTES = 4 << 20
 """A larger array is mapped, so that all workers share one copy of an index of 31 MB, and a process that uses it dies if
@@ -161,7 +162,7 @@ def leads_out(name: str) -> bool:
     """Whether a record's name, made a path under a directory, would lead out of it."""
     if os.sep != "/":
         name = name.replace("\\", "/")
-        if os.path.splitdrive(name)[0]:
+        if os.path.splitdrive(name)[0] or is_device(name):
             return True
     return name.startswith("/") or (".." in name and ".." in name.split("/"))
 

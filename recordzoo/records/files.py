@@ -14,26 +14,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
+from recordzoo.system import files as system_files
+from recordzoo.system import processes
 
-_FLAGS = (
-    os.O_RDONLY
-    | getattr(os, "O_CLOEXEC", 0)
-    | getattr(os, "O_NOFOLLOW", 0)  # a link may lead out of the directory
-    | getattr(os, "O_NONBLOCK", 0)  # opening a FIFO would wait for ever
-    | getattr(os, "O_BINARY", 0)
-)
-_BY_DESCRIPTOR = os.open in os.supports_dir_fd
-HAS_PREAD = hasattr(os, "pread")
+_read_at = system_files.pread
 
 
 class Directory:
-    """A record set's directory, held open so that what is opened in it later is of the same generation."""
+    """A record set's directory, held open so that what is opened in it later is of the same generation.
+
+    On Windows it is not held: what is opened later is of the generation that is there then. Its shards have other sizes
+    or its values other checksums.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        self._fd: int | None = None
-        if _BY_DESCRIPTOR:
-            self._fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        self._fd = system_files.open_directory(path)
+        if self._fd is not None:
             weakref.finalize(self, os.close, self._fd)
 
     def open(self, name: str, size_bytes: int | None = None) -> int:
@@ -46,7 +43,7 @@ class Directory:
         """
         where = self.path / name
         try:
-            fd = os.open(name, _FLAGS, dir_fd=self._fd) if self._fd is not None else os.open(where, _FLAGS)
+            fd = system_files.open_file(where if self._fd is None else name, directory=self._fd)
         except FileNotFoundError as err:
             raise ManifestError(f"{where} is missing from the record set.", path=str(where)) from err
         except OSError as err:
@@ -92,19 +89,6 @@ def pread(fd: int, num_bytes: int, offset: int) -> bytes:
         parts.append(more)
         have += len(more)
     return b"".join(parts)
-
-
-_seek_lock = threading.Lock()
-
-
-def _seek_and_read(fd: int, num_bytes: int, offset: int) -> bytes:
-    """`os.pread` where the system has none (Windows)."""
-    with _seek_lock:
-        os.lseek(fd, offset, os.SEEK_SET)
-        return os.read(fd, num_bytes)
-
-
-_read_at: Callable[[int, int, int], bytes] = os.pread if HAS_PREAD else _seek_and_read
 
 
 @dataclass(slots=True)
@@ -191,14 +175,9 @@ class ShardFiles:
 
 def _default_limit() -> int:
     """A quarter of what the process may open: workers, sockets and the user's own files need theirs."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return 128
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return 128 if soft == resource.RLIM_INFINITY else max(4, min(512, soft // 4))
+    limit = processes.max_open_files()
+    return 128 if limit is None else max(4, min(512, limit // 4))
 
 
 shard_files = ShardFiles(_default_limit())
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=shard_files.after_fork)
+processes.at_fork(in_child=shard_files.after_fork)

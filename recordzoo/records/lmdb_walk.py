@@ -8,7 +8,6 @@ speak JSON, a line for each question and answer.
 import contextlib
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -24,6 +23,8 @@ from recordzoo.records.crc import crc32
 from recordzoo.records.files import Directory
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import lmdb_options
+from recordzoo.system import processes
+from recordzoo.system.files import path_of_open
 
 _MAX_PROBLEMS = 20
 _TIMEOUT_S = 120.0
@@ -89,9 +90,10 @@ class LmdbWalk:
             return [
                 f"LMDB did not finish walking its tree in {timeout_s:.0f} s: it runs in a circle, or the disk hangs"
             ]
-        if child.returncode >= 0:
+        death = processes.death_of(child.returncode)
+        if not death:
             return [f"LMDB could not be asked: the process that asks it ended with exit code {child.returncode}"]
-        return [f"LMDB dies of it ({_signal_name(-child.returncode)}): its tree is damaged. Do not open it with LMDB"]
+        return [f"LMDB dies of it ({death}): its tree is damaged. Do not open it with LMDB"]
 
     def _time_out(self, child: "subprocess.Popen[str]") -> None:
         self._timed_out = True
@@ -125,12 +127,6 @@ def _start(path: Path, digest: str) -> "subprocess.Popen[str]":
     )
 
 
-def _signal_name(number: int) -> str:
-    with contextlib.suppress(ValueError):
-        return signal.Signals(number).name
-    return f"signal {number}"
-
-
 def main() -> None:
     """Be the child: answer until the parent closes the pipe."""
     path, digest = Path(sys.argv[2]), sys.argv[3]
@@ -151,22 +147,7 @@ def main() -> None:
 
 def _limit(size_bytes: int) -> None:
     """Bound what a forged tree can make this process take."""
-    try:
-        import resource
-    except ImportError:  # Windows
-        return
-    wanted = {
-        "RLIMIT_CORE": 0,
-        "RLIMIT_FSIZE": 0,
-        "RLIMIT_AS": _ADDRESS_SPACE_BYTES + 4 * size_bytes,
-    }
-    for name, value in wanted.items():
-        if hasattr(resource, name):
-            kind = getattr(resource, name)
-            hard = resource.getrlimit(kind)[1]
-            soft = value if hard == resource.RLIM_INFINITY else min(value, hard)
-            with contextlib.suppress(OSError, ValueError):
-                resource.setrlimit(kind, (soft, hard))
+    processes.limit(RLIMIT_CORE=0, RLIMIT_FSIZE=0, RLIMIT_AS=_ADDRESS_SPACE_BYTES + 4 * size_bytes)
 
 
 def _walk(reader: RecordReader, directory: Directory, shard: int) -> list[str]:
@@ -178,7 +159,7 @@ def _walk(reader: RecordReader, directory: Directory, shard: int) -> list[str]:
     try:
         with (
             lmdb.open(
-                _path_of(fd, directory.path / spec.name),
+                path_of_open(fd, directory.path / spec.name),
                 subdir=False,
                 readonly=True,
                 lock=False,
@@ -213,11 +194,3 @@ def _expected(reader: RecordReader, shard: int) -> dict[int, list[tuple[str, int
             for _, slot, length, crc, _ in index[np.flatnonzero(index["shard"] == shard)].tolist():
                 found.setdefault(slot, []).append((field, length, crc))
     return found
-
-
-def _path_of(fd: int, path: Path) -> bytes:
-    """Return a path that leads to the file that was checked, whatever happens to its name."""
-    for folder in ("/proc/self/fd", "/dev/fd"):
-        if os.path.exists(f"{folder}/{fd}"):
-            return os.fsencode(f"{folder}/{fd}")
-    return os.fsencode(path)

@@ -28,8 +28,8 @@ from recordzoo.records.manifest import (
 )
 from recordzoo.records.marks import read_marks
 from recordzoo.records.values import decode_value
+from recordzoo.system.files import DONT_NEED, WILL_NEED, advise
 
-_HAS_FADVISE = hasattr(os, "posix_fadvise")
 _ROW = struct.Struct("<IIIIQ")  # INDEX_DTYPE; reads a row in a quarter of the time that NumPy takes
 _NAMES_NAME = file_name("names_offsets")  # of the array that every record set has, also one without records
 _tokens = itertools.count()
@@ -256,12 +256,12 @@ class RecordReader:
 
         Positions without a value, or that do not exist, are left out; a shard that cannot be opened is left to `read`.
         """
-        if not _HAS_FADVISE:
+        if advise is None:
             return
         rows = self._stored_rows(field, positions)
         for shard in np.unique(rows["shard"]).tolist():
             here = rows[rows["shard"] == shard]
-            self._advise(shard, here["offset"], here["offset"] + here["length"], os.POSIX_FADV_WILLNEED)
+            self._advise(shard, here["offset"], here["offset"] + here["length"], WILL_NEED)
 
     def forget(self, field: str, positions: Sequence[int]) -> None:
         """Tell the kernel which values will not be read again soon, so that its cache has room for others.
@@ -269,7 +269,7 @@ class RecordReader:
         Values that lie side by side are forgotten as one, with the pages that they share. Of others the first and the
         last page, which may hold parts of their neighbours, are kept. What is left out is as in `hint`.
         """
-        if not _HAS_FADVISE:
+        if advise is None:
             return
         rows = self._stored_rows(field, positions)
         for shard in np.unique(rows["shard"]).tolist():
@@ -277,7 +277,7 @@ class RecordReader:
             begins, ends = here["offset"], here["offset"] + here["length"]
             apart = begins[1:] >= ends[:-1] + self.manifest.shards[shard].page_size
             first, last = np.append(True, apart), np.append(apart, True)
-            self._advise(shard, begins[first], ends[last], os.POSIX_FADV_DONTNEED)
+            self._advise(shard, begins[first], ends[last], DONT_NEED)
 
     def _stored_rows(self, field: str, positions: Sequence[int]) -> NDArray[Any]:
         """Return the index rows of the positions that exist and have a value."""
@@ -293,10 +293,11 @@ class RecordReader:
         except RecordError:
             return
         size = self.manifest.shards[shard].size_bytes
+        assert advise is not None
         try:
             for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
                 if begin <= end <= size:  # a forged offset may have wrapped the end around
-                    os.posix_fadvise(lease.fd, begin, end - begin, advice)
+                    advise(lease.fd, begin, end - begin, advice)
         finally:
             shard_files.release(lease)
 

@@ -1,10 +1,12 @@
 """One LMDB file: `ShardWriter` fills it, `seal` reads it back and says what it is."""
 
+import contextlib
 import errno
 import hashlib
 import mmap
 import os
-from collections.abc import Sequence
+import shutil
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -18,6 +20,7 @@ from recordzoo.errors import CorruptRecordError, PrepareError
 from recordzoo.records import layout
 from recordzoo.records.crc import crc32
 from recordzoo.steps import step
+from recordzoo.system.files import MAPS_ARE_FILES, cut, drop_pages
 
 MAX_VALUE_BYTES = (1 << 31) - (1 << 20)
 """LMDB's own limit is 4 GiB; py-lmdb has had trouble from 2 GiB on."""
@@ -25,6 +28,7 @@ MAX_VALUE_BYTES = (1 << 31) - (1 << 20)
 _COMMIT_BYTES = 32 << 20
 _CHUNK_BYTES = 32 << 20
 _PROBE_BYTES = 1 << 20
+_HEAD_BYTES = 2 << 16  # both meta pages, if pages are as large as they can be
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _PAGE = 4096
 # Of LMDB's mdb.c: a node's header and our key; what two of a page may have at most (me_nodemax). `stored_bytes` alone
@@ -142,6 +146,8 @@ class ShardWriter:
             number = next((number for number in _FULL if os.strerror(number) in str(err)), errno.EIO)
         if number == errno.EIO:
             number = _refusal(self.path)
+        if number == errno.EIO and MAPS_ARE_FILES and shutil.disk_usage(self.path.parent).free < self._capacity:
+            number = errno.ENOSPC
         return OSError(number, str(err), str(self.path))
 
     def __enter__(self) -> "ShardWriter":
@@ -161,6 +167,15 @@ class ShardWriter:
             raise self._disk_error(err) from err
         finally:
             self._env.close()
+        if kind is None:
+            cut(self.path, _used_bytes(self.path))
+
+
+def _used_bytes(path: Path) -> int:
+    """Return where the last page of a finished file ends."""
+    with open(path, "rb") as file:
+        meta = layout.read_meta(file.read(_HEAD_BYTES), os.fspath(path))
+    return (meta.last_page + 1) * meta.page_size
 
 
 def _refusal(path: Path) -> int:
@@ -199,15 +214,29 @@ def seal(path: Path, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
     Raises:
         CorruptRecordError: The file does not hold what was put into it (a bad disk, a bad memory).
     """
-    where = os.fspath(path)
+    with _mapped(path) as data, memoryview(data) as view:
+        return _sealed(path, data, view, lengths, crcs)
+
+
+@contextlib.contextmanager
+def _mapped(path: Path) -> Iterator[mmap.mmap]:
+    """Map a file; at the end of the block the map is closed, because Windows renames no file that is mapped."""
     with open(path, "rb") as file:
         data = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    try:
+        yield data
+    finally:
+        with contextlib.suppress(BufferError):  # after an error, whose traceback holds parts of it
+            data.close()
+
+
+def _sealed(path: Path, data: mmap.mmap, view: memoryview, lengths: Sequence[int], crcs: Sequence[int]) -> Sealed:
+    where = os.fspath(path)
     meta, values = layout.walk(data, where)
     if not np.array_equal(values.slots, np.arange(len(lengths), dtype=np.uint32)):
         raise CorruptRecordError(f"{where}: it holds {len(values.slots)} values, {len(lengths)} were put.", path=where)
     if not np.array_equal(values.lengths, np.asarray(lengths, np.uint32)):
         raise CorruptRecordError(f"{where}: a value's length is not what was put.", path=where)
-    view = memoryview(data)
     offsets = values.offsets.tolist()
     kept_from = 0
     for slot, (offset, length, crc) in enumerate(zip(offsets, lengths, crcs, strict=True)):
@@ -243,8 +272,8 @@ def _crc32_of(data: mmap.mmap, view: memoryview, offset: int, length: int) -> in
 def _unmap(data: mmap.mmap, end: int) -> int:
     """Let go of the map's pages up to `end`: a worker would otherwise seem to hold its whole shard in memory."""
     end -= end % mmap.PAGESIZE
-    if end and hasattr(data, "madvise"):
-        data.madvise(mmap.MADV_DONTNEED, 0, end)
+    if end:
+        drop_pages(data, end)
     return end
 
 

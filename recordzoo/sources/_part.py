@@ -14,6 +14,7 @@ from recordzoo import durable, settings
 from recordzoo.owner import Owner
 from recordzoo.progress import Progress
 from recordzoo.sources.hashing import new_hash
+from recordzoo.system.files import rename, replace
 
 SILENT_S = 600.0
 """A part of a process that cannot be asked for, unchanged for this long, is nobody's: at least twice the longest wait
@@ -73,6 +74,7 @@ class PartialFile:
         if self._owned:
             # The error that ends the block matters more; a part that keeps our name is taken over once we are gone.
             with contextlib.suppress(OSError):
+                self._file.close()  # first: Windows renames no file that is open
                 self._hand_back()
         self._file.close()
 
@@ -158,21 +160,28 @@ class PartialFile:
             except OSError:
                 self.start_over()
                 raise
+        self._file.close()  # Windows renames no file that is open
         if self._target.exists():  # another process was faster; what is published stays as it is
             durable.remove(self.path)
         else:
-            durable.rename(self.path, self._target)
+            self._name_it()
         self._owned = False
         durable.remove(_side(self.path))
         for left in leftovers(self._target):
             with contextlib.suppress(OSError):  # another user's, which does no harm
                 durable.remove(left)
 
+    def _name_it(self) -> None:
+        try:
+            durable.rename(self.path, self._target)
+        except FileExistsError:  # another process was faster, on Windows, where a rename replaces nothing
+            durable.remove(self.path)
+
     def put_aside(self, found: str) -> Path:
         """Keep the bytes under a name that says that they are wrong, and go on with an empty part."""
         aside = self._target.with_name(f"{self._target.name}.bad-{found[:8]}")
         self._file.close()
-        os.replace(self.path, aside)
+        replace(self.path, aside)
         self._file = open(self.path, "xb", buffering=0)  # noqa: SIM115 - its lifetime is this object's
         self.start_over()
         return aside
@@ -184,8 +193,8 @@ class PartialFile:
             if self.stamp is None:
                 durable.remove(_side(nobodys))
             else:
-                os.replace(_side(self.path), _side(nobodys))
-            os.replace(self.path, nobodys)
+                replace(_side(self.path), _side(nobodys))
+            replace(self.path, nobodys)
         else:
             durable.remove(_side(self.path))
             durable.remove(self.path)
@@ -228,12 +237,12 @@ def _claim(target: Path) -> Path:
     for candidate in _abandoned(target):
         try:
             os.utime(candidate)  # a rename keeps the time, and by that this part would be nobody's for other hosts
-            os.rename(candidate, ours)
+            rename(candidate, ours)
         except (FileNotFoundError, PermissionError):  # another process was faster; or another user's, in /tmp
             if not ours.exists():  # otherwise it was done, and a network drive lost the answer
                 continue
         with contextlib.suppress(FileNotFoundError):
-            os.rename(_side(candidate), _side(ours))
+            rename(_side(candidate), _side(ours))
         return ours
     open(ours, "xb").close()
     return ours

@@ -4,7 +4,6 @@ The states of the file on disk are in docs/architecture.md: `_part` holds them, 
 is one answer of a server.
 """
 
-import shlex
 import urllib.parse
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from recordzoo.progress import LogProgress, Progress, format_bytes
 from recordzoo.sources._part import PartialFile, leftovers
 from recordzoo.sources._session import new_session
 from recordzoo.sources._transfer import NO_ROOM, Transfer
+from recordzoo.system.names import quote
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +182,7 @@ def addresses(
 
 
 def _with_folder(remote: RemoteFile, root: Path) -> RemoteFile:
-    folder = shlex.quote(str(remote.path(root).parent))
-    placed = remote.instructions.replace("{folder}", folder).replace("{root}", shlex.quote(str(root)))
+    folder = quote(str(remote.path(root).parent))
+    placed = remote.instructions.replace("{folder}", folder).replace("{root}", quote(str(root)))
     placed = placed.replace("{recordzoo}", command())
     return replace(remote, instructions=placed)

@@ -7,8 +7,10 @@ from array import array
 from collections.abc import Iterator
 from pathlib import Path
 
+from recordzoo.system.files import MOUNTS, file_system, inode
+
 _NO_LASTING_INODES = ("fuse", "cifs", "smb3", "9p")
-"""Types of file systems that may give a file another inode number each time it is looked at."""
+"""How types of file systems begin that may give a file another inode number each time it is looked at."""
 
 
 class FileTable:
@@ -38,7 +40,7 @@ class FileTable:
         self.sizes.append(status.st_size)
         self.mtimes.append(status.st_mtime_ns)
         self._ctimes.append(status.st_ctime_ns)
-        self._inodes.append(status.st_ino if has_lasting_inodes(status.st_dev) else 0)
+        self._inodes.append(inode(status) if has_lasting_inodes(status.st_dev) else 0)
 
     def fingerprint(self, start: bytes = b"") -> str:
         """Return a digest of `start`, followed by the names, sizes and modification times of all files."""
@@ -87,15 +89,6 @@ def stamp_of(status: os.stat_result) -> str:
 
 
 @functools.lru_cache(maxsize=64)
-def has_lasting_inodes(device: int, mounts: Path = Path("/proc/self/mountinfo")) -> bool:
-    """Whether a file keeps its inode number on a device: Linux lists the mounts; elsewhere it does."""
-    try:
-        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
-    except OSError:
-        return True
-    wanted = f"{os.major(device)}:{os.minor(device)}"
-    for line in lines:
-        mount, _, kind = line.partition(" - ")
-        if mount.split(" ")[2:3] == [wanted]:
-            return not kind.startswith(_NO_LASTING_INODES)
-    return True
+def has_lasting_inodes(device: int, mounts: Path = MOUNTS) -> bool:
+    """Whether a file keeps its inode number on a device, as far as that is known."""
+    return not file_system(device, mounts).startswith(_NO_LASTING_INODES)

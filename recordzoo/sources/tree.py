@@ -15,6 +15,7 @@ from recordzoo.errors import FolderError, SourceError
 from recordzoo.sources.file_table import FileTable
 from recordzoo.sources.member import MAX_MEMBER_BYTES, Member, Unit, refuse_oversized
 from recordzoo.sources.sized import SizedSource
+from recordzoo.system.files import open_at_once
 
 logger = logging.getLogger("recordzoo")
 
@@ -124,7 +125,7 @@ def _open_file(base: str, name: str) -> BinaryIO:
     """Open a file to be read front to back. `TreeUnit.stamp` tells whether it changed meanwhile."""
     path = os.path.join(base, name)
     try:
-        return open(path, "rb", opener=_open_at_once)
+        return open(path, "rb", opener=open_at_once)
     except OSError as err:
         raise _unreadable(path, err) from err
 
@@ -135,7 +136,7 @@ def _read_file(base: str, name: str, size_bytes: int) -> bytes:
         refuse_oversized(lambda what: SourceError(f"{base}: {what}.", path=path), name, size_bytes)
     try:
         # Should it have become a FIFO since it was listed, opening it must not wait for a writer.
-        with open(path, "rb", opener=_open_at_once) as file:
+        with open(path, "rb", opener=open_at_once) as file:
             # One byte more tells that it grew; None is what a FIFO without data gives.
             data = file.read(size_bytes + 1) or b""
     except OSError as err:
@@ -158,10 +159,6 @@ def _unreadable(path: str, err: OSError) -> SourceError:
     )
 
 
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))
-
-
 class _Listing:
     """The table of a tree's files, and its fingerprint; problems are collected."""
 
@@ -176,7 +173,7 @@ class _Listing:
         """List every (wanted) file under the base, in torchvision's order."""
         # Sorted as whole strings, like sorted(os.walk()): "a", "a-b", "a/c", and not depth first.
         for folder, files in sorted(self._folders()):
-            prefix = f"{_posix(folder)}/" if folder else ""
+            prefix = f"{folder}/" if folder else ""
             for name in sorted(files):
                 if wanted is None or wanted(prefix + name):
                     self.add_name(prefix + name)
@@ -233,15 +230,16 @@ class _Listing:
                 if not folder:
                     text = f"{self._base}: the directory cannot be listed ({err.strerror})."
                     raise FolderError(text, path=self._base) from err
-                self._problems.append(f"{_posix(folder)} ({err.strerror})")
+                self._problems.append(f"{folder} ({err.strerror})")
                 continue
             identity = (status.st_dev, status.st_ino)
-            if identity in above:
+            if identity in above and status.st_ino:  # some network drives of Windows number nothing
                 text = f"{path}: leads back to {os.path.join(self._base, above[identity])}: the tree has no end."
                 raise FolderError(f"{text} Remove the link.", path=self._base)
             yield folder, [name for name, is_dir in is_folder.items() if not is_dir]
             here = {**above, identity: folder}
-            waiting.extend((os.path.join(folder, name), here) for name, is_dir in is_folder.items() if is_dir)
+            prefix = f"{folder}/" if folder else ""  # "/" everywhere, so that the order is the same everywhere
+            waiting.extend((prefix + name, here) for name, is_dir in is_folder.items() if is_dir)
 
 
 def _is_folder(entry: "os.DirEntry[str]") -> bool:
@@ -249,10 +247,6 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
         return entry.is_dir()
     except OSError:  # a link to itself, say; os.walk takes it for a file too
         return False
-
-
-def _posix(path: str) -> str:
-    return path.replace(os.sep, "/") if os.sep != "/" else path
 
 
 def _first(names: list[str]) -> str:

@@ -8,7 +8,6 @@ import contextlib
 import hashlib
 import json
 import os
-import resource
 import shutil
 import signal
 import socket
@@ -577,6 +576,8 @@ def examine(case: Case, folder: Path, right: dict[str, Any], watch: Watch, full:
 def limit_memory() -> None:
     """Give this process, and its children, a few gigabytes more than it has."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * PAGE
+    import resource  # absent on Windows
+
     resource.setrlimit(resource.RLIMIT_AS, (used + _ADDRESS_SPACE_BYTES,) * 2)
 
 

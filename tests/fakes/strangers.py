@@ -6,7 +6,6 @@
 import hashlib
 import json
 import os
-import resource
 import signal
 import subprocess
 import sys
@@ -27,6 +26,8 @@ REPOSITORY = Path(__file__).resolve().parent.parent.parent
 def limit() -> None:
     """Give this process a few gigabytes and a minute: who takes more is killed, or gets no memory."""
     used = int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
+    import resource  # absent on Windows
+
     resource.setrlimit(resource.RLIMIT_AS, (used + _ADDRESS_SPACE_BYTES,) * 2)
     resource.setrlimit(resource.RLIMIT_CPU, (int(WALL_S),) * 2)
     signal.setitimer(signal.ITIMER_REAL, WALL_S)

@@ -71,7 +71,7 @@ def _download_and_kill(root: Path, remote: RemoteFile, server: DemoServer) -> in
         finally:
             process.kill()
     there = _written(root, remote)
-    _line(f"   killed (SIGKILL) with {format_bytes(there)} of {format_bytes(remote.size_bytes or 0)} on disk")
+    _line(f"   killed with {format_bytes(there)} of {format_bytes(remote.size_bytes or 0)} on disk")
     return there
 
 

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from recordzoo.system import processes, usage
+
 _UNLIMITED = 1 << 60
 """A limit of memory of this or more is none: the first version of cgroups writes a huge number."""
 
@@ -40,16 +42,15 @@ def machine(root: Path = Path("/")) -> Machine:
     Args:
         root: Where /proc, /sys and /dev are, for tests.
     """
-    usable = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     shared = root / "dev/shm"
     return Machine(
         cores=os.cpu_count(),
-        usable_cores=usable,
+        usable_cores=processes.cores(),
         quota_cores=_quota_cores(root),
-        memory_bytes=_memory_bytes(),
+        memory_bytes=usage.machine_memory_bytes(),
         memory_limit_bytes=_memory_limit(root),
         shared_memory_bytes=shutil.disk_usage(shared).total if shared.is_dir() else None,
-        open_files=_open_files(),
+        open_files=processes.max_open_files(),
     )
 
 
@@ -88,18 +89,3 @@ def _groups(root: Path, controller: str) -> Iterator[Path]:
             while group != top and top in group.parents:  # in a container the path may be that of the host
                 group = group.parent
                 yield group
-
-
-def _memory_bytes() -> int | None:
-    with contextlib.suppress(AttributeError, ValueError, OSError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return None
-
-
-def _open_files() -> int | None:
-    try:
-        import resource
-    except ImportError:  # Windows
-        return None
-    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
-    return None if soft == resource.RLIM_INFINITY else soft

@@ -7,6 +7,8 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from recordzoo.system.names import PLATFORM
+
 ESSENTIAL = ("torch", "torchvision", "lmdb", "pillow", "numpy")
 _MODULES = {"pillow": "PIL"}
 
@@ -73,7 +75,7 @@ def own_version() -> str:
 
 def python_version() -> str:
     """Return the version of Python, and for which machine it is."""
-    return f"{platform.python_version()} ({sys.platform}, {platform.machine()})"
+    return f"{platform.python_version()} ({PLATFORM}, {platform.machine()})"
 
 
 def _imported(name: str, module: str) -> Package:

@@ -10,6 +10,8 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from recordzoo.system.files import MOUNTS
+
 CAVEATS: dict[str, str] = {
     "nfs": "a network file system: prepare once, on one node; copy record sets to a local disk for training if reading "
     "is slow",
@@ -76,7 +78,7 @@ class Place:
     problem: str = ""
 
 
-def place(folder: Path, mounts: Path = Path("/proc/self/mountinfo")) -> Place:
+def place(folder: Path, mounts: Path = MOUNTS) -> Place:
     """Look at a directory that exists.
 
     Args:

@@ -8,6 +8,9 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
+
+from recordzoo.system.files import DONT_NEED, advise
 
 FILE_BYTES = 64 << 20
 READ_BYTES = 112 << 10
@@ -108,14 +111,14 @@ def _rate(work: Callable[[int], object], most: int | None = None) -> float:
             return count / max(took, 1e-9)
 
 
-def _read_at(file: io.FileIO, offset: int, size: int) -> None:
+def _read_at(file: IO[bytes], offset: int, size: int) -> None:
     file.seek(offset)
     file.read(size)
 
 
 def _forget(fd: int) -> bool:
     """Drop a file from the page cache, where the system can be told to; return whether it can."""
-    if not hasattr(os, "posix_fadvise"):
+    if advise is None:
         return False
-    os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+    advise(fd, 0, 0, DONT_NEED)
     return True

@@ -58,10 +58,11 @@ class LSUN(DeclaredRecipe):
 
 @contextmanager
 def _unpacked(member: Member) -> Iterator[Database]:
-    with tempfile.NamedTemporaryFile(prefix="recordzoo-") as copy, member.open() as packed:
-        shutil.copyfileobj(packed, copy, 1 << 20)
-        copy.flush()
-        with Database(Path(copy.name)) as database:
+    with tempfile.TemporaryDirectory(prefix="recordzoo-") as folder:  # a temporary file opens only once on Windows
+        path = Path(folder) / DATA_FILE
+        with path.open("wb") as copy, member.open() as packed:
+            shutil.copyfileobj(packed, copy, 1 << 20)
+        with Database(path) as database:
             yield database
 
 

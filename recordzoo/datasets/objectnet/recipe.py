@@ -1,7 +1,6 @@
 """How ObjectNet becomes records: class folders, and mappings to the authors' names and to the labels of ImageNet."""
 
 import json
-import shlex
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,6 +12,7 @@ from recordzoo.recipes.base import Table
 from recordzoo.recipes.class_folders import class_labels, name_key
 from recordzoo.recipes.listed import ListedRecipe, Lists
 from recordzoo.sources.member import Source
+from recordzoo.system.names import quote
 
 TOP = "objectnet-1.0/"
 MAPPINGS = f"{TOP}mappings/"
@@ -39,7 +39,7 @@ class ObjectNet(ListedRecipe):
         if getattr(source, "archives", ()):
             path = self.raw_files[0].path(root)
             raise SourceError(
-                f"{path} is encrypted; extract it first: cd {shlex.quote(str(path.parent))} && "
+                f"{path} is encrypted; extract it first: cd {quote(str(path.parent))} && "
                 f"UNZIP_DISABLE_ZIPBOMB_DETECTION=TRUE unzip -P {PASSWORD} {path.name}",
                 path=str(path),
             )

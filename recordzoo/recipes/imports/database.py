@@ -14,6 +14,7 @@ from pathlib import Path
 from recordzoo.errors import ArchiveError, CorruptRecordError, SourceError
 from recordzoo.records.layout import PAGE_HEADER, Meta, read_meta
 from recordzoo.sources.member import MAX_MEMBER_BYTES
+from recordzoo.system.files import open_at_once, pread
 
 DATA_FILE = "data.mdb"
 
@@ -69,7 +70,7 @@ class Database:
     def __init__(self, path: Path, status: tuple[int, int] | None = None) -> None:
         self.path = path
         try:
-            self._file = open(path, "rb", buffering=0, opener=_open_at_once)  # noqa: SIM115 - closed by `__exit__`
+            self._file = open(path, "rb", buffering=0, opener=open_at_once)  # noqa: SIM115 - closed by `__exit__`
         except OSError as err:
             raise SourceError(f"{path} cannot be read ({err.strerror}).", path=str(path)) from err
         try:
@@ -228,7 +229,7 @@ class Database:
     def _read(self, offset: int, length: int) -> bytes:
         parts = []
         try:
-            while length > 0 and (part := os.pread(self._file.fileno(), length, offset)):
+            while length > 0 and (part := pread(self._file.fileno(), length, offset)):
                 parts.append(part)
                 offset, length = offset + len(part), length - len(part)
         except OSError as err:
@@ -246,7 +247,3 @@ class Database:
 
     def _damaged(self, problem: str) -> ArchiveError:
         return ArchiveError(f"{self.path} is damaged: {problem}. Copy it again.", path=str(self.path))
-
-
-def _open_at_once(path: str, flags: int) -> int:
-    return os.open(path, flags | getattr(os, "O_NONBLOCK", 0))

@@ -2,15 +2,18 @@
 
 import contextlib
 import os
+import sys
 from collections.abc import Iterator
 from pathlib import Path
+
+from recordzoo.system.names import WINDOWS
 
 _PROC = Path("/proc")
 
 
 def cpu_seconds() -> float | None:
     """Return the CPU time of this process and of those below it that live; None where there is no /proc."""
-    if not _PROC.joinpath("self/stat").exists():
+    if WINDOWS or sys.platform == "win32" or not _PROC.joinpath("self/stat").exists():
         return None
     ticks = 0
     for text in _family_files("stat"):
@@ -30,16 +33,25 @@ def memory_bytes() -> int | None:
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
+def machine_memory_bytes() -> int | None:
+    """Return the memory of the machine; None where the system does not tell it in this way (Windows)."""
+    if WINDOWS or sys.platform == "win32":
+        return None
+    with contextlib.suppress(ValueError, OSError):
+        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+    return None
+
+
 def _family_files(name: str) -> Iterator[str]:
     """Read a file of each process; those that end meanwhile are left out."""
     for pid in _family(os.getpid()):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            yield (_PROC / str(pid) / name).read_text()
+            yield (_PROC / str(pid) / name).read_text(encoding="utf-8", errors="replace")
 
 
 def _family(pid: int) -> Iterator[int]:
     yield pid
     for children in (_PROC / str(pid) / "task").glob("*/children"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            for child in children.read_text().split():
+            for child in children.read_text(encoding="ascii").split():
                 yield from _family(int(child))

@@ -1,0 +1,1 @@
+"""What differs between Linux, macOS and Windows. No other module asks on which of them it runs."""

@@ -1,0 +1,271 @@
+"""Files: what only POSIX has, each with what takes its place on Windows.
+
+Windows has no reads at an offset, no descriptors of directories and no exchange of two directories. It does not rename
+or delete a file that somebody has open, nor a directory with such a file in it.
+"""
+
+import contextlib
+import errno
+import mmap
+import os
+import stat
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from recordzoo.system.names import WINDOWS
+
+_OPEN_AT_ONCE: int = getattr(os, "O_NONBLOCK", 0)  # opening a FIFO would wait for a writer
+_NOT_THROUGH_LINKS: int = getattr(os, "O_NOFOLLOW", 0)
+_READ: int = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY", 0) | _OPEN_AT_ONCE
+_LINK_ERROR = errno.ELOOP
+
+_HAS_DIRECTORIES = os.open in os.supports_dir_fd
+"""Whether a directory can be opened, and files relative to it."""
+
+_WAITS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
+"""Between attempts to rename or delete what is in use: virus scanners open each new file for a moment."""
+
+_IN_USE = (5, 32, 33)  # ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION, ERROR_LOCK_VIOLATION
+
+_JUNCTION = 0xA000_0003  # stat.IO_REPARSE_TAG_MOUNT_POINT
+
+_locks = tuple(threading.Lock() for _ in range(64))
+
+
+def seek_and_read(fd: int, num_bytes: int, offset: int) -> bytes:
+    """Do what `os.pread` does, where there is none: one thread at a time reads from a descriptor."""
+    with _locks[fd % len(_locks)]:
+        os.lseek(fd, offset, os.SEEK_SET)
+        return os.read(fd, num_bytes)
+
+
+pread: Callable[[int, int, int], bytes] = getattr(os, "pread", seek_and_read)
+"""Read up to so many bytes at an offset: (descriptor, bytes, offset). One call may read less."""
+
+advise: Callable[[int, int, int, int], None] | None = getattr(os, "posix_fadvise", None)
+"""Tell the kernel about a range: (descriptor, offset, bytes, advice). None on macOS and Windows."""
+
+WILL_NEED: int = getattr(os, "POSIX_FADV_WILLNEED", 0)
+DONT_NEED: int = getattr(os, "POSIX_FADV_DONTNEED", 0)
+
+
+def open_directory(path: Path) -> int | None:
+    """Open a directory, so that files can be opened relative to it; None where that cannot be.
+
+    Raises:
+        OSError: There is no such directory, or it may not be read.
+    """
+    if _HAS_DIRECTORIES:
+        return os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+    os.scandir(path).close()
+    return None
+
+
+def open_file(path: str | os.PathLike[str], *, directory: int | None = None) -> int:
+    """Open a file for reading: never through a link, and without waiting for the writer of a FIFO.
+
+    Args:
+        path: The file.
+        directory: What `open_directory` returned; the path is relative to it.
+
+    Raises:
+        OSError: It cannot be opened, or is a link.
+    """
+    fd = os.open(path, _READ | _NOT_THROUGH_LINKS, dir_fd=directory)
+    if not _NOT_THROUGH_LINKS and stat.S_ISLNK(os.lstat(path).st_mode):
+        os.close(fd)
+        raise OSError(_LINK_ERROR, os.strerror(_LINK_ERROR), os.fspath(path))
+    return fd
+
+
+def open_through_links(path: str) -> int:
+    """Open a file for reading, without waiting for the writer of a FIFO; a link is followed."""
+    return os.open(path, _READ)
+
+
+def open_at_once(path: str, flags: int) -> int:
+    """Open as `open` does, without waiting for the writer of a FIFO: an `opener`."""
+    return os.open(path, flags | _OPEN_AT_ONCE)
+
+
+def is_link(path: Path) -> bool:
+    """Whether a path is a symbolic link, or a junction of Windows."""
+    try:
+        status = path.lstat()
+    except OSError:
+        return False
+    return stat.S_ISLNK(status.st_mode) or getattr(status, "st_reparse_tag", 0) == _JUNCTION
+
+
+def open_to_write(path: Path) -> int:
+    """Open a file for writing, created or emptied, but not through a link.
+
+    Raises:
+        OSError: It cannot be opened, or is a link.
+    """
+    if not _NOT_THROUGH_LINKS and os.path.islink(path):
+        raise OSError(_LINK_ERROR, os.strerror(_LINK_ERROR), os.fspath(path))
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0)
+    return os.open(path, flags | _NOT_THROUGH_LINKS, 0o666)
+
+
+def sync_directory(path: Path) -> None:
+    """Put a directory's entries on the disk. Windows cannot be told to; file systems that cannot are passed over."""
+    if not _HAS_DIRECTORIES:
+        return
+    fd = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
+    try:
+        os.fsync(fd)
+    except OSError as err:
+        if err.errno not in (errno.EINVAL, errno.ENOTSUP, errno.EBADF):
+            raise
+    finally:
+        os.close(fd)
+
+
+def rename(source: Path, target: Path) -> None:
+    """Do what `os.rename` does on POSIX, but on Windows never replace a file.
+
+    On Windows a target that is an empty directory is removed first, as POSIX does by itself, and what is in use is
+    tried again for 1.6 s.
+    """
+    if WINDOWS and not is_link(target):
+        with contextlib.suppress(OSError):
+            target.rmdir()
+    _patiently(lambda: os.rename(source, target))
+
+
+def replace(source: Path, target: Path) -> None:
+    """Do what `os.replace` does; on Windows what is in use is tried again for 1.6 s."""
+    _patiently(lambda: os.replace(source, target))
+
+
+def remove(path: Path) -> None:
+    """Remove a file if it is there; on Windows what is in use is tried again for 1.6 s."""
+    with contextlib.suppress(FileNotFoundError):
+        _patiently(path.unlink)
+
+
+def is_in_use(err: BaseException) -> bool:
+    """Whether Windows refused something because a program has the file, or one in the directory, open."""
+    return getattr(err, "winerror", None) in _IN_USE
+
+
+def _patiently(action: Callable[[], None]) -> None:
+    for wait_s in _WAITS_S:
+        try:
+            return action()
+        except PermissionError as err:
+            if not is_in_use(err):
+                raise
+        time.sleep(wait_s)
+    return action()
+
+
+def exchange(first: Path, second: Path) -> bool:
+    """Exchange two directories in one step; False where the system or the file system cannot.
+
+    Raises:
+        OSError: They were not exchanged.
+    """
+    if WINDOWS:
+        return False
+    import ctypes  # slow to import, and hardly ever needed
+
+    try:
+        function = ctypes.CDLL(None, use_errno=True).renameat2
+    except (OSError, AttributeError):
+        return False
+    at_cwd, flag = -100, 2
+    if function(at_cwd, os.fsencode(first), at_cwd, os.fsencode(second), flag) == 0:
+        return True
+    number = ctypes.get_errno()
+    if number not in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP, errno.EXDEV):
+        raise OSError(number, os.strerror(number), os.fspath(first), None, os.fspath(second))
+    return False
+
+
+def cut(path: Path, size_bytes: int) -> None:
+    """Cut off what a file has behind `size_bytes`, and sync it; a file that is not longer is left alone.
+
+    On Windows LMDB makes a file as large as its map at once.
+    """
+    if path.stat().st_size > size_bytes:
+        with open(path, "rb+") as file:
+            file.truncate(size_bytes)
+            os.fsync(file.fileno())
+
+
+LOCKS_ARE_MANDATORY = WINDOWS
+"""Whether a locked file cannot be read, written or deleted by others; filelock then deletes it with the lock."""
+
+MAPS_ARE_FILES = WINDOWS
+"""Whether the file of an LMDB environment is as large as its map while it is written."""
+
+
+def drop_pages(data: mmap.mmap, end: int) -> None:
+    """Let go of a map's pages up to `end`, a multiple of the page size; Windows does so by itself."""
+    if WINDOWS or sys.platform == "win32" or not hasattr(data, "madvise"):
+        return
+    data.madvise(mmap.MADV_DONTNEED, 0, end)
+
+
+def possible_files(folder: Path) -> float:
+    """Return how many more files a volume takes; infinity where it has no such limit."""
+    if WINDOWS or sys.platform == "win32":
+        return float("inf")
+    facts = os.statvfs(folder)
+    return facts.f_favail if facts.f_files else float("inf")
+
+
+def inode(status: os.stat_result) -> int:
+    """Return a file's number in 64 bits: Windows' newer file systems have 128."""
+    return (status.st_ino ^ status.st_ino >> 64) & 0xFFFF_FFFF_FFFF_FFFF
+
+
+MOUNTS = Path("/proc/self/mountinfo")
+
+
+def file_system(device: int, mounts: Path = MOUNTS) -> str:
+    """Return the type of the file system of a device, as Linux lists it; "" where that is not known."""
+    if WINDOWS or sys.platform == "win32":
+        return ""
+    try:
+        lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
+    except OSError:
+        return ""
+    wanted = f"{os.major(device)}:{os.minor(device)}"
+    for line in lines:
+        mount, _, kind = line.partition(" - ")
+        if mount.split(" ")[2:3] == [wanted]:
+            return kind.partition(" ")[0]
+    return ""
+
+
+def path_of_open(fd: int, path: Path) -> bytes:
+    """Return a path that leads to an open file, whatever happens to its name; where there is none, that name."""
+    for folder in ("/proc/self/fd", "/dev/fd"):
+        if not WINDOWS and os.path.exists(f"{folder}/{fd}"):
+            return os.fsencode(f"{folder}/{fd}")
+    return os.fsencode(path)
+
+
+@contextlib.contextmanager
+def held_in_memory(data: bytes, path: str) -> Iterator[None]:
+    """Let a new path lead to bytes for the time of a block: in memory on Linux, a file elsewhere."""
+    if WINDOWS or sys.platform != "linux" or not hasattr(os, "memfd_create"):
+        Path(path).write_bytes(data)
+        yield
+        return
+    fd = os.memfd_create("recordzoo")
+    try:
+        with open(fd, "wb", closefd=False) as file:
+            file.write(data)
+        # By process number and not /proc/self: a loader may start a program and hand it the path.
+        os.symlink(f"/proc/{os.getpid()}/fd/{fd}", path)
+        yield
+    finally:
+        os.close(fd)

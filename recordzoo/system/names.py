@@ -1,0 +1,45 @@
+"""Names of files and words of command lines, as the system at hand takes them."""
+
+import os
+import re
+import shlex
+import sys
+from pathlib import Path
+
+WINDOWS: bool = sys.platform == "win32"
+
+PLATFORM: str = sys.platform
+
+_DEVICE = re.compile(r"(con|prn|aux|nul|com[0-9¹²³]|lpt[0-9¹²³]|conin\$|conout\$) *(\..*)?", re.IGNORECASE | re.DOTALL)
+_FORBIDDEN = re.compile(r'[<>:"/\\|?*\x00-\x1f]')
+_PLAIN_WORD = re.compile(r"[\w@+=:,./\\-]+")
+
+
+def is_device(name: str, *, windows: bool = WINDOWS) -> bool:
+    """Whether Windows takes a path for a device: one of its parts is CON, NUL, COM1, ..., whatever its ending."""
+    return windows and any(map(_DEVICE.fullmatch, re.split(r"[/\\]", name)))
+
+
+def as_file_name(name: str, *, windows: bool = WINDOWS) -> str:
+    """Return a name that a file may have, like the one given. POSIX takes any without "/"."""
+    if not windows:
+        return name
+    name = _FORBIDDEN.sub("_", name).rstrip(". ") or "_"
+    return f"_{name}" if is_device(name, windows=True) else name
+
+
+def quote(word: str, *, windows: bool = WINDOWS) -> str:
+    """Quote a word of a command line: for a POSIX shell, or for both shells of Windows."""
+    if not windows:
+        return shlex.quote(word)
+    return word if _PLAIN_WORD.fullmatch(word) else f'"{word}"'
+
+
+def user_state(platform: str = PLATFORM) -> Path:
+    """Return where the system wants what programs remember: on Linux ~/.local/state, or XDG_STATE_HOME."""
+    if platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    if platform == "darwin":
+        return Path.home() / "Library" / "Application Support"
+    folder = os.environ.get("XDG_STATE_HOME", "")
+    return Path(folder) if os.path.isabs(folder) else Path.home() / ".local" / "state"

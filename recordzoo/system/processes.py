@@ -1,0 +1,123 @@
+"""Processes: whether one lives and since when, how it died, forks, cores, limits."""
+
+import contextlib
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from recordzoo.system.names import WINDOWS
+
+_KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)  # on Windows either ends the process at once
+
+_FATAL_STATUS = 0xC000_0000  # from here on, exit codes of Windows say what killed a process
+_STATUSES = {0xC000_0005: "access violation", 0xC000_0006: "error while a mapped page was read"}
+
+if sys.platform == "win32":
+    from recordzoo.system.windows import process_start
+
+    def exists(pid: int) -> bool:
+        """Whether there is a process with a number. (`os.kill(pid, 0)` would send it Ctrl-C.)"""
+        return process_start(pid) is not None
+
+    def start_time(pid: int) -> int | None:
+        """Return when a process started; None where that cannot be read."""
+        return process_start(pid) or None
+else:
+
+    def exists(pid: int) -> bool:
+        """Whether there is a process with a number; true where that cannot be known."""
+        try:
+            os.kill(pid, 0)
+        except ProcessLookupError:
+            return False
+        except (PermissionError, OverflowError):
+            pass
+        return True
+
+    def start_time(pid: int) -> int | None:
+        """Return when a process started, in clock ticks since boot; None where that cannot be read.
+
+        A zombie counts as gone: -1.
+        """
+        try:
+            stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            return None
+        fields = stat.rpartition(")")[2].split()  # the command's name may hold spaces and brackets
+        return -1 if fields[0] in "ZX" else int(fields[19])
+
+
+def scope() -> list[str]:
+    """Return what, besides the host, process numbers are unique in: this boot, this process namespace.
+
+    Empty elsewhere than on Linux: there the host name must do.
+    """
+    parts: list[str] = []
+    if not WINDOWS:
+        with contextlib.suppress(OSError):
+            parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
+            parts.append(str(os.stat("/proc/self/ns/pid").st_ino))
+    return parts
+
+
+def die() -> None:
+    """Kill this process: no cleanup of any kind runs."""
+    os.kill(os.getpid(), _KILL)
+
+
+def death_of(exit_code: int) -> str:
+    """Say what killed a process that ended with an exit code as `subprocess` gives it; "" if nothing did."""
+    if exit_code >= _FATAL_STATUS:
+        return _STATUSES.get(exit_code, f"status {exit_code:#x}")
+    if exit_code >= 0:
+        return ""
+    with contextlib.suppress(ValueError):
+        return signal.Signals(-exit_code).name
+    return f"signal {-exit_code}"
+
+
+def cores() -> int:
+    """Return how many cores this process may use; where nobody says which, all of the machine."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def at_fork(
+    *,
+    before: Callable[[], object] | None = None,
+    in_parent: Callable[[], object] | None = None,
+    in_child: Callable[[], object] | None = None,
+) -> None:
+    """Call functions when this process is forked, for as long as it lives; Windows has no forks."""
+    if WINDOWS or sys.platform == "win32":
+        return
+    calls = {"before": before, "after_in_parent": in_parent, "after_in_child": in_child}
+    os.register_at_fork(**{name: call for name, call in calls.items() if call})
+
+
+def max_open_files() -> int | None:
+    """Return how many files this process may have open; None for no limit that is known."""
+    if WINDOWS or sys.platform == "win32":
+        return 512  # what its C library allows at least
+    import resource
+
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return None if soft == resource.RLIM_INFINITY else soft
+
+
+def limit(**wanted: int) -> None:
+    """Lower limits of this process, by their names in `resource`, as far as the system has them; Windows has none."""
+    if WINDOWS or sys.platform == "win32":
+        return
+    import resource
+
+    for name, value in wanted.items():
+        if hasattr(resource, name):
+            kind = getattr(resource, name)
+            hard = resource.getrlimit(kind)[1]
+            soft = value if hard == resource.RLIM_INFINITY else min(value, hard)
+            with contextlib.suppress(OSError, ValueError):
+                resource.setrlimit(kind, (soft, hard))
