@@ -72,7 +72,9 @@ def prepare(
     entry, parts = _parts(name)
     if options.get("records_dir") is not None and len(parts) > 1:
         labels = ", ".join(map(entry.label, parts))
-        raise ArgumentError(f"Argument records_dir names one record set, but {name} has several: {labels}.")
+        raise ArgumentError(
+            f"Argument records_dir names one record set, but {name} has several: {labels}. Name one of them."
+        )
     place = Path(root).expanduser()
     options.setdefault("prepare", True)
     return [ensure(dataset_recipe(entry.name, part), place, download=download, **options) for part in parts]

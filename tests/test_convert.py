@@ -443,7 +443,7 @@ class TestArguments:
     @pytest.mark.parametrize("names", [("x", "x_0"), ("x_1", "x"), ("a" * 64, "x")])
     def test_parts_that_would_be_called_as_another_field(self, names: tuple[str, str], tmp_path: Path) -> None:
         samples = [{name: (i, 2) if name in ("x", "a" * 64) else i for name in names} for i in range(3)]
-        with pytest.raises(ArgumentError, match="A part of a tuple would be the field"):
+        with pytest.raises(ArgumentError, match="A part of a tuple would become the field"):
             convert(Listed(samples), tmp_path / "x.records")
 
     def test_a_field_with_the_name_of_an_array_of_the_format(self, tmp_path: Path) -> None:
@@ -461,9 +461,9 @@ class TestArguments:
     @pytest.mark.parametrize(
         ("kind", "fields", "message"),
         [
-            ("three", ("a", "b"), "fields has 2 names; a sample is a tuple of 3"),
-            ("three", {"image": "a"}, "fields renames image; a sample is a tuple"),
-            ("dict", {"nothing": "a"}, "fields renames nothing; a sample is a dict of image, label, meta"),
+            ("three", ("a", "b"), "fields has 2 names, but a sample is a tuple of 3"),
+            ("three", {"image": "a"}, "fields renames image, but a sample is a tuple"),
+            ("dict", {"nothing": "a"}, "fields renames nothing, but a sample is a dict of image, label, meta"),
             ("bytes", ("Image", "target"), "'Image' cannot be a field's name"),
             ("bytes", ("name", "target"), "'name' cannot be a field's name"),
             ("bytes", ("a", "a"), "'a' cannot be a field's name"),
@@ -477,7 +477,7 @@ class TestArguments:
         kinds: Any = {"image": "picture", "target": "json"}
         reader = RecordReader(convert(Samples("small", 9), tmp_path / "x.records", kinds=kinds))
         assert {n: spec.encoding for n, spec in reader.manifest.blobs.items()} == {"image": "image", "target": "json"}
-        with pytest.raises(ArgumentError, match="kinds names targets; the fields are image, target"):
+        with pytest.raises(ArgumentError, match="kinds names targets, but the fields are image, target"):
             convert(Samples("small", 9), tmp_path / "y.records", kinds={"targets": "json"})
         with pytest.raises(SampleError, match="position 0: 'target' is a dict; it cannot be stored as array"):
             convert(Samples("boxes", 9), tmp_path / "y.records", kinds={"target": "array"})

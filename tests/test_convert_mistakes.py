@@ -66,7 +66,9 @@ def test_class_names_that_are_one_text(tmp_path: Path) -> None:
 def test_a_label_beyond_the_class_names(tmp_path: Path, count: int) -> None:
     """Also where the sample is none of those that are looked at first."""
     samples = [(jpeg(1), 2 if index == 1 else 0) for index in range(count)]
-    with pytest.raises(SampleError, match=r"position 1: .*2 is no label; there are 2 classes") as caught:
+    with pytest.raises(
+        SampleError, match=r"position 1: .*2 is not a label: with 2 classes, labels are 0 to 1"
+    ) as caught:
         convert(samples, tmp_path / "my.records", classes=["cat", "dog"])
     assert caught.value.details["position"] == 1
 

@@ -203,7 +203,7 @@ def test_two_records_of_one_name_are_never_one(on_error: str, tmp_path: Path) ->
     with lmdb.open(str(tmp_path / "x.lmdb"), map_size=1 << 24) as env, env.begin(write=True) as txn:
         for key, value in keys.items():
             txn.put(key, value)
-    with pytest.raises(SourceError, match="two records have the same name"):
+    with pytest.raises(SourceError, match="two records are called"):
         imported(tmp_path / "x.lmdb", on_error=on_error)
 
 
@@ -343,7 +343,7 @@ def test_names_lead_nowhere_and_are_told_apart(tmp_path: Path) -> None:
     names = list(imported(tmp_path / "lmdb").names)
     assert names == ["%2E%2E/%2E%2E/x.jpg", "..a.jpg", "%2Fetc/x.jpg", "a/%2E%2E/b.jpg", "nul%00.jpg", "n\udcffo.jpg"]
     legacy.write_lmdb(tmp_path / "two", [(key, legacy.encoded_datum(image, 1)) for key in (b"a", b"a.jpg")])
-    with pytest.raises(SourceError, match="two records have the same name"):
+    with pytest.raises(SourceError, match="two records are called"):
         import_records(tmp_path / "two", tmp_path / "two.records", workers=1)
 
 

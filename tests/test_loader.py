@@ -212,7 +212,7 @@ def test_bad_arguments(dataset: ImageFolderRecord, options: dict[str, Any], mess
 
 @pytest.mark.parametrize("device", ["gpu", 1.5, "cuda:x"])
 def test_a_device_that_torch_does_not_know(device: Any) -> None:
-    with pytest.raises(ArgumentError, match=f"device={device!r} is no device of torch"):
+    with pytest.raises(ArgumentError, match=f"device={device!r} is not a torch device"):
         RecordLoader(range(3), device=device)
 
 

@@ -60,9 +60,9 @@ def check_drop_cache(drop_cache: bool, sampler: object) -> None:
 def check_order(batch_size: object, shuffle: object, sampler: object, batch_sampler: object, drop_last: bool) -> None:
     """Accept one way to say which samples come in which order."""
     if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
-        raise ArgumentError("batch_sampler stands for batch_size, shuffle, sampler and drop_last: give it or those.")
+        raise ArgumentError("batch_sampler replaces batch_size, shuffle, sampler and drop_last: pass it, or those.")
     if sampler is not None and shuffle:
-        raise ArgumentError("sampler says the order, and so does shuffle: give one of the two.")
+        raise ArgumentError("sampler and shuffle both set the order: pass one of them.")
     if batch_size is None and drop_last:
         raise ArgumentError("batch_size=None gives single samples: there is no last batch for drop_last=True.")
     if batch_size is not None and (not isinstance(batch_size, int) or batch_size < 1):
@@ -78,7 +78,7 @@ def checked_device(device: torch.device | str | int | None) -> torch.device:
     try:
         found = torch.device("cpu" if device is None else device)
     except (RuntimeError, TypeError) as err:
-        raise ArgumentError(f"device={device!r} is no device of torch, as 'cpu', 'cuda' and 'cuda:0' are.") from err
+        raise ArgumentError(f"device={device!r} is not a torch device, such as 'cpu', 'cuda' or 'cuda:0'.") from err
     if found.type == "cuda" and not (found.index or 0) < (count := torch.cuda.device_count()):
         raise ArgumentError(
             f"device={device!r}: this process sees {count} CUDA devices (torch {torch.__version__}, "

@@ -161,7 +161,9 @@ class Iteration(Iterator[Any]):
     def _wait(self, parts: list[Future[Any]]) -> None:  # Any: as above
         timeout_s = self._pace.timeout_s
         if timeout_s is not None and wait(parts, timeout_s).not_done:
-            raise TimeoutError(f"A batch was not made in timeout={timeout_s} seconds.")
+            raise TimeoutError(
+                f"No batch was ready after timeout={timeout_s} seconds. Pass a larger timeout, or 0 to wait for ever."
+            )
 
     def _work_ahead(self) -> None:
         while len(self._pending) <= self._pace.ahead and (wanted := self._draw()) is not None:

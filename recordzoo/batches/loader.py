@@ -131,7 +131,7 @@ class RecordLoader(DataLoader[Any]):
         self.precision, self.memory_format, self.deterministic = precision, memory_format, deterministic
         self.device, self.decode = checked_device(device), decode
         if decode == "cuda" and (self.device.type != "cuda" or precision != "fast"):
-            raise ArgumentError('decode="cuda" needs device="cuda" and precision="fast": its pixels are others.')
+            raise ArgumentError('decode="cuda" needs device="cuda" and precision="fast": its pixels differ a little.')
         self.seed, self.num_replicas, self.rank, self.drop_cache = seed, num_replicas, rank, drop_cache
         chosen = Seed.drawn(generator) if seed is None else Seed(seed)
         if sampler is None and batch_sampler is None:

@@ -186,7 +186,10 @@ class IteratedOrders:
             ArgumentError: It is another sampler's state.
         """
         if state.keys() != self.state_dict().keys():
-            raise ArgumentError(f"A state with {', '.join(state)} is not one of a loader with a sampler of its own.")
+            raise ArgumentError(
+                f"A state with {', '.join(state)} is not one of a RecordLoader with a sampler or batch_sampler of your "
+                f"own, which has {', '.join(self.state_dict())}. Give the loader the arguments that it had then."
+            )
         epoch, taken = state["epoch"], state["batches"]
         if taken and isinstance(self._batches, Sized) and taken >= len(self._batches):
             epoch, taken = epoch + 1, 0

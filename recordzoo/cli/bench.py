@@ -45,7 +45,8 @@ def find_task(path: str, *, num_images: int, split: str | None, **options: Any) 
         raise no_split(reader.path, split, counts)
     total = len(reader) if split is None else counts[split]
     if not total:
-        raise FolderError(f"There are no images in {reader.path}.", path=str(reader.path))
+        of_split = f" of the split {split!r}" if split else ""
+        raise FolderError(f"There are no images{of_split} in {reader.path}.", path=str(reader.path))
     root = tree_root(reader)
     tree = Path(root) if root is not None and Path(root).is_dir() else None
     return Task(reader.path, tree, split, num_images=min(num_images, total), **options)

@@ -65,7 +65,10 @@ def prepare_all(request: Request, options: Mapping[str, Any], *, as_json: bool =
     check_usage(request, wanted, options)
     if options["records_dir"] is not None and len(wanted) > 1:
         sets = ", ".join(target.label for target in wanted)
-        raise ArgumentError(f"--output (--records-dir) names one record set, but {len(wanted)} are asked for: {sets}.")
+        raise ArgumentError(
+            f"--output (--records-dir) names one record set, but {len(wanted)} are asked for: {sets}. Prepare them one "
+            "by one, or leave it out."
+        )
     if request.split is None:
         _say_splits(wanted)
     if request.dry_run:

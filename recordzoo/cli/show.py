@@ -72,7 +72,7 @@ def show_images(path: str, options: ShowOptions, *, as_json: bool) -> int:
     found = candidates(reader, field, options.split, labels, options.classes)
     choice = _choose(reader, field, found, labels, options)
     if not choice.positions:
-        return _say_nothing(choice, options, as_json=as_json)
+        return _say_nothing(reader, choice, options, as_json=as_json)
     subtitle = describe(choice, labels, options)
     with quiet():
         thumbnails = _thumbnails(reader, field, choice.positions, options)
@@ -217,13 +217,13 @@ def _cell(thumbnail: Thumbnail, labels: Labels | None, order: str) -> Cell:
     return Cell(thumbnail.image, caption, details, thumbnail.reason)
 
 
-def _say_nothing(choice: Choice, options: ShowOptions, *, as_json: bool) -> int:
+def _say_nothing(reader: RecordReader, choice: Choice, options: ShowOptions, *, as_json: bool) -> int:
     """There is nothing to show, and nothing is written: good if broken images were looked for."""
     if options.order != "broken":
         raise ArgumentError(
-            "There is no image in this split or of this class."
+            f"There is no image in this split or of this class in {reader.path}."
             if options.split or options.classes
-            else ("The record set has no images.")
+            else f"{reader.path} has no images."
         )
     if as_json:
         output.put_json({"output": None, "images": [], "of": choice.num_candidates, "order": options.order})

@@ -65,7 +65,7 @@ def infer(
         return infer(samples, ("input", *fields[1:]), kinds)
     unknown = sorted(set(kinds).difference(plans))
     if unknown:
-        raise ArgumentError(f"kinds names {', '.join(unknown)}; the fields are {', '.join(plans)}.")
+        raise ArgumentError(f"Argument kinds names {', '.join(unknown)}, but the fields are {', '.join(plans)}.")
     _check_parts(fields, parts)
     return Schema(form, keys, fields, parts, plans)
 
@@ -100,7 +100,8 @@ def _check_parts(fields: Sequence[str], parts: Mapping[str, Sequence[str]]) -> N
     wrong = next((name for name in names if names.count(name) > 1 or not _is_name(name)), None)
     if wrong is not None:
         raise ArgumentError(
-            f"A part of a tuple would be the field {wrong!r}, which is no name, or that of another field."
+            f"A part of a tuple would become the field {wrong!r}, which is not a valid name, or is another field's. "
+            "Pass fields with other names."
         )
 
 
@@ -126,11 +127,13 @@ def _field_names(form: Form, keys: tuple[str, ...], names: Sequence[str] | Mappi
     fields = keys
     if isinstance(names, Mapping):
         if form != "dict" or not set(names) <= set(keys):
-            raise ArgumentError(f"fields renames {', '.join(names)}; a sample is a {form} of {', '.join(keys)}.")
+            raise ArgumentError(
+                f"Argument fields renames {', '.join(names)}, but a sample is a {form} of {', '.join(keys)}."
+            )
         fields = tuple(names.get(key, key) for key in keys)
     elif names is not None:
         if form == "dict" or len(names) != len(keys):
-            raise ArgumentError(f"fields has {len(names)} names; a sample is a {form} of {len(keys)}.")
+            raise ArgumentError(f"Argument fields has {len(names)} names, but a sample is a {form} of {len(keys)}.")
         fields = tuple(names)
     for name in fields:
         if not isinstance(name, str) or name in _TAKEN or not _is_name(name) or fields.count(name) > 1:

@@ -175,7 +175,10 @@ class SampleRecipe(SchemaRecipe):
             if self._num_labels is None or label is None or label.ndim or label.dtype.kind not in "iu":
                 return encoded
             if not 0 <= int(label) < self._num_labels:
-                raise SampleError(f"'target' {label} is no label; there are {self._num_labels} classes")
+                raise SampleError(
+                    f"'target' {label} is not a label: with {self._num_labels} classes, labels are 0 to "
+                    f"{self._num_labels - 1}"
+                )
         return encoded
 
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:

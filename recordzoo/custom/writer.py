@@ -121,7 +121,10 @@ class RecordWriter:
             DiskSpaceError: The disk is full.
         """
         if self._build is None:
-            raise PrepareError("A RecordWriter writes inside its with block.", path=str(self.path))
+            raise PrepareError(
+                "A RecordWriter writes only inside its with block: with RecordWriter(path) as writer.",
+                path=str(self.path),
+            )
         position = len(self)
         if not isinstance(record, Mapping):
             raise SampleError(
@@ -144,7 +147,9 @@ class RecordWriter:
         blobs = list(self._recipe.blobs(position, encoded))
         name = record.get("name", next((blob.key for blob in blobs if blob.checked), f"{position:0{_WIDTH}d}"))
         if not isinstance(name, str) or not name or not _is_storable(name):
-            raise ArgumentError(f"record {position}: the name {name!r} is none.")
+            raise ArgumentError(
+                f"record {position}: the name {name!r} is not valid; it must be a text, not empty, in UTF-8."
+            )
         try:
             for blob in blobs:
                 self._shards.put(blob)
@@ -162,7 +167,10 @@ class RecordWriter:
         if self._classes is None or number is None or number.ndim or number.dtype.kind not in "iu":
             return
         if not 0 <= int(number) < len(self._classes):
-            raise ArgumentError(f"record {position}: {label} is no label; there are {len(self._classes)} classes.")
+            raise ArgumentError(
+                f"record {position}: 'target' {label} is not a label: with {len(self._classes)} classes, labels are 0 "
+                f"to {len(self._classes) - 1}."
+            )
 
     def _splits_of(self, record: Mapping[str, Any]) -> list[str]:
         given = record.get("split") or []
@@ -207,7 +215,11 @@ class RecordWriter:
         assemble(build, self._recipe, "records", [])
         warn_of_bad(build)
         if not build.publish(replace=self._refresh):
-            raise PrepareError(f"Another process has published {self.path} meanwhile.", path=str(self.path))
+            raise PrepareError(
+                f"Another process has published {self.path} meanwhile; these records are not kept. Write to another "
+                "path, or pass refresh=True to replace it.",
+                path=str(self.path),
+            )
 
 
 def _is_storable(name: str) -> bool:

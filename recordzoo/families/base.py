@@ -326,7 +326,7 @@ class RecordDataset:
         """
         position = self._position(index)
         if position is None:
-            raise LookupError(f"sample {index} is not in {self.records_path}")
+            raise LookupError(f"sample {index} was assigned, and is not in {self.records_path}.")
         return self._selection.reader.read(field, position)
 
     # Any: samples are what the dataset returns.

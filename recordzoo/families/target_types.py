@@ -120,7 +120,9 @@ class TargetTypesDataset(ClassFolderDataset):
         position = self._position(index)
         if position is None:
             label_type = self._TARGET_TYPES[0]
-            raise LookupError(f"sample {index} is not in {self.records_path}; nothing but its {label_type} is known.")
+            raise LookupError(
+                f"sample {index} was assigned, and is not in {self.records_path}: only its {label_type} is known."
+            )
         return self._target(kind, position)
 
     # Any: as above.

@@ -54,7 +54,12 @@ class RawData:
         if source is None and self.download:
             if not self.recipe.raw_files:
                 name = self.recipe.title(self.root)
-                raise NotPreparedError(f"{name}: no raw data in {self.root}; it cannot be downloaded.")
+                looked = ", ".join(self.recipe.looked_for(self.root))
+                raise NotPreparedError(
+                    f"{name}: no raw data in {self.root} (looked for {looked}). It cannot be downloaded: pass the path "
+                    "of data that you have.",
+                    root=str(self.root),
+                )
             self._ask_for_terms()
             self._check_room()
             missing = [remote for remote in self.recipe.raw_files if not remote.path(self.root).exists()]

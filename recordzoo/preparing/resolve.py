@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import PrepareError, SourceError
-from recordzoo.recipes.base import ABSENT, Recipe, Table
+from recordzoo.recipes.base import ABSENT, INCOMPLETE, Recipe, Table
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def resolve(recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], s
     if missing:
         raise SourceError(
             f"{recipe.set_name}: {len(missing):,} images that the lists name are missing in the raw data, the first is "
-            f"{missing[0]}."
+            f"{missing[0]}. {INCOMPLETE}"
         )
     splits = _positions(recipe, table)
     if kept.all():

@@ -174,6 +174,6 @@ def _load(path: Path, digest: str) -> dict[str, NDArray[Any]]:
     except OSError as err:
         raise PrepareError(f"{path} cannot be read: {err.strerror}.") from err
     if hashlib.blake2b(data, digest_size=32).hexdigest() != digest:
-        raise PrepareError(f"{path} is not the file that was journalled.")
+        raise PrepareError(f"{path} was changed since it was written. Run the same command again: it is made anew.")
     with np.load(io.BytesIO(data), allow_pickle=False) as loaded:
         return dict(loaded)

@@ -13,7 +13,7 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table, present
+from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, files_under, is_image, name_key
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.recipes.listed import is_apple_double, matching
@@ -68,7 +68,9 @@ class AnnotatedRecipe(DeclaredRecipe):
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         images = set(stored.keys["image"])
         if not images:
-            raise SourceError(f"{self.entry.title}: there is no image under {self.folder} in the raw data.")
+            raise SourceError(
+                f"{self.entry.title}: there is no image under {self.folder} in the raw data. {INCOMPLETE}"
+            )
         files = {f"{ANNOTATIONS}/{key}": key for key in stored.keys[ANNOTATIONS]}
         names = sorted(images.union(files), key=name_key)
         return Table(

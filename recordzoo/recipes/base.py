@@ -25,6 +25,9 @@ from recordzoo.sources.member import Member, Source
 ABSENT = -1
 """In a table: this position has no blob in this field."""
 
+INCOMPLETE = "The data is not complete: extract or download it again."
+"""What helps where something is missing in the raw data."""
+
 NO_TARGET = -1
 """The target of an image that has no label."""
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
+from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Stored, Table
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.sources.member import Member
 
@@ -112,7 +112,7 @@ class ClassFolderRecipe(DeclaredRecipe):
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         names = sorted(stored.keys["image"], key=name_key)
         if not names:
-            raise SourceError(f"{self.entry.title}: there is no image under {self.top} in the raw data.")
+            raise SourceError(f"{self.entry.title}: there is no image under {self.top} in the raw data. {INCOMPLETE}")
         if not self.folders:
             classes, target = class_labels(names)
             return Table(names, arrays={"target": target}, classes=classes)

@@ -147,5 +147,5 @@ def _files_of_part(known: Sequence[RemoteFile], given: Sequence[RemoteFile] | No
         return tuple(known)
     by_name = {file.name: file for file in given}
     if lacking := [file.name for file in known if file.name not in by_name and not file.optional]:
-        raise ArgumentError(f"raw_files lacks {', '.join(lacking)}; it has {', '.join(by_name) or 'none'}.")
+        raise ArgumentError(f"Argument raw_files lacks {', '.join(lacking)}; it has {', '.join(by_name) or 'none'}.")
     return tuple(by_name[file.name] for file in known if file.name in by_name)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table
+from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import files_under
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.sources.member import Member
@@ -102,7 +102,7 @@ class Lists:
 
     def __getitem__(self, name: str) -> bytes:
         if name not in self.contents:
-            raise SourceError(f"{self._dataset}: {name} is missing in the raw data.")
+            raise SourceError(f"{self._dataset}: {name} is missing in the raw data. {INCOMPLETE}")
         return self.contents[name]
 
     def __contains__(self, name: str) -> bool:

@@ -210,4 +210,7 @@ class Names(Sequence[str]):
         return self._data[start:stop].tobytes().decode("utf-8", "surrogateescape")
 
     def _disordered(self) -> CorruptRecordError:
-        return CorruptRecordError(f"{self._where}: the names' offsets do not ascend.", path=self._where)
+        return CorruptRecordError(
+            f"{self._where}: the offsets in names_offsets.npy do not ascend. Prepare the dataset again.",
+            path=self._where,
+        )

@@ -45,14 +45,19 @@ class Directory:
         try:
             fd = system_files.open_file(where if self._fd is None else name, directory=self._fd)
         except FileNotFoundError as err:
-            raise ManifestError(f"{where} is missing from the record set.", path=str(where)) from err
+            raise ManifestError(
+                f"{where} is missing from the record set. Copy the set again, or prepare the dataset again.",
+                path=str(where),
+            ) from err
         except OSError as err:
             try:
                 entry = os.stat(name if self._fd is not None else where, dir_fd=self._fd, follow_symlinks=False)
             except OSError:
                 entry = None
             if entry is not None and not stat.S_ISREG(entry.st_mode):
-                raise CorruptRecordError(f"{where} is {_kind(entry.st_mode)}, not a file.", path=str(where)) from err
+                raise CorruptRecordError(
+                    f"{where} is {_kind(entry.st_mode)}, not a file. Prepare the dataset again.", path=str(where)
+                ) from err
             raise RecordError(f"{where} cannot be opened: {err.strerror}.", path=str(where)) from err
         entry = os.fstat(fd)
         problem = ""

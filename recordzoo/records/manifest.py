@@ -99,7 +99,7 @@ class Manifest:
     """All that is known of a record set without opening its shards.
 
     Attributes:
-        dataset: Name in the catalogue, or "folder".
+        dataset: Name in the catalogue; or "folder", "flat", "list", "imported", "own".
         part: Part of the raw data, or "".
         variant: How images are stored; "original" means untouched.
         num_records: Number of positions.
@@ -108,7 +108,7 @@ class Manifest:
         splits: Number of positions of each split; the positions are the array ``split-<name>``.
         shards: Shards by number.
         classes: Class names in label order, or None.
-        source: What the set was made from: "archive" or "tree", and a digest of the selection for a tree.
+        source: What the set was made from: "archive", "tree", "list", "lmdb", "samples" or "records".
         raw_files: The archives it was made from.
         bad: Names of images that no decoder recognised when they were stored, each with the reason.
         skipped: Names of members that were left out on request, each with the reason.

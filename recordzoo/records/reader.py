@@ -128,7 +128,7 @@ class RecordReader:
         """
         number = operator.index(position)
         if not -len(self) <= number < len(self):
-            raise IndexError(f"position {number} of {len(self)} in {self.path}")
+            raise IndexError(f"position {number} is out of range: {self.path} has {len(self):,} records.")
         number %= len(self)
         blobs = [field for field in self.manifest.blobs if self.has(field, number)]
         return {"name": self.names[number], **{field: self.value(field, number) for field in (*blobs, *self.columns)}}
@@ -160,7 +160,7 @@ class RecordReader:
         """
         shard, slot, length, crc, offset = self._row(field, position)
         if shard == NO_SHARD:
-            raise LookupError(f"{self.path}: {self.names[position]!r} has no {field!r}.")
+            raise LookupError(f"{self.path}: record {position} ({self.names[position]!r}) has no value in {field!r}.")
         if shard >= len(self.manifest.shards):
             raise self._corrupt(field, position, f"the index points to shard {shard}, which does not exist")
         spec = self.manifest.shards[shard]
@@ -186,7 +186,7 @@ class RecordReader:
         if rows is None:
             rows = self._rows[field] = self._index(field).data
         if not 0 <= position < len(rows):
-            raise IndexError(f"position {position} of {len(rows)} in {self.path}")
+            raise IndexError(f"position {position} is out of range: {self.path} has {len(rows):,} records.")
         # index(): 24 times a NumPy uint8 of 200 is not 4800.
         row: tuple[int, int, int, int, int] = _ROW.unpack_from(rows, _ROW.size * operator.index(position))
         return row
@@ -316,7 +316,8 @@ class RecordReader:
             CorruptRecordError: Its file is not the one that was written.
         """
         if name not in self.manifest.arrays:
-            raise KeyError(f"{self.path} has no array {name!r}.{did_you_mean(name, self.manifest.arrays)}")
+            there = f"it has {', '.join(self.manifest.arrays)}.{did_you_mean(name, self.manifest.arrays)}"
+            raise KeyError(f"{self.path} has no array {name!r}; {there}")
         found = self._arrays.get(name)
         if found is None:
             # No lock: a thread that held it while another forks would leave the child waiting for ever. Two threads
@@ -343,7 +344,10 @@ class RecordReader:
         known = f"split-{name}" in self._arrays
         positions = self.array(f"split-{name}")
         if not known and len(positions) and not (positions.min() >= 0 and positions.max() < len(self)):
-            raise CorruptRecordError(f"{self.path}: split {name!r} points outside the records.", path=str(self.path))
+            raise CorruptRecordError(
+                f"{self.path}: split {name!r} points outside the {len(self):,} records. Prepare the dataset again.",
+                path=str(self.path),
+            )
         return positions
 
 

@@ -159,7 +159,7 @@ class _Check:
         try:
             return pread(fd, MAX_MANIFEST_BYTES + 1, 0)
         except OSError as err:
-            raise CorruptRecordError(f"{MANIFEST_NAME} cannot be read: {err.strerror}.") from err
+            raise CorruptRecordError(f"{self.directory.path / MANIFEST_NAME} cannot be read: {err.strerror}.") from err
         finally:
             os.close(fd)
 

@@ -303,7 +303,9 @@ def _check_state(state: dict[str, JSON], own: dict[str, JSON]) -> None:
     """
     for name in ("seed", "epoch", "consumed", *own):
         if name not in state:
-            raise ArgumentError(f"This is no state of a RecordSampler: it has no {name!r}, but {sorted(state)}.")
+            raise ArgumentError(
+                f"This is not the state of a RecordSampler: it has no {name!r}, but {', '.join(sorted(state))}."
+            )
     for name, value in own.items():
         if state[name] != value:
             raise ArgumentError(

@@ -8,7 +8,7 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Blob, Sidecar, Table, present
+from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Table, present
 from recordzoo.recipes.listed import ListedRecipe, Lists, is_apple_double
 from recordzoo.sources.archive import inner_members
 from recordzoo.sources.member import Member
@@ -43,7 +43,9 @@ class Caltech256(ListedRecipe):
             name.partition("/")[0] for name in keys["image"] if name.count("/") == 1 and name.endswith(".jpg")
         )
         if not counts:
-            raise SourceError(f"{self.entry.title}: there is no image under {self.files['image'][0]} in the raw data.")
+            raise SourceError(
+                f"{self.entry.title}: there is no image under {self.files['image'][0]} in the raw data. {INCOMPLETE}"
+            )
         classes = sorted(counts)
         rows = [(place, number) for place, name in enumerate(classes) for number in range(1, counts[name] + 1)]
         target, numbers = np.array(rows, np.int64).T

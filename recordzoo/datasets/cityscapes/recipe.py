@@ -7,7 +7,7 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table, present
+from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.recipes.class_folders import files_under, name_key
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.sources.member import Member
@@ -80,7 +80,7 @@ class Cityscapes(DeclaredRecipe):
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         stems = sorted(stored.keys["image"], key=name_key)
         if not stems:
-            raise SourceError(f"Cityscapes: there is no image under {IMAGES}/ in the raw data.")
+            raise SourceError(f"Cityscapes: there is no image under {IMAGES}/ in the raw data. {INCOMPLETE}")
         folders = np.array([stem.partition("/")[0] for stem in stems])
         return Table(
             names=[stem + IMAGE_ENDING for stem in stems],

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import SourceError
+from recordzoo.recipes.base import INCOMPLETE
 
 _FOLDER = "CUB_200_2011/"
 IMAGE_LIST = _FOLDER + "images.txt"
@@ -105,7 +106,7 @@ def _image_ids(names: Sequence[str], id_of: Mapping[str, int]) -> NDArray[np.int
     if lost := sorted(id_of.keys() - set(names)):
         raise SourceError(
             f"{IMAGE_LIST} lists {len(id_of)} images, but {len(lost)} of them are not in the raw data: {_first(lost)}. "
-            "The data is not complete: extract or download it again."
+            f"{INCOMPLETE}"
         )
     if unlisted := [name for name in names if name not in id_of]:
         raise SourceError(
@@ -114,7 +115,8 @@ def _image_ids(names: Sequence[str], id_of: Mapping[str, int]) -> NDArray[np.int
         )
     ids = np.array([id_of[name] for name in names], dtype=np.int64)
     if len(np.unique(ids)) != len(ids):
-        raise SourceError(f"{IMAGE_LIST}: two images have the same number.")
+        twice = next(number for number in ids.tolist() if np.count_nonzero(ids == number) > 1)
+        raise SourceError(f"{IMAGE_LIST}: two images have the number {twice}.")
     return ids
 
 

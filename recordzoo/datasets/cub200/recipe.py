@@ -12,7 +12,7 @@ from typing_extensions import override
 from recordzoo.aliases import JSON
 from recordzoo.datasets.cub200 import annotations
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
+from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order, class_labels, is_class_image
 from recordzoo.recipes.listed import ListedRecipe, Lists
 from recordzoo.sources.download import RemoteFile
@@ -41,7 +41,7 @@ class CUB200(ListedRecipe):
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         if not keys["image"]:
-            raise SourceError(f"CUB-200-2011: there is no image under {IMAGES} in the raw data.")
+            raise SourceError(f"CUB-200-2011: there is no image under {IMAGES} in the raw data. {INCOMPLETE}")
         names = [keys["image"][place] for place in class_folder_order(keys["image"])]
         classes, target = class_labels(names)
         parsed = annotations.parse(names, lists.contents)

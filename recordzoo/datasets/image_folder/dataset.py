@@ -69,7 +69,10 @@ class ImageFolderRecord(TreeDataset, RecordSetDataset):
             return
         options = self._checked(options)
         if split is not None:
-            raise ArgumentError(f"split {split!r} is for a record set given as root; {root} is none.")
+            raise ArgumentError(
+                f"Argument split is {split!r}, but {root} is not a record set. Pass the path of a record set, or leave "
+                "split out and pass the folder of the split."
+            )
         self._start(root, transform=transform, target_transform=target_transform)
         extensions = IMG_EXTENSIONS if is_valid_file is None else None
         self._show_tree(root, extensions, loader, is_valid_file, allow_empty, options)

@@ -21,7 +21,7 @@ from recordzoo.datasets.imagenet import kaggle, parquet
 from recordzoo.datasets.imagenet.meta import DEVKIT, META_BIN, SIDECARS, Meta, meta_source, parse_meta
 from recordzoo.datasets.imagenet.wnids import all_wnids
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
+from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import class_folder_order, class_labels, is_class_image, is_image
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.sources.archive import ArchivedSource, ArchiveSource, ChainSource, NestedTarSource
@@ -120,7 +120,7 @@ class ImageNet(DeclaredRecipe):
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         keys = stored.keys.get("image", ())
         if not keys:
-            raise SourceError(f"ImageNet: there is no image of the split {self.part!r} in the raw data.")
+            raise SourceError(f"ImageNet: there is no image of the split {self.part!r} in the raw data. {INCOMPLETE}")
         meta = parse_meta(sidecars)
         synonyms = kaggle.synonyms(sidecars) if meta is None else meta.synonyms
         placed = keys if self.part == "train" else _sort_into_wnids(keys, meta, kaggle.val_wnids(sidecars))

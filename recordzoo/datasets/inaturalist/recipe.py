@@ -6,7 +6,7 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
+from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import ClassFolderRecipe, name_key
 from recordzoo.sources.member import Member
 
@@ -47,7 +47,7 @@ class INaturalist(ClassFolderRecipe):
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         names = sorted(stored.keys["image"], key=name_key)
         if not names:
-            raise SourceError(f"iNaturalist: there is no image under {self.top} in the raw data.")
+            raise SourceError(f"iNaturalist: there is no image under {self.top} in the raw data. {INCOMPLETE}")
         folders = [name.rpartition("/")[0] for name in names]
         categories = _numbered(self.part, list(dict.fromkeys(folders)))
         label_of = {category: label for label, category in enumerate(categories)}

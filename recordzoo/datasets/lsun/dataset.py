@@ -155,7 +155,9 @@ class LSUNRecord(RecordDataset, LSUN):  # type: ignore[misc]  # torchvision is u
         except ValueError as err:
             raise ArgumentError(str(err)) from None
         if options.get("records_dir") is not None and len(self.classes) > 1:
-            raise ArgumentError(f"Argument records_dir names one record set, but there are several: {self.classes}.")
+            raise ArgumentError(
+                f"Argument records_dir names one record set, but there are several: {self.classes}. Leave it out."
+            )
         paths = [os.path.join(root, f"{name}{ENDING}") for name in self.classes]
         self.dbs = [self._DATABASE(path, transform, **options) for path in paths]
         self.indices = list(itertools.accumulate(map(len, self.dbs)))

@@ -76,7 +76,7 @@ def _classes(lists: Lists) -> list[str]:
     """Return the names of the classes in the order of their labels."""
     name_of = {int(label): name for name, label in lists.rows(CATEGORIES)}
     if sorted(name_of) != list(range(len(name_of))):
-        raise SourceError(f"Places365: the labels in {CATEGORIES} do not count from 0.")
+        raise SourceError(f"Places365: the labels in {CATEGORIES} do not count from 0. Download the file again.")
     return [name_of[label] for label in range(len(name_of))]
 
 

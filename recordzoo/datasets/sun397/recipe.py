@@ -26,7 +26,7 @@ class SUN397(ListedRecipe):
         names = sorted((key for key in keys["image"] if key.rpartition("/")[2].startswith("sun_")), key=name_key)
         scenes = [name.partition("/")[2].rpartition("/")[0] for name in names]
         if unknown := next((name for name, scene in zip(names, scenes, strict=True) if scene not in label_of), ""):
-            raise SourceError(f"{self.dataset}: the folder of {unknown} is no class of {CLASSES}.")
+            raise SourceError(f"{self.dataset}: {unknown} lies in a folder that {CLASSES} does not name as a class.")
         target = np.array([label_of[scene] for scene in scenes], np.int64)
         return Table(names=names, arrays={"target": target}, classes=classes)
 

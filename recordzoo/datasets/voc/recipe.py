@@ -12,7 +12,7 @@ from pathlib import Path
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table, present
+from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.recipes.class_folders import class_folder_order
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.records.arrays import leads_out
@@ -112,9 +112,13 @@ class VOC(DeclaredRecipe):
         there = {field: set(stored.keys[field]) for field in self.fields}
         lists = {name: _stems(data) for name, data in sorted(sidecars.items())}
         if not lists:
-            raise SourceError(f"Pascal VOC {self.part}: there are no lists under ImageSets/ in the raw data.")
+            raise SourceError(
+                f"Pascal VOC {self.part}: there are no lists under ImageSets/ in the raw data. {INCOMPLETE}"
+            )
         if not there["image"]:
-            raise SourceError(f"Pascal VOC {self.part}: there are no images under JPEGImages/ in the raw data.")
+            raise SourceError(
+                f"Pascal VOC {self.part}: there are no images under JPEGImages/ in the raw data. {INCOMPLETE}"
+            )
         self._say_what_is_missing(lists, there)
         stems = list(there["image"] | {stem for listed in lists.values() for stem in listed})
         order = class_folder_order([image_name(stem) for stem in stems]).tolist()

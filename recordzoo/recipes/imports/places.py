@@ -33,7 +33,7 @@ def database_files(path: Path) -> dict[str, Path]:
         return database_files(inside[0])
     if inside:
         names = ", ".join(each.name for each in inside[:_OTHERS_NAMED])
-        raise ArgumentError(f"{path} holds several databases ({names}); name one of them.")
+        raise ArgumentError(f"{path} holds several databases ({names}). Pass the path of one of them.")
     raise NotPreparedError(
         f"There is no LMDB database at {path} (looked for {DATA_FILE}, *.lmdb, and db0/{DATA_FILE}).",
         path=str(path),
@@ -50,7 +50,10 @@ def _numbered_parts(names: Collection[str], path: Path) -> list[str]:
     wanted = [f"db{number}" for number in range(last + 1)]
     missing = [name for name in wanted if name not in names]
     if missing:
-        raise SourceError(f"{path} has db{last}, but not {', '.join(missing[:_OTHERS_NAMED])}.", path=str(path))
+        raise SourceError(
+            f"{path} has db{last}, but not {', '.join(missing[:_OTHERS_NAMED])}. All from db0 on are needed.",
+            path=str(path),
+        )
     return wanted
 
 

@@ -1,6 +1,7 @@
 """How the records of an earlier tool's databases become a record set: images as they are, labels, in the old order."""
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -123,7 +124,11 @@ class ImportRecipe(Recipe):
             labels += block["labels"]
             shapes += block["shapes"]
         if len(set(names)) != len(names):
-            raise SourceError(f"{self.path}: two records have the same name, with the ending of their format.")
+            twice = next(name for name, count in Counter(names).items() if count > 1)
+            raise SourceError(
+                f"{self.path}: two records are called {twice!r}, once the ending of their format is added.",
+                path=str(self.path),
+            )
         return Table(
             names=names,
             arrays={"target": np.array(labels, np.int64)},
