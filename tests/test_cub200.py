@@ -295,7 +295,7 @@ def test_an_image_that_is_not_listed_is_an_error(tmp_path: Path) -> None:
         (FILES["parts"], lambda data: data + b"1 16 0 0 0\n", r"the second column goes from 1 to 16; expected 1 to 15"),
         (FILES["attributes"], lambda data: data + b"1 4000000 0 0 0\n", "expected 1 to 312"),
         ("CUB_200_2011/images.txt", lambda data: b"one " + data, "line 1: expected a number and a name"),
-        ("CUB_200_2011/images.txt", lambda data: data.replace(b"2 ", b"1 ", 1), "have the same number"),
+        ("CUB_200_2011/images.txt", lambda data: data.replace(b"2 ", b"1 ", 1), "have the number"),
         ("CUB_200_2011/parts/parts.txt", lambda data: data.replace(b"2 ", b"44 ", 1), "not numbered from 1 to 15"),
     ],
 )

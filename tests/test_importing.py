@@ -376,7 +376,7 @@ def test_where_there_is_no_database(tmp_path: Path) -> None:
         imported(tmp_path / "empty")
     for name in ("train.lmdb", "val.lmdb"):
         legacy.folder2lmdb(tmp_path / "several" / name, legacy.files(1))
-    with pytest.raises(ArgumentError, match=r"several databases \(train.lmdb, val.lmdb\); name one"):
+    with pytest.raises(ArgumentError, match=r"several databases \(train.lmdb, val.lmdb\)\. Pass the path of one"):
         imported(tmp_path / "several")
     with pytest.raises(SourceError, match="is empty"):
         imported(legacy.write_lmdb(tmp_path / "nothing.lmdb", []))
