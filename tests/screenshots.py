@@ -1,0 +1,44 @@
+"""Take pictures of the site and of `show --html`, to look at: python -m tests.screenshots SITE FOLDER.
+
+SITE is the built site (`make docs` builds it into site/). Each page is taken 1280 and 390 pixels wide, light and dark.
+"""
+
+import itertools
+import sys
+import tempfile
+from pathlib import Path
+
+from recordzoo.cli.demo import birds
+from recordzoo.cli.show import ShowOptions, show_images
+from recordzoo.preparing import ensure
+from recordzoo.recipes.declared import dataset_recipe
+from tests.browsing import DESKTOP, PHONE, served, start_chromium, watched
+
+PAGES = {"home": "", "catalogue": "datasets/", "dataset": "datasets/cub200/", "benchmarks": "benchmarks-peers/"}
+
+
+def write_page(folder: Path) -> str:
+    """Write a page of generated birds; returns its address."""
+    birds.build(5, 40, size=(260, 200)).write_tree(folder)
+    path = ensure(dataset_recipe("cub200"), folder, prepare=True)
+    target = folder / "birds.html"
+    show_images(str(path), ShowOptions(output=target, number=40), as_json=False)
+    return target.as_uri()
+
+
+def take(site: Path, folder: Path) -> None:
+    """Write the pictures as ``<page>-<width>-<light|dark>.png``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as made, served(site) as url, start_chromium() as browser:
+        pages = {**{name: url + path for name, path in PAGES.items()}, "show": write_page(Path(made))}
+        for width, dark in itertools.product((DESKTOP, PHONE), (False, True)):
+            with watched(browser, width=width, dark=dark) as it:
+                it.page.set_viewport_size({"width": width, "height": 1600})
+                for name, address in pages.items():
+                    it.page.goto(address)
+                    it.page.wait_for_timeout(300)
+                    it.page.screenshot(path=folder / f"{name}-{width}-{'dark' if dark else 'light'}.png")
+
+
+if __name__ == "__main__":
+    take(Path(sys.argv[1]), Path(sys.argv[2]))
