@@ -27,6 +27,7 @@ an error raised in a worker that way. What the message says in words is kept as 
 A traceback ends with the address of the documentation's section on the error, once the project has a site.
 """
 
+import contextlib
 from typing import Any
 
 from PIL import UnidentifiedImageError
@@ -46,9 +47,9 @@ class RecordZooError(Exception):
     def __init__(self, text: str = "", **details: Any) -> None:
         super().__init__(text)
         self.details = details
-        about = project.page(f"errors/#{type(self).__name__.lower()}")
-        if about:
-            self.add_note(f"See {about}")
+        with contextlib.suppress(Exception):  # no more open files, say: the address must not hide the error
+            if about := project.page(f"errors/#{type(self).__name__.lower()}"):
+                self.add_note(f"See {about}")
 
     def __getattr__(self, name: str) -> Any:
         details = self.__dict__.get("details", {})

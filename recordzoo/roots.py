@@ -29,10 +29,10 @@ def known() -> list[Path]:
 
 def remember(folder: Path) -> None:
     """Add a directory to the list, if it is not there; a failure is ignored."""
-    path, text = list_path(), os.path.abspath(folder)
-    if path is None:
-        return
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError):  # ArgumentError among them: the work that was done counts
+        path, text = list_path(), os.path.abspath(folder)
+        if path is None:
+            return
         if text in _lines() or (path.exists() and path.stat().st_size > _MAX_BYTES // 2):
             return
         path.parent.mkdir(parents=True, exist_ok=True)

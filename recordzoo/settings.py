@@ -47,7 +47,12 @@ def state_folder() -> Path | None:
     text = os.environ.get("RECORDZOO_STATE", "")
     if text.lower() in ("off", *_NO[1:]):
         return None
-    return Path(text).expanduser() if text else user_state() / "recordzoo"
+    folder = Path(text).expanduser() if text else user_state() / "recordzoo"
+    if not folder.is_absolute():
+        raise ArgumentError(
+            f"The environment variable RECORDZOO_STATE is {text!r}; it must be an absolute path or off."
+        )
+    return folder
 
 
 def offline() -> bool:

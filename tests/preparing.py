@@ -228,10 +228,11 @@ def _hash(path: Path) -> str:
 
 
 def beside(root: Path, form: str) -> list[str]:
-    """Names under a root besides the raw data."""
+    """Names under a root besides the raw data, and the mark that it was downloaded."""
     from tests.fakes.simple import FORMS
 
-    return sorted(path.name for path in root.iterdir() if path.name != FORMS[form])
+    raw = (FORMS[form], f".{FORMS[form]}.recordzoo")
+    return sorted(path.name for path in root.iterdir() if path.name not in raw)
 
 
 def builds(root: Path) -> Iterator[Path]:

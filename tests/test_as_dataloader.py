@@ -311,7 +311,7 @@ def test_a_batch_sampler_without_a_length(dataset: ImageFolderRecord) -> None:
 
 
 def test_a_foreign_batch_sampler_stays(dataset: ImageFolderRecord) -> None:
-    with pytest.raises(ArgumentError, match="batch_sampler stands for"):
+    with pytest.raises(ArgumentError, match="batch_sampler replaces"):
         RecordLoader(dataset, 3, batch_sampler=[[1]])
     loader = RecordLoader(dataset, batch_sampler=[[1]])
     assert (loader.batch_size, loader.batch_sampler) == (None, [[1]])

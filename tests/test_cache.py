@@ -58,6 +58,12 @@ def sparse(path: Path, size: int) -> Path:
     return path
 
 
+@pytest.fixture(autouse=True)
+def no_other_roots(tmp_path, monkeypatch):
+    """Other tests' record sets are in none of the known roots."""
+    monkeypatch.setenv("RECORDZOO_STATE", str(tmp_path / "state"))
+
+
 @pytest.fixture
 def data(tmp_path):
     """A directory with one of each thing that recordzoo writes, and what others wrote."""

@@ -106,7 +106,7 @@ def test_samples(configured: Compared) -> None:
     assert len(ours) > 0
     configured.assert_same(theirs, ours)
     shown = ours._repr_html_()
-    assert "<img " in shown or "holds no images" in shown
+    assert "<figure " in shown or "holds no images" in shown
     assert not re.search("problem|cannot be shown", shown)
     assert ours._made == {}  # neither taking samples nor a notebook's summary needs the lists
 

@@ -350,7 +350,7 @@ def test_assigned_samples(archives: Path, plain: ImageFolder) -> None:
     assert (category, found.tolist()) == (77, box.tolist())
     assert image.tobytes() == plain[3][0].tobytes()
     dataset.samples = [(plain.samples[0][0], 1)]  # a file of the user's own
-    with pytest.raises(LookupError, match="nothing but its category is known"):
+    with pytest.raises(LookupError, match="only its category is known"):
         dataset[0]
 
 

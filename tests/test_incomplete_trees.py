@@ -44,7 +44,9 @@ def test_a_scene_that_is_not_described(tmp_path: Path) -> None:
 def test_a_scene_whose_class_is_not_listed(tmp_path: Path) -> None:
     path = write_tree("sun397", tmp_path) / "SUN397/ClassName.txt"
     path.write_text(path.read_text().replace("/b/bakery-hall\n", ""))
-    with pytest.raises(recordzoo.errors.SourceError, match=r"the folder of b/bakery-hall/sun_\w+\.jpg is no class"):
+    with pytest.raises(
+        recordzoo.errors.SourceError, match=r"sun_\w+\.jpg lies in a folder that SUN397/ClassName.txt does not"
+    ):
         recordzoo.SUN397Record(tmp_path)
 
 

@@ -48,6 +48,7 @@ BAD = {
     **dict.fromkeys(NUMBERS, "abc"),
     **dict.fromkeys(("RECORDZOO_OFFLINE", "RECORDZOO_QUIET"), "perhaps"),
     "RECORDZOO_MIRROR": "mirror.example/data",
+    "RECORDZOO_STATE": "state",
 }
 
 

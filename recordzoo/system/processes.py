@@ -57,7 +57,7 @@ def scope() -> list[str]:
     parts: list[str] = []
     if not WINDOWS:
         with contextlib.suppress(OSError):
-            parts.append(Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip())
+            parts.append(Path("/proc/sys/kernel/random/boot_id").read_bytes().decode().strip())
             parts.append(str(os.stat("/proc/self/ns/pid").st_ino))
     return parts
 

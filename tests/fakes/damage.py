@@ -22,6 +22,7 @@ from typing import Any
 
 import numpy as np
 
+from recordzoo import project
 from recordzoo.errors import ManifestError, RecordError
 from recordzoo.records.layout import read_meta
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME
@@ -452,6 +453,7 @@ class Watch:
         self.on = False
         self.may_start_python = False
         self.seen: list[str] = []
+        project.url("Documentation")  # the first error reads it from the installed package
         sys.addaudithook(self._hook)
 
     def _hook(self, event: str, args: tuple[Any, ...]) -> None:
