@@ -152,7 +152,7 @@ def test_an_unknown_name_says_which_may_be_meant(wrong, meant):
     with pytest.raises(ArgumentError, match=f"Unknown dataset '{wrong}'. Did you mean {meant}\\?") as caught:
         catalogue.entry(wrong)
     assert caught.value.meant == meant
-    with pytest.raises(ArgumentError, match=r"Unknown dataset 'zzzzzz'. The datasets are .*imagenet"):
+    with pytest.raises(ArgumentError, match=r"Unknown dataset 'zzzzzz'. It must be .*imagenet"):
         catalogue.entry("zzzzzz")
 
 

@@ -77,7 +77,7 @@ class TestWrongPlace:
             2,
             "no dataset and no path 'photoss'",
             "Did you mean ./photos?",
-            "cub200",
+            "recordzoo list shows the datasets",
         )
         says(run(name, "./photoss", cwd=tmp_path), 3, "./photoss does not exist", "Did you mean ./photos?")
 

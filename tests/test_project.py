@@ -107,7 +107,8 @@ class TestWorkflows:
     def test_the_fast_tests_are_those_of_the_makefile(self):
         """On systems without `make`."""
         words = shlex.split(makefile_variable("FAST"))
-        assert [["python", "-m", "pytest", *words]] == [words for words in commands() if "pytest" in words]
+        on_windows = ["tests/test_windows.py"]
+        assert [words[3:] for words in commands() if "pytest" in words] == [words, on_windows]
         (install,) = re.findall(r"--editable '(.*)'", "\n".join(makefile_lines(r"\$\(VENV\)/\.stamp")))
         assert ["python", "-m", "pip", "install", "--editable", install] in commands()
 

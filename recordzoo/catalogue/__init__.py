@@ -46,6 +46,7 @@ from pathlib import Path
 from recordzoo.catalogue.facts import Entry, FileFacts, Part, Split
 from recordzoo.catalogue.parse import parse
 from recordzoo.errors import ArgumentError
+from recordzoo.program import command
 
 __all__ = ["Entry", "FileFacts", "Part", "Split", "class_modules", "entry", "find", "names", "unknown"]
 
@@ -101,9 +102,9 @@ def unknown(name: str) -> ArgumentError:
     known = names()
     full = [entry(n).label(part.name) for n in known for part in entry(n).parts if part.name]
     close = difflib.get_close_matches(name.lower().replace("-", "").replace("_", ""), [*known, *full], n=1, cutoff=0.5)
-    meant = f"Did you mean {close[0]}? " if close else ""
+    help = f"Did you mean {close[0]}? {command('list')} shows all." if close else f"It must be {', '.join(known)}."
     return ArgumentError(
-        f"Unknown dataset {name!r}. {meant}The datasets are {', '.join(known)}.",
+        f"Unknown dataset {name!r}. {help}",
         name=name,
         meant=close[0] if close else None,
     )

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from recordzoo import catalogue
 from recordzoo.errors import ArgumentError, NotPreparedError
+from recordzoo.program import command
 from recordzoo.recipes.list_table import LIST_ENDINGS
 
 _ENDING = ".records"
@@ -20,8 +21,8 @@ def unknown_name(name: str) -> ArgumentError:
         meant = near[0]
     hint = f"Did you mean {meant}? " if meant else ""
     return ArgumentError(
-        f"There is no dataset and no path {name!r}. {hint}The datasets are {', '.join(catalogue.names())}; a path is a "
-        f"directory with one folder for each class, a list of files ({', '.join(LIST_ENDINGS)}), or a record set.",
+        f"There is no dataset and no path {name!r}. {hint}{command('list')} shows the datasets; a path is a directory "
+        f"with one folder for each class, a list of files ({', '.join(LIST_ENDINGS)}), or a record set.",
         name=name,
         meant=meant,
     )
@@ -33,7 +34,7 @@ def nothing_there(text: str) -> NotPreparedError:
     hint = f" Did you mean {' or '.join(near)}?" if near else ""
     return NotPreparedError(
         f"{text} does not exist.{hint} Give a directory with one folder for each class, a list of files "
-        f"({', '.join(LIST_ENDINGS)}), a record set, or the name of a dataset ({', '.join(catalogue.names())}).",
+        f"({', '.join(LIST_ENDINGS)}), a record set, or the name of a dataset; {command('list')} shows them.",
         path=text,
         meant=near[0] if near else None,
     )
