@@ -12,7 +12,8 @@ from tests import on_windows
 from tests.preparing import REPOSITORY
 from tests.windows import FOLDER
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # two interpreters import torch, one of them twice
+# Two interpreters import torch, one of them twice: once for all tests.
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900), pytest.mark.xdist_group("windows")]
 
 Found = dict[str, dict[str, Any]]
 
