@@ -53,7 +53,7 @@ splits or archives that are not converted.
 ## What the numbers say
 
 - **Photographs: the same speed.** Decoding takes more than nine tenths of the time on both sides, and lines of one
-  class differ by up to a tenth from run to run. To open a file that is in the page cache costs some 10 µs, so
+  class differ by up to a quarter from run to run. To open a file that is in the page cache costs some 10 µs, so
   datasets with a file for each sample (iNaturalist, Caltech) are not twice as fast here, but on a disk.
   [RecordLoader](training.md) is what makes batches faster.
 - **HDF5: many times as fast.** torchvision's `PCAM` opens two files for each sample.
