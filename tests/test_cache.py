@@ -17,7 +17,7 @@ from recordzoo.cli.cache.item import Item, Kind
 from recordzoo.cli.cache.sets import why_not_downloaded
 from recordzoo.errors import ArgumentError
 from recordzoo.owner import Owner
-from recordzoo.preparing import raw
+from recordzoo.preparing import download_mark
 from recordzoo.records.reader import is_record_set
 from tests.fakes.records import write_records
 from tests.running import run
@@ -74,7 +74,7 @@ def data(tmp_path):
     a_build(data / "birds.records")
     (data / ".birds2.records.lock").write_text("")
     downloaded = sparse(data / RAW_FILE.name, RAW_FILE.size_bytes)
-    raw.marker(downloaded).write_text(raw._identity(downloaded))
+    download_mark.mark_path(downloaded).write_text(download_mark._identity(downloaded))
     sparse(data / f"{RAW_FILE.name}.part", 100)
     sparse(data / f"{RAW_FILE.name}.bad-0123abcd", 100)
     return data
@@ -142,9 +142,9 @@ class TestFind:
         file = next(file for file in catalogue.entry("imagenet").files if file.size_bytes)
         path = sparse(tmp_path / file.name, file.size_bytes)
         assert find_items([tmp_path]) == []
-        raw.marker(path).write_text(f"downloaded by recordzoo: {file.size_bytes} 1 1\n")  # of another file
+        download_mark.mark_path(path).write_text(f"downloaded by recordzoo: {file.size_bytes} 1 1\n")  # of another file
         assert find_items([tmp_path]) == []
-        raw.marker(path).write_text(raw._identity(path))
+        download_mark.mark_path(path).write_text(download_mark._identity(path))
         assert [item.kind for item in find_items([tmp_path])] == [Kind.RAW]
 
     def test_what_cannot_be_made_again_is_marked(self, data):

@@ -24,6 +24,7 @@ from recordzoo.records.made_from import MadeFrom, directory_of, relative_names
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 from recordzoo.sources.file_table import FileTable
+from recordzoo.text import name_first
 
 _BLOCKS, _BLOCK_FILES = 16, 16
 _WRITTEN_FILES = 1000
@@ -59,8 +60,7 @@ class Changes:
     @property
     def summary(self) -> str:
         """The first differences, and how many more there are."""
-        more = len(self.found) - _NUM_NAMED
-        text = ", ".join(self.found[:_NUM_NAMED]) + (f" and {more:,} more" if more > 0 else "")
+        text = name_first(self.found, _NUM_NAMED)
         if self.num_compared < self.num_files:
             text += f" ({self.num_compared:,} of {self.num_files:,} files were compared)"
         return text

@@ -29,9 +29,10 @@ from recordzoo.preparing.build import Build
 from recordzoo.preparing.build_lock import my_turn, tidy
 from recordzoo.preparing.changes import Changes, find_changes
 from recordzoo.preparing.convert import Task
+from recordzoo.preparing.division import Division
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.preparing.raw import RawData, check_addresses, stages
-from recordzoo.preparing.run import Workers, default_workers, run_tasks
+from recordzoo.preparing.run import Workers, run_tasks
 from recordzoo.preparing.space import check_space, disk_error, records_bytes
 from recordzoo.preparing.stale_builds import is_half_removed, put_back, remove_dead, resumable_bytes
 from recordzoo.progress import Progress, format_bytes
@@ -42,18 +43,13 @@ from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, VERSION, RawFile
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.sources.member import Source, Unit
 from recordzoo.system.files import is_link
+from recordzoo.text import name_first
 
 logger = logging.getLogger("recordzoo")
 
 WRITER = 3
 """Part of the plan. Raise it when the same raw data gives other bytes, or when the journal has other fields: a build of
 an older version is then begun anew, not resumed."""
-
-_SPILL = 1.03
-"""How much more than on average the files of a unit may take in a shard."""
-
-_FEW_BYTES = 16 << 20
-"""Less raw data than this is converted before worker processes have started, which takes about a second."""
 
 _NUM_NAMED = 5
 
@@ -94,16 +90,6 @@ def ensure(recipe: Recipe, root: Path, *, download: bool | None = False, **optio
     return job.run()
 
 
-def default_shard_bytes(recipe: Recipe, source: Source) -> int:
-    """An eighth of the data, so that a small set, too, is worked on by several processes; 64 MiB to 1 GiB.
-
-    Of a variant a 32nd and 16 MiB: a megabyte of it is the work of a second.
-    """
-    parts, least = (8, 64 << 20) if recipe.variant == ORIGINAL else (32, 16 << 20)
-    data_bytes = int(source.size_bytes * min(1, recipe.expansion))
-    return max(least, min(1 << 30, data_bytes // parts))
-
-
 @dataclass
 class Job:
     """A preparation: what is asked for, and each step of it."""
@@ -115,6 +101,7 @@ class Job:
     target: Path = field(init=False)
     progress: Progress = field(init=False)
     raw: RawData = field(init=False)
+    _division: Division = field(init=False)
     _hashed: frozenset[Path] = field(init=False, default=frozenset())  # archives whose hash is compared
 
     def __post_init__(self) -> None:
@@ -133,14 +120,7 @@ class Job:
             raise ArgumentError(
                 f"Unknown value {self.options['refresh']!r} for argument refresh. Valid values are {_REFRESH}."
             )
-        for name in ("workers", "shard_bytes", "num_shards"):
-            value = self.options.get(name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise ArgumentError(f"Argument {name} is {value!r}; it must be a whole number, 1 or more.")
-        if self.options.get("shard_bytes") and self._num_shards:
-            raise ArgumentError(
-                "shard_bytes and num_shards (--shard-size and --shards) are both given; one follows from the other."
-            )
+        self._division = Division(self.recipe, self.options)
 
     @property
     def is_published(self) -> bool:
@@ -242,8 +222,8 @@ class Job:
             return
         source = self._source()
         self._check_size(source)
-        if self._num_shards:
-            source.cut(self._num_shards)  # an argument that cannot be is said before anything is made
+        if self._division.num_shards:
+            source.cut(self._division.num_shards)  # an argument that cannot be is said before anything is made
         plan = self._plan(source)
         needed = records_bytes(self.recipe, source)
         done = resumable_bytes(self.target, plan)
@@ -335,42 +315,13 @@ class Job:
             "set": self.recipe.set_name,
             "source": source.fingerprint(),
             "options": dict(self.recipe.options),
-            **({"num_shards": self._num_shards} if self._num_shards else {"shard_bytes": self._shard_bytes(source)}),
+            **self._division.plan(source),
             "on_error": self._on_error,
         }
 
     @property
     def _on_error(self) -> str:
         return self.options.get("on_error", "keep")
-
-    @property
-    def _num_shards(self) -> int | None:
-        return self.options.get("num_shards")
-
-    def _units(self, source: Source) -> list[Unit]:
-        """Cut the source: a shard for each unit if their number is given, else units that fill shards.
-
-        Raises:
-            ArgumentError: It cannot be cut into so many.
-        """
-        return source.cut(self._num_shards) if self._num_shards else source.units(self._unit_bytes(source))
-
-    def _shard_bytes(self, source: Source) -> int:
-        return self.options.get("shard_bytes") or default_shard_bytes(self.recipe, source)
-
-    def _unit_bytes(self, source: Source) -> int:
-        """As much raw data as fills a shard, less a little: what spills over would be a shard of its own."""
-        expansion = max(self.recipe.expansion, records_bytes(self.recipe, source) / max(1, source.size_bytes))
-        return int(self._shard_bytes(source) / (_SPILL * expansion))
-
-    def _num_workers(self, num_bytes: int) -> int:
-        """Return how many processes convert so much raw data: this one alone, if others would start for too little.
-
-        How long a sample of a user's own dataset takes does not follow from its size; such a recipe has a set-up.
-        """
-        if given := self.options.get("workers"):
-            return given
-        return 1 if num_bytes < _FEW_BYTES and self.recipe.worker_setup() is None else default_workers()
 
     def _make_parent(self) -> None:
         try:
@@ -414,12 +365,12 @@ class Job:
         archives = self.raw.archives(source)
         hashes = self.raw.start_hashes(archives)
         try:
-            units = self._units(source)
+            units = self._division.units(source)
             self._hashed = frozenset(path for path in hashes if (remote := archives[path]) and remote.hash)
             if stale := self._stale_units(units, build):
                 self.progress.note(f"{source.description} was written to since; some of it is converted again.")
                 build.drop(stale)
-            shard_bytes = None if self._num_shards else self._shard_bytes(source)
+            shard_bytes = None if self._division.num_shards else self._division.shard_bytes(source)
             tasks = [
                 Task(
                     number=number,
@@ -436,7 +387,7 @@ class Job:
             done = sum(tasks[number].unit.size_bytes for number in build.units)
             self.progress.begin(f"converting {self._title}", total, done)
             expansion = records_bytes(self.recipe, source) / max(1, source.size_bytes)
-            workers = Workers(self._num_workers(total), self.recipe.worker_setup(), expansion)
+            workers = Workers(self._division.num_workers(total), self.recipe.worker_setup(), expansion)
             run_tasks(build, tasks, workers, list(hashes.values()), self.progress)
             self.progress.end()
             self._say_read_back(build)
@@ -473,7 +424,7 @@ class Job:
                 f"{source.description} changed while it was converted. Nothing was published; run the command again.",
                 worthless=True,
             )
-        if stale := self._stale_units(self._units(again), build):
+        if stale := self._stale_units(self._division.units(again), build):
             build.drop(stale)
             raise SourceError(
                 f"{source.description} was written to while it was converted{_named(source, again)}. Nothing was "
@@ -503,10 +454,7 @@ def _named(source: Source, again: Source) -> str:
     """Name the first files that were written to between two listings."""
     before, now = source.files(), again.files()
     names = list(now.written_since(before)) if before is not None and now is not None else []
-    if not names:
-        return ""
-    more = f" and {len(names) - _NUM_NAMED:,} more" if len(names) > _NUM_NAMED else ""
-    return f" ({', '.join(names[:_NUM_NAMED])}{more})"
+    return f" ({name_first(names, _NUM_NAMED)})" if names else ""
 
 
 def _built_bytes(build: Build) -> int:

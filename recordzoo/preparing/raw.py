@@ -8,6 +8,7 @@ from pathlib import Path
 
 from recordzoo import durable, roots
 from recordzoo.errors import DownloadError, HashMismatchError, NotPreparedError, SourceError
+from recordzoo.preparing.download_mark import is_marked, mark_path, remove_marked, write_mark
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.preparing.space import check_space, files_bytes, records_bytes, volume
 from recordzoo.progress import Progress, format_bytes
@@ -138,8 +139,7 @@ class RawData:
         if not there:
             self.fetched.append(path)
             roots.remember(self.root)
-            with contextlib.suppress(OSError):  # without it the file is kept, and it may be gone by now
-                durable.write_text_here(marker(path), _identity(path))
+            write_mark(path)
 
     def discard_raw(self) -> None:
         """Delete, now that the records are published, what was downloaded for them, if `discard_raw` is given.
@@ -151,11 +151,10 @@ class RawData:
         for remote in self.recipe.raw_files:
             path = remote.path(self.root)
             with contextlib.suppress(FileNotFoundError):
-                if not (path.exists() and is_ours(path)):
-                    durable.remove(marker(path))
+                if not (path.exists() and is_marked(path)):
+                    durable.remove(mark_path(path))
                 elif self.options.get("discard_raw", False):
-                    durable.remove(path)
-                    durable.remove(marker(path))
+                    remove_marked(path)
 
     def is_checked(self, source: Source) -> bool:
         """Whether archives of a source are hashed beside the conversion."""
@@ -244,26 +243,6 @@ def stages(missing: Sequence[RemoteFile] = (), *, checked: bool) -> str:
 
 def _size(num_bytes: int | None) -> str:
     return "size not known" if num_bytes is None else format_bytes(num_bytes)
-
-
-def marker(path: Path) -> Path:
-    """Return the file that says that a raw file beside it is our download."""
-    return path.with_name(f".{path.name}.recordzoo")
-
-
-def is_ours(path: Path) -> bool:
-    """Whether a raw file is the one that its mark says recordzoo downloaded.
-
-    Raises:
-        OSError: There is no mark, or no file.
-    """
-    return marker(path).read_text(encoding="utf-8", errors="replace") == _identity(path)
-
-
-def _identity(path: Path) -> str:
-    """What tells a downloaded file from one that somebody put in its place."""
-    status = path.stat()
-    return f"downloaded by recordzoo: {status.st_size} {status.st_mtime_ns} {status.st_ino}\n"
 
 
 def check_addresses(recipe: Recipe, root: Path, options: PrepareOptions) -> None:

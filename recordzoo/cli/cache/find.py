@@ -13,7 +13,7 @@ from recordzoo.cli.cache.sets import set_item
 from recordzoo.errors import ArgumentError
 from recordzoo.owner import Owner
 from recordzoo.preparing.build_lock import who_holds
-from recordzoo.preparing.raw import is_ours, marker
+from recordzoo.preparing.download_mark import is_marked, mark_path
 from recordzoo.preparing.stale_builds import find_builds
 from recordzoo.sources.download import unfinished
 
@@ -150,7 +150,7 @@ def _raw_item(path: Path) -> Item | None:
     if known is None:
         return None
     entry, file = known
-    if not marker(path).is_file() or not is_ours(path):
+    if not mark_path(path).is_file() or not is_marked(path):
         return None
     return Item(Kind.RAW, path, entry.name, *measure([path]), kept=_why_needed(path, entry, file))
 

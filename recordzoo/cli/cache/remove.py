@@ -10,7 +10,7 @@ from recordzoo.cli.cache.find import item_at
 from recordzoo.cli.cache.item import Item, Kind
 from recordzoo.errors import ArgumentError, RecordZooError
 from recordzoo.preparing.build_lock import kept_from_others
-from recordzoo.preparing.raw import marker
+from recordzoo.preparing.download_mark import remove_marked
 from recordzoo.records.manifest import MANIFEST_NAME
 
 
@@ -32,10 +32,10 @@ def remove(item: Item) -> str:
                 _remove_set(now.path)
         elif now.kind is Kind.BUILD:
             shutil.rmtree(now.path)
+        elif now.kind is Kind.RAW:
+            remove_marked(now.path)
         else:
             durable.remove(now.path)
-            if now.kind is Kind.RAW:
-                durable.remove(marker(now.path))
         durable.sync_directory(now.path.parent)
     except ArgumentError:
         return "" if not os.path.lexists(item.path) else "it is not what it was"

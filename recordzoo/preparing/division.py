@@ -1,0 +1,85 @@
+"""How raw data is divided: into units and shards, and among how many processes."""
+
+from dataclasses import dataclass
+
+from recordzoo.aliases import JSON
+from recordzoo.errors import ArgumentError
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.preparing.run import default_workers
+from recordzoo.preparing.space import records_bytes
+from recordzoo.recipes.base import Recipe
+from recordzoo.records.manifest import ORIGINAL
+from recordzoo.sources.member import Source, Unit
+
+_SPILL = 1.03
+"""How much more than on average the files of a unit may take in a shard."""
+
+_FEW_BYTES = 16 << 20
+"""Less raw data than this is converted before worker processes have started, which takes about a second."""
+
+
+def default_shard_bytes(recipe: Recipe, source: Source) -> int:
+    """Return the target shard size in bytes, without options: raw size / 8, so that several processes have work.
+
+    It is at least 64 MiB and at most 1 GiB. For variants: raw size / 32, at least 16 MiB, because a megabyte of a
+    variant is the work of a second.
+    """
+    parts, least = (8, 64 << 20) if recipe.variant == ORIGINAL else (32, 16 << 20)
+    data_bytes = int(source.size_bytes * min(1, recipe.expansion))
+    return max(least, min(1 << 30, data_bytes // parts))
+
+
+@dataclass(frozen=True)
+class Division:
+    """Divides raw data as the options say, or else by its size.
+
+    Raises:
+        ArgumentError: An option has a value that it cannot have.
+    """
+
+    recipe: Recipe
+    options: PrepareOptions
+
+    def __post_init__(self) -> None:
+        for name in ("workers", "shard_bytes", "num_shards"):
+            value = self.options.get(name)
+            if value is not None and (not isinstance(value, int) or value < 1):
+                raise ArgumentError(f"Argument {name} is {value!r}; it must be a whole number, 1 or more.")
+        if self.options.get("shard_bytes") and self.num_shards:
+            raise ArgumentError(
+                "shard_bytes and num_shards (--shard-size and --shards) are both given; one follows from the other."
+            )
+
+    @property
+    def num_shards(self) -> int | None:
+        """The number of shards, if it is given."""
+        return self.options.get("num_shards")
+
+    def shard_bytes(self, source: Source) -> int:
+        """Return the target shard size in bytes; nothing depends on it if the number of shards is given."""
+        return self.options.get("shard_bytes") or default_shard_bytes(self.recipe, source)
+
+    def plan(self, source: Source) -> dict[str, JSON]:
+        """Return what the shards depend on, for the plan of a build."""
+        return {"num_shards": self.num_shards} if self.num_shards else {"shard_bytes": self.shard_bytes(source)}
+
+    def units(self, source: Source) -> list[Unit]:
+        """Cut the source: a shard for each unit if their number is given, else units that fill shards.
+
+        Raises:
+            ArgumentError: It cannot be cut into so many.
+        """
+        if self.num_shards:
+            return source.cut(self.num_shards)
+        # A little less raw data than fills a shard: what spills over would be a shard of its own.
+        expansion = max(self.recipe.expansion, records_bytes(self.recipe, source) / max(1, source.size_bytes))
+        return source.units(int(self.shard_bytes(source) / (_SPILL * expansion)))
+
+    def num_workers(self, num_bytes: int) -> int:
+        """Return how many processes convert so much raw data: one, if others would start for too little.
+
+        How long a sample of a user's own dataset takes does not follow from its size; such a recipe has a set-up.
+        """
+        if given := self.options.get("workers"):
+            return given
+        return 1 if num_bytes < _FEW_BYTES and self.recipe.worker_setup() is None else default_workers()
