@@ -1,6 +1,7 @@
 """Text that a terminal shows: without control characters, measured in columns."""
 
 import unicodedata
+from collections.abc import Sequence
 
 
 def clean(text: str) -> str:
@@ -10,6 +11,16 @@ def clean(text: str) -> str:
     'bird\\\\x1b[2J.jpg'
     """
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text)
+
+
+def name_first(names: Sequence[str], most: int) -> str:
+    """List the first names, and say how many more there are.
+
+    >>> name_first(["a.jpg", "b.jpg", "c.jpg"], 2)
+    'a.jpg, b.jpg and 1 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return ", ".join(names[:most]) + more
 
 
 def display_width(text: str) -> int:

@@ -16,7 +16,7 @@ def _terminal(columns: int, drawn: bytearray, typed: str = "") -> Iterator[int]:
     """Open a terminal; yield its descriptor, for the block to write to, and collect what is written in `drawn`.
 
     Args:
-        typed: What was typed already; the terminal shows it, and whoever reads from it gets it.
+        typed: Input that is typed before the block runs: the terminal echoes it, and the block can read it.
     """
     import pty  # these are absent on Windows
     import termios

@@ -19,7 +19,7 @@ from tests.test_commands import COMMANDS
 FOLDER = REPOSITORY / "docs" / "schemas"
 SCHEMAS = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(FOLDER.glob("*.json"))}
 PARTS = ("dataset", "cache-item")
-"""Schemas of what stands within other documents."""
+"""Schemas of objects that are nested in other documents."""
 
 
 def strict(schema):

@@ -28,8 +28,6 @@ OF_MODULES = {
     "ctypes": {"WinDLL", "windll"},
 }
 """Attributes that only `recordzoo.system` uses. Renames behave otherwise on Windows; links need rights there."""
-ALLOWED = {"cli/viewer.py": {"sys.platform"}}
-"""Which systems have a desktop without a variable that says so."""
 
 
 @pytest.mark.parametrize("path", MODULES, ids=lambda path: path.relative_to(PACKAGE).as_posix())
@@ -50,7 +48,7 @@ def test_only_system_asks_for_what_some_systems_lack(path: Path) -> None:
             text = node.value
             if re.fullmatch(r"/(proc|sys|dev)/\S*", text) or text in posix.FLAGS | posix.FUNCTIONS - {"sync", "wait"}:
                 found.add(repr(text))
-    assert found - ALLOWED.get(path.relative_to(PACKAGE).as_posix(), set()) == set()
+    assert found == set()
 
 
 def test_the_walk_above_finds_something() -> None:

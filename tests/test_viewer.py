@@ -62,7 +62,7 @@ def go_to_a_desktop(monkeypatch):
     """Make the streams a terminal on a desktop; in the test itself, because pytest sets them before each step."""
     for name, value in DESKTOP.items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr(viewer, "PLATFORM", "linux")
     for stream in ("stdout", "stderr"):
         monkeypatch.setattr(f"sys.{stream}", Terminal())
 
@@ -81,7 +81,7 @@ def go_to_a_desktop(monkeypatch):
 )
 def test_what_is_a_desktop(monkeypatch, variables, platform, expected):
     go_to_a_desktop(monkeypatch)
-    monkeypatch.setattr("sys.platform", platform)
+    monkeypatch.setattr(viewer, "PLATFORM", platform)
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     assert viewer.is_on_desktop() is expected
@@ -118,7 +118,7 @@ def test_when_a_viewer_is_started(records, tmp_path, monkeypatch, options, on_de
 
 def test_a_viewer_that_does_not_start_is_said_and_the_file_is_there(records, tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr("sys.platform", "linux")
+    monkeypatch.setattr(viewer, "PLATFORM", "linux")
     result = run("show", records, "--open", cwd=tmp_path)
     assert (result.returncode, result.stdout) == (0, "")
     assert "wrote some.png: 2 images" in result.stderr

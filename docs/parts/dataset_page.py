@@ -171,7 +171,7 @@ def _file_row(file: FileFacts) -> tuple[str, str, str]:
 
 
 def differences(facts: Entry) -> list[str]:
-    """Return the section of what differs from torchvision on purpose, if anything does."""
+    """Return the section on wanted differences from torchvision; nothing if there are none."""
     return ["## Unlike torchvision", "\n".join(f"- {each}" for each in facts.differences)] if facts.differences else []
 
 

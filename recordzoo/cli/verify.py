@@ -12,7 +12,7 @@ from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
 from recordzoo.records.manifest import MANIFEST_NAME
-from recordzoo.text import clean
+from recordzoo.text import clean, name_first
 
 if TYPE_CHECKING:
     from recordzoo.records.reader import RecordReader
@@ -62,11 +62,9 @@ def repair_set(text: str, wanted: RepairOptions, *, as_json: bool) -> int:
             wrapped(f"{shown}: ok, nothing to repair. {_checked(reader, done.report, full=True)}", wrapping_width())
         )
         return Exit.OK
-    names = clean(", ".join(done.files[:_FILES_SHOWN]))
-    more = len(done.files) - _FILES_SHOWN
     output.put(
         wrapped(
-            f"{shown}: repaired. {names}{f' and {more:,} more' if more > 0 else ''} "
+            f"{shown}: repaired. {clean(name_first(done.files, _FILES_SHOWN))} "
             f"{'was' if len(done.files) == 1 else 'were'} made again{_from(done)}; every other file is unchanged. "
             "The hashes are those in the manifest.",
             wrapping_width(),

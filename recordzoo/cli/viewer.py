@@ -7,6 +7,7 @@ from pathlib import Path
 import typer
 
 from recordzoo.cli import output
+from recordzoo.system.names import PLATFORM
 
 
 def is_on_desktop() -> bool:
@@ -18,7 +19,7 @@ def is_on_desktop() -> bool:
         return False
     if any(os.environ.get(name) for name in ("SSH_CONNECTION", "SSH_TTY")):
         return False
-    if sys.platform in ("darwin", "win32"):
+    if PLATFORM in ("darwin", "win32"):
         return True
     return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
 

@@ -16,7 +16,7 @@ from recordzoo.bars import default_progress
 from recordzoo.errors import RecordZooError, SourceError
 from recordzoo.preparing.build import Build
 from recordzoo.preparing.build_lock import my_turn
-from recordzoo.preparing.job import default_shard_bytes
+from recordzoo.preparing.division import default_shard_bytes
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.preparing.space import check_space, disk_error
 from recordzoo.preparing.stale_builds import put_back, remove_dead
@@ -35,6 +35,7 @@ from recordzoo.repairing.shards import target_bytes, write_again
 from recordzoo.repairing.spool import Spool
 from recordzoo.repairing.values import Search, ShardValues, shard_values
 from recordzoo.steps import step
+from recordzoo.text import name_first
 
 _NAMES_SHOWN = 5
 
@@ -182,9 +183,10 @@ class _Repair:
         self.progress.end()
         self.num_values = len(spool)
         if search.wanted:
+            missing = name_first(list(search.wanted.values()), _NAMES_SHOWN)
             raise SourceError(
                 f"{self.source} does not hold {len(search.wanted):,} of the {len(names):,} damaged values as they were "
-                f"stored ({_some(list(search.wanted.values()))}). Nothing was replaced. If the raw data has changed "
+                f"stored ({missing}). Nothing was replaced. If the raw data has changed "
                 "since, `recordzoo prepare` with --refresh makes a new record set of it.",
                 path=str(self.place),
             )
@@ -237,8 +239,3 @@ def _keep(path: Path, target: Path) -> None:
         shutil.copy2(path, target, follow_symlinks=False)
         with contextlib.suppress(OSError), open(target, "rb") as file:
             os.fsync(file.fileno())
-
-
-def _some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
-    return ", ".join(names[:_NAMES_SHOWN]) + more

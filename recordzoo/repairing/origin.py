@@ -16,6 +16,7 @@ from recordzoo.recipes.imports.recipe import ImportRecipe
 from recordzoo.recipes.list_table import LIST_ENDINGS
 from recordzoo.recipes.variants import StoredRecipe, Variant, variant_recipe
 from recordzoo.recipes.variants.recipe import VariantRecipe
+from recordzoo.recipes.variants.stored import original_path
 from recordzoo.records.made_from import MadeFrom
 from recordzoo.records.manifest import ORIGINAL, Manifest
 from recordzoo.records.reader import RecordReader, is_record_set
@@ -86,7 +87,7 @@ def find_origin(facts: Facts, root: Path | None) -> Origin | None:
         RecordZooError: As the recipe's `find` for databases: they are not there, or not what they were.
     """
     if root is None and facts.variant != ORIGINAL:
-        original = facts.path.with_name(facts.path.name.replace(f"-{facts.variant}{_ENDING}", _ENDING))
+        original = original_path(facts.path, facts.variant)
         if original != facts.path and is_record_set(original):
             return Origin(_variant(StoredRecipe(RecordReader(original)), facts, original), original)
     places = [root] if root is not None else [*_recorded(facts), *_beside(facts)]

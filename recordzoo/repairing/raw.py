@@ -11,6 +11,7 @@ from recordzoo.progress import Progress
 from recordzoo.recipes.base import Recipe
 from recordzoo.repairing.origin import Facts, Origin, find_origin
 from recordzoo.sources.member import Source
+from recordzoo.text import name_first
 
 _NAMES_SHOWN = 3
 
@@ -73,8 +74,7 @@ def find_raw(
 def _what(path: Path, names: Sequence[str]) -> str:
     if not names:
         return f"{path}: the damaged files are made from all of its raw data"
-    more = f" and {len(names) - _NAMES_SHOWN:,} more" if len(names) > _NAMES_SHOWN else ""
-    shown = ", ".join(names[:_NAMES_SHOWN]) + more
+    shown = name_first(names, _NAMES_SHOWN)
     return f"{path}: {len(names):,} damaged value{'s' if len(names) > 1 else ''} ({shown}) must come from its raw data"
 
 

@@ -16,6 +16,7 @@ from recordzoo.sources.file_table import FileTable
 from recordzoo.sources.member import MAX_MEMBER_BYTES, Member, Unit, refuse_oversized
 from recordzoo.sources.sized import SizedSource
 from recordzoo.system.files import open_at_once
+from recordzoo.text import name_first
 
 logger = logging.getLogger("recordzoo")
 
@@ -201,11 +202,12 @@ class _Listing:
                 "%s: passed over %d that are no regular files (FIFOs, sockets, devices): %s",
                 self._base,
                 len(self._special),
-                _first(self._special),
+                name_first(self._special, _NUM_NAMED),
             )
         if self._problems:
+            named = name_first(self._problems, _NUM_NAMED)
             raise SourceError(
-                f"{self._base}: {len(self._problems)} files or directories cannot be read: {_first(self._problems)}. "
+                f"{self._base}: {len(self._problems)} files or directories cannot be read: {named}. "
                 "Restore or remove them, or their permissions, then run the same again.",
                 path=self._base,
                 problems=tuple(self._problems),
@@ -247,8 +249,3 @@ def _is_folder(entry: "os.DirEntry[str]") -> bool:
         return entry.is_dir()
     except OSError:  # a link to itself, say; os.walk takes it for a file too
         return False
-
-
-def _first(names: list[str]) -> str:
-    more = len(names) - _NUM_NAMED
-    return ", ".join(names[:_NUM_NAMED]) + (f" and {more} more" if more > 0 else "")

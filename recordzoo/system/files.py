@@ -8,11 +8,13 @@ import contextlib
 import errno
 import mmap
 import os
+import re
 import stat
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from recordzoo.system.names import WINDOWS
@@ -227,22 +229,40 @@ def inode(status: os.stat_result) -> int:
 
 
 MOUNTS = Path("/proc/self/mountinfo")
+_ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
-def file_system(device: int, mounts: Path = MOUNTS) -> str:
-    """Return the type of the file system of a device, as Linux lists it; "" where that is not known."""
-    if WINDOWS or sys.platform == "win32":
-        return ""
+@dataclass(frozen=True, slots=True)
+class Mount:
+    """A mounted volume: its device ("8:1"), where it is mounted, and the type of its file system ("ext4")."""
+
+    device: str
+    place: str
+    kind: str
+
+
+def list_mounts(mounts: Path = MOUNTS) -> list[Mount]:
+    """List the mounted volumes as Linux does, in the order of mounting; empty where that is not known."""
     try:
         lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
     except OSError:
+        return []
+    found = []
+    for line in lines:  # proc_pid_mountinfo(5)
+        mount, _, volume = line.partition(" - ")
+        columns = mount.split(" ")
+        if len(columns) >= 5 and volume:
+            place = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), columns[4])
+            found.append(Mount(columns[2], place, volume.partition(" ")[0]))
+    return found
+
+
+def file_system(device: int, mounts: Path = MOUNTS) -> str:
+    """Return the type of the file system of a device; "" where that is not known."""
+    if WINDOWS or sys.platform == "win32":
         return ""
     wanted = f"{os.major(device)}:{os.minor(device)}"
-    for line in lines:
-        mount, _, kind = line.partition(" - ")
-        if mount.split(" ")[2:3] == [wanted]:
-            return kind.partition(" ")[0]
-    return ""
+    return next((mount.kind for mount in list_mounts(mounts) if mount.device == wanted), "")
 
 
 def path_of_open(fd: int, path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""What `prune` deletes: a pure function of what there is and of the options."""
+"""Decide what `prune` deletes, from what was found and the options."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ class Rules:
         raw: Choose among raw files.
         builds: Choose among what interrupted work left.
         older_than_s: Only what was last used so many seconds ago.
-        keep_bytes: Of what is chosen, keep the most recently used up to this size.
+        keep_bytes: Keep the most recently used, up to this size in all; delete the rest.
     """
 
     sets: bool = False

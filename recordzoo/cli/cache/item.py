@@ -50,7 +50,7 @@ class Item:
 
     @property
     def obstacle(self) -> str:
-        """Why it is not deleted, whoever asks; "" if it may be."""
+        """Why no command deletes it; "" if it may be deleted."""
         if self.used_by:
             return f"{self.used_by} works on it"
         if self.foreign:

@@ -1,6 +1,5 @@
-"""Record sets: is it one, what of it is ours, could it be made again?"""
+"""Record sets for `cache`: which files belong to one, and whether it could be made again."""
 
-import json
 import os
 import re
 from pathlib import Path
@@ -9,8 +8,10 @@ from recordzoo import catalogue
 from recordzoo.cli.cache.item import Item, Kind, measure
 from recordzoo.errors import RecordError
 from recordzoo.preparing.build_lock import who_prepares
+from recordzoo.preview.stats import tree_root
 from recordzoo.recipes.folder import TREE_FILE
-from recordzoo.recipes.listing import LIST_FILE
+from recordzoo.recipes.listing import LIST_FILE, list_path
+from recordzoo.recipes.variants.stored import original_path
 from recordzoo.records.arrays import file_name
 from recordzoo.records.made_from import MADE_FROM_FILE, MadeFrom
 from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, Manifest
@@ -63,7 +64,7 @@ def why_kept(reader: RecordReader) -> str:
     """Say why a record set could not be made again; "" if it could: its raw data is there, or can be downloaded."""
     manifest, path = reader.manifest, reader.path
     if manifest.variant != ORIGINAL:
-        original = path.with_name(f"{path.name.removesuffix(f'-{manifest.variant}{ENDING}')}{ENDING}")
+        original = original_path(path, manifest.variant)
         if original != path and is_record_set(original):
             return ""
     if manifest.dataset in catalogue.names():
@@ -89,12 +90,8 @@ def why_not_downloaded(dataset: str, part: str, root: Path) -> str:
 
 def _raw_place(reader: RecordReader) -> str | None:
     """Return the tree or the list that a record set was made from; None if that is not known."""
-    for name, key in ((TREE_FILE, "root"), (LIST_FILE, "list")):
-        try:
-            document = json.loads(reader.extra(name) or b"null")
-        except (ValueError, RecursionError):
-            continue
-        if isinstance(document, dict) and isinstance(place := document.get(key), str):
-            return place
+    place = tree_root(reader) or list_path(reader)
+    if place is not None:
+        return place
     made_from = MadeFrom.of(reader) if reader.manifest.dataset in ("folder", "flat") else None
     return None if made_from is None else made_from.base

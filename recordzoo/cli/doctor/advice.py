@@ -1,4 +1,4 @@
-"""What would help, in plain words: a pure function of what was found."""
+"""Turn what `doctor` found into problems and advice, in plain words."""
 
 from collections.abc import Iterator
 

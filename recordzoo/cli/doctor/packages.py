@@ -1,4 +1,4 @@
-"""Versions of what recordzoo stands on, and which optional packages are there."""
+"""Versions of the packages that recordzoo needs, and which optional packages are installed."""
 
 import importlib
 import importlib.metadata

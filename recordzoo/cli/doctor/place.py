@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -10,7 +9,7 @@ import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordzoo.system.files import MOUNTS
+from recordzoo.system.files import MOUNTS, list_mounts
 
 CAVEATS: dict[str, str] = {
     "nfs": "a network file system: prepare once, on one node; copy record sets to a local disk for training if reading "
@@ -50,7 +49,6 @@ with lmdb.open(sys.argv[1], map_size=1 << 20, subdir=False) as database:
         if transaction.get(b"key") != b"value":
             sys.exit("it reads other bytes than it wrote")
 """
-_ESCAPED = re.compile(r"\\([0-7]{3})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,18 +97,9 @@ def place(folder: Path, mounts: Path = MOUNTS) -> Place:
 def find_mount(path: Path, mounts: Path) -> tuple[str | None, str | None]:
     """Return the kind of file system on which a path is, and where it is mounted; None where that is not known."""
     best: tuple[str | None, str | None] = (None, None)
-    try:
-        lines = mounts.read_text(encoding="utf-8", errors="surrogateescape").splitlines()
-    except OSError:
-        return best
-    for line in lines:  # proc_pid_mountinfo(5); of two volumes at one place the later lies over the earlier
-        fields, _, rest = line.partition(" - ")
-        columns = fields.split(" ")
-        if len(columns) < 5 or not rest:
-            continue
-        at = _ESCAPED.sub(lambda match: chr(int(match[1], 8)), columns[4])
-        if path.is_relative_to(at) and len(at) >= len(best[1] or ""):
-            best = rest.split(" ")[0], at
+    for mount in list_mounts(mounts):  # of two volumes at one place the later lies over the earlier
+        if path.is_relative_to(mount.place) and len(mount.place) >= len(best[1] or ""):
+            best = mount.kind, mount.place
     return best
 
 

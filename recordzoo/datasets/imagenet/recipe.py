@@ -6,6 +6,7 @@ already. Whatever the form of the raw data, an image is stored under the key ``<
 WNID is known.
 """
 
+import functools
 import logging
 import os
 import re
@@ -27,15 +28,16 @@ from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.sources.archive import ArchivedSource, ArchiveSource, ChainSource, NestedTarSource
 from recordzoo.sources.member import Member, Source
 from recordzoo.sources.tree import TreeSource
+from recordzoo.text import name_first
 
 DOWNLOAD_PAGE = "https://image-net.org/challenges/LSVRC/2012/2012-downloads.php"
 
 VAL_IMAGES_OF_A_CLASS = 50
 
 _NUMBER = re.compile(r"ILSVRC2012_val_([0-9]{8})\.JPEG")
-_NUM_NAMED = 10
 
 logger = logging.getLogger("recordzoo")
+_first = functools.partial(name_first, most=10)
 
 
 class ImageNet(DeclaredRecipe):
@@ -206,11 +208,6 @@ def _by_ground_truth(flat: Sequence[str], val_wnids: Sequence[str]) -> dict[str,
         f"ImageNet: there are {len(flat):,} validation images, but the ground truth of the development kit has "
         f"{len(val_wnids):,} lines. The images do not belong to it, or were renamed."
     )
-
-
-def _first(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _NUM_NAMED:,} more" if len(names) > _NUM_NAMED else ""
-    return f"{', '.join(names[:_NUM_NAMED])}{more}"
 
 
 def _look(tree: Path) -> tuple[str, str]:

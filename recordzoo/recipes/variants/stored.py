@@ -23,6 +23,12 @@ MAX_EXTRA_BYTES = 1 << 30
 _COUNTED_ANEW = ("num_bad", "num_skipped")
 
 
+def original_path(path: Path, variant: str) -> Path:
+    """Return where the original of a variant's record set would be: beside it, without the variant in its name."""
+    stem = path.name.removesuffix(".records").removesuffix(f"-{variant}")
+    return path.with_name(f"{stem}.records")
+
+
 class StoredRecipe(Recipe):
     """The records of a record set, which is all the raw data that there is."""
 
