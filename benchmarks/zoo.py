@@ -52,19 +52,18 @@ splits or archives that are not converted.
 
 ## What the numbers say
 
-- **Photographs: the same speed.** Decoding takes more than nine tenths of the time on both sides, and lines of one
-  class differ by up to a quarter from run to run. To open a file that is in the page cache costs some 10 µs, so
-  datasets with a file for each sample (iNaturalist, Caltech) are not twice as fast here, but on a disk.
-  [RecordLoader](training.md) is what makes batches faster.
+- **Photographs: about the same speed.** Decoding takes most of the time on both sides, and lines of one class differ
+  by up to a quarter from run to run. Opening a file that is in the page cache takes a few microseconds, so datasets
+  with a file for each sample (iNaturalist, Caltech) are not twice as fast here. [RecordLoader](training.md) is what
+  makes batches faster.
 - **HDF5: many times as fast.** torchvision's `PCAM` opens two files for each sample.
-- **Small arrays: three quarters of the speed, a fraction of the memory.** torchvision's CIFAR, MNIST and the like
-  hold all pixels in memory; here a record is read and its checksum compared, which takes 20 µs more. After
-  the first access to `data` our classes take samples from memory, too. `MovingMNIST` is the extreme: torchvision
-  gives a view of an array of 0.8 GB in memory, ours reads and checks 82 kB.
-- **Construct: a few milliseconds, whatever the size of the dataset.** Where torchvision's constructor does next to
-  nothing (Caltech, PCAM, idx files in the page cache, a list of {samples:,} lines), 2 to 5 ms are more than its time.
-  At the real size of these datasets it takes longer, ours does not. With COCO both read the annotation file, which at
-  the real size takes seconds; ours looks up the images' records, too, in 5 µs each.
+- **Small arrays: about three quarters of the speed.** torchvision's CIFAR, MNIST and the like hold all pixels in
+  memory; here a record is read and its checksum compared, which takes some 20 µs more. After the first access to
+  `data` our classes take samples from memory, too. `MovingMNIST` is the extreme: torchvision gives a view of an array
+  in memory, ours reads and checks 82 kB.
+- **Construct: milliseconds.** It is slower than torchvision's where that does next to nothing for {samples:,} samples:
+  Caltech, PCAM, idx files, short lists. `DatasetFolderRecord` scans the tree, too, if it is given a function that
+  selects files. With COCO both read the annotation file; ours also looks up the record of each image.
 """
 
 
