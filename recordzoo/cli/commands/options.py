@@ -22,7 +22,12 @@ Split = Annotated[str | None, typer.Option(metavar="NAME", help="Only images of 
 
 Converters = Annotated[
     int | None,
-    typer.Option("--workers", min=1, metavar="N", help="Processes that convert; default: a core each, at most 8."),
+    typer.Option(
+        "--workers",
+        min=1,
+        metavar="N",
+        help="Processes that convert. Default: a core each, at most 8; one for less than 16 MiB.",
+    ),
 ]
 
 Refresh = Annotated[
