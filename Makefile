@@ -5,7 +5,10 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 PEERS := benchmarks/.venv-peers
+STREAMERS := benchmarks/.venv-object-storage
 FORMATS := tests/.venv-formats
+TENSORFLOW := tests/.venv-tensorflow
+STREAMING := tests/.venv-streaming
 FLOORS := .venv-floors
 BARE := .venv-bare
 # Two workers: the tests start processes of their own. Tests of one group run in one worker: they share what they prepare.
@@ -17,7 +20,7 @@ export NO_MKDOCS_2_WARNING := 1
 WITHOUT_FRAMEWORKS := --ignore=tests/frameworks
 FAST := $(PARALLEL) -m "not slow" $(WITHOUT_FRAMEWORKS)
 
-.PHONY: help install demo test slow browser floors bare frameworks formats lint types docs generate bench bench-peers clean
+.PHONY: help install demo test slow browser floors bare frameworks formats lint types types-here types-windows docs generate bench bench-peers bench-formats bench-object-storage clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -67,9 +70,10 @@ floors: $(FLOORS)/.stamp  ## Run the fast tests with the oldest version of each 
 $(BARE)/.stamp: pyproject.toml
 	$(PYTHON) -m venv --clear $(BARE)
 	$(BARE)/bin/python -m pip install --disable-pip-version-check --quiet --editable '.[dev,docs]'
+	$(BARE)/bin/python -m pip uninstall --disable-pip-version-check --quiet --yes numba llvmlite simplejpeg isal
 	@touch $@
 
-bare: $(BARE)/.stamp  ## Run the fast tests without the extra `fast`.
+bare: $(BARE)/.stamp  ## Run the fast tests without numba, libjpeg-turbo, simplejpeg and isal, as where they have no wheels.
 	$(BARE)/bin/python -m pytest $(FAST) --bare
 
 frameworks: $(VENV)/.frameworks  ## Run the tests with Lightning, accelerate and others (the extra `frameworks`).
@@ -82,16 +86,30 @@ $(FORMATS)/.stamp: tests/formats.txt
 	$(FORMATS)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --requirement tests/formats.txt
 	@touch $@
 
-formats: install $(FORMATS)/.stamp  ## Import what the real torchrecord, msgpack, pyarrow, ... write; Python 3.11 or 3.12 only (numpy<2).
-	RECORDZOO_FORMATS_PYTHON=$(FORMATS)/bin/python $(PYTEST) tests/test_formats.py
+# What exports are read with. Each wants other versions of what they share, and much room.
+$(TENSORFLOW)/.stamp $(STREAMING)/.stamp: tests/.venv-%/.stamp: tests/readers.txt
+	$(PYTHON) -m venv --clear $(@D)
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet $$(grep -o '^[^ ]*$*[^ ]*' tests/readers.txt)
+	@touch $@
+
+# Python 3.11 or 3.12 only (numpy<2).
+formats: install $(FORMATS)/.stamp $(TENSORFLOW)/.stamp $(STREAMING)/.stamp  ## Import what the real torchrecord, msgpack, ... write; read exports with TensorFlow and Streaming.
+	RECORDZOO_FORMATS_PYTHON=$(FORMATS)/bin/python RECORDZOO_TENSORFLOW_PYTHON=$(TENSORFLOW)/bin/python \
+		RECORDZOO_STREAMING_PYTHON=$(STREAMING)/bin/python $(PYTEST) tests/test_formats.py tests/test_export_formats.py
 
 lint: install  ## Check style and formatting.
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 
 types: install  ## Check types.
+	@$(MAKE) --no-print-directory types-here types-windows
+
+types-here: install
 	$(BIN)/mypy
-	$(BIN)/mypy --platform win32 --no-warn-unreachable
+
+# A cache of its own: mypy drops what it found for another platform.
+types-windows: install
+	$(BIN)/mypy --platform win32 --no-warn-unreachable --cache-dir .mypy_cache/windows
 
 # Not --quiet: it hides warnings from --strict, too.
 docs: install  ## Build the site into site/; a warning is an error.
@@ -117,5 +135,16 @@ $(PEERS)/.stamp: benchmarks/peers.txt pyproject.toml
 bench-peers: $(PEERS)/.stamp  ## Measure against other loaders (PHOTOS=..., ROW=one) and write docs/benchmarks-peers.md.
 	$(PEERS)/bin/python -m benchmarks.peers $(if $(PHOTOS),--photos $(PHOTOS)) $(if $(ROW),--row $(ROW))
 
+$(STREAMERS)/.stamp: benchmarks/object-storage.txt pyproject.toml
+	$(PYTHON) -m venv $(STREAMERS)
+	$(STREAMERS)/bin/python -m pip install --disable-pip-version-check --quiet --requirement benchmarks/object-storage.txt --editable '.[fast,s3]'
+	@touch $@
+
+bench-formats: $(PEERS)/.stamp  ## Compare formats (PHOTOS=a folder) and write docs/benchmarks-formats.md.
+	$(PEERS)/bin/python -m benchmarks.formats $(if $(PHOTOS),--photos $(PHOTOS))
+
+bench-object-storage: $(STREAMERS)/.stamp  ## Measure an epoch over S3 (PHOTOS=..., LINE=one) and write docs/benchmarks-object-storage.md. As root.
+	$(STREAMERS)/bin/python -m benchmarks.object_storage $(if $(PHOTOS),--photos $(PHOTOS)) $(if $(LINE),--line $(LINE))
+
 clean:  ## Remove what these commands made.
-	rm -rf $(VENV) $(FLOORS) $(BARE) $(PEERS) $(FORMATS) site demo-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) $(FLOORS) $(BARE) $(PEERS) $(PEERS)-313 $(STREAMERS) $(FORMATS) $(TENSORFLOW) $(STREAMING) site demo-output .pytest_cache .mypy_cache .ruff_cache

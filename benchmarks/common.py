@@ -97,9 +97,9 @@ def ratio(numerator: list[float], denominator: list[float]) -> float:
     return median(numerator) / median(denominator)
 
 
-def in_fresh_process(code: str, *arguments: object) -> str:
+def in_fresh_process(code: str, *arguments: object, python: Path | str = sys.executable) -> str:
     """Run a piece of Python in a new interpreter and return what it prints."""
-    command = [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)]
+    command = [str(python), "-W", "ignore", "-c", code, *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent.parent)
     if done.returncode:
         raise RuntimeError(done.stderr)

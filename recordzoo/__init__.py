@@ -15,10 +15,13 @@ from typing import Any
 __version__ = "0.2.0"
 
 ZOO = {
+    "copy": "recordzoo.copying.copy",
     "list_datasets": "recordzoo.zoo",
     "info": "recordzoo.zoo",
     "open": "recordzoo.zoo",
     "prepare": "recordzoo.zoo",
+    "pull": "recordzoo.copying.pull",
+    "push": "recordzoo.copying.push",
     "verify": "recordzoo.records.verify",
 }
 """Modules of the functions that work without a dataset object."""
@@ -27,12 +30,17 @@ OWN = {
     "RecordReader": "recordzoo.records.reader",
     "RecordWriter": "recordzoo.custom.writer",
     "convert": "recordzoo.custom.convert",
+    "export": "recordzoo.exporting.job",
     "import_records": "recordzoo.custom.importing",
+    "merge": "recordzoo.combining.merge",
     "prepare_list": "recordzoo.custom.listing",
+    "subset": "recordzoo.combining.subset",
+    "to_hf": "recordzoo.exporting.to_hf",
 }
 """Modules of the names that work on a user's own data. The catalogue knows those of dataset classes."""
 
 TRAINING = {
+    "MultiView": "recordzoo.batches.views",
     "RecordLoader": "recordzoo.batches.loader",
     "RecordSampler": "recordzoo.sampling.samplers",
 }

@@ -1,8 +1,10 @@
 """Progress on a terminal or in a notebook: a bar for each stage, as torchvision draws one for a download."""
 
+import contextlib
 import os
 import sys
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 from recordzoo import settings
@@ -27,8 +29,13 @@ def default_progress(interval_s: float = LOG_INTERVAL_S) -> Progress:
 
 
 def is_notebook() -> bool:
-    """Whether this process is a notebook's kernel, which shows what goes to stderr below the cell."""
-    return sys.stderr is not None and "ipykernel" in sys.modules
+    """Whether this process is a notebook's kernel, which shows what goes to stderr below the cell.
+
+    A notebook's client imports ipykernel too; only a kernel has a shell with a kernel.
+    """
+    ipython = sys.modules.get("IPython")
+    shell = getattr(ipython, "get_ipython", lambda: None)()
+    return sys.stderr is not None and hasattr(shell, "kernel")
 
 
 def is_terminal() -> bool:
@@ -55,6 +62,17 @@ def close_bars() -> None:
             bar.close()
 
 
+@contextlib.contextmanager
+def closed_on_error(progress: Progress) -> Iterator[None]:
+    """End the line of an open bar when the block raises: a traceback then begins on a line of its own."""
+    try:
+        yield
+    except BaseException:
+        if isinstance(progress, BarProgress):
+            progress.close()
+        raise
+
+
 class BarProgress:
     """A tqdm bar for each stage: how much is done, the rate and the time left, in 80 columns.
 
@@ -69,7 +87,7 @@ class BarProgress:
 
     def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
         """See `recordzoo.progress.Progress`."""
-        self._close()
+        self.close()
         self._images, self._has_total = 0, bool(total_bytes)
         kind, is_widget = _bar_class()
         columns = 0 if is_widget else _columns()
@@ -114,9 +132,10 @@ class BarProgress:
                 if hasattr(self._bar, "container"):  # a notebook's, whose widget has its own total
                     self._bar.container.children[1].max = max(1, self._bar.n)
             self._bar.bar_format = self._layout("{elapsed}")
-        self._close()
+        self.close()
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """End the line of the bar, if one is open: after an error, for example."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None

@@ -11,10 +11,11 @@ from recordzoo.system.files import rename as _rename
 __all__ = ["exchange", "move", "remove", "rename", "replace_file", "sync_directory", "write_file", "write_text_here"]
 
 
-def write_file(path: Path, data: bytes | memoryview) -> None:
-    """Write a new file and sync it; the caller syncs the directory. An existing file is replaced."""
+def write_file(path: Path, *parts: bytes | memoryview) -> None:
+    """Write a new file of some parts and sync it; the caller syncs the directory. An existing file is replaced."""
     with open(path, "wb") as file:
-        file.write(data)
+        for part in parts:
+            file.write(part)
         file.flush()
         os.fsync(file.fileno())
 

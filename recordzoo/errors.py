@@ -20,6 +20,7 @@
         │   └── FormatVersionError                 written by a newer recordzoo
         ├── CorruptRecordError                     stored bytes are not the bytes that were written
         ├── OtherSourceError                       the set was made from other raw data than what is asked for
+        ├── RemoteError                            a file at a URL cannot be read or written
         └── ImageError (UnidentifiedImageError)    a stored image cannot be decoded
 
 Each also is the builtin that a torchvision user would catch, can be made from one string and pickles: torch rebuilds
@@ -138,6 +139,10 @@ class CorruptRecordError(RecordError):
 
 class OtherSourceError(RecordError):
     """The record set was made from other raw data than what is asked for."""
+
+
+class RemoteError(RecordError):
+    """A file at a URL cannot be read or written."""
 
 
 class ImageError(RecordError, UnidentifiedImageError):

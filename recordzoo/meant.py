@@ -10,10 +10,16 @@ from recordzoo.errors import ArgumentError
 def closest(word: str, known: Iterable[str]) -> str | None:
     """Return the known word that is most similar, whatever its case; None if none is similar.
 
+    Words of up to three letters have to begin with the same letter: "val" is no misspelt "all".
+
     >>> closest("trian", ["train", "val"])
     'train'
+    >>> closest("val", ["train", "test", "all"]) is None
+    True
     """
     spelt = {name.casefold(): name for name in known}
+    if len(word) <= 3:
+        spelt = {name: known for name, known in spelt.items() if name[:1] == word[:1].casefold()}
     found = difflib.get_close_matches(word.casefold(), spelt, 1, 0.6)
     return spelt[found[0]] if found else None
 

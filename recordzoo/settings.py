@@ -5,7 +5,7 @@ from pathlib import Path
 
 from recordzoo.addresses import public_url
 from recordzoo.errors import ArgumentError
-from recordzoo.system.names import user_state
+from recordzoo.system.names import user_cache, user_state
 
 _YES = ("1", "yes", "true", "on")
 _NO = ("", "0", "no", "false", "off")
@@ -53,6 +53,26 @@ def state_folder() -> Path | None:
             f"The environment variable RECORDZOO_STATE is {text!r}; it must be an absolute path or off."
         )
     return folder
+
+
+def cache_folder() -> Path:
+    """Folder of files of record sets at URLs (``RECORDZOO_CACHE_DIR``, recordzoo/sets in the user's cache)."""
+    text = os.environ.get("RECORDZOO_CACHE_DIR", "")
+    folder = Path(text).expanduser() if text else user_cache() / "recordzoo" / "sets"
+    if not folder.is_absolute():
+        raise ArgumentError(f"The environment variable RECORDZOO_CACHE_DIR is {text!r}; it must be an absolute path.")
+    return folder
+
+
+def cache_bytes() -> int | None:
+    """Bytes that files of sets at URLs may take, as 200e9 (``RECORDZOO_CACHE_BYTES``, half the volume's room)."""
+    return int(_number("RECORDZOO_CACHE_BYTES", 0)) if os.environ.get("RECORDZOO_CACHE_BYTES") else None
+
+
+def ranks_here() -> int:
+    """How many processes of a training run on this machine (``LOCAL_WORLD_SIZE``, which torchrun sets; 1)."""
+    text = os.environ.get("LOCAL_WORLD_SIZE", "")
+    return max(1, int(text)) if text.isdecimal() else 1
 
 
 def offline() -> bool:

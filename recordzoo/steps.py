@@ -1,4 +1,4 @@
-"""Named steps of a preparation, so that a test can stop a real process exactly there.
+"""Named steps of a preparation or a copy, so that a test can stop a real process exactly there.
 
 Each place where a crash must leave a well-defined state calls `step` with its name; `STEPS` lists them all, in the
 order in which a preparation meets them. Setting ``RECORDZOO_KILL_AT=name`` (or ``name:3`` for the third time) makes
@@ -30,6 +30,14 @@ STEPS = (
     "set.published",  # the set carries its final name
     "set.synced",  # and its parent directory knows
     "build.cleaned",  # nothing but the set is left
+    "push.sent",  # a file is in the store
+    "push.complete",  # all of them are, but not the manifest
+    "pull.received",  # some bytes of a file were written to its part
+    "pull.fetched",  # a file is there under its name, checked
+    "export.written",  # the files of a shard are on the disk, not yet counted
+    "export.counted",  # a finished shard is counted
+    "export.complete",  # so are all files of the output, which has no final name yet
+    "cache.received",  # a piece of a file at a URL was written to the cache
 )
 
 _counts: Counter[str] = Counter()

@@ -43,7 +43,9 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--site", metavar="DIR", help="test this built site in the browser; default: build one")
-    parser.addoption("--bare", action="store_true", help="skip the tests that need the extra `fast`, if it is missing")
+    parser.addoption(
+        "--bare", action="store_true", help="skip the tests that need numba or its like, where they are missing"
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -60,7 +62,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         assert needed <= set(extras.PACKAGES), f"{item.nodeid} needs {needed}"
         if needed & missing:
             names = ", ".join(sorted(needed & missing))
-            item.add_marker(pytest.mark.skip(reason=f"needs {names} (the extra `fast`)"))
+            item.add_marker(pytest.mark.skip(reason=f"needs {names}"))
         function = getattr(item, "function", None)
         if sys.platform == "win32" and function is not None and (used := posix.used_in(inspect.getsource(function))):
             item.add_marker(pytest.mark.skip(reason=f"uses {used}, which Windows lacks"))
@@ -97,6 +99,29 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
     return report
 
 
+@pytest.fixture(scope="session")
+def s3_server() -> Generator[Any, None, None]:
+    """A server of S3, for all tests that need one."""
+    from tests.fakes.s3 import S3Server
+
+    with S3Server() as server:
+        yield server
+
+
+@pytest.fixture
+def s3(s3_server: Any, monkeypatch: pytest.MonkeyPatch, _own_environment: None) -> Generator[Any, None, None]:
+    """An empty bucket (`tests.fakes.s3.Bucket`); endpoint and credentials are in the environment."""
+    from tests.fakes.s3 import Bucket, environment
+
+    for name in [name for name in os.environ if name.startswith("AWS_")]:
+        monkeypatch.delenv(name)
+    for name, value in environment(s3_server.url).items():
+        monkeypatch.setenv(name, value)
+    s3_server.forget()
+    yield Bucket(s3_server, s3_server.new_bucket())
+    s3_server.forget()
+
+
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
@@ -106,3 +131,12 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
     monkeypatch.setenv("no_proxy", "127.0.0.1,localhost")
+
+
+@pytest.fixture
+def threads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let `workers="auto"` mean threads: worker processes have tests of their own."""
+    from recordzoo.batches import loader
+    from recordzoo.batches.choice import Choice
+
+    monkeypatch.setattr(loader, "choose", lambda *_: Choice("threads", "a test"))

@@ -1,4 +1,4 @@
-"""The extra `fast`: which of its packages are there, and which should be.
+"""The packages that make recordzoo faster: which of them are there, and which should be.
 
 A test that cannot do without one says so: ``@pytest.mark.needs("numba")``. It is skipped where that is missing. That is
 an error of the installation unless pytest was started with ``--bare`` or the package has no wheel for this machine.
@@ -26,8 +26,10 @@ def missing() -> frozenset[str]:
 
 @functools.cache
 def wanted() -> frozenset[str]:
-    """Return the packages that `recordzoo[fast]` installs on this machine."""
+    """Return those that `recordzoo[fast]` installs on this machine."""
     requirements = map(Requirement, importlib.metadata.requires("recordzoo") or ())
     return frozenset(
-        each.name for each in requirements if each.marker is not None and each.marker.evaluate({"extra": "fast"})
+        each.name
+        for each in requirements
+        if each.name in PACKAGES and (each.marker is None or each.marker.evaluate({"extra": "fast"}))
     )

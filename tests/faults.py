@@ -16,14 +16,15 @@ from typing import TypeVar
 Test = TypeVar("Test", bound=Callable)
 
 PLACES = {
-    "D": ("While downloading", 30),
+    "D": ("While downloading", 32),
     "A": ("In an archive", 14),
     "I": ("In an image", 10),
-    "C": ("While converting", 15),
+    "C": ("While converting", 22),
     "K": ("Disks and file systems", 14),
     "P": ("Many processes", 18),
     "H": ("Damaged and hostile record sets", 21),
     "U": ("Arguments", 12),
+    "S": ("In object storage", 8),
 }
 """For each letter the heading, and how many faults there are at least, numbered from 1."""
 

@@ -102,7 +102,7 @@ def _check(files: Sequence[bytes], folder: Path, seed: int, *, with_marks: bool)
 # Any, here and below: datasets and loaders of any kind.
 def _check_crops(dataset: Any, files: Sequence[bytes], rights: Sequence[Right], large: list[int], seed: int) -> None:
     """Give images to a loader, and look at its crops."""
-    plan = BatchSource(dataset).leaves[0].plan
+    plan = BatchSource(dataset).leaves[0].views.plans[0]
     draws = uniforms(seed, 0, np.arange(len(large), dtype=np.int64), plan.num_draws)
     loader = RecordLoader(Subset(dataset, large), 64, num_workers=3, seed=seed)
     rows = itertools.chain.from_iterable(images for images, _ in loader)
@@ -122,7 +122,7 @@ def _check_refused(
     """Make a piece of a batch of each that is no image, and of one that is: as a thread of a loader does."""
     loader = RecordLoader(dataset, 2, num_workers=3)
     source = BatchSource(dataset)
-    maker = loader._maker(source)
+    maker = loader._making().maker(source)
 
     def work(number: int) -> None:
         pair = np.array([large[number % len(large)], number], np.int64)

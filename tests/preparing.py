@@ -11,7 +11,6 @@ import json
 import logging
 import os
 import signal
-import subprocess
 import sys
 import tempfile
 import time
@@ -20,7 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-REPOSITORY = Path(__file__).resolve().parent.parent
+from tests.forking import REPOSITORY as REPOSITORY
+from tests.forking import Forked, Started, can_fork, serve, start
+
 SHARD_BYTES = 40_000
 DEADLINE_S = 30.0
 
@@ -30,6 +31,7 @@ def main(root: Path, options: dict[str, Any]) -> None:
     _patch(locks=options.pop("locks", True), stop_at=options.pop("stop_at", ""))
     from recordzoo.errors import RecordZooError
     from recordzoo.preparing import ensure
+    from recordzoo.preparing.dask_cluster import dask_executor
     from recordzoo.records.reader import RecordReader
     from tests.fakes.simple import SimpleRecipe, values
 
@@ -37,8 +39,10 @@ def main(root: Path, options: dict[str, Any]) -> None:
         _become(*options.pop("user"))
     recipe = SimpleRecipe(options.pop("form"), remote_files(options.pop("raw_files", [])))
     check = options.pop("check", False)
+    dask = options.pop("dask", None)
     try:
-        reader = RecordReader(ensure(recipe, root, **{"shard_bytes": SHARD_BYTES, **options}))
+        with contextlib.nullcontext() if dask is None else dask_executor(dask) as executor:
+            reader = RecordReader(ensure(recipe, root, **{"shard_bytes": SHARD_BYTES, "executor": executor, **options}))
     except RecordZooError as err:
         details = {name: value for name, value in err.details.items() if isinstance(value, str | int)}
         print(json.dumps({"type": type(err).__name__, "text": str(err), **details}), flush=True)
@@ -72,7 +76,7 @@ def _become(uid: int, gid: int, umask: int) -> None:
 
 
 def _patch(*, locks: bool, stop_at: str) -> None:
-    """Before anything else is imported: file locks that do nothing; a process that stops itself at a step."""
+    """Let file locks do nothing; let this process stop itself at a step."""
     if not locks:
         import filelock
 
@@ -91,7 +95,9 @@ def _patch(*, locks: bool, stop_at: str) -> None:
                 os.kill(os.getpid(), signal.SIGSTOP)
             original(name)
 
-        steps.step = step
+        for module in list(sys.modules.values()):
+            if vars(module).get("step") is original:
+                module.step = step  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -141,17 +147,14 @@ class Process:
         prefix: tuple[str, ...] = (),
         **options: Any,
     ) -> None:
-        command = [*prefix, sys.executable, "-m", "tests.preparing", str(root), json.dumps({"form": form, **options})]
         clean = {name: value for name, value in os.environ.items() if not name.startswith("RECORDZOO_")}
-        self._popen = subprocess.Popen(
-            command,
-            cwd=REPOSITORY,
-            env={**clean, "no_proxy": "127.0.0.1", **(env or {})},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-            start_new_session=True,
-        )
+        variables = {**clean, "no_proxy": "127.0.0.1", **(env or {})}
+        arguments = [str(root), json.dumps({"form": form, **options})]
+        self._popen: Forked | Started
+        if not prefix and "user" not in options and can_fork():
+            self._popen = Forked(("tests.preparing",), arguments, variables)
+        else:
+            self._popen = start([*prefix, sys.executable, "-m", "tests.preparing", *arguments], variables)
         self.pid = self._popen.pid
 
     def __enter__(self) -> "Process":
@@ -174,9 +177,7 @@ class Process:
 
     def wait_until_stopped(self) -> None:
         """Wait until it has come to its `stop_at`."""
-        ended = os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
-        assert ended is not None
-        assert ended.si_code == os.CLD_STOPPED, self.end()
+        assert self._popen.wait_until_stopped(), self.end()
 
     def signal(self, *numbers: int, group: bool = False) -> None:
         """Send signals to it, or to its whole process group."""
@@ -185,8 +186,7 @@ class Process:
 
     def saw(self, text: str) -> bool:
         """Read its log up to the line that holds a text; whether there was one before the end."""
-        assert self._popen.stderr is not None
-        return any(text in line for line in self._popen.stderr)
+        return any(text in line for line in self._popen.lines())
 
 
 def run(root: Path, form: str, **arguments: Any) -> Ended:
@@ -240,5 +240,15 @@ def builds(root: Path) -> Iterator[Path]:
     return root.glob("*.build.*")
 
 
+def _forked_arguments() -> list[str]:
+    """Import what `main` does, and wait to be forked."""
+    from recordzoo.preparing import ensure  # noqa: F401
+    from recordzoo.records.reader import RecordReader  # noqa: F401
+    from tests.fakes import simple  # noqa: F401
+
+    return serve()
+
+
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), json.loads(sys.argv[2]))
+    given = _forked_arguments() if sys.argv[1:] == ["--serve"] else sys.argv[1:]
+    main(Path(given[0]), json.loads(given[1]))

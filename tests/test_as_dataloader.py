@@ -32,6 +32,9 @@ from tests.batching import FIXED, RANDOM, UINT8, assert_same, make_tree
 ARGUMENTS = [name for name in inspect.signature(DataLoader).parameters if name != "shuffle"]
 
 
+pytestmark = pytest.mark.usefixtures("threads")
+
+
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tree(tmp_path_factory.mktemp("tree"))
@@ -250,7 +253,8 @@ def test_a_sampler_without_a_length() -> None:
     assert list(RecordLoader(Named(), 2, sampler="")) == []
 
 
-def test_names_are_explained() -> None:
+def test_names_are_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.undo()  # of the fixture `threads`
     said = str(RecordLoader(Counted(), 2, sampler="abc"))
     assert "not measured: the samples of Counted do not have the numbers 0, 1, 2" in said
     assert str(RecordLoader(Named(), 2, sampler="abc")).startswith("RecordLoader(Named, batch_size=2")
@@ -299,7 +303,7 @@ def test_all_integers_are_indices_of_records(dataset: ImageFolderRecord, right: 
 
 def test_default_collate_is_the_default(dataset: ImageFolderRecord) -> None:
     loader = RecordLoader(dataset, 8, collate_fn=default_collate)
-    assert type(loader._maker(BatchSource(dataset))) is RowMaker
+    assert type(loader._making().maker(BatchSource(dataset))) is RowMaker
     assert_same(list(loader), list(RecordLoader(dataset, 8)))
 
 

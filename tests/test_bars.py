@@ -1,11 +1,12 @@
 """Bars on a terminal of 80 columns: the bar can be seen, and the end is 100 %."""
 
+import contextlib
 import re
 import sys
 
 import pytest
 
-from recordzoo.bars import BarProgress, close_bars
+from recordzoo.bars import BarProgress, close_bars, closed_on_error
 from recordzoo.text import shorten
 from tests.terminals import drawn_by
 
@@ -72,6 +73,19 @@ def test_without_a_total_there_is_no_bar():
     last = shown(work)[-1]
     assert last.startswith("reading: 5.00MB, ")
     assert "%" not in last
+
+
+def test_a_traceback_begins_on_a_line_of_its_own():
+    def work():
+        bar = BarProgress()
+        with contextlib.suppress(OSError), closed_on_error(bar):
+            bar.begin("converting photos", 100)
+            bar.advance(50)
+            raise OSError("full")
+        assert bar._bar is None
+        print("Traceback", file=sys.stderr)
+
+    assert shown(work)[-1] == "Traceback"
 
 
 def test_a_message_begins_on_a_line_of_its_own():

@@ -2,12 +2,15 @@
 
 import importlib
 import re
+import socket
+import threading
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from benchmarks import common, prepare_imagenet
+from benchmarks.object_storage import link
 from tests.fakes.pictures import jpeg, picture
 
 FOLDER = Path(__file__).parent.parent / "benchmarks"
@@ -27,6 +30,30 @@ IMPORTS = sorted(
 def test_what_a_benchmark_imports_is_there(script: str, module: str, name: str) -> None:
     found = importlib.import_module(module)
     assert hasattr(found, name), f"benchmarks/{script} imports {name} from {module}, which has no such thing"
+
+
+def test_the_slow_link_passes_on_what_is_asked_and_answered() -> None:
+    answers = {b"a": b"x" * 3_000_000, b"b": b"y" * 10}
+    with socket.create_server(("127.0.0.1", 0)) as server, socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            connection, _ = server.accept()
+            with connection:
+                while asked := connection.recv(1):
+                    connection.sendall(answers[asked])
+
+        port = server.getsockname()[1]
+        threading.Thread(target=answer, daemon=True).start()
+        serving = threading.Thread(target=link.serve, args=(listener, port, 0.0, link.Bandwidth(1e9)), daemon=True)
+        serving.start()
+        with socket.create_connection(listener.getsockname()) as client, client.makefile("rb") as received:
+            for asked in (b"a", b"b"):
+                client.sendall(asked)
+                assert received.read(len(answers[asked])) == answers[asked]
+            client.shutdown(socket.SHUT_WR)
+            assert received.read() == b""
+        listener.shutdown(socket.SHUT_RDWR)
+        serving.join()
 
 
 @pytest.mark.slow

@@ -18,6 +18,9 @@ from tests.batching import FIXED, RANDOM, assert_same, make_tree
 # Any: of what is kept of a batch.
 
 
+pytestmark = pytest.mark.usefixtures("threads")
+
+
 @pytest.fixture(scope="module")
 def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return make_tree(tmp_path_factory.mktemp("tree"))
@@ -109,7 +112,7 @@ def test_memory_may_come_back_in_any_thread() -> None:
 
 def test_a_loader_takes_its_memory_again(dataset: Any) -> None:
     loader = RecordLoader(dataset, 2, num_workers=2, seed=1)
-    assert isinstance(loader._maker(BatchSource(dataset)), RowMaker)
+    assert isinstance(loader._making().maker(BatchSource(dataset)), RowMaker)
     addresses = {images.data_ptr() for images, _ in loader}
     assert len(addresses) <= 5 < len(loader)  # one at the user, one that is dropped, three in the making
 

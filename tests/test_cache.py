@@ -18,6 +18,7 @@ from recordzoo.cli.cache.sets import why_not_downloaded
 from recordzoo.errors import ArgumentError
 from recordzoo.owner import Owner
 from recordzoo.preparing import download_mark
+from recordzoo.recipes.beside import BESIDE
 from recordzoo.records.reader import is_record_set
 from tests.fakes.records import write_records
 from tests.running import run
@@ -217,6 +218,13 @@ class TestRemove:
         assert run("cache", "prune", "--builds", "--root", data, "--yes", cwd=data).returncode == 0
         assert not path.exists()
         assert sorted(path.name for path in data.iterdir()) == [f".{RAW_FILE.name}.recordzoo", "photos", RAW_FILE.name]
+
+    @pytest.mark.parametrize("name", BESIDE)
+    def test_what_is_left_of_any_set_is_found(self, data, name):
+        path = data / "photos.records"
+        (path / name).touch()
+        (path / "manifest.json").unlink()
+        assert item_at(path).kind is Kind.REMAINS
 
     def test_a_set_with_files_of_others_is_left(self, data):
         (data / "photos.records" / "notes.txt").write_text("mine")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from recordzoo import __version__, catalogue, errors, project
+from recordzoo import __version__, catalogue, errors, project, roots
 from recordzoo.bars import BarProgress, default_progress
 from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.cli.info import entry_document
@@ -153,6 +153,30 @@ class TestListAndInfo:
         result = recordzoo_process("list")
         assert (result.returncode, result.stderr) == (0, "")
         assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == catalogue.names()
+
+    def test_words_are_searched_as_on_the_site(self):
+        result = recordzoo("list", "Bird", "boxes", "--json")
+        found = [dataset["name"] for dataset in json.loads(result.stdout)["datasets"]]
+        assert found == ["cub200", "cub200_2010", "nabirds"]
+        assert recordzoo("list", "CIFAR10Record").stdout.splitlines()[1].startswith("cifar10 ")
+        nothing = recordzoo("list", "unicorn")
+        assert (nothing.returncode, nothing.stdout) == (0, "")
+        assert nothing.stderr == f"No dataset fits. recordzoo list shows all {len(catalogue.names())}.\n"
+
+    def test_where_record_sets_are_is_said(self, birds, tmp_path, monkeypatch):
+        here = recordzoo("show", birds)
+        assert here.returncode == 3
+        assert here.stderr.endswith(f"{birds} holds record sets; give the path of one: {birds}/cub200.records.\n")
+        state = {"RECORDZOO_STATE": str(tmp_path / "state")}
+        unknown = recordzoo("verify", "cub200", cwd=tmp_path, **state)
+        assert unknown.stderr.endswith("Run: recordzoo prepare cub200\n")
+        monkeypatch.setenv("RECORDZOO_STATE", state["RECORDZOO_STATE"])
+        roots.remember(birds)
+        elsewhere = recordzoo("verify", "cub200", cwd=tmp_path, **state)
+        assert elsewhere.stderr.endswith(f"It is prepared elsewhere: {birds}/cub200.records.\n")
+        none = recordzoo("list", "--prepared", "--root", tmp_path)
+        assert (none.returncode, none.stdout) == (0, "")
+        assert none.stderr.startswith(f"No dataset of the catalogue is prepared in {tmp_path}. ")
 
     def test_json_is_one_document(self):
         document = json.loads(recordzoo("list", "--json").stdout)
@@ -320,6 +344,11 @@ class TestPrepare:
         document = recordzoo("prepare", "imagenet", "--root", tmp_path, "--json")
         assert document.returncode == 3
         assert [made["name"] for made in json.loads(document.stdout)["record_sets"]] == ["imagenet.val"]
+
+    def test_where_no_part_can_be_prepared_each_is_named_once(self, tmp_path):
+        said = recordzoo("prepare", "imagenet", "--root", tmp_path).stderr
+        assert said.count("imagenet.train: ") == said.count("imagenet.val: ") == 1
+        assert "\n0 of 2 record sets are ready.\nerror: these files must be downloaded by hand" in said
 
     def test_a_part_that_was_named_is_not_passed_over(self, tmp_path):
         imagenet.build().write_tree(tmp_path, "val")
@@ -545,6 +574,7 @@ class TestErrors:
             (errors.FormatVersionError, 1),
             (errors.CorruptRecordError, 5),
             (errors.OtherSourceError, 1),
+            (errors.RemoteError, 4),
             (errors.ImageError, 5),
             (errors.RecordZooError, 1),
         ],
@@ -611,9 +641,11 @@ def test_table_lines_up():
 
 
 def test_a_notebook_gets_bars(monkeypatch):
-    monkeypatch.delitem(sys.modules, "ipykernel", raising=False)
+    import ipykernel  # noqa: F401 - as a notebook's client does, which is no notebook itself
+    import IPython
+
     assert isinstance(default_progress(), LogProgress)
-    monkeypatch.setitem(sys.modules, "ipykernel", types.ModuleType("ipykernel"))
+    monkeypatch.setattr(IPython, "get_ipython", lambda: types.SimpleNamespace(kernel=object()))
     assert isinstance(default_progress(), BarProgress)
 
 

@@ -35,7 +35,7 @@ class TestNothingSaid:
         assert result.stdout == run("--help", cwd=tmp_path).stdout
         assert "\n  prepare  " in result.stdout
 
-    @pytest.mark.parametrize("name", ["info", "prepare", "import", "verify", "show", "bench"])
+    @pytest.mark.parametrize("name", ["info", "prepare", "import", "verify", "show", "bench", "push", "pull"])
     def test_a_missing_argument_is_one_line(self, name, tmp_path):
         result = run(name, cwd=tmp_path)
         assert (result.returncode, result.stdout) == (2, "")

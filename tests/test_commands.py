@@ -50,15 +50,19 @@ OWN_HELP = {
     "--split": "`prepare` chooses what is stored, the others what is read",
     "--output": "a record set, a picture, a chart, a folder",
     "--full": "of a check all bytes, of a sheet all images",
-    "--workers": "of `bench` also threads",
+    "--workers": "of `bench` also threads, of copies files at a time",
     "--format": "of images, of another tool's database",
+    "--refresh": "a record set, an export",
+    "--shard-size": "of record sets it depends on the raw data",
+    "--classes": "of a merge how they are put together, of a subset which are taken",
 }
 """Options whose help may differ between commands, and why."""
 
 OWN_METAVAR = {
     "--output": {"DIR", "FILE"},
     "--root": {"DIR", "PATH"},  # of `verify --repair` it may be a list
-    "--format": {"jpeg|png|webp|raw", "folder2lmdb|torchrecord|caffe"},
+    "--format": {"jpeg|png|webp|raw", "NAME"},
+    "--classes": {"equal|union", "NAME,..."},
 }
 
 
@@ -142,12 +146,16 @@ class TestCompletion:
         monkeypatch.chdir(tmp_path)
 
     @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-    @pytest.mark.parametrize("command", ["info", "prepare", "verify", "show", "bench", "cache rm", "check-sources"])
+    @pytest.mark.parametrize(
+        "command", ["info", "prepare", "verify", "show", "bench", "push", "cache rm", "check-sources"]
+    )
     def test_datasets(self, shell, command, monkeypatch, capsys):
         found = self.complete(shell, f"recordzoo {command} imagenet.v", monkeypatch, capsys)
         assert "imagenet.val" in " ".join(found).replace('"', "")
 
-    @pytest.mark.parametrize("command", ["info", "prepare", "verify", "show", "bench", "cache rm", "import"])
+    @pytest.mark.parametrize(
+        "command", ["info", "prepare", "verify", "show", "bench", "push", "pull s3://b/x", "cache rm", "import"]
+    )
     def test_paths(self, command, monkeypatch, capsys):
         assert self.complete("fish", f"recordzoo {command} da", monkeypatch, capsys) == ["data/"]
         found = self.complete("fish", f"recordzoo {command} data/", monkeypatch, capsys)

@@ -57,7 +57,7 @@ class Host:
 @pytest.mark.parametrize("ready", [0, 1, 3, 9])
 def test_in_order_and_one_ahead(ready: int) -> None:
     host = Host([torch.tensor(number) for number in range(5)], ready)
-    moved = OnDevice(host, CPU, lambda batch: batch + 10)
+    moved = OnDevice(host, CPU, lambda batch, wanted: batch + 10)
     for number in range(5):
         assert int(next(moved)) == 10 + number
         assert host.marked == list(range(number + 1))  # what the user has got, not what was moved
@@ -68,7 +68,7 @@ def test_in_order_and_one_ahead(ready: int) -> None:
 @pytest.mark.parametrize("ready", [0, 9])
 def test_an_error_comes_in_its_turn(ready: int) -> None:
     host = Host([torch.tensor(0), LookupError("one"), torch.tensor(2)], ready)
-    moved = OnDevice(host, CPU, lambda batch: batch)
+    moved = OnDevice(host, CPU, lambda batch, wanted: batch)
     assert int(next(moved)) == 0
     with pytest.raises(LookupError, match="one"):
         next(moved)

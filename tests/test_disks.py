@@ -376,6 +376,7 @@ def test_renames_whose_answers_are_lost(
     (tmp_path / "root" / f"{archive.name}.part").write_bytes(archive.read_bytes()[:1000])
     with FileServer(tmp_path / "server") as server, monkeypatch.context() as patched:
         patched.setattr(os, "rename", twice(os.rename))
+        patched.setattr(os, "replace", twice(os.replace))
         remote = simple.remote(archive, server.url)
         path = ensure(
             SimpleRecipe("stream", (remote,)), tmp_path / "root", download=True, shard_bytes=SHARD_BYTES, workers=1

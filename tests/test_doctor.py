@@ -220,9 +220,16 @@ class TestPackages:
     def test_each_is_installed_with_the_extra_that_has_it(self):
         project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         for each in packages._OPTIONAL:
-            (extra,) = re.findall(r"recordzoo\[(.*)\]", each.install)
-            assert any(line.startswith(f"{each.name}>=") for line in project["optional-dependencies"][extra])
-            assert extra != "dev"
+            extras = re.findall(r"recordzoo\[(.*)\]", each.install)
+            requirements = project["optional-dependencies"][extras[0]] if extras else project["dependencies"]
+            assert any(line.startswith(f"{each.name}>=") for line in requirements)
+            assert extras != ["dev"]
+
+    def test_a_missing_dependency_comes_with_the_command(self, monkeypatch):
+        monkeypatch.setattr(packages, "_version", lambda name: None)
+        monkeypatch.setattr(packages, "how_to_install", lambda name: f"install {name}")
+        found = {each.name: each.install for each in packages.optional()}
+        assert (found["numba"], found["isal"]) == ("install numba", "install isal")
 
     def test_a_missing_one_comes_with_the_command(self, monkeypatch):
         monkeypatch.setattr(

@@ -128,8 +128,9 @@ def test_synced_then_renamed_then_the_directory_synced(form: str, workers: int, 
         temporary = rf"{name}\.\w+\.tmp$"
         synced = calls.last(SYNC, temporary, renamed)
         assert calls.last(WRITE, temporary, renamed) < synced < renamed
-        rows = calls.last(SYNC, rf"{name}\.rows\.npz$", renamed)
-        assert -1 < calls.last(WRITE, rf"{name}\.rows\.npz$", renamed) < rows
+        (rows,) = calls.renames(rf"{name}\.rows\.npz$")
+        aside = rf"{name}\.rows\.npz\.\w+\.tmp$"
+        assert -1 < calls.last(WRITE, aside, rows) < calls.last(SYNC, aside, rows) < rows < renamed
         directory = calls.place("fsync", rf"{build}$", after=renamed)
         unit, number = int(name[1:6]), int(name.rpartition("s")[2])
         journalled = calls.place("write", r"journal\.jsonl$", after=directory)

@@ -18,11 +18,14 @@ from torchvision.transforms import InterpolationMode, v2
 
 from recordzoo.batches import render as rendering
 from recordzoo.batches.compiled import kernel
-from recordzoo.batches.fuse import Plan, as_given, read_plan
+from recordzoo.batches.fuse import as_given, read_plan
+from recordzoo.batches.plan import Plan
 from recordzoo.batches.render import Precision, render, to_picture
 from recordzoo.batches.rows import RowRenderer
+from recordzoo.batches.samples import _frame
 from recordzoo.batches.steps import Action, Crop, Flip, RandomCropStep, RandomFlipStep, RandomResizedCropStep, decide
 from recordzoo.batches.uniform import uniforms
+from recordzoo.batches.writer import with_values
 from recordzoo.loading.decode import decode_rgb
 from recordzoo.loading.frames import Frame, JpegFrame, open_encoded, open_raw
 from tests.fakes.pictures import encoded, jpeg, picture
@@ -85,7 +88,16 @@ def ours(transform: Any, data: bytes, seed: int = 0, precision: Precision = "exa
         sample = as_given(plan, plan.pointwise.apply_(image.to(FLOAT)))
     for each in plan.rest:
         sample = each(sample)
-    return sample
+    return sample if plan.ending is None else ended(plan, plan.ending, sample)
+
+
+def ended(plan: Plan, ending: Plan, sample: Any) -> Any:
+    """Apply a plan's ending to what the unknown transforms returned, as a loader does."""
+    frame = _frame(plan, sample)
+    if frame is None:
+        return v1.Compose(ending.fused)(sample)
+    image = render(frame, decide(ending.steps, (frame.height, frame.width), []), "exact").contiguous()
+    return as_given(ending, with_values(ending, image))
 
 
 class Told:
@@ -374,7 +386,9 @@ def test_any_chain(
 ) -> None:
     """Whether all of it is fused or not, the result is torchvision's."""
     transform = v1.Compose([*before, *maker, *after, *ending])
-    assume(not any("Random" in type(each).__name__ for each in read_plan(transform).rest))
+    plan = read_plan(transform)
+    behind = [*plan.rest, *(plan.ending.fused if plan.ending else ())]
+    assume(not any("Random" in type(each).__name__ for each in behind))
     try:
         right = theirs(transform, IMAGES[name], seed)
     except (ValueError, TypeError) as err:
@@ -401,13 +415,14 @@ def negative(image: Any) -> Any:
 
 TENSOR = v1.ToTensor()
 NOT_KNOWN = {
-    "ColorJitter": ([v1.Resize(9), v1.ColorJitter()], 1, "ColorJitter is not one of those known"),
+    "RandomPerspective": ([v1.Resize(9), v1.RandomPerspective()], 1, "RandomPerspective is not one of those known"),
+    "RandomInvert of a tensor": ([v1.PILToTensor(), v1.RandomInvert()], 1, "a tensor by then"),
     "Lambda": ([v1.Lambda(negative)], 0, "Lambda is not one"),
     "function": ([v1.CenterCrop(9), negative, v1.CenterCrop(3)], 1, "is not one of those known"),
     "subclass": ([OwnFlip()], 0, "OwnFlip is not one"),
     "subclass of Compose": ([v1.Resize(9), OwnCompose([v1.CenterCrop(3)])], 1, "OwnCompose"),
     "Sequential": ([nn.Sequential(v1.CenterCrop(3))], 0, "Sequential"),
-    "RandomApply": ([v1.RandomApply([v1.CenterCrop(3)])], 0, "RandomApply"),
+    "RandomApply": ([v1.RandomApply([v1.CenterCrop(3)])], 0, "CenterCrop in it"),
     "pad_if_needed": ([v1.RandomCrop(300, pad_if_needed=True)], 0, "pads as needed"),
     "v2 pad_if_needed": ([v2.RandomCrop(300, pad_if_needed=True)], 0, "pads as needed"),
     "fill": ([v1.RandomCrop(9, padding=3, fill=7)], 0, "something else than black"),
@@ -429,7 +444,7 @@ NOT_KNOWN = {
     "no size but the longest side": ([v2.Resize(None, max_size=50)], 0, "no size"),
     "max_size too small": ([v1.Compose([v2.Resize(50, max_size=40)])], 0, "contradict"),
     "max_size of a pair": ([v2.Resize((50, 40), max_size=60)], 0, "contradict"),
-    "behind": ([TENSOR, v1.RandomErasing(1), v1.Normalize(MEAN, STD), v1.CenterCrop(9)], 1, "RandomErasing"),
+    "behind": ([TENSOR, v1.RandomErasing(1), v1.Normalize(MEAN, STD), v1.CenterCrop(9)], 2, "erased by then"),
     "v1 on tv_tensors": ([v2.ToImage(), v1.CenterCrop(9), v1.Lambda(type)], 1, "tv_tensors"),
     "v1 flip on tv_tensors": ([v2.ToImage(), v1.RandomHorizontalFlip(0), v1.Lambda(type)], 1, "tv_tensors"),
 }
@@ -442,7 +457,8 @@ def test_not_known(name: str) -> None:
     transform = v1.Compose(transforms)
     plan = read_plan(transform)
     left = [each for part in transforms for each in (part.transforms if type(part) is v1.Compose else [part])][first:]
-    assert [id(each) for each in plan.rest] == [id(each) for each in left]
+    ending = plan.ending.fused if plan.ending else ()
+    assert [id(each) for each in (*plan.rest, *ending)] == [id(each) for each in left]
     assert len(plan.fused) == first
     assert reason in plan.reason
 
@@ -519,6 +535,7 @@ def test_stored_pixels_are_never_written_to() -> None:
     "transform",
     [
         v2.Compose([v2.RandomResizedCrop(30), v2.RandomHorizontalFlip()]),
+        v2.Compose([v2.ToImage(), v2.RandomResizedCrop(30), v2.RandomHorizontalFlip()]),
         v1.Compose([v1.Resize(40), v1.CenterCrop(30)]),
         v1.Resize((30, 40), InterpolationMode.BICUBIC),
         v1.RandomCrop(30),

@@ -1,5 +1,6 @@
 """The guides state what the code does and what was measured: their tables are compared with both."""
 
+import inspect
 import json
 import re
 from pathlib import Path
@@ -11,7 +12,8 @@ from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from recordzoo.batches import fuse
-from recordzoo.batches.fuse import Plan, read_plan
+from recordzoo.batches.fuse import read_plan
+from recordzoo.batches.plan import Plan
 from recordzoo.batches.rows import shape_of
 from recordzoo.batches.steps import decide
 from tests.test_docs import ROOT
@@ -68,6 +70,16 @@ def test_the_table_of_transforms_is_that_of_the_code(row: list[str]) -> None:
 
 def test_no_transform_is_missing_from_the_table() -> None:
     assert {row[0].strip("`") for row in tables(TRANSFORMS)[0][1:]} == {kind.__name__ for kind in fuse._READERS}
+
+
+def test_every_class_of_torchvision_is_on_the_page() -> None:
+    """Those that newer or older versions have may be there, too."""
+    others = {name for row in tables(TRANSFORMS)[2][1:] for name in re.findall(r"`(\w+)`", row[0])}
+    known = {kind.__name__ for kind in fuse._READERS}
+    assert not others & known
+    for module in (v1, v2):
+        classes = {name for name, kind in vars(module).items() if inspect.isclass(kind)}
+        assert classes - {"AutoAugmentPolicy", "InterpolationMode", "Transform"} <= others | known
 
 
 def test_the_better_order_is_better() -> None:

@@ -4,8 +4,6 @@ import functools
 import gc
 import os
 import signal
-import subprocess
-import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -20,9 +18,11 @@ from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.batches import iteration
+from tests import warm
 from tests.fakes.folder import write_tree
 from tests.fakes.pictures import encoded
-from tests.preparing import REPOSITORY, wait_for
+from tests.forking import Forked, Started
+from tests.preparing import wait_for
 
 # Any: of loaders and samples of all kinds.
 
@@ -42,7 +42,11 @@ class Numbers:
 
 
 def threads() -> list[threading.Thread]:
-    return [thread for thread in threading.enumerate() if thread.name.startswith("recordzoo")]
+    """Return the loaders' threads; daemons live as long as the process."""
+    return [thread for thread in threading.enumerate() if thread.name.startswith("recordzoo") and not thread.daemon]
+
+
+pytestmark = pytest.mark.usefixtures("threads")
 
 
 @pytest.fixture(autouse=True)
@@ -254,7 +258,7 @@ def test_timeout() -> None:
 # Processes
 
 
-def start(code: str) -> "subprocess.Popen[str]":
+def start(code: str) -> Forked | Started:
     """Run code after `import`s of what it needs; `Numbers` and `threads` are those above."""
     head = (
         "import gc, os, signal, sys, threading, time\n"
@@ -263,22 +267,16 @@ def start(code: str) -> "subprocess.Popen[str]":
         "from tests.test_iteration import Numbers, threads\n"
         "from tests.preparing import wait_for\n"
     )
-    return subprocess.Popen(
-        [sys.executable, "-W", "error", "-c", head + code],
-        cwd=REPOSITORY,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+    return warm.start(head + code)
 
 
-def end(process: "subprocess.Popen[str]") -> tuple[int, str, str]:
+def end(process: Forked | Started) -> tuple[int, str, str]:
     with process:  # which closes its pipes
         try:
             out, err = process.communicate(timeout=120)
         finally:
             process.kill()
-    return process.returncode, out, err
+    return process.wait(), out, err
 
 
 @functools.cache
@@ -299,8 +297,7 @@ def test_ctrl_c() -> None:
         + "    wait_for(lambda: not threads(), 'the end of the threads')\n"
         + "    print('interrupted', len(next(iter(loader))), flush=True)\n"
     )
-    assert process.stdout is not None
-    assert process.stdout.readline() == "ready\n"
+    assert next(process.lines("stdout")) == "ready\n"
     process.send_signal(signal.SIGINT)
     assert end(process) == (0, "interrupted 8\n", "")
 

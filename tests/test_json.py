@@ -53,6 +53,7 @@ def here(tmp_path_factory):
     folder.write_tree(here / "photos")
     assert run("prepare", "photos", cwd=here).returncode == 0
     assert run("prepare", "photos", "--short-side", 8, cwd=here).returncode == 0
+    assert run("push", "photos", "memory://there", cwd=here).returncode == 0
     (here / "cub200.records").symlink_to("photos.records")  # prepared, as far as `list` looks
     images = legacy.pixels(2)
     legacy.caffe(here / "old", {f"{i:08d}": legacy.datum(*each) for i, each in enumerate(images)})
@@ -67,9 +68,15 @@ CASES = {
     "prepare": ("prepare photos", 0),
     "prepare-dry-run": ("prepare photos cub200 --dry-run", 0),
     "import": ("import old", 0),
+    "export": ("export photos --to folder --output exported", 0),
     "verify": ("verify photos", 0),
     "verify-repair": ("verify photos --repair", 0),
     "show": ("show photos --number 2 --output sheet.png", 0),
+    "copy": ("copy photos copied", 0),
+    "merge": ("merge photos photos.records --output merged.records", 0),
+    "subset": ("subset photos --indices 0,2 --output some.records", 0),
+    "push": ("push photos memory://here", 0),
+    "pull": ("pull memory://there pulled", 0),
     "check-sources": ("check-sources semeion", 4),
     "cache-ls": ("cache ls --root .", 0),
     "cache-size": ("cache size --root .", 0),
@@ -127,7 +134,7 @@ class TestSchemas:
         required_everywhere(SCHEMAS[name])
 
     def test_a_test_compares_it_and_the_page_links_it(self, name):
-        assert name in {*CASES, *PARTS, "bench"}
+        assert name in {*CASES, *PARTS, "bench", "bench-formats"}
         page = (REPOSITORY / "docs" / "cli.md").read_text(encoding="utf-8")
         assert f"(schemas/{name}.json)" in page
 

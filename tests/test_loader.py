@@ -39,7 +39,9 @@ from recordzoo import (
     VOCDetectionRecord,
     convert,
 )
-from recordzoo.batches.makers import RowMaker, SampleMaker
+from recordzoo.batches.leaf import JointLeaf
+from recordzoo.batches.makers import RowMaker
+from recordzoo.batches.samples import SampleMaker
 from recordzoo.batches.source import BatchSource
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError
 from tests.batching import FIXED, JITTER, MEAN, RANDOM, STD, UINT8, assert_same, image_file, make_tree
@@ -50,6 +52,9 @@ from tests.fakes.records import flip
 from tests.fakes.samples import Samples
 
 # Any, here and below: of loaders, datasets and batches of all kinds.
+
+
+pytestmark = pytest.mark.usefixtures("threads")
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +75,7 @@ def compare(dataset: Any, **options: Any) -> list[Any]:
 
 
 def maker_of(loader: RecordLoader) -> type:
-    return type(loader._maker(BatchSource(loader.dataset)))
+    return type(loader._making().maker(BatchSource(loader.dataset)))
 
 
 # As DataLoader
@@ -96,7 +101,7 @@ NOT_ROWS = {
     "of all sizes, one by one": (v1.ToTensor(), None),
     "unknown": (v1.Compose([UINT8, v1.Lambda(lambda image: image.float().mean((1, 2)))]), None),
     "flat": (v1.Compose([FIXED, v1.Lambda(lambda image: image.view(-1))]), None),
-    "unknown first": (v1.Compose([v1.Grayscale(3), FIXED]), None),
+    "unknown first": (v1.Compose([v1.Pad(2), FIXED]), None),
     "tv_tensors": (v2.Compose([v2.ToImage(), v2.ToDtype(torch.float32)]), lambda samples: samples),
     "a dict": (v1.Compose([FIXED, lambda image: {"image": image, "size": (1, 2.5)}]), None),
     "NumPy": (np.asarray, lambda samples: samples),
@@ -187,7 +192,9 @@ def test_generator(dataset: ImageFolderRecord) -> None:
         ({"batch_size": 0}, "batch_size=0"),
         ({"batch_size": -1}, "batch_size=-1"),
         ({"batch_size": None, "drop_last": True}, "batch_size=None"),
-        ({"worker_init_fn": print}, "worker_init_fn=.*threads and no worker processes.*Leave it out"),
+        ({"worker_init_fn": print, "workers": "threads"}, "worker_init_fn=.*Leave one of them out"),
+        ({"batch_transform": 3}, "batch_transform=3 is no function"),
+        ({"workers": "fibers"}, "workers=.fibers. is not one of"),
         ({"drop_cache": True, "sampler": RecordSampler(range(9))}, "drop_cache"),
         ({"sampler": [1], "shuffle": True}, "sampler"),
         ({"batch_sampler": [[1]], "batch_size": 2}, "batch_sampler"),
@@ -304,7 +311,7 @@ def test_cub200(tmp_path: Path) -> None:
 def test_voc(tmp_path: Path) -> None:
     voc.build("2012").write_tree(tmp_path)
     dataset = VOCDetectionRecord(tmp_path, "2012", "val", transform=FIXED)
-    assert "makes its samples itself" in BatchSource(dataset).problem
+    assert isinstance(BatchSource(dataset).leaves[0], JointLeaf)
     compare(dataset, batch_size=2, num_workers=2, collate_fn=list)
     compare(wrap_dataset_for_transforms_v2(dataset), collate_fn=lambda samples: [list(target) for _, target in samples])
 

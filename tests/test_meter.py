@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from PIL import Image
 
+from recordzoo import RecordReader, convert
 from recordzoo.preparing import ensure
 from recordzoo.preparing.meter import PoolProgress, UnitProgress
 from recordzoo.preparing.rows import UnitDone
@@ -17,6 +18,7 @@ class Heard:
     """Keeps what is told."""
 
     def __init__(self) -> None:
+        self.images = 0
         self.stages: list[list[Any]] = []  # Any: name, total, done
 
     def begin(self, stage, total_bytes=None, done_bytes=0):
@@ -24,6 +26,7 @@ class Heard:
 
     def advance(self, num_bytes=0, num_images=0):
         assert num_bytes >= 0
+        self.images += num_images
         self.stages[-1][2] += num_bytes
         assert self.stages[-1][2] <= self.stages[-1][1]
 
@@ -46,6 +49,15 @@ def test_a_conversion_ends_at_its_total(tmp_path, workers, variant):
     (stage,) = heard.stages
     assert stage[0] == f"converting photos{f'-{variant}' if variant else ''}"
     assert stage[2] == stage[1] > 0
+    assert heard.images == len(RecordReader(tmp_path / f"{stage[0].split()[1]}.records"))
+
+
+@pytest.mark.parametrize("workers", [1, pytest.param(2, marks=pytest.mark.slow)])
+def test_a_sample_with_a_long_label_is_one_image(tmp_path, workers):
+    samples = [(folder.image_bytes(f"{number}.png", number), {"caption": "a" * number}) for number in range(40)]
+    heard = Heard()
+    convert(samples, tmp_path / "captions.records", workers=workers, progress=heard, shard_bytes=20_000)
+    assert heard.images == 40
 
 
 def test_an_archive_ends_at_its_total(tmp_path):

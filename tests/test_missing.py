@@ -1,22 +1,22 @@
-"""Without the extra `fast` one line says so, with the command; real processes in which it cannot be imported."""
+"""Without numba or libjpeg-turbo one line says so, with the command: in real processes that cannot import them."""
 
 import os
-import subprocess
+import platform
 import sys
-import tomllib
 from pathlib import Path
 
 import pytest
-from packaging.requirements import Requirement
 
 from recordzoo import CIFAR10Record, ImageFolderRecord
 from recordzoo.batches import compiled, missing
 from recordzoo.batches.compiled import DISABLED
 from recordzoo.batches.source import BatchSource
+from recordzoo.loading import turbojpeg
+from recordzoo.system import wheels
+from tests import warm
 from tests.batching import RANDOM, make_tree
 from tests.fakes import cifar as cifar10
 from tests.fakes.samples import Samples
-from tests.preparing import REPOSITORY
 
 TRAINS = """
 import sys
@@ -40,15 +40,7 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def said(tree: Path, hidden: list[str], before: str = "", **environment: str) -> str:
     """Train two loaders for two epochs in a process of its own, in which a warning is an error."""
     code = TRAINS.format(hidden=hidden, before=before, tree=os.fspath(tree))
-    ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", code],
-        cwd=REPOSITORY,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=120,
-        check=False,
-    )
+    ended = warm.run(code, env={**os.environ, **environment})
     assert ended.returncode == 0, ended.stderr
     return ended.stderr
 
@@ -57,7 +49,7 @@ def said(tree: Path, hidden: list[str], before: str = "", **environment: str) ->
 @pytest.mark.slow
 def test_it_is_said_once_and_is_no_warning(tree: Path) -> None:
     assert said(tree, ["numba"]) == (
-        "RecordLoader is slower than it could be: numba is not installed. Install: pip install 'recordzoo[fast]'\n"
+        "RecordLoader is slower than it could be: numba is not installed. Install: pip install --upgrade numba\n"
     )
     assert said(tree, ["numba"], LOCAL_RANK="0").count("slower than") == 1
 
@@ -91,17 +83,6 @@ def test_numba_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
     assert compiled._load() == "numba cannot be imported (AttributeError: partially initialized module)"
 
 
-@pytest.mark.parametrize("machine", ["x86_64", "AMD64", "aarch64", "arm64"])
-@pytest.mark.parametrize("python", [(3, 11), (3, 13), (3, 14), (3, 15)])
-def test_the_extra_has_libjpeg_turbo_where_pyproject_says_so(machine: str, python: tuple[int, int]) -> None:
-    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    requirements = map(Requirement, project["optional-dependencies"]["fast"])
-    (marker,) = [each.marker for each in requirements if each.name == "turbojpeg"]
-    assert marker is not None
-    environment = {"platform_machine": machine, "python_version": "{}.{}".format(*python)}
-    assert missing.has_wheel(machine, python) == marker.evaluate(environment)
-
-
 @pytest.mark.slow
 def test_logging_may_be_configured(tree: Path) -> None:
     before = "import logging; logging.basicConfig(level=logging.ERROR)"
@@ -119,17 +100,24 @@ def test_what_is_missing_depends_on_the_samples(tree: Path, tmp_path: Path, monk
     others = BatchSource(Samples("small"))
     monkeypatch.setattr(missing, "why_not_compiled", lambda: "")
     monkeypatch.setattr(missing, "library", lambda: None)
-    monkeypatch.setattr(missing.platform, "machine", lambda: "riscv64")
+    monkeypatch.setattr(turbojpeg.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(platform, "machine", lambda: "riscv64")
     assert missing.missing(jpegs) == (
         "libjpeg-turbo 3 is not installed. Install: the system's package of libjpeg-turbo 3"
     )
     assert missing.missing(raw) == missing.missing(others) == ""
     monkeypatch.setattr(missing, "why_not_compiled", lambda: "numba is not installed")
-    assert missing.missing(raw) == "numba is not installed. Install: pip install 'recordzoo[fast]'"
-    assert missing.missing(jpegs) == (
-        "numba is not installed and libjpeg-turbo 3 is not installed. "
-        "Install: pip install 'recordzoo[fast]', and the system's package of libjpeg-turbo 3"
+    assert missing.missing(raw) == (
+        "numba is not installed. "
+        "Install: numba from conda-forge or its source (it has no wheel for this Python and machine)"
     )
+    monkeypatch.setattr(wheels, "has_wheel", lambda *asked: True)
+    assert missing.missing(raw) == "numba is not installed. Install: pip install --upgrade numba"
+    both = "numba is not installed and libjpeg-turbo 3 is not installed. Install: pip install --upgrade numba"
+    assert missing.missing(jpegs) == f"{both} turbojpeg"
+    # PyTurboJPEG's module has the name of the wheel's, which would hide it.
+    monkeypatch.setattr(turbojpeg.importlib.util, "find_spec", lambda name: object())
+    assert missing.missing(jpegs) == f"{both}, and the system's package of libjpeg-turbo 3"
     assert missing.missing(others) == ""
     monkeypatch.setattr(missing, "why_not_compiled", lambda: DISABLED)
     assert missing.missing(raw) == ""

@@ -8,20 +8,24 @@ has a small CUB-200-2011 of that name; so the catalogue that the page's programs
 import hashlib
 import io
 import json
+import lzma
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tarfile
+import zipfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import h5py
+import numpy as np
 import pytest
 from PIL import Image
 
 from recordzoo import catalogue
-from tests.fakes import cub200, imagenet, legacy, lists
+from tests import warm
+from tests.fakes import coloured, cub200, imagenet, legacy, lists
 from tests.fakes.server import FileServer
 from tests.test_docs import BLOCK, NOT_RUN, PAGES, ROOT, name_of
 
@@ -71,6 +75,12 @@ def photos(folder: Path) -> None:
         Image.new("RGB", (300 + index, 200)).save(folder / "photos" / name)
 
 
+def a_zip(folder: Path) -> None:
+    with zipfile.ZipFile(folder / "birds.zip", "w") as archive:
+        for number, (image, _) in enumerate(legacy.files(4)):
+            archive.writestr(f"train/{('owl', 'dove')[number % 2]}/{number}.jpg", image)
+
+
 def a_list(folder: Path) -> None:
     names = [f"photos/{number}.png" for number in range(16)]
     lists.write_images(folder, names)
@@ -113,6 +123,36 @@ def tar_shards(folder: Path) -> None:
                     tar.addfile(member, io.BytesIO(data))
 
 
+def betons(folder: Path) -> None:
+    """What FFCV wrote, under the names that people give it."""
+    (folder / "betons").mkdir()
+    for name in ("train.beton", "betons/train.beton", "betons/val.beton"):
+        packed = ROOT / "tests" / "written" / "ffcv" / "data" / "jpg.beton.xz"
+        (folder / name).write_bytes(lzma.decompress(packed.read_bytes()))
+
+
+def arrays(folder: Path) -> None:
+    images, labels = np.zeros((4, 8, 9, 3), np.uint8), np.arange(4)
+    names = {
+        f"{split}_{what}": of
+        for split in ("train", "val", "test")
+        for what, of in (("images", images), ("labels", labels))
+    }
+    np.savez(folder / "bloodmnist.npz", **names)
+    (folder / "arrays").mkdir()
+    np.save(folder / "arrays" / "X.npy", images)
+    np.save(folder / "arrays" / "y.npy", labels)
+    with h5py.File(folder / "galaxies.h5", "w") as file:
+        file["images"], file["answers"] = images, labels
+
+
+def chunks(folder: Path) -> None:
+    """What Streaming and LitData wrote, under the names that people give it."""
+    for name, kind, val in (("imagenet-mds", "mds", "zstd"), ("optimized", "litdata", "chunk")):
+        for split, written in (("train", "train"), ("val", val)):
+            shutil.copytree(ROOT / "tests" / "written" / kind / "data" / written, folder / name / split)
+
+
 def parquet(folder: Path) -> None:
     """A dataset as `datasets` exports it, with the types of its columns."""
     from datasets import ClassLabel, Dataset, Features, Image, Value
@@ -127,6 +167,14 @@ def photographs_of_imagenet(folder: Path) -> None:
     fake = imagenet.build(broken_exif=False)
     for split in ("train", "val"):
         fake.write_tree(folder / "data", split)
+
+
+def the_examples(folder: Path) -> None:
+    shutil.copytree(ROOT / "examples", folder / "examples")
+
+
+def two_splits(folder: Path) -> None:
+    coloured.write_trees(folder / "data", 8, 4)
 
 
 def records_of_birds(folder: Path) -> None:
@@ -148,13 +196,20 @@ GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
     "faults.md": (records_of_birds,),
     "format.md": (records_of_birds,),
     "guides/changed-files.md": (photos,),
-    "guides/from-ffcv.md": (photos,),
+    "guides/cluster.md": (photos,),
+    "guides/from-databases.md": (photos,),
+    "guides/from-arrays.md": (arrays,),
+    "guides/from-ffcv.md": (betons, photos),
+    "guides/export.md": (photos,),
     "guides/from-hugging-face.md": (parquet,),
-    "guides/from-imagefolder.md": (photos,),
+    "guides/from-imagefolder.md": (photos, a_zip),
+    "guides/from-litdata.md": (chunks,),
+    "guides/from-mds.md": (chunks,),
     "guides/from-webdataset.md": (tar_shards,),
+    "guides/many-ranks.md": (two_splits,),
     "guides/memory.md": (photos,),
     "guides/transforms.md": (photos,),
-    "imagenet.md": (photographs_of_imagenet,),
+    "imagenet.md": (photographs_of_imagenet, the_examples),
     "guides/windows.md": (photos,),
     "importing.md": (databases,),
     "lists.md": (a_list, a_table),
@@ -164,7 +219,13 @@ GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
 }
 """What a page supposes that its reader has."""
 
-FRAMEWORKS = ("guides/from-hugging-face.md", "guides/from-webdataset.md")
+SLURM = {"SLURM_JOB_ID": "7", "SLURM_CPUS_PER_TASK": "2"}
+"""What Slurm tells a job."""
+
+SRUN = '#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"\n'
+"""Starts the command that `srun` would start on other hosts."""
+
+FRAMEWORKS = ("guides/many-ranks.md",)
 """Pages that need packages of the extra `frameworks`: tests/frameworks/test_guides.py runs them."""
 
 
@@ -175,9 +236,11 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     cub200.build(4, 6).write_archive(root)
     data = (root / cub200.ARCHIVE).read_bytes()
     (root / "bin").mkdir()
-    for program, module in (("recordzoo", "recordzoo"), ("torchrun", "torch.distributed.run")):
+    for program, module in (("recordzoo", "recordzoo"), ("torchrun", "torch.distributed.run"), ("dask", "dask")):
         (root / "bin" / program).write_text(f'#!/bin/sh\nexec "{sys.executable}" -m {module} "$@"\n')
         (root / "bin" / program).chmod(0o755)
+    (root / "bin" / "srun").write_text(SRUN)
+    (root / "bin" / "srun").chmod(0o755)
     shutil.copytree(catalogue._FOLDER, root / "datasets", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
     path = root / "datasets" / "cub200" / "cub200.toml"
     facts = catalogue.entry("cub200").files[0]
@@ -205,7 +268,7 @@ HERE = [page for page in PAGES if steps(page) and name_of(page) not in FRAMEWORK
 
 @pytest.mark.parametrize("page", HERE, ids=name_of)
 def test_a_page_runs_in_an_empty_directory(page: Path, mirror: dict[str, str], tmp_path: Path) -> None:
-    run_page(page, tmp_path, mirror)
+    run_page(page, tmp_path, {**mirror, "HF_HOME": str(tmp_path / "hf")})
 
 
 def run_page(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
@@ -214,15 +277,9 @@ def run_page(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
         give(tmp_path)
     blocks = tmp_path.with_name(f"{tmp_path.name}.json")
     blocks.write_text(json.dumps(steps(page)))
-    ended = subprocess.run(
-        [sys.executable, "-W", "error", "-c", DRIVER, blocks],
-        cwd=tmp_path,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=280,
-    )
+    own = SLURM if name_of(page) == "guides/cluster.md" else {}
+    variables = {**os.environ, **environment, **own}
+    ended = warm.run(DRIVER, str(blocks), cwd=tmp_path, env=variables, timeout_s=280)
     assert ended.returncode == 0, f"{ended.stdout}\n{ended.stderr}"
 
 

@@ -880,7 +880,7 @@ class TestWhatIsLeft:
         """What an older version left is not resumed, so its journal need not be understood."""
         journalled = {kind.__name__: [field.name for field in fields(kind)] for kind in (ShardDone, UnitDone)}
         assert (job.WRITER, journalled) == (
-            3,
+            4,
             {
                 "ShardDone": [
                     "unit",
@@ -891,6 +891,7 @@ class TestWhatIsLeft:
                     "last_page",
                     "blake2b",
                     "rows",
+                    "num_images",
                 ],
                 "UnitDone": ["unit", "shards", "sidecars", "bad", "skipped", "stamp"],
             },

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError, PrepareError, RecordError
-from recordzoo.records import files, layout, reader, shard
+from recordzoo.records import files, layout, reader, shard, shards
 from recordzoo.records.arrays import Names, pack_names
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, ArraySpec, BlobSpec, Manifest, parse_manifest
 from recordzoo.records.reader import RecordReader, is_record_set
@@ -190,7 +190,7 @@ def test_hint_of_an_empty_value_is_not_a_hint_of_all_that_follows(
 ) -> None:
     records = RecordReader(write_records(tmp_path / "x.records", [b"", b"abc"]))
     hinted = []
-    monkeypatch.setattr(reader, "advise", lambda *args: hinted.append(args[2]))
+    monkeypatch.setattr(shards, "advise", lambda *args: hinted.append(args[2]))
     records.hint("image", [0, 1])
     assert hinted == [3]
 
@@ -201,8 +201,8 @@ def test_forgetting_takes_neighbours_together_and_leaves_others_in_the_cache(
     """The kernel drops whole pages only, so the page between two values goes only if both are told as one."""
     records = RecordReader(write_records(tmp_path / "x.records", [*some_values(40, sizes=(9000,)), b""], per_shard=25))
     told: list[tuple[int, int, int]] = []
-    monkeypatch.setattr(reader, "advise", lambda _, *args: told.append(args))
-    monkeypatch.setattr(reader, "DONT_NEED", 4)
+    monkeypatch.setattr(shards, "advise", lambda _, *args: told.append(args))
+    monkeypatch.setattr(shards, "DONT_NEED", 4)
     index = records.array("image.index")
     stored = np.lexsort((index["offset"], index["shard"]))
     stored = stored[index["shard"][stored] == 0]
@@ -215,7 +215,7 @@ def test_forgetting_takes_neighbours_together_and_leaves_others_in_the_cache(
     records.forget("image", range(41))
     assert len(told) == 2  # shards
     assert sum(length for _, length, _ in told) >= 40 * 9000
-    monkeypatch.setattr(reader, "advise", None)
+    monkeypatch.setattr(shards, "advise", None)
     records.forget("image", range(41))
 
 
@@ -256,7 +256,7 @@ def test_what_only_some_systems_have(tmp_path: Path, monkeypatch: pytest.MonkeyP
     if switch == "pread":
         monkeypatch.setattr(files, "_read_at", system_files.seek_and_read)
     elif switch == "fadvise":
-        monkeypatch.setattr(reader, "advise", None)
+        monkeypatch.setattr(shards, "advise", None)
     else:
         monkeypatch.setattr(system_files, "_HAS_DIRECTORIES", False)
     values = some_values(30)

@@ -142,9 +142,14 @@ def test_light_commands_import_no_torch(arguments):
 
 
 def test_importing_the_package_imports_no_torch():
-    heavy = {"torch", "torchvision", "numpy", "requests", "lmdb"}
+    heavy = {"torch", "torchvision", "numpy", "requests", "lmdb", "numba", "simplejpeg", "isal"}
     assert not modules_after("import recordzoo") & {*heavy, "PIL"}
     assert not modules_after("import recordzoo.errors") & {*heavy, "PIL.Image"}  # PIL itself has the error's base
+
+
+@pytest.mark.slow
+def test_a_loader_imports_no_numba_before_its_first_batch():
+    assert not modules_after("from recordzoo import ImageFolderRecord, RecordLoader") & {"numba", "llvmlite"}
 
 
 def test_preparing_imports_no_torch():

@@ -49,6 +49,8 @@ BAD = {
     **dict.fromkeys(("RECORDZOO_OFFLINE", "RECORDZOO_QUIET"), "perhaps"),
     "RECORDZOO_MIRROR": "mirror.example/data",
     "RECORDZOO_STATE": "state",
+    "RECORDZOO_CACHE_DIR": "cache",
+    "RECORDZOO_CACHE_BYTES": "much",
 }
 
 

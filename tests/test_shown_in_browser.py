@@ -16,7 +16,10 @@ from tests.running import run
 
 pytestmark = [pytest.mark.slow, pytest.mark.browser]
 
-SCHEMES = pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+LOOKS = pytest.mark.parametrize(
+    ("dark", "width"), [(False, DESKTOP), (True, PHONE)], ids=["light, wide", "dark, phone"]
+)
+"""Colours do not depend on the width, nor the layout on the colours."""
 WORSE_NAMES = (
     *HOSTILE_NAMES,
     "javascript:alert(1)",
@@ -130,8 +133,7 @@ class TestPage:
         assert it.page.locator(".place.broken").count() == len(broken_images())
         assert it.page.get_by_text("it is no image that Pillow knows").count() == 2
 
-    @SCHEMES
-    @pytest.mark.parametrize("width", [DESKTOP, PHONE])
+    @LOOKS
     def test_it_fits_and_can_be_read(self, open_page, odd_page, hostile_page, dark, width):
         it = open_page(odd_page, width=width, dark=dark)
         assert (it.sideways(), it.faults()) == (0, [])
@@ -165,8 +167,7 @@ class TestNotebook:
         path.write_text(f"{head}<main>{shown}</main>", encoding="utf-8")
         return path.as_uri()
 
-    @SCHEMES
-    @pytest.mark.parametrize("width", [DESKTOP, PHONE])
+    @LOOKS
     def test_it_fits_and_can_be_read(self, open_page, hostile, odd, tmp_path, dark, width):
         page = self.page(map(recordzoo.open, (odd, hostile)), tmp_path, dark=dark)
         it = open_page(page, width=width, dark=dark)

@@ -20,7 +20,7 @@ from tests.fakes.jpegs import encode, with_factors, with_size
 from tests.fakes.pictures import encoded, jpeg, picture
 
 if library() is None:
-    pytest.skip("needs turbojpeg (the extra `fast`)", allow_module_level=True)
+    pytest.skip("needs turbojpeg", allow_module_level=True)
 
 RNG = np.random.default_rng(1)
 PIXELS = np.asarray(picture(RNG, 133, 97, 0.3, (20, 20, 60, 50)))
@@ -153,7 +153,7 @@ def test_the_systems_library_is_tried_after_the_wheels(searched: None, monkeypat
 
 
 @pytest.mark.parametrize(
-    "name", ["turbojpeg.libs/libturbojpeg-1a2b.so.0.3", "turbojpeg/.dylibs/libturbojpeg.0.dylib", "turbojpeg-1a2b.dll"]
+    "name", ["turbojpeg.libs/libturbojpeg-1a2b.so.0.3", "turbojpeg.dylibs/libturbojpeg.0.dylib", "turbojpeg-1a2b.dll"]
 )
 def test_where_the_wheels_have_the_library(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)

@@ -25,7 +25,7 @@ from torchvision.transforms.functional import pil_to_tensor
 
 from recordzoo import ImageFolderRecord
 from recordzoo.errors import CorruptRecordError, RecordError
-from recordzoo.records import arrays, files, reader
+from recordzoo.records import arrays, files, shards
 from recordzoo.records.reader import RecordReader
 from recordzoo.system import files as system_files
 from tests.fakes.pictures import jpeg, picture
@@ -188,7 +188,7 @@ def test_what_linux_alone_has_is_not_needed(
 ) -> None:
     monkeypatch.setattr(files, "_read_at", system_files.seek_and_read)
     monkeypatch.setattr(system_files, "_HAS_DIRECTORIES", False)
-    monkeypatch.setattr(reader, "advise", None)
+    monkeypatch.setattr(shards, "advise", None)
     loader = DataLoader(
         Values(many_shards), batch_size=32, num_workers=2, multiprocessing_context="fork", collate_fn=list
     )

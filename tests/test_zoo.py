@@ -31,6 +31,8 @@ def test_a_record_set_is_verified(tmp_path: Path) -> None:
     assert recordzoo.verify(path, full=True).ok
     with pytest.raises(recordzoo.errors.ManifestError):
         recordzoo.verify(tmp_path)
+    with pytest.raises(recordzoo.errors.ManifestError, match=r"is not a record set, but holds my\.records\. Pass "):
+        recordzoo.open(tmp_path)
 
 
 def test_a_dataset_is_prepared_and_then_left_alone(tmp_path: Path) -> None:

@@ -170,6 +170,8 @@ def _enlarge_maps() -> None:
 
 
 def _import_system() -> None:
+    import multiprocessing  # noqa: F401 - which recordzoo.system imports, and which would ask for Windows' own modules
+
     import recordzoo.system
 
     assert not [name for name in sys.modules if name.startswith("recordzoo.system.")]

@@ -29,6 +29,9 @@ def main() -> None:
         if name in _BESIDE and not can_drop_caches():
             print("  needs root, to drop the caches; left out", file=sys.stderr)
             continue
+        if name in ROWS and sys.version_info < ROWS[name].python:
+            print("  needs Python {}.{}; left out".format(*ROWS[name].python), file=sys.stderr)
+            continue
         if name in ROWS:
             page.keep(name, run_row(ROWS[name], photos, options.repeats))
         else:

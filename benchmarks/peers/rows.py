@@ -35,6 +35,8 @@ class Row:
         ours: The first of the contestants; its speed is divided by those of the others.
         against: The others, each with the ratio asked for, if one is.
         wanted_per_s: Images a second asked for, where no ratio is.
+        note: What the page says below the table.
+        python: The oldest Python with which it is measured.
     """
 
     title: str
@@ -42,6 +44,8 @@ class Row:
     ours: Contestant
     against: tuple[tuple[Contestant, float | None], ...]
     wanted_per_s: float | None = None
+    note: str = ""
+    python: tuple[int, int] = (3, 11)
 
     @property
     def contestants(self) -> list[Contestant]:
@@ -132,6 +136,33 @@ ROWS = {
             (Contestant("TFRecord", "tfrecord"), None),
             (FILES, None),
         ),
+    ),
+    "loaders": Row(
+        "originals, uint8, other loaders",
+        UINT8,
+        FAST,
+        (
+            (Contestant("SPDL", "spdl"), None),
+            (Contestant("Grain, processes", "grain"), None),
+            (Contestant("Grain, threads", "grain", loader={"by": "threads"}), None),
+            (Contestant("Lance", "lance"), None),
+            (Contestant("datago, crop by torchvision", "datago"), None),
+            (Contestant("datago, its own crop: centred, no flip", "datago", loader={"crop": "own"}), None),
+            (FILES, None),
+        ),
+        note="SPDL decodes, crops, resizes and flips in FFmpeg. datago decodes in Rust threads; it has no random crop "
+        "and no flip, so torchvision does them in the thread that reads the batches. Its own crop is other work: the "
+        "largest centred square, resized with Lanczos.",
+    ),
+    "python313": Row(
+        "originals, uint8, from Python 3.13",
+        UINT8,
+        FAST,
+        ((Contestant("dataloader-rs", "dataloader_rs"), None), (FILES, None)),
+        note="The threads of dataloader-rs call `ImageFolder` with torchvision's transforms, which release the GIL "
+        "while they decode and resize. Python has its GIL here: there was no free-threaded one to measure with. "
+        "Version 0.3.0, which decodes in Rust, too, could not be installed here; it has no random crop.",
+        python=(3, 13),
     ),
     "recipes": Row(
         "originals, uint8, what people build themselves",

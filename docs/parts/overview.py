@@ -8,7 +8,7 @@ from html import escape
 from recordzoo import catalogue
 from recordzoo.catalogue import Entry
 from recordzoo.cli.info import number, size
-from recordzoo.cli.listing import short_licence
+from recordzoo.cli.listing import searched_text, short_licence
 
 OBTAINED = {
     "download": "downloaded",
@@ -57,12 +57,11 @@ def _listed(names: Iterable[str]) -> str:
 
 
 def _row(entry: Entry) -> str:
-    search = " ".join([entry.name, entry.title, entry.summary, entry.task, *entry.class_names]).lower()
     attributes = {
         "task": "|".join(tasks(entry)),
         "licence": short_licence(entry.licence).replace("see info", "see its page"),
         "obtained": OBTAINED[entry.obtained],
-        "search": search,
+        "search": searched_text(entry),
     }
     cells = [
         _cell(f'<a href="{entry.name}/">{escape(entry.title)}</a> <code>{entry.name}</code>', entry.title.lower()),

@@ -4,7 +4,7 @@ import functools
 import re
 from collections.abc import Callable
 
-from docs.parts import api, error_facts, errors, faults, home, overview, program
+from docs.parts import api, error_facts, errors, example, faults, home, overview, program
 
 PARTS: dict[str, Callable[[], str]] = {
     "attributes": errors.attributes,
@@ -18,6 +18,7 @@ PARTS: dict[str, Callable[[], str]] = {
     "sheets": home.sheet_row,
     "speed": home.speed,
     "training": api.training,
+    "training example": example.training,
     "tree": error_facts.tree,
     "zoo": api.zoo,
     **{kind.__name__: functools.partial(errors.section, kind) for kind in error_facts.KINDS},

@@ -38,13 +38,18 @@ def check_dataset(dataset: object) -> None:
         raise ArgumentError(f"{kind} has no samples by number: it is for DataLoader, not for RecordLoader.")
 
 
-def check_worker_init_fn(function: object) -> None:
-    """Accept None."""
-    if function is not None:
+def check_function(name: str, value: object) -> None:
+    """Accept None, and what can be called."""
+    if value is not None and not callable(value):
+        raise ArgumentError(f"{name}={value!r} is no function.")
+
+
+def check_worker_init_fn(function: object, workers: str) -> None:
+    """Accept None, and anything where there may be worker processes."""
+    if function is not None and workers == "threads":
         raise ArgumentError(
-            f"worker_init_fn={function!r}: RecordLoader has threads and no worker processes, so that a function for "
-            "each worker would change this process, several times. Leave it out. For random numbers use seed=... or "
-            "deterministic=True; prepare what the dataset needs before the loop, or in its __getitem__."
+            f"worker_init_fn={function!r} with workers='threads': a function for each worker process would change this "
+            "process, several times. Leave one of them out."
         )
 
 

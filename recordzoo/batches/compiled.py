@@ -1,14 +1,18 @@
-"""The way to the compiled code of `kernel`: whether it is there, and in which order this Pillow resamples."""
+"""The way to the compiled code of `kernel`: whether it is there, and how this Pillow and this torch resample."""
 
 import importlib.util
+from collections.abc import Callable
 from types import ModuleType
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
+from torchvision.transforms import InterpolationMode
+from torchvision.transforms.v2 import functional
 
 from recordzoo.batches.once import Once
+from recordzoo.batches.steps import Arithmetic
 
 BYTES = np.arange(256, dtype=np.uint8)[None].repeat(3, 0)
 """What is written for each byte of each channel if they are to stay as they are, [3, 256]."""
@@ -53,10 +57,10 @@ class Span(NamedTuple):
 
 # Any: a row of `kernel.JOB`.
 def job_of(
-    source: PixelSource, down: Span, across: Span, filter_number: int, *, flip: bool, place: int
+    source: PixelSource, down: Span, across: Span, numbers: tuple[int, int], *, flip: bool, place: int
 ) -> tuple[Any, ...]:
-    """Describe an image to make: all fields of `kernel.JOB`."""
-    return *source, *down, *across, filter_number, flip, place, 0
+    """Describe an image to make: all fields of `kernel.JOB`; `numbers` are what `Kernel.numbers_of` returned."""
+    return *source, *down, *across, *numbers, flip, place, 0
 
 
 class Kernel:
@@ -66,17 +70,20 @@ class Kernel:
         code: The module `kernel`.
 
     Attributes:
-        is_exact: Whether it does what this Pillow does.
+        exact: Which libraries' bytes it gives: those that are installed, and this processor's.
     """
 
     def __init__(self, code: ModuleType) -> None:
         self._code = code
         self._floats = Once(self._compile_floats, None)
-        self.is_exact = True
+        found: set[Arithmetic] = set()
         for self._order in (code.SHRINKING, code.TALL, code.NEVER):
-            if all(self._is_like_pillow(*probe) for probe in _PROBES):
-                return
-        self.is_exact = False
+            if all(self._is_like("Pillow", *probe) for probe in _PROBES):
+                found.add("Pillow")
+                break
+        if all(self._is_like("torch", *probe) for probe in _PROBES):
+            found.add("torch")
+        self.exact: frozenset[Arithmetic] = frozenset(found)
 
     # Any: of either dtype.
     def compile(self, dtype: np.dtype[Any]) -> None:
@@ -112,25 +119,21 @@ class Kernel:
             Which rows were not written: their images could not be decoded.
         """
         work = np.array(jobs, self._code.JOB)
-        arguments = work, decompress, *size, values, out, is_last, self._order
-        try:
-            self._code.render(*arguments)
-        except (MemoryError, ArithmeticError):
-            raise
-        except Exception:  # noqa: BLE001 - numba raises whatever comes when a disk is full, or what it kept is damaged
-            self._code.keep_nothing()
-            self._code.render(*arguments)
+        run_compiled(self._code.render, work, decompress, *size, values, out, is_last, self._order)
         failed: list[int] = work["place"][work["failed"] != 0].tolist()
         return failed
 
-    def resize(self, pixels: NDArray[np.uint8], height: int, width: int, mode: str) -> NDArray[np.uint8]:
-        """Resample an image, as Pillow does to the last bit if `is_exact`.
+    def resize(
+        self, pixels: NDArray[np.uint8], height: int, width: int, mode: str, like: Arithmetic = "Pillow"
+    ) -> NDArray[np.uint8]:
+        """Resample an image.
 
         Args:
             pixels: uint8 [h, w, 3]; rows may have gaps between them.
             height: Of what comes out.
             width: As well.
             mode: "bilinear" or "bicubic".
+            like: Whose bytes come out, if it is in `exact`.
 
         Returns:
             uint8 [height, width, 3].
@@ -140,23 +143,41 @@ class Kernel:
         rows, columns, _ = pixels.shape
         source = PixelSource(0, address_of(pixels), 0, 0, pixels.strides[0], 0, 0, rows, columns)
         down, across = Span(rows, height), Span(columns, width)
-        job = job_of(source, down, across, self.filter_number(mode), flip=False, place=0)
+        job = job_of(source, down, across, self.numbers_of(mode, like), flip=False, place=0)
         made = np.empty((1, 3 * height * width), np.uint8)
         self.render([job], 0, (height, width), BYTES, made, is_last=True)
         return made.reshape(height, width, 3)
 
-    def filter_number(self, mode: str) -> int:
-        """Return what "bilinear" or "bicubic" is called in a job: its support is one pixel more than that."""
-        found: int = self._code.FILTERS[mode]
-        return found
+    def numbers_of(self, mode: str, like: Arithmetic) -> tuple[int, int]:
+        """Return what "bilinear" or "bicubic" is called in a job (its support is one pixel more), and whose weights."""
+        return self._code.FILTERS[mode], self._code.WEIGHTS[like]
 
-    def _is_like_pillow(self, height: int, width: int, new_height: int, new_width: int) -> bool:
+    def _is_like(self, like: Arithmetic, height: int, width: int, new_height: int, new_width: int) -> bool:
         pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
-        for mode, resampling in (("bilinear", Image.Resampling.BILINEAR), ("bicubic", Image.Resampling.BICUBIC)):
-            right = np.asarray(Image.fromarray(pixels).resize((new_width, new_height), resampling))
-            if not np.array_equal(self.resize(pixels, new_height, new_width, mode), right):
+        picture = Image.fromarray(pixels)
+        for mode in (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC):
+            if like == "Pillow":
+                right = np.asarray(picture.resize((new_width, new_height), Image.Resampling[mode.name]))
+            else:
+                image = functional.resize(functional.pil_to_tensor(picture), [new_height, new_width], mode)
+                right = image.permute(1, 2, 0).numpy()
+            if not np.array_equal(self.resize(pixels, new_height, new_width, mode.value, like), right):
                 return False
         return True
+
+
+# Any: numba's functions and their arguments.
+def run_compiled(function: Callable[..., Any], *arguments: Any) -> None:
+    """Call compiled code; if what numba keeps on the disk is in the way, without it."""
+    try:
+        function(*arguments)
+    except (MemoryError, ArithmeticError):
+        raise
+    except Exception:  # noqa: BLE001 - numba raises whatever comes when a disk is full, or what it kept is damaged
+        from recordzoo.batches.jit import keep_nothing
+
+        keep_nothing()  # type: ignore[no-untyped-call]  # numba has no types
+        function(*arguments)
 
 
 def kernel() -> Kernel | None:
@@ -173,7 +194,7 @@ def why_not_compiled() -> str:
 
 def _load() -> Kernel | str:
     """Import numba and compile; return why not if that cannot be."""
-    if importlib.util.find_spec("numba") is None:  # the extra recordzoo[fast] is not installed
+    if importlib.util.find_spec("numba") is None:  # there is no wheel for this machine, or it was not wanted
         return "numba is not installed"
     try:
         from numba import config

@@ -34,10 +34,10 @@ class OnDevice(Iterator[Any]):
     Args:
         batches: Where they come from.
         device: Where they go.
-        finish: Makes, on the device, what the user gets of a batch.
+        finish: Makes, on the device, what the user gets of a batch, from that and from what was wanted.
     """
 
-    def __init__(self, batches: Taking, device: torch.device, finish: Callable[[Any], Any]) -> None:
+    def __init__(self, batches: Taking, device: torch.device, finish: Callable[[Any, Wanted], Any]) -> None:
         self._batches, self._device, self._finish = batches, device, finish
         self._home = Home()
         self._stream = torch.cuda.Stream(device) if device.type == "cuda" else None  # type: ignore[no-untyped-call]
@@ -77,7 +77,7 @@ class OnDevice(Iterator[Any]):
     def _move(self) -> tuple[Any, Wanted]:
         batch, wanted = self._batches.take()
         with torch.cuda.stream(self._stream) if self._stream is not None else nullcontext():
-            return self._finish(to_device(batch, self._device)), wanted
+            return self._finish(to_device(batch, self._device), wanted), wanted
 
 
 # Any, here and below: batches are what the collate function makes.

@@ -24,6 +24,6 @@ class Home:
         """
         if not self.is_here:
             raise ForkError(
-                f"This iterator of a RecordLoader began in process {self._pid}. Its threads do not exist in process "
+                f"This iterator of a RecordLoader began in process {self._pid}. Its workers do not belong to process "
                 f"{os.getpid()}, which was forked from there. Begin another iterator here: iter(loader)."
             )

@@ -1,20 +1,24 @@
 """One epoch in progress: threads that work ahead of the user, and end with it."""
 
 import collections
+import functools
 import threading
 import weakref
-from collections.abc import Callable, Iterator, Sized
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 import torch
 
+from recordzoo.batches.drawing import Drawing
 from recordzoo.batches.home import Home
 from recordzoo.batches.makers import Maker
+from recordzoo.batches.making import Making
 from recordzoo.batches.order import EpochBatches, Wanted
 from recordzoo.batches.source import BatchSource
-from recordzoo.batches.work import cut
+from recordzoo.batches.work import batch_seed, cut
 from recordzoo.sampling.storage import forget, hint
 
 _PIECES_PER_THREAD = 2
@@ -39,13 +43,49 @@ class Pace:
     timeout_s: float | None
 
 
-@dataclass(frozen=True)
 class _Pending:
-    """A batch in the making."""
+    """A batch in the making, which is made of its pieces by the thread that ends the last of them.
 
-    wanted: Wanted
-    memory: torch.Tensor | None
-    parts: list[Future[Any]]  # Any: what the maker makes
+    Args:
+        wanted: What it is.
+        num_pieces: Of how many pieces it consists.
+        finish: Makes the batch from the results of its pieces.
+    """
+
+    # Any, here and below: a batch is what the collate function makes.
+    def __init__(self, wanted: Wanted, num_pieces: int, finish: Callable[[list[Any]], Any]) -> None:
+        self.wanted, self.batch = wanted, Future[Any]()
+        self._parts: list[Any] = [None] * num_pieces
+        self._left, self._lock, self._finish = num_pieces, threading.Lock(), finish
+        if not num_pieces:
+            self._end()
+
+    def make(self, number: int, make: Callable[[], Any]) -> None:
+        """Make a piece, in any thread."""
+        try:
+            self._parts[number] = make()
+        except BaseException as err:  # noqa: BLE001 - raised in the user's thread
+            self._parts[number] = _Failure(err)
+        with self._lock:
+            self._left -= 1
+            is_last = self._left == 0
+        if is_last:
+            self._end()
+
+    def _end(self) -> None:
+        try:
+            for part in self._parts:
+                if isinstance(part, _Failure):
+                    raise part.error
+            self.batch.set_result(self._finish(self._parts))
+        except BaseException as err:  # noqa: BLE001 - as above
+            self.batch.set_exception(err)
+        self._parts = []
+
+
+@dataclass(frozen=True)
+class _Failure:
+    error: BaseException
 
 
 class Batches(Protocol):
@@ -89,54 +129,81 @@ class Unbegun(Iterator[Any]):
             self._batches.close()
 
 
-class Iteration(Iterator[Any]):
-    """Gives the batches of an epoch. When it is exhausted, closed, left or forgotten, its threads end.
+class Epoch(Iterator[Any], ABC):
+    """The batches of an epoch, for the user or to be moved to a device."""
 
-    The threads know the pieces and the maker, never this object, so that it can be forgotten.
-    """
-
-    def __init__(self, dataset: Sized, source: BatchSource, maker: Maker, order: EpochBatches, pace: Pace) -> None:
-        self._dataset, self._source, self._maker = dataset, source, maker
-        self._order, self._pace = order, pace
-        self._batches = order.batches
-        self._failure: Exception | None = None  # raised behind the last batch
-        self._drawn: collections.deque[Wanted] = collections.deque()
-        self._pending: collections.deque[_Pending] = collections.deque()
-        num_threads, self._num_pieces = pace.num_threads, _PIECES_PER_THREAD * pace.num_threads
-        if source.is_small:  # several threads, or the end of each piece, would only be waited for
-            num_threads = self._num_pieces = 1
-        self._pool, self._home = _threads(num_threads), Home()
-        self._forgotten = weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
-
-    def __iter__(self) -> "Iteration":
+    def __iter__(self) -> "Epoch":
         return self
 
-    # Any: a batch is what the collate function makes.
+    # Any, here and below: as above.
     def __next__(self) -> Any:
         batch, wanted = self.take()
         wanted.mark()
         return batch
 
-    # Any: as above.
+    @abstractmethod
     def take(self) -> tuple[Any, Wanted]:
         """Return the next batch; it does not count as the user's yet.
 
         Raises:
             StopIteration: There is none.
             TimeoutError: It took too long.
-            ForkError: This process was forked from the one that has the threads.
+            ForkError: This process was forked from the one that has the workers.
         """
+
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Whether `take` would return a batch at once."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the work; there are no more batches."""
+
+
+def late(timeout_s: float) -> TimeoutError:
+    """Return the error for a batch that took too long."""
+    return TimeoutError(
+        f"No batch was ready after timeout={timeout_s} seconds. Pass a larger timeout, or 0 to wait for ever."
+    )
+
+
+class Iteration(Epoch):
+    """Gives batches that threads make. When it is exhausted, closed, left or forgotten, its threads end.
+
+    The threads know the pieces and the maker, never this object, so that it can be forgotten.
+    """
+
+    def __init__(self, making: Making, source: BatchSource, maker: Maker, order: EpochBatches, pace: Pace) -> None:
+        self._making, self._source, self._maker = making, source, maker
+        self._order, self._pace = order, pace
+        self._pending: collections.deque[_Pending] = collections.deque()
+        num_threads, self._num_pieces = pace.num_threads, _PIECES_PER_THREAD * pace.num_threads
+        if source.is_small:  # several threads, or the end of each piece, would only be waited for
+            num_threads = self._num_pieces = 1
+        self._pool = pool = _threads(num_threads)
+        self._home = Home()
+
+        def announce(wanted: Wanted) -> None:
+            pool.submit(hint, making.dataset, wanted.upcoming)
+
+        self._drawing = Drawing(order.batches, pace.hinted, announce)
+        self._forgotten = weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
+
+    def take(self) -> tuple[Any, Wanted]:
+        """See `Epoch`."""
         self._home.check()
         try:
             self._work_ahead()
             if not self._pending:
-                raise self._failure or StopIteration
+                raise self._drawing.failure or StopIteration
             pending = self._pending.popleft()
-            self._wait(pending.parts)
-            parts = [part.result() for part in pending.parts]
+            timeout_s = self._pace.timeout_s
+            if timeout_s is not None and wait([pending.batch], timeout_s).not_done:
+                raise late(timeout_s)
+            batch = pending.batch.result()
             if len(pending.wanted.finished):
-                self._pool.submit(forget, self._dataset, pending.wanted.finished)
-            return self._maker.batch(pending.memory, parts), pending.wanted
+                self._pool.submit(forget, self._making.dataset, pending.wanted.finished)
+            return batch, pending.wanted
         except TimeoutError:
             self._end(wait=False)
             raise
@@ -145,8 +212,8 @@ class Iteration(Iterator[Any]):
             raise
 
     def is_ready(self) -> bool:
-        """Whether `take` would return a batch at once."""
-        return bool(self._pending) and all(part.done() for part in self._pending[0].parts)
+        """See `Epoch`."""
+        return bool(self._pending) and self._pending[0].batch.done()
 
     def close(self) -> None:
         """End the threads, and wait for them; there are no more batches."""
@@ -154,47 +221,30 @@ class Iteration(Iterator[Any]):
 
     def _end(self, *, wait: bool) -> None:
         self._pending.clear()
-        self._draw_no_more(None)
+        self._drawing.stop()
         if self._forgotten.detach() and self._home.is_here:
             self._pool.shutdown(wait=wait, cancel_futures=True)
 
-    def _wait(self, parts: list[Future[Any]]) -> None:  # Any: as above
-        timeout_s = self._pace.timeout_s
-        if timeout_s is not None and wait(parts, timeout_s).not_done:
-            raise TimeoutError(
-                f"No batch was ready after timeout={timeout_s} seconds. Pass a larger timeout, or 0 to wait for ever."
-            )
-
     def _work_ahead(self) -> None:
-        while len(self._pending) <= self._pace.ahead and (wanted := self._draw()) is not None:
+        while len(self._pending) <= self._pace.ahead and (wanted := self._drawing.next()) is not None:
             try:
                 self._pending.append(self._begin(wanted))
             except Exception as err:  # noqa: BLE001 - raised when the user has come there
-                self._draw_no_more(err)
-
-    def _draw(self) -> Wanted | None:
-        """Return the next batch, and have those behind it read from the disk."""
-        while len(self._drawn) <= self._pace.hinted and (wanted := self._next_wanted()) is not None:
-            self._pool.submit(hint, self._dataset, wanted.upcoming)
-            self._drawn.append(wanted)
-        return self._drawn.popleft() if self._drawn else None
-
-    def _next_wanted(self) -> Wanted | None:
-        try:
-            return next(self._batches, None)
-        except Exception as err:  # noqa: BLE001 - whatever a sampler raises
-            self._batches, self._failure = iter(()), err
-            return None
-
-    def _draw_no_more(self, failure: Exception | None) -> None:
-        self._drawn.clear()
-        self._batches, self._failure = iter(()), failure
+                self._drawing.stop(err)
 
     def _begin(self, wanted: Wanted) -> _Pending:
         size = -(-len(wanted.keys) // self._num_pieces)
         pieces = cut(wanted, self._source, self._order.seed, self._order.epoch, size)
-        memory = self._maker.memory(len(wanted.keys))
-        return _Pending(wanted, memory, [self._pool.submit(self._maker.make, piece, memory) for piece in pieces])
+        making, maker, seed = self._making, self._maker, batch_seed(self._order, wanted)
+        memory = maker.memory(len(wanted.keys))
+
+        def finish(parts: list[Any]) -> Any:  # Any: as above
+            return making.made_here(maker.batch(memory, parts), seed)
+
+        pending = _Pending(wanted, len(pieces), finish)
+        for number, piece in enumerate(pieces):
+            self._pool.submit(pending.make, number, functools.partial(maker.make, piece, memory))
+        return pending
 
 
 def _threads(number: int) -> ThreadPoolExecutor:

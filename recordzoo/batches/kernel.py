@@ -2,23 +2,28 @@
 # What follows is Python for numba, which infers its types itself and gives the functions others than mypy sees.
 """Images made by compiled code, many in one call and without the GIL: decoded, resampled, mirrored, written as numbers.
 
-The resampling is Pillow's, to the last bit: the same weights, of 22 bits after the point, and the same rounding after
-the horizontal and after the vertical pass (`Resample.c` of https://github.com/python-pillow/Pillow). It takes a quarter
-of the time: both passes are one loop over neighbouring bytes, which a compiler makes vector instructions of. The
-horizontal one gets blocks of rows for it, turned, so that pixels of a column lie side by side, of four bytes each.
+The resampling is that of Pillow, or of torch for uint8 tensors, to the last bit: with integer `weights`, and rounded
+after the horizontal and after the vertical pass. It takes a quarter of Pillow's time: both passes are one loop over
+neighbouring bytes, which a compiler makes vector instructions of. The horizontal one gets blocks of rows for it,
+turned, so that pixels of a column lie side by side, of four bytes each.
 
-numba compiles it when it is first used, which takes some seconds, and keeps the result for the next process.
+numba compiles it when it is first used, which takes 13 s, and keeps the result for the next process.
 """
 
-import numba
 import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from recordzoo.batches.jit import compiled
+from recordzoo.batches.weights import PILLOW, TORCH, compute_weights, most_taps
+
 FILTERS = {"bilinear": 0, "bicubic": 1}
 """torchvision's names."""
+
+WEIGHTS = {"Pillow": PILLOW, "torch": TORCH}
+"""Whose weights."""
 
 NEVER, TALL, SHRINKING = range(3)
 """When the vertical pass comes first: until Pillow 12.1, in 12.2 and 12.3, since 13."""
@@ -43,6 +48,7 @@ JOB = np.dtype(
         ("column_first", np.int64),
         ("column_source", np.int64),
         ("filter", np.int64),
+        ("weights", np.int64),  # one of `WEIGHTS`
         ("flip", np.int64),
         ("place", np.int64),  # the number of the image in the output
         ("failed", np.int64),  # written: what the decompressor returned
@@ -53,27 +59,7 @@ JOB = np.dtype(
 
 _BLOCK = 32  # rows that are turned at once
 _LANES = 32  # bytes that are added up at once
-_BITS = 22  # of a weight, after the point
-_HALF = 1 << (_BITS - 1)
 _RGB = 0  # TJPF_RGB
-
-
-_KEPT = []
-
-
-def _compiled(function):
-    try:
-        made = numba.njit(nogil=True, cache=True)(function)
-    except RuntimeError:  # there is no folder for the results that can be written
-        return numba.njit(nogil=True)(function)
-    _KEPT.append(made)
-    return made
-
-
-def keep_nothing():
-    """From now on, compile for this process alone: what is kept cannot be written, or not read."""
-    for made in _KEPT:
-        made._cache.disable()
 
 
 @intrinsic
@@ -111,63 +97,12 @@ def _decompress(typing_context, function, decoder, data, size, pixels, pitch, la
     return types.int32(address, address, address, address, address, types.int32, types.int32), generate
 
 
-@_compiled
-def _value(kind, x):
-    """Return a filter's value at a distance."""
-    x = abs(x)
-    if kind == 0:
-        return 1.0 - x if x < 1.0 else 0.0
-    a = -0.5
-    if x < 1.0:
-        return ((a + 2.0) * x - (a + 3.0)) * x * x + 1
-    if x < 2.0:
-        return (((x - 5) * x + 8) * x - 4) * a
-    return 0.0
-
-
-@_compiled
-def _weights(kind, size_in, size_out, first, source, firsts, weights):
-    """Compute which source pixels make an output pixel, and with which weights.
-
-    Args:
-        kind: The filter's number.
-        size_in: Pixels of the whole source.
-        size_out: Pixels that it becomes.
-        first: The first of those that are wanted: as many as `firsts` has.
-        source: The number of the source pixel from which on there are some.
-        firsts: Written: each pixel's first source pixel, counted from there, and how many; int64 [n, 2].
-        weights: Written: int32 [n, taps], as many as there are for each.
-    """
-    scale = size_in / size_out
-    stretch = max(scale, 1.0)
-    support = (1.0 if kind == 0 else 2.0) * stretch
-    inverse = 1.0 / stretch
-    values = np.empty(weights.shape[1], np.float64)
-    for number in range(len(firsts)):
-        center = (number + first + 0.5) * scale
-        start = max(int(center - support + 0.5), 0)
-        count = min(int(center + support + 0.5), size_in) - start
-        total = 0.0
-        for tap in range(count):
-            values[tap] = _value(kind, (tap + start - center + 0.5) * inverse)
-            total += values[tap]
-        for tap in range(count):
-            value = values[tap] / total if total != 0.0 else values[tap]
-            weights[number, tap] = int((-0.5 if value < 0 else 0.5) + value * (1 << _BITS))
-        firsts[number, 0] = start - source
-        firsts[number, 1] = count
-
-
-@_compiled
-def _taps(kind, size_in, size_out):
-    """Return how many weights an output pixel has at most."""
-    stretch = max(size_in / size_out, 1.0)
-    return int(np.ceil((1.0 if kind == 0 else 2.0) * stretch)) * 2 + 1
-
-
 @intrinsic
-def _blend(typing_context, rows, pitch, weights, count, out):
-    """Write the weighted sum of `count` times `_LANES` bytes, `pitch` bytes apart; all but the number are addresses."""
+def _blend(typing_context, rows, pitch, weights, count, bits, out):
+    """Write the weighted sum of `count` times `_LANES` bytes, `pitch` bytes apart.
+
+    `rows`, `weights` and `out` are addresses; the weights have `bits` bits after the point.
+    """
     byte, number = ir.IntType(8), ir.IntType(32)
     bytes_type, sums_type = ir.VectorType(byte, _LANES), ir.VectorType(number, _LANES)
 
@@ -179,8 +114,11 @@ def _blend(typing_context, rows, pitch, weights, count, out):
         return ir.Constant(sums_type, [value] * _LANES)
 
     def generate(context, builder, signature, arguments):
-        start, step, factors, taps, target = arguments
-        sums = cgutils.alloca_once_value(builder, constant(_HALF))
+        start, step, factors, taps, bits, target = arguments
+        shift = builder.trunc(bits, number)
+        half = builder.shl(number(1), builder.sub(shift, number(1)))
+        sums = cgutils.alloca_once(builder, sums_type)
+        builder.store(spread(builder, half), sums)
         with cgutils.for_range(builder, taps) as loop:
             at = builder.add(start, builder.mul(loop.index, step))
             loaded = builder.load(builder.inttoptr(at, bytes_type.as_pointer()))
@@ -189,17 +127,17 @@ def _blend(typing_context, rows, pitch, weights, count, out):
             factor = builder.load(builder.inttoptr(of_factor, number.as_pointer()))
             product = builder.mul(builder.zext(loaded, sums_type), spread(builder, factor))
             builder.store(builder.add(builder.load(sums), product), sums)
-        found = builder.ashr(builder.load(sums), constant(_BITS))
+        found = builder.ashr(builder.load(sums), spread(builder, shift))
         found = builder.select(builder.icmp_signed("<", found, constant(0)), constant(0), found)
         found = builder.select(builder.icmp_signed(">", found, constant(255)), constant(255), found)
         stored = builder.store(builder.trunc(found, bytes_type), builder.inttoptr(target, bytes_type.as_pointer()))
         stored.align = 1
         return context.get_dummy_value()
 
-    return types.void(types.int64, types.int64, types.int64, types.int64, types.int64), generate
+    return types.void(*[types.int64] * 6), generate
 
 
-@_compiled
+@compiled
 def _turn(pixels, pitch, height, width, block):
     """Write a block of rows as columns: uint32 [width, rows], a pixel each."""
     for x in range(width - 1):
@@ -211,8 +149,8 @@ def _turn(pixels, pitch, height, width, block):
         block[width - 1, j] = np.uint32(red) | np.uint32(green) << np.uint32(8) | np.uint32(blue) << np.uint32(16)
 
 
-@_compiled
-def _narrow(pixels, owner, pitch, height, width, firsts, weights, flip, out):
+@compiled
+def _narrow(pixels, owner, pitch, height, width, firsts, weights, bits, flip, out):
     """Resample rows: the horizontal pass.
 
     Args:
@@ -221,8 +159,9 @@ def _narrow(pixels, owner, pitch, height, width, firsts, weights, flip, out):
         pitch: Bytes from one row to the next.
         height: How many rows.
         width: Pixels in each.
-        firsts: What `_weights` wrote.
+        firsts: What `compute_weights` wrote.
         weights: Likewise.
+        bits: What it returned.
         flip: Whether the last pixel is written first.
         out: uint32 [height or more, columns or more]: pixels of four bytes.
     """
@@ -238,13 +177,13 @@ def _narrow(pixels, owner, pitch, height, width, firsts, weights, flip, out):
             target = np.int64(turned.ctypes.data) + (columns - 1 - x if flip else x) * pitch_of_block
             factors = np.int64(weights.ctypes.data) + x * 4 * weights.shape[1]
             for start in range(0, 4 * count, _LANES):
-                _blend(source + start, pitch_of_block, factors, firsts[x, 1], target + start)
+                _blend(source + start, pitch_of_block, factors, firsts[x, 1], bits, target + start)
         for j in range(count):
             for x in range(columns):
                 out[y + j, x] = turned[x, j]
 
 
-@_compiled
+@compiled
 def _copied(pixels, pitch, height, width, flip, out):
     """Take rows as they are, where nothing is resampled."""
     for y in range(height):
@@ -281,8 +220,8 @@ _pixels = _choosing([at for at in range(_LANES) if at % 4 < 3])
 _reds, _greens, _blues = (_choosing(list(range(channel, _LANES, 4))) for channel in range(3))
 
 
-@_compiled
-def _write(row, width, y, values, out, is_last):
+@compiled
+def write_row(row, width, y, values, out, is_last):
     """Write a row of pixels, four bytes each, into an image: values of bytes, [3, H, W] or [H, W, 3]."""
     size = len(out) // 3
     if out.itemsize == 1 and width >= _LANES // 4:  # bytes as they are
@@ -310,8 +249,8 @@ def _write(row, width, y, values, out, is_last):
                 plane[x] = values[c, pixels[x, c]]
 
 
-@_compiled
-def _shortened(pixels, pitch, width, firsts, weights):
+@compiled
+def _shortened(pixels, pitch, width, firsts, weights, bits):
     """Resample columns: the vertical pass, if it comes first. Returns pixels of 3 bytes, uint8 [rows, 3 * width]."""
     length = 3 * width
     out = np.empty((len(firsts), length), np.uint8)
@@ -320,65 +259,70 @@ def _shortened(pixels, pitch, width, firsts, weights):
         factors = np.int64(weights.ctypes.data) + y * 4 * weights.shape[1]
         if length < _LANES:  # so narrow that what is read would go beyond the last pixel
             for j in range(length):
-                total = np.int64(_HALF)
+                total = np.int64(1) << (bits - 1)
                 for tap in range(firsts[y, 1]):
                     total += np.int64(_byte(np.uint64(source + tap * pitch + j))) * weights[y, tap]
-                out[y, j] = np.uint8(min(max(total >> _BITS, 0), 255))
+                out[y, j] = np.uint8(min(max(total >> bits, 0), 255))
             continue
         target = np.int64(out.ctypes.data) + y * length
         for start in range(0, length - _LANES + 1, _LANES):
-            _blend(source + start, pitch, factors, firsts[y, 1], target + start)
-        _blend(source + length - _LANES, pitch, factors, firsts[y, 1], target + length - _LANES)
+            _blend(source + start, pitch, factors, firsts[y, 1], bits, target + start)
+        _blend(source + length - _LANES, pitch, factors, firsts[y, 1], bits, target + length - _LANES)
     return out
 
 
-@_compiled
+@compiled
 def _is_vertical_first(order, job):
     """Whether the vertical pass comes first in the whole image that a job is about."""
     less = job.rows_in - job.rows_out
-    if less <= 0 or order == NEVER:
+    if less <= 0 or order == NEVER or job.weights == TORCH:
         return False
     if order == TALL:
         return job.rows_in > 100 * job.columns_in
     return less > 2 * (job.columns_in - job.columns_out)
 
 
-@_compiled
+@compiled
 def _make(job, pixels, height, width, values, out, is_last, order):
     """Make an image of decoded pixels."""
     kind = job.filter
-    across = np.empty((width, _taps(kind, job.columns_in, job.columns_out)), np.int32)
+    across = np.empty((width, most_taps(kind, job.columns_in, job.columns_out)), np.int32)
     across_firsts = np.empty((width, 2), np.int64)
-    _weights(kind, job.columns_in, job.columns_out, job.column_first, job.column_source, across_firsts, across)
-    down = np.empty((height, _taps(kind, job.rows_in, job.rows_out)), np.int32)
+    across_bits = compute_weights(
+        kind, job.weights, job.columns_in, job.columns_out, job.column_first, job.column_source, across_firsts, across
+    )
+    down = np.empty((height, most_taps(kind, job.rows_in, job.rows_out)), np.int32)
     down_firsts = np.empty((height, 2), np.int64)
-    _weights(kind, job.rows_in, job.rows_out, job.row_first, job.row_source, down_firsts, down)
+    down_bits = compute_weights(
+        kind, job.weights, job.rows_in, job.rows_out, job.row_first, job.row_source, down_firsts, down
+    )
     padded = -(-width // (_LANES // 4)) * (_LANES // 4)
     if _is_vertical_first(order, job):
-        short = _shortened(pixels, job.pitch, job.width, down_firsts, down)
+        short = _shortened(pixels, job.pitch, job.width, down_firsts, down, down_bits)
         wide = np.empty((height, padded), np.uint32)
         address = np.int64(short.ctypes.data)
-        _narrow(address, short, 3 * job.width, height, job.width, across_firsts, across, job.flip, wide)
+        _narrow(address, short, 3 * job.width, height, job.width, across_firsts, across, across_bits, job.flip, wide)
         rows = wide.view(np.uint8)
         for y in range(height):
-            _write(rows[y], width, y, values, out, is_last)
+            write_row(rows[y], width, y, values, out, is_last)
         return
     wide = np.empty((job.height, padded), np.uint32)
     if job.columns_in == job.columns_out:
         start = pixels + 3 * (job.column_first - job.column_source)
         _copied(start, job.pitch, job.height, width, job.flip, wide)
     else:
-        _narrow(pixels, wide, job.pitch, job.height, job.width, across_firsts, across, job.flip, wide)
+        _narrow(pixels, wide, job.pitch, job.height, job.width, across_firsts, across, across_bits, job.flip, wide)
     row = np.empty(4 * padded, np.uint8)
     for y in range(height):
         source = np.int64(wide.ctypes.data) + down_firsts[y, 0] * 4 * padded
         factors = np.int64(down.ctypes.data) + y * 4 * down.shape[1]
         for start in range(0, 4 * padded, _LANES):
-            _blend(source + start, 4 * padded, factors, down_firsts[y, 1], np.int64(row.ctypes.data) + start)
-        _write(row, width, y, values, out, is_last)
+            target = np.int64(row.ctypes.data) + start
+            _blend(source + start, 4 * padded, factors, down_firsts[y, 1], down_bits, target)
+        write_row(row, width, y, values, out, is_last)
 
 
-@_compiled
+@compiled
 def render(jobs, function, height, width, values, out, is_last, order):
     """Make images.
 

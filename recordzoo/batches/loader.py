@@ -1,16 +1,17 @@
-"""`RecordLoader`: batches for training, made by threads instead of processes."""
+"""`RecordLoader`: batches for training, made by threads where that is faster than by processes."""
 
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Literal
 
 import torch
-from torch.utils.data import DataLoader, default_collate, default_convert
+from torch.utils.data import DataLoader
 
 from recordzoo.aliases import JSON
 from recordzoo.batches.arguments import (
     check_choice,
     check_dataset,
     check_drop_cache,
+    check_function,
     check_order,
     check_sizes,
     check_worker_init_fn,
@@ -18,32 +19,41 @@ from recordzoo.batches.arguments import (
     default_threads,
 )
 from recordzoo.batches.buffers import Buffers
+from recordzoo.batches.choice import Choice, choose, is_other
 from recordzoo.batches.device import OnDevice
-from recordzoo.batches.explain import measured, sample_lines
-from recordzoo.batches.iteration import Iteration, Pace, Unbegun
-from recordzoo.batches.makers import EncodedMaker, Maker, RowMaker, SampleMaker
+from recordzoo.batches.explain import sample_lines
+from recordzoo.batches.iteration import Epoch, Iteration, Pace, Unbegun
+from recordzoo.batches.makers import EncodedMaker, Maker, RowMaker
+from recordzoo.batches.making import Making
 from recordzoo.batches.missing import warn
-from recordzoo.batches.order import IteratedOrders, Orders, SampledOrders, Singles
+from recordzoo.batches.order import EpochBatches, IteratedOrders, Orders, SampledOrders, Singles, Wanted
+from recordzoo.batches.processes import ProcessIteration, Tasks, WorkerInit, Workers, Workplace, as_made
 from recordzoo.batches.render import PRECISIONS, Precision
 from recordzoo.batches.source import BatchSource
+from recordzoo.batches.work import batch_seed
 from recordzoo.errors import ArgumentError
+from recordzoo.sampling.ahead import keeping_values
+from recordzoo.sampling.permutation import hash_key
 from recordzoo.sampling.ranks import Ranks
 from recordzoo.sampling.samplers import RecordSampler
 from recordzoo.sampling.seed import Seed
+
+WORKERS = ("auto", "threads", "processes")
 
 _HINTED = 4
 """Batches that the kernel reads ahead of those that are being made."""
 
 
 class RecordLoader(DataLoader[Any]):
-    """`torch.utils.data.DataLoader` for record sets: one process, threads, the transforms fused with the decoding.
+    """`torch.utils.data.DataLoader` for record sets: threads, the transforms fused with the decoding.
 
     It takes `DataLoader`'s arguments and gives its batches. The dataset's own transforms say what is made; those that
-    are known (`print(loader)` says which) run in the loader: only the pixels that a crop keeps are decoded.
+    are known (`print(loader)` says which) run in the loader: only the pixels that a crop keeps are decoded. The others
+    run as they are written, in threads or in worker processes.
 
     Random numbers of fused transforms are a function of seed, epoch and the sample's place in the epoch: the batches
-    are the same with any number of threads, and after a resume. Transforms that are not fused draw from the process's
-    generators in whatever order the threads come, unless `deterministic`.
+    are the same with any number of workers, and after a resume. Transforms that are not fused draw from their process's
+    generators in whatever order the workers come, unless `deterministic`.
 
     Args:
         dataset: A dataset of this package, a `Subset` or a `ConcatDataset` of them. Any other works, without the speed.
@@ -51,15 +61,15 @@ class RecordLoader(DataLoader[Any]):
         shuffle: True, False or "block", as `RecordSampler` has them.
         sampler: Which samples, in which order, instead of `shuffle`; best a `RecordSampler`.
         batch_sampler: Gives lists of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
-        num_workers: Threads, at least 1; by default the cores that this process may use, divided by
+        num_workers: Threads or processes, at least 1; by default the cores that this process may use, divided by
             ``LOCAL_WORLD_SIZE``.
         collate_fn: Makes a batch of a list of samples; by default as `DataLoader`.
         pin_memory: Whether images lie in page-locked memory, if there is a CUDA device.
         drop_last: Leave out a last batch that is not full, and samples that do not divide by the number of ranks.
         timeout: Seconds to wait for a batch; 0 for ever.
-        worker_init_fn: None. There are no worker processes that a function could prepare.
+        worker_init_fn: Called with its number in each worker process, if there are any.
         generator: What the seed is drawn from, if none is given.
-        prefetch_factor: Batches that are made ahead; 2 by default.
+        prefetch_factor: Batches that are made ahead, of worker processes by each; 2 by default.
         precision: "exact": the pixels that the transforms give in the stock `DataLoader` for the same crop and flip.
             "fast": what is to become half as large or smaller is decoded at half the size.
         memory_format: Layout of the images in memory; their shape is [N, 3, H, W] in any case.
@@ -71,9 +81,14 @@ class RecordLoader(DataLoader[Any]):
         drop_cache: With shuffle="block", let the kernel forget each block after its last use, so that data larger than
             memory drives nothing else out of it.
         deterministic: Run what is not fused one sample at a time, with generators seeded for each.
-        persistent_workers: Keep the memory of batches from one epoch to the next. Threads need not be kept.
-        multiprocessing_context, pin_memory_device, in_order: Taken for `DataLoader`'s sake; they mean nothing to
-            threads. As attributes they are there for libraries that make a stock `DataLoader` of this one's.
+        persistent_workers: Keep worker processes, or the memory of batches, from one epoch to the next.
+        multiprocessing_context: How worker processes are started.
+        pin_memory_device, in_order: Taken for `DataLoader`'s sake; they mean nothing here. As attributes they are there
+            for libraries that make a stock `DataLoader` of this one's.
+        workers: "threads", "processes", or "auto": threads if all is fused, otherwise what a few samples show to be
+            faster. `print(loader)` says which, and why.
+        batch_transform: Called with the parts of a batch, images and targets, where the batch is made; returns what the
+            user gets: v2's `MixUp` or `CutMix`, for example.
 
     Raises:
         ArgumentError: A value is not one of the valid ones, or contradicts another.
@@ -102,7 +117,7 @@ class RecordLoader(DataLoader[Any]):
         pin_memory: bool = False,
         drop_last: bool = False,
         timeout: float = 0,
-        worker_init_fn: None = None,
+        worker_init_fn: Callable[[int], None] | None = None,
         multiprocessing_context: Any = None,
         generator: torch.Generator | None = None,
         *,
@@ -119,12 +134,16 @@ class RecordLoader(DataLoader[Any]):
         rank: int | None = None,
         drop_cache: bool = False,
         deterministic: bool = False,
+        workers: Literal["auto", "threads", "processes"] = "auto",
+        batch_transform: Callable[..., Any] | None = None,
     ) -> None:
         check_choice("precision", precision, PRECISIONS)
         check_choice("decode", decode, ("cpu", "cuda"))
         check_choice("memory_format", memory_format, (torch.contiguous_format, torch.channels_last))
         check_dataset(dataset)
-        check_worker_init_fn(worker_init_fn)
+        check_choice("workers", workers, WORKERS)
+        check_worker_init_fn(worker_init_fn, workers)
+        check_function("batch_transform", batch_transform)
         check_sizes(num_workers=num_workers, timeout=timeout, prefetch_factor=prefetch_factor)
         check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
         # Every argument is an attribute of its name: Lightning makes another loader of the attributes.
@@ -132,6 +151,8 @@ class RecordLoader(DataLoader[Any]):
         self.device, self.decode = checked_device(device), decode
         if decode == "cuda" and (self.device.type != "cuda" or precision != "fast"):
             raise ArgumentError('decode="cuda" needs device="cuda" and precision="fast": its pixels differ a little.')
+        if decode == "cuda" and workers == "processes":
+            raise ArgumentError('decode="cuda" decodes in this process: leave workers="processes" out.')
         self.seed, self.num_replicas, self.rank, self.drop_cache = seed, num_replicas, rank, drop_cache
         chosen = Seed.drawn(generator) if seed is None else Seed(seed)
         if sampler is None and batch_sampler is None:
@@ -159,7 +180,11 @@ class RecordLoader(DataLoader[Any]):
             persistent_workers=persistent_workers,
         )
         self.pin_memory_device, self.in_order = pin_memory_device, in_order
-        self._kept: Buffers | None = None
+        self.batch_transform = batch_transform
+        self.workers, self._worker_init_fn = workers, worker_init_fn
+        self._kept: list[Buffers] | None = None
+        self._choice: tuple[list[Any], Choice] | None = None
+        self._processes: tuple[Workers, Tasks, list[Any]] | None = None
         self._orders = self._make_orders(chosen, batch_sampler)
 
     def _make_orders(self, seed: Seed, batch_sampler: Iterable[list[Any]] | None) -> Orders:
@@ -189,11 +214,11 @@ class RecordLoader(DataLoader[Any]):
         """Ignore it: accelerate also sets it, on what it has left alone."""
 
     def check_worker_number_rationality(self) -> None:
-        """Do nothing: `DataLoader` warns of more worker processes than cores, and there are none."""
+        """Do nothing: `DataLoader` warns of more worker processes than cores, and these are usually threads."""
 
     @property
     def worker_init_fn(self) -> Callable[[int], None] | None:
-        """None, or what was set later: Lightning sets a function that seeds worker processes. It is never called."""
+        """Called in each worker process. Lightning sets a function that seeds them."""
         return self._worker_init_fn
 
     @worker_init_fn.setter
@@ -206,7 +231,7 @@ class RecordLoader(DataLoader[Any]):
 
     # Any: a batch is what the collate function makes; as DataLoader's, a list of images and targets.
     def __iter__(self) -> Iterator[Any]:  # type: ignore[override]  # no worker processes to have another type for
-        """Iterate over an epoch: it begins with the first batch; its threads end with it, or when it is left.
+        """Iterate over an epoch: it begins with the first batch; its workers end with it, or when it is left.
 
         Raises:
             RecordError: What is stored is damaged, or an image cannot be decoded; with record set and name.
@@ -216,15 +241,50 @@ class RecordLoader(DataLoader[Any]):
         """
         return Unbegun(self._begin)
 
-    def _begin(self) -> Iteration | OnDevice:
-        source = BatchSource(self.dataset)
+    def _begin(self) -> Epoch | OnDevice:
+        source, making = BatchSource(self.dataset), self._making()
         warn(source)
-        maker = self._maker(source)
-        # Of single samples there are as many ahead as of worker processes' batches, or most threads would wait.
-        ahead = (self.prefetch_factor or 0) * (1 if self.batch_sampler is not None else self.num_workers)
-        pace = Pace(self.num_workers, ahead, _HINTED, self.timeout or None)
-        iteration = Iteration(self.dataset, source, maker, self._orders.begin(), pace)
-        return iteration if self.device.type == "cpu" else OnDevice(iteration, self.device, maker.arrived)
+        maker = making.maker(source, self._kept)
+        if isinstance(maker, RowMaker):
+            self._kept = maker.buffers if self.persistent_workers else None
+        choice = self._chosen(making, source, maker)
+        order = self._orders.begin()
+        if choice.workers == "processes":
+            iteration: Epoch = self._in_processes(making, source, maker, order)
+        else:
+            self._processes = None
+            # Of single samples there are as many ahead as of worker processes' batches, or most threads would wait.
+            ahead = (self.prefetch_factor or 0) * (1 if self.batch_sampler is not None else self.num_workers)
+            pace = Pace(self.num_workers, ahead, _HINTED, self.timeout or None)
+            iteration = Iteration(making, source, maker, order, pace)
+        if self.device.type == "cpu":
+            return iteration
+
+        def arrived(batch: Any, wanted: Wanted) -> Any:
+            return making.transformed(maker.arrived(batch), batch_seed(order, wanted))
+
+        return OnDevice(iteration, self.device, arrived)
+
+    def _in_processes(self, making: Making, source: BatchSource, maker: Maker, order: EpochBatches) -> ProcessIteration:
+        key = [*self._key(source), self.batch_transform]
+        kept = self._processes if self.persistent_workers else None
+        if kept is None or kept[0].is_broken or is_other(kept[2], key):
+            tasks, init = Tasks(self.dataset, source, self.num_workers, _HINTED), self._worker_init_fn
+            loader = Workers(
+                Workplace(making, source, maker),  # type: ignore[arg-type]  # it has __getitems__, which is used
+                batch_sampler=tasks,  # type: ignore[arg-type]  # of tasks, not of indices
+                num_workers=self.num_workers,
+                collate_fn=as_made,
+                pin_memory=self.pin_memory,
+                timeout=self.timeout,
+                worker_init_fn=init and WorkerInit(init, self.dataset),
+                multiprocessing_context=self.multiprocessing_context,
+                generator=torch.Generator().manual_seed(self._workers_seed(order)),
+                prefetch_factor=max(1, self.prefetch_factor or 0),
+                persistent_workers=self.persistent_workers,
+            )
+            kept = self._processes = loader, tasks, key
+        return ProcessIteration(kept[0], kept[1], order)
 
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration that of an epoch; without this, each is another one."""
@@ -248,14 +308,13 @@ class RecordLoader(DataLoader[Any]):
     def explain(self) -> str:
         """Say, line by line, what runs in the loader, what runs as it was written, and why; `print(loader)` does too.
 
-        If something is not fused, a few samples are made to measure whether threads help.
+        If something is not fused, a few samples are made to measure whether threads or processes are faster.
         """
-        source = BatchSource(self.dataset)
-        lines = [repr(self), *sample_lines(self.dataset, source, self.precision), *self._remarks(source)]
-        is_fused = source.leaves and all(leaf.plan.is_whole for leaf in source.leaves)
-        if not is_fused and hasattr(self.dataset, "__len__") and len(self.dataset):
-            lines.append(measured(len(self.dataset), source, self._sample_maker(source)))
-        return "\n  ".join(lines)
+        source, making = BatchSource(self.dataset), self._making()
+        maker = making.maker(source)
+        lines = [repr(self), *sample_lines(self.dataset, source, self.precision), *_remarks(making, source, maker)]
+        choice = self._chosen(making, source, maker)
+        return "\n  ".join([*lines, f"workers: {choice.workers}: {choice.why}"])
 
     __str__ = explain
 
@@ -270,65 +329,65 @@ class RecordLoader(DataLoader[Any]):
 
     # Any: attributes.
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_kept": None}
+        return {**self.__dict__, "_kept": None, "_choice": None, "_processes": None}
 
     def _size_text(self) -> str:
         return f" of {len(self.dataset):,} samples" if hasattr(self.dataset, "__len__") else ""
 
-    def _maker(self, source: BatchSource) -> Maker:
-        plans = [leaf.plan for leaf in source.leaves]
-        kinds = {(plan.size, plan.pointwise.operations, plan.is_whole) for plan in plans}
-        is_random = self.deterministic and any(leaf.target_transform is not None for leaf in source.leaves)
-        if (
-            is_random
-            or not self._collates_by_default
-            or self.batch_sampler is None
-            or len(kinds) != 1
-            or not plans[0].is_whole
-            or plans[0].size is None
-        ):
-            return self._sample_maker(source)
-        if self.decode == "cuda":
-            return EncodedMaker(source, self.device)
-        dtype = plans[0].pointwise.dtype if self.device.type == "cpu" else torch.uint8
-        return RowMaker(source, self.precision, self._buffers((3, *plans[0].size), dtype))
-
-    def _buffers(self, shape: tuple[int, ...], dtype: torch.dtype) -> Buffers:
-        if self._kept is not None and (self._kept.shape, self._kept.dtype) == (shape, dtype):
-            return self._kept
-        limit = (self.prefetch_factor or 0) + 2
-        buffers = Buffers(shape, dtype, self.memory_format, pinned=self.pin_memory, limit=limit)
-        self._kept = buffers if self.persistent_workers else None
-        return buffers
-
-    def _sample_maker(self, source: BatchSource) -> SampleMaker:
-        return SampleMaker(
+    def _making(self) -> Making:
+        return Making(
             self.dataset,
-            source,
             self.precision,
+            self.memory_format,
+            self.device,
+            self.decode,
+            self.deterministic,
             self.collate_fn,
-            deterministic=self.deterministic,
-            singly=self.batch_sampler is None,
+            self.batch_transform,
+            is_single=self.batch_sampler is None,
+            is_pinned=self.pin_memory,
+            num_kept=(self.prefetch_factor or 0) + 2,
         )
 
-    @property
-    def _collates_by_default(self) -> bool:
-        return self.collate_fn is (default_convert if self.batch_sampler is None else default_collate)
+    def _chosen(self, making: Making, source: BatchSource, maker: Maker) -> Choice:
+        """Return what makes batches; what is measured is measured once for a transform."""
+        if self.workers != "auto":
+            return Choice(self.workers, "as asked")
+        key = self._key(source)
+        if self._choice is None or is_other(self._choice[0], key):
+            length = len(self.dataset) if hasattr(self.dataset, "__len__") else None
+            workplace = Workplace(making, source, maker)
+            with keeping_values(self.dataset):
+                found = choose(maker, source, length, self.num_workers, workplace, self.multiprocessing_context)
+            if found.is_measured and self._worker_init_fn is not None:
+                found = Choice("processes", "worker_init_fn is for worker processes")
+            self._choice = key, found
+        return self._choice[1]
 
-    def _remarks(self, source: BatchSource) -> Iterator[str]:
-        if not self._collates_by_default:
-            yield "collate_fn: samples are made on their own, for it to put together"
-        if self.decode == "cuda":
-            is_used = isinstance(self._maker(source), EncodedMaker)
-            yield (
-                "JPEGs are decoded on the device"
-                if is_used
-                else "decode='cuda' is not used: samples are made on their own"
-            )
-        if not source.leaves or any(leaf.plan.rest or leaf.target_transform is not None for leaf in source.leaves):
-            yield (
-                "deterministic: what is not fused runs one sample at a time, with generators seeded for each"
-                if self.deterministic
-                else "what is not fused draws random numbers from the process's generators: reproducible with "
-                "num_workers=1, or deterministic=True"
-            )
+    # Any: whatever the user gave.
+    def _key(self, source: BatchSource) -> list[Any]:
+        """Return the objects that decide what batches are."""
+        written = [each for leaf in source.leaves for each in leaf.written]
+        return [self.dataset, self.collate_fn, self._worker_init_fn, *written]
+
+    def _workers_seed(self, order: EpochBatches) -> int:
+        """Return the seed of worker processes, another one on each rank."""
+        return int(hash_key(order.seed, order.epoch, getattr(self.sampler, "rank", 0))) >> 1
+
+
+def _remarks(making: Making, source: BatchSource, maker: Maker) -> Iterator[str]:
+    """Say what else decides how batches are made, a line each."""
+    if not making.collates_by_default:
+        yield "collate_fn: samples are made on their own, for it to put together"
+    if making.decode == "cuda":
+        is_used = isinstance(maker, EncodedMaker)
+        yield (
+            "JPEGs are decoded on the device" if is_used else "decode='cuda' is not used: samples are made on their own"
+        )
+    if not source.leaves or not all(leaf.is_fused for leaf in source.leaves):
+        yield (
+            "deterministic: what is not fused runs one sample at a time, with generators seeded for each"
+            if making.deterministic
+            else "what is not fused draws random numbers from the generators of its process: reproducible with "
+            "num_workers=1, or deterministic=True"
+        )

@@ -1,36 +1,30 @@
-"""Packages of the extra `fast` that are missing: logged once, and listed by `RecordLoader.explain`."""
+"""Packages that would make a loader faster and are missing: logged once, and listed by `RecordLoader.explain`."""
 
 import logging
 import os
-import platform
-import sys
 
 from recordzoo.batches.compiled import DISABLED, why_not_compiled
 from recordzoo.batches.source import BatchSource
-from recordzoo.loading.turbojpeg import has_wheel, library
+from recordzoo.loading.turbojpeg import how_to_install_library, library
+from recordzoo.system.wheels import how_to_install, together
 
 logger = logging.getLogger("recordzoo")
 
-_INSTALL = "pip install 'recordzoo[fast]'"
 _said: list[str] = []
 
 
 def missing(source: BatchSource) -> str:
     """Name the missing packages that would make these samples faster, and how to install them; "" if none."""
     reasons: list[str] = []
-    cures: dict[str, None] = {}  # an ordered set
+    cures: list[str] = []
     why = why_not_compiled() if source.leaves else ""
     if why and why != DISABLED:
         reasons.append(why)
-        cures[_INSTALL] = None
+        cures.append(how_to_install("numba"))
     if any(not leaf.is_raw for leaf in source.leaves) and library() is None:
         reasons.append("libjpeg-turbo 3 is not installed")
-        cures[
-            _INSTALL
-            if has_wheel(platform.machine(), sys.version_info[:2])
-            else "the system's package of libjpeg-turbo 3"
-        ] = None
-    return f"{' and '.join(reasons)}. Install: {', and '.join(cures)}" if reasons else ""
+        cures.append(how_to_install_library())
+    return f"{' and '.join(reasons)}. Install: {together(cures)}" if reasons else ""
 
 
 def warn(source: BatchSource) -> None:

@@ -8,8 +8,9 @@ import torch
 from numpy.typing import NDArray
 from PIL import Image
 
+from recordzoo.batches.changes import Change, Size
 from recordzoo.batches.compiled import Kernel, kernel
-from recordzoo.batches.steps import Action, Crop, Flip, Resampling, Resize, Size, resample
+from recordzoo.batches.steps import Action, Arithmetic, Crop, Erase, Flip, Resampling, Resize, resample
 from recordzoo.loading.frames import Frame
 
 Precision = Literal["exact", "fast"]
@@ -21,7 +22,7 @@ def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> tor
 
     Args:
         frame: The image; of one that is cropped first only that part is decoded.
-        actions: What happens, in this order.
+        actions: What happens, in this order; an `Erase` is left out: see `erase_`.
         precision: "exact": torchvision's own results. "fast": an image that is at least twice as large as it becomes is
             decoded at half its size (a quarter, an eighth), and without numba torch resamples instead of Pillow.
 
@@ -39,9 +40,20 @@ def apply(image: torch.Tensor, actions: Sequence[Action], precision: Precision) 
             image = _cropped(image, action)
         elif isinstance(action, Flip):
             image = image.flip(-1)
-        else:
+        elif isinstance(action, Change):
+            image = _tensor(np.array(action.on_picture(to_picture(image)))).to(image.device)
+        elif isinstance(action, Resize):
             image = _resized(image, action, precision)
     return image
+
+
+def erase_(values: torch.Tensor, actions: Sequence[Action]) -> torch.Tensor:
+    """Erase boxes of a finished image, [3, H, W], in place, and return it."""
+    for action in actions:
+        if isinstance(action, Erase):
+            box = values[:, action.top : action.top + action.height, action.left : action.left + action.width]
+            box.copy_(torch.tensor(action.values)[:, None, None])
+    return values
 
 
 def _decoded(frame: Frame, actions: Sequence[Action], precision: Precision) -> tuple[torch.Tensor, int]:
@@ -89,21 +101,29 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
     if image.shape[1:] == (action.height, action.width):
         return image
     found = kernel() if min(action.height, action.width, *image.shape[1:]) > 0 else None
-    if found is not None and image.device.type == "cpu" and resamples(found, resampling, precision):
-        pixels = image.permute(1, 2, 0).numpy()
-        return _tensor(found.resize(pixels, action.height, action.width, resampling.mode))
+    if found is not None and image.device.type == "cpu" and resamples(found, action, precision):
+        pixels, like = image.permute(1, 2, 0).numpy(), whose(found, resampling)
+        return _tensor(found.resize(pixels, action.height, action.width, resampling.mode, like))
     if precision == "fast" and resampling.mode:
         return resample(image, action.height, action.width, resampling.mode)
-    if resampling.of_tensors:
+    if resampling.arithmetic != "Pillow":
         resized: torch.Tensor = resampling.resize(image, [action.height, action.width])
         return resized
     picture = to_picture(image)
     return _tensor(np.array(resampling.resize(picture, [action.height, action.width]))).to(image.device)
 
 
-def resamples(found: Kernel, resampling: Resampling, precision: Precision) -> bool:
-    """Whether compiled code resamples: fast precision always does, exact if the results are Pillow's."""
-    return bool(resampling.mode) and (precision == "fast" or (found.is_exact and not resampling.of_tensors))
+def resamples(found: Kernel, resize: Resize, precision: Precision) -> bool:
+    """Whether compiled code resamples: fast precision always does, exact if the results are torchvision's."""
+    like = resize.resampling.arithmetic
+    # Without AVX2, torch itself gives other bytes where a tensor becomes one pixel wide.
+    is_exact = like in found.exact and (like == "Pillow" or resize.width > 1)
+    return bool(resize.resampling.mode) and (precision == "fast" or is_exact)
+
+
+def whose(found: Kernel, resampling: Resampling) -> Arithmetic:
+    """Return how compiled code resamples: as torchvision does if it can, otherwise as Pillow."""
+    return resampling.arithmetic if resampling.arithmetic in found.exact else "Pillow"
 
 
 def to_picture(image: torch.Tensor) -> Image.Image:

@@ -1,108 +1,23 @@
 """What a loader takes samples from: record sets behind a dataset, a `Subset` or a `ConcatDataset` of them."""
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+import weakref
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset, Subset
 
-from recordzoo.batches.fuse import Plan, read_plan
+from recordzoo.batches.joint import is_wrapped, read_joint
 from recordzoo.batches.keys import Indices, indices_of
+from recordzoo.batches.leaf import ImageLeaf, JointLeaf, Leaf
 from recordzoo.families.base import RecordDataset
-from recordzoo.families.selection import Selection
-from recordzoo.loading.decode import name_in
-from recordzoo.loading.frames import Frame, open_encoded, open_raw
 from recordzoo.loading.pictures import is_pixels
-from recordzoo.recipes.jpeg import PLAIN, UNKNOWN, mark_of
 from recordzoo.records.reader import RecordReader
 
-_SMALL_BYTES = 2048
-_LOOKED_AT = 1000
+_LOOKED_AT_ONCE = 1 << 20
 
-
-class Leaf:
-    """A dataset of this package, of which a loader takes images and targets from the record set itself.
-
-    Args:
-        dataset: One that `problem_of` has no problem with.
-    """
-
-    # Any: its transforms take and return what their user wants.
-    def __init__(self, dataset: Any) -> None:
-        self.dataset = dataset
-        self.selection: Selection = dataset._selection
-        self.reader: RecordReader = self.selection.reader
-        self.plan: Plan = read_plan(dataset.transform)
-        self.is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
-        self._marks = self.reader.marks("image")
-        self.target_transform: Callable[[Any], Any] | None = dataset.target_transform
-
-    def frame(self, index: int) -> Frame:
-        """Open the image of a sample.
-
-        Raises:
-            ImageError: It cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
-        position = self.selection.position(index)
-        if self.is_raw:
-            return open_raw(self.reader.value("image", position))
-        data = self.reader.read("image", position)
-        if self._marks[position] == UNKNOWN:  # in a record set of an earlier version
-            self._marks[position] = mark_of(data)
-        return open_encoded(data, is_plain=self._marks[position] == PLAIN)
-
-    @property
-    def is_small(self) -> bool:
-        """Whether its images are so small that Python's own work on each, under the GIL, is most of it."""
-        lengths = self.reader.lengths("image")[:_LOOKED_AT]
-        return not self.plan.rest and float(lengths.mean() if len(lengths) else 0) < _SMALL_BYTES
-
-    def name_in(self, err: Exception, index: int) -> None:
-        """Name the sample in what opening or decoding it raised, which the caller raises again.
-
-        Raises:
-            ImageError: Instead of it, if it says that the image cannot be decoded.
-        """
-        name_in(err, self.reader.path, _Name(self, index))
-
-    @contextmanager
-    def noting(self, index: int) -> Iterator[None]:
-        """Note the sample's name on what the person's own functions raise."""
-        try:
-            yield
-        except Exception as err:
-            err.add_note(f"while transforming {_Name(self, index)} in {self.reader.path}")
-            raise
-
-    # Any: targets are what the dataset has.
-    def target(self, index: int) -> Any:
-        """Return the target of a sample, as the dataset gives it."""
-        found = self.selection.target(index)
-        if self.target_transform is None:
-            return found
-        with self.noting(index):
-            return self.target_transform(found)
-
-    # Any: as above.
-    def targets(self, indices: Indices) -> Any:
-        """Return the targets of samples: int64 [n] if they are labels that nobody transforms, otherwise a list."""
-        if self.target_transform is None and type(self.selection) is Selection:
-            return self.selection.targets(indices)
-        return list(map(self.target, indices.tolist()))
-
-
-class _Name:
-    """A sample's name, looked up only if a message needs it."""
-
-    def __init__(self, leaf: Leaf, index: int) -> None:
-        self._leaf, self._index = leaf, index
-
-    def __str__(self) -> str:
-        position = self._leaf.selection.position(self._index)
-        return f"sample {self._index} ({self._leaf.reader.names[position]})"
+_channels: "weakref.WeakKeyDictionary[RecordReader, bool]" = weakref.WeakKeyDictionary()
 
 
 class BatchSource:
@@ -150,11 +65,16 @@ class BatchSource:
         if type(dataset) is ConcatDataset:
             return self._read_parts(dataset)
         problem = problem_of(dataset)
+        if problem and (joint := joint_leaf(dataset)) is not None:
+            return self._add(joint, len(dataset))
         self.problem = self.problem or problem
         if problem:
             return lambda indices: (np.zeros_like(indices), indices)
-        number, size = len(self.leaves), len(dataset)
-        self.leaves.append(Leaf(dataset))
+        return self._add(ImageLeaf(dataset), len(dataset))
+
+    def _add(self, leaf: Leaf, size: int) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
+        number = len(self.leaves)
+        self.leaves.append(leaf)
         return lambda indices: (np.full(len(indices), number), _checked(indices, size))
 
     def _read_parts(self, dataset: ConcatDataset[Any]) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
@@ -175,6 +95,20 @@ class BatchSource:
 
 
 # Any: whatever a person calls a dataset.
+def joint_leaf(dataset: Any) -> JointLeaf | None:
+    """Return a leaf for a dataset whose transforms act on images and targets together; None if it is another one."""
+    inner = dataset._dataset if is_wrapped(dataset) else dataset
+    if not isinstance(inner, RecordDataset) or not inner.transforms_pairs:
+        return None
+    # A user's own may do something behind the transforms.
+    owner = next(kind for kind in type(inner).__mro__ if "__getitem__" in vars(kind))
+    if owner.__module__.partition(".")[0] not in ("recordzoo", "torchvision"):
+        return None
+    plan = None if dataset.transforms is None else read_joint(dataset.transforms)
+    return None if plan is None else JointLeaf(dataset, inner, plan)
+
+
+# Any: whatever a person calls a dataset.
 def problem_of(dataset: Any) -> str:
     """Say why a loader cannot take images and targets from the record set itself; "" if it can."""
     if not isinstance(dataset, RecordDataset):
@@ -191,9 +125,23 @@ def _are_pixels(reader: RecordReader) -> bool:
     blob = reader.manifest.blobs["image"]
     if blob.shape is not None:
         return is_pixels(blob.dtype, blob.shape)
-    shapes = reader.array("image.shape")
-    has_channels = shapes.shape[1] == 2 or (shapes.shape[1] == 3 and bool(np.isin(shapes[:, 2], (1, 3, 4)).all()))
-    return is_pixels(blob.dtype, None) and has_channels
+    return is_pixels(blob.dtype, None) and _have_channels(reader)
+
+
+def _have_channels(reader: RecordReader) -> bool:
+    """Whether raw values of several shapes are [H, W] or [H, W, C], with C 1, 3 or 4: all are looked at, but once."""
+    found = _channels.get(reader)
+    if found is None:
+        shapes = reader.array("image.shape")
+        found = shapes.shape[1] == 2 or (
+            shapes.shape[1] == 3
+            and all(
+                bool(np.isin(shapes[start : start + _LOOKED_AT_ONCE, 2], (1, 3, 4)).all())
+                for start in range(0, len(shapes), _LOOKED_AT_ONCE)
+            )
+        )
+        _channels[reader] = found
+    return found
 
 
 def _checked(indices: Indices, size: int) -> Indices:

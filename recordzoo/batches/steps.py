@@ -8,15 +8,18 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 import torch
+
+from recordzoo.batches.changes import Change, Size
 
 Draws = Sequence[float]
 """Numbers from 0 to 1, 1 excluded."""
 
-Size = tuple[int, int]
-"""Height and width, as torchvision has them."""
+
+Arithmetic = Literal["Pillow", "torch", "float"]
+"""How torchvision resamples bytes: PIL images with Pillow's integers, tensors with torch's (v2) or as float32 (v1)."""
 
 
 @dataclass(slots=True)  # not frozen: twice as fast to create, and there are many
@@ -36,12 +39,12 @@ class Resampling:
     Attributes:
         resize: torchvision's function: (PIL image or tensor, [height, width]) -> the same resized.
         mode: "bilinear" or "bicubic" if the antialiased filters of that name are meant; otherwise "".
-        of_tensors: Whether the image is a tensor at this point.
+        arithmetic: Whose bytes come out; "Pillow" where the image is a PIL image at this point.
     """
 
     resize: Callable[[Any, list[int]], Any]  # Any: a PIL image or a tensor, whichever is given
     mode: str
-    of_tensors: bool
+    arithmetic: Arithmetic
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +61,21 @@ class Flip:
     """Mirror left and right."""
 
 
-Action = Crop | Resize | Flip
+@dataclass(slots=True)  # as above
+class Erase:
+    """Set a box of the finished image to one value for each channel."""
+
+    top: int
+    left: int
+    height: int
+    width: int
+    values: tuple[float, float, float]
+
+
+Geometry = Crop | Resize | Flip
+"""What moves pixels."""
+
+Action = Geometry | Change | Erase
 
 
 class Step(Protocol):
@@ -81,27 +98,33 @@ class Step(Protocol):
 
 @dataclass(frozen=True)
 class RandomResizedCropStep:
-    """`RandomResizedCrop`."""
+    """`RandomResizedCrop`.
+
+    Attributes:
+        resamplings: How to resample; timm draws one of several for each image.
+    """
 
     size: Size
     scale: tuple[float, float]
     ratio: tuple[float, float]
-    resampling: Resampling
+    resamplings: tuple[Resampling, ...]
 
     _ATTEMPTS = 10  # torchvision's
 
-    @property
+    @cached_property
     def num_draws(self) -> int:
-        """Area and aspect ratio of each attempt, then where."""
-        return 2 * self._ATTEMPTS + 2
+        """Which resampling if there are several, area and aspect ratio of each attempt, then where."""
+        return (len(self.resamplings) > 1) + 2 * self._ATTEMPTS + 2
 
     def actions(self, size: Size, draws: Draws) -> list[Action]:
         """Crop a random part, resize it."""
-        return [self._crop(size, draws), self._resize]
+        if len(self._resizes) == 1:
+            return [self._crop(size, draws), self._resizes[0]]
+        return [self._crop(size, draws[1:]), self._resizes[int(draws[0] * len(self._resizes))]]
 
     @cached_property
-    def _resize(self) -> Resize:
-        return Resize(*self.size, self.resampling)
+    def _resizes(self) -> list[Resize]:
+        return [Resize(*self.size, each) for each in self.resamplings]
 
     @cached_property
     def _log_ratio(self) -> tuple[float, float]:
@@ -227,6 +250,10 @@ class RandomFlipStep:
         return size
 
 
+GEOMETRIC = (RandomResizedCropStep, ResizeStep, CenterCropStep, RandomCropStep, RandomFlipStep)
+"""Steps whose actions are all `Geometry`."""
+
+
 def decide(steps: Sequence[Step], size: Size, draws: Draws) -> list[Action]:
     """Return all that happens to an image of a size.
 
@@ -240,11 +267,17 @@ def decide(steps: Sequence[Step], size: Size, draws: Draws) -> list[Action]:
     for step in steps:
         decided = step.actions(size, draws[start : start + step.num_draws])
         start += step.num_draws
-        for action in decided:
-            if not isinstance(action, Flip):
-                size = action.height, action.width
+        size = size_after(decided, size)
         actions += decided
     return actions
+
+
+def size_after(actions: Sequence[Action], size: Size) -> Size:
+    """Return the size of an image to which all of this happened."""
+    for action in actions:
+        if isinstance(action, Crop | Resize):
+            size = action.height, action.width
+    return size
 
 
 def num_draws(steps: Sequence[Step]) -> int:

@@ -22,7 +22,7 @@ from recordzoo.families.record_set import RecordSetDataset, open_images
 from recordzoo.families.selection import Selection
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
-from recordzoo.system.files import DONT_NEED, advise
+from recordzoo.system.page_cache import forget
 
 AT_LEAST_S = 1.0
 """How long the epochs after the first are, at least."""
@@ -42,7 +42,7 @@ def run(loader: str, task: Task) -> Measurement:
     # Any: whatever the transform takes and gives.
     transform: Callable[..., Any] = load_transform(task.transform)
     chosen = _choose(open_dataset(task, transform), task)
-    _forget(_files(chosen, task))
+    forget(_files(chosen, task))
     num_images = len(chosen)
     return measure(
         lambda: make_loader(_choose(open_dataset(task, transform), task), task), num_images, at_least_s=AT_LEAST_S
@@ -76,15 +76,19 @@ class Images(RecordSetDataset):
 
     def __init__(self, path: Path, transform: Callable[..., Any], split: str = "") -> None:
         self._start(path, transform=transform)
-        reader = open_images(path)
-        has_image: NDArray[np.bool_] = reader.array("image.index")["shard"] != NO_SHARD
-        if has_image.all() and _has_labels(reader):
-            selection = Selection(reader, split)
-        else:
-            positions = Selection(reader, split).all_positions()
-            positions = positions[has_image[positions]]
-            selection = Selection(reader, positions=positions, targets=np.zeros(len(positions), np.int64))
-        self._show_folder(selection, files_folder(reader, str(path)), default_loader, allow_empty=True)
+        selection = image_selection(path, split)
+        self._show_folder(selection, files_folder(selection.reader, str(path)), default_loader, allow_empty=True)
+
+
+def image_selection(path: Path, split: str = "") -> Selection:
+    """Choose the images of a record set with their labels, as `Images` shows them; errors as there."""
+    reader = open_images(path)
+    has_image: NDArray[np.bool_] = reader.array("image.index")["shard"] != NO_SHARD
+    if has_image.all() and _has_labels(reader):
+        return Selection(reader, split)
+    positions = Selection(reader, split).all_positions()
+    positions = positions[has_image[positions]]
+    return Selection(reader, positions=positions, targets=np.zeros(len(positions), np.int64))
 
 
 def _has_labels(reader: RecordReader) -> bool:
@@ -130,12 +134,3 @@ def _files(chosen: Subset[Any], task: Task) -> Iterable[Path]:
     if isinstance(dataset, RecordSetDataset):
         return task.records.iterdir()
     return (Path(dataset.samples[index][0]) for index in chosen.indices)  # type: ignore[attr-defined]  # an ImageFolder
-
-
-def _forget(paths: Iterable[Path]) -> None:
-    """Let the kernel drop the cached contents of files, where it can be told to."""
-    if advise is None:
-        return
-    for path in paths:
-        with path.open("rb") as file:
-            advise(file.fileno(), 0, 0, DONT_NEED)

@@ -5,15 +5,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recordzoo.bench.measure import Measurement, medians
-from recordzoo.system.files import advise
 
 FILES = "ImageFolder + DataLoader"
 STOCK = "DataLoader over records"
 EXACT = "RecordLoader, exact"
 FAST = "RecordLoader, fast"
-
-CAN_FORGET = advise is not None
-"""Whether the first epoch is a cold one."""
 
 
 @dataclass(frozen=True)

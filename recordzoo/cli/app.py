@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from recordzoo.cli.commands import cache, datasets, doctor, look
+from recordzoo.cli.commands import cache, combining, datasets, doctor, exporting, look, transfer
 from recordzoo.cli.commands import prepare as preparing
 from recordzoo.cli.exits import MEANINGS
 
@@ -72,6 +72,7 @@ _add(
     "list",
     datasets.list_command,
     "List the datasets that can be prepared by name.",
+    "recordzoo list bird",
     "recordzoo list --task detection --max-size 2GB",
     "recordzoo list --prepared --root data",
 )
@@ -120,6 +121,55 @@ _add(
     look.bench,
     "Measure how fast your images become batches.",
     "recordzoo bench photos --images 2000 --output speed.png",
+    "recordzoo bench photos --formats all --page formats.md",
+)
+_add(
+    app,
+    "copy",
+    transfer.copy,
+    "Copy a record set to another place.",
+    "recordzoo copy data/photos.records /mnt/fast",
+    "recordzoo copy photos /mnt/backup/photos-2026.records --verify",
+)
+_add(
+    app,
+    "merge",
+    combining.merge,
+    "Store the records of several sets as one record set.",
+    "recordzoo merge 2025.records 2026.records --output all.records",
+    "recordzoo merge cats dogs --output pets.records --classes union",
+)
+_add(
+    app,
+    "subset",
+    combining.subset,
+    "Store some records of a set as a new record set.",
+    "recordzoo subset photos.records --classes cat,dog --output pets.records",
+    "recordzoo subset photos --split train --output train.records",
+)
+_add(
+    app,
+    "push",
+    transfer.push,
+    "Copy a record set to object storage.",
+    "recordzoo push data/photos.records s3://bucket/datasets",
+    "recordzoo push photos s3://bucket/photos.records --verify",
+)
+_add(
+    app,
+    "pull",
+    transfer.pull,
+    "Copy a record set from object storage to this machine.",
+    "recordzoo pull s3://bucket/datasets/photos.records data",
+    "recordzoo pull s3://bucket/datasets --dry-run",
+)
+_add(
+    app,
+    "export",
+    exporting.export,
+    "Write a record set as files that other programs read.",
+    "recordzoo export photos --to folder --output photos-folder",
+    "recordzoo export data/cub200.records --to webdataset --output cub-tar",
 )
 _cache = typer.Typer(rich_markup_mode=None, context_settings=_SETTINGS)
 _cache.callback(invoke_without_command=True)(_show_help)

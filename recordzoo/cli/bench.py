@@ -10,7 +10,7 @@ from recordzoo.bench.chart import Group, draw_chart, write_chart
 from recordzoo.bench.compare import compare, comparisons
 from recordzoo.bench.measure import Measurement
 from recordzoo.bench.spread import LEAST_ROUNDS, Comparison
-from recordzoo.bench.task import CAN_FORGET, FILES, Result, Task
+from recordzoo.bench.task import FILES, Result, Task
 from recordzoo.bench.transform import DEFAULT
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
@@ -22,6 +22,7 @@ from recordzoo.meant import no_split
 from recordzoo.preview.stats import tree_root
 from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
+from recordzoo.system.page_cache import CAN_FORGET
 from recordzoo.text import clean
 
 
@@ -38,7 +39,7 @@ def find_task(path: str, *, num_images: int, split: str | None, **options: Any) 
         FolderError: There are no images.
         ArgumentError: There is no such split.
     """
-    reader = RecordReader(targets.find_record_set(path))
+    reader = RecordReader(targets.find_local_set(path, "bench"))
     say_changes(reader)
     counts = reader.manifest.splits
     if split is not None and split not in counts:
@@ -49,7 +50,18 @@ def find_task(path: str, *, num_images: int, split: str | None, **options: Any) 
         raise FolderError(f"There are no images{of_split} in {reader.path}.", path=str(reader.path))
     root = tree_root(reader)
     tree = Path(root) if root is not None and Path(root).is_dir() else None
-    return Task(reader.path, tree, split, num_images=min(num_images, total), **options)
+    return Task(reader.folder, tree, split, num_images=min(num_images, total), **options)
+
+
+def refuse_options_of_formats(**options: object) -> None:
+    """Refuse options that only a comparison of formats has.
+
+    Raises:
+        ArgumentError: One is given.
+    """
+    for name, value in options.items():
+        if value is not None:
+            raise ArgumentError(f"--{name} goes with --formats. Run: recordzoo bench PATH --formats all --{name} ...")
 
 
 def bench(task: Task, *, repeats: int, chart: Path | None, as_json: bool) -> int:

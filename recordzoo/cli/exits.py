@@ -28,8 +28,8 @@ MEANINGS: dict[Exit, str] = {
     Exit.NETWORK: "the network or a server failed; the same command goes on from there",
     Exit.CORRUPT: "a checksum is wrong, or an archive or a record set is damaged",
     Exit.DISK_FULL: "too little room on the disk",
-    Exit.INTERRUPTED: "interrupted (SIGINT); `prepare` and `import` keep what is finished",
-    Exit.TERMINATED: "terminated (SIGTERM); `prepare` and `import` keep what is finished",
+    Exit.INTERRUPTED: "interrupted (SIGINT); `prepare`, `import`, `copy`, `merge` and the like keep what is finished",
+    Exit.TERMINATED: "terminated (SIGTERM); `prepare`, `import`, `copy`, `merge` and the like keep what is finished",
 }
 
 # The first that fits counts, so the narrower ones come first.
@@ -43,6 +43,7 @@ _CODES: tuple[tuple[type[BaseException], Exit], ...] = (
     (errors.DiskSpaceError, Exit.DISK_FULL),
     (errors.FormatVersionError, Exit.FAILED),
     (errors.OtherSourceError, Exit.FAILED),
+    (errors.RemoteError, Exit.NETWORK),
     (errors.RecordError, Exit.CORRUPT),
 )
 

@@ -1,6 +1,7 @@
 """`list`: the catalogue's datasets, or those that are prepared, in one line each."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
@@ -13,6 +14,7 @@ from recordzoo.cli.sizes import parse_bytes
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
 from recordzoo.errors import ArgumentError
 from recordzoo.meant import did_you_mean
+from recordzoo.program import command
 from recordzoo.progress import format_bytes
 
 _MOST_WORDS = 4  # of a licence: what is longer is a sentence
@@ -23,6 +25,7 @@ class Filter:
     """Which datasets are listed; None and "" for any.
 
     Attributes:
+        words: Each must be in the dataset's name, title, description, task or a class name.
         task: Must be in the dataset's task.
         licence: Must be in its licence.
         obtained: How its files are had, as `Entry.obtained`.
@@ -33,9 +36,18 @@ class Filter:
     licence: str = ""
     obtained: str = ""
     max_bytes: int | None = None
+    words: tuple[str, ...] = ()
 
     @classmethod
-    def of(cls, *, task: str | None, licence: str | None, obtained: str | None, max_size: str | None) -> Self:
+    def of(
+        cls,
+        *,
+        task: str | None,
+        licence: str | None,
+        obtained: str | None,
+        max_size: str | None,
+        words: Sequence[str] = (),
+    ) -> Self:
         """Read the options of the command line.
 
         Raises:
@@ -46,7 +58,8 @@ class Filter:
             known = ", ".join(name.replace(" ", "-") for name in OBTAINED)
             hint = did_you_mean(how, OBTAINED).replace("by hand", "by-hand")
             raise ArgumentError(f"--obtained {obtained!r} is none of {known}.{hint}")
-        return cls(task or "", licence or "", how, parse_bytes("--max-size", max_size) if max_size else None)
+        max_bytes = parse_bytes("--max-size", max_size) if max_size else None
+        return cls(task or "", licence or "", how, max_bytes, tuple(word.lower() for word in words))
 
     def has(self, entry: Entry) -> bool:
         """Whether a dataset is listed."""
@@ -55,6 +68,7 @@ class Filter:
             and self.licence.lower() in entry.licence.lower()
             and self.obtained in ("", entry.obtained)
             and (self.max_bytes is None or (entry.size_bytes is not None and entry.size_bytes <= self.max_bytes))
+            and all(word in searched_text(entry) for word in self.words)
         )
 
     def entries(self) -> list[Entry]:
@@ -62,11 +76,19 @@ class Filter:
         return [entry for entry in map(catalogue.entry, catalogue.names()) if self.has(entry)]
 
 
+def searched_text(entry: Entry) -> str:
+    """Return the text of a dataset that a search looks in, in small letters; on the site, too."""
+    return " ".join([entry.name, entry.title, entry.summary, entry.task, *entry.class_names]).lower()
+
+
 def list_datasets(wanted: Filter, as_json: bool) -> None:
     """Print one line for each dataset."""
     entries = wanted.entries()
     if as_json:
         output.put_json({"datasets": [entry_document(entry) for entry in entries]})
+        return
+    if not entries:
+        output.say(f"No dataset fits. {command('list')} shows all {len(catalogue.names())}.")
         return
     head = ("NAME", "TASK", "IMAGES", "CLASSES", "DOWNLOAD", "LICENCE")
     rows = [
@@ -95,10 +117,14 @@ def list_prepared(wanted: Filter, root: Path, as_json: bool) -> None:
         ]
         output.put_json({"prepared": documents})
         return
+    if not sets:
+        output.say(
+            f"No dataset of the catalogue is prepared in {root.absolute()}. {command('cache', 'ls')} lists all record "
+            "sets, also those of your own images."
+        )
+        return
     rows = [(name, format_bytes(size_bytes), str(path)) for (name, path), size_bytes in zip(sets, sizes, strict=True)]
     output.put(table(("NAME", "SIZE", "PATH"), rows, wrapping_width()))
-    if not sets:
-        output.say(f"No dataset of the catalogue is prepared under {root}.")
 
 
 def _record_set(root: Path, entry: Entry, part: str) -> Path | None:

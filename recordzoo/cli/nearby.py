@@ -2,14 +2,17 @@
 
 import difflib
 import os
+from collections.abc import Sequence
 from pathlib import Path
 
-from recordzoo import catalogue
+from recordzoo import catalogue, roots
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.program import command
 from recordzoo.recipes.list_table import LIST_ENDINGS
+from recordzoo.text import name_first
 
 _ENDING = ".records"
+_NUM_NAMED = 5
 
 
 def unknown_name(name: str) -> ArgumentError:
@@ -38,6 +41,28 @@ def nothing_there(text: str) -> NotPreparedError:
         path=text,
         meant=near[0] if near else None,
     )
+
+
+def no_set(text: str, places: Sequence[Path], *, is_dataset: bool) -> NotPreparedError:
+    """Make the error for data without a record set, with the sets in that directory or, of a dataset, elsewhere.
+
+    Args:
+        text: The argument: a dataset, a tree or a list.
+        places: Where its record sets would be.
+        is_dataset: Whether it names a dataset.
+    """
+    from recordzoo.records.reader import is_record_set
+
+    absent = f"{' and '.join(map(str, places))} {'does' if len(places) == 1 else 'do'} not exist"
+    if is_dataset:
+        there = "It is prepared elsewhere"
+        candidates = [root / place.name for root in roots.known() for place in places]
+    else:
+        there = f"{text} holds record sets; give the path of one"
+        candidates = sorted(Path(text).glob(f"*{_ENDING}"))
+    found = [str(path) for path in candidates if is_record_set(path)]
+    hint = f"{there}: {name_first(found, _NUM_NAMED)}." if found else f"Run: {command('prepare', text)}"
+    return NotPreparedError(f"There is no record set for {text}: {absent}. {hint}", path=str(places[0]))
 
 
 def near_paths(text: str) -> list[str]:

@@ -1,8 +1,10 @@
 """`prepare`: names and paths become recipes, and the library does the rest."""
 
+import contextlib
 import dataclasses
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,7 +16,7 @@ from recordzoo.cli.plans import needs, show_plans
 from recordzoo.cli.preflight import check_room, look_ahead
 from recordzoo.cli.progress import make_progress
 from recordzoo.cli.set_check import check_list_now, check_set, explained
-from recordzoo.cli.targets import Target, TreeOptions, resolve
+from recordzoo.cli.targets import Target, TreeOptions, refuse_urls, resolve
 from recordzoo.cli.usage import check_usage
 from recordzoo.errors import ArgumentError, RecordZooError, TermsError
 from recordzoo.program import command
@@ -37,6 +39,7 @@ class Request:
         trees: How directories of images are taken.
         shuffle_seed: For lists: the order of writing.
         dry_run: Only say what would be done.
+        dask: Address of the Dask scheduler whose workers convert.
     """
 
     names: Sequence[str]
@@ -45,6 +48,7 @@ class Request:
     trees: TreeOptions = dataclasses.field(default_factory=TreeOptions)
     shuffle_seed: int | None = None
     dry_run: bool = False
+    dask: str | None = None
 
 
 # Any: the options are checked by the library's own TypedDict when they get there.
@@ -57,6 +61,8 @@ def prepare_all(request: Request, options: Mapping[str, Any], *, as_json: bool =
         ArgumentError: An option does not go with what was named.
         Exception: The error of the first record set that could not be prepared, after all others were tried.
     """
+    refuse_urls("--root", request.root)
+    refuse_urls("--output (--records-dir)", options["records_dir"])
     wanted = [
         _set(target, request.shuffle_seed, options)
         for name in request.names
@@ -74,8 +80,9 @@ def prepare_all(request: Request, options: Mapping[str, Any], *, as_json: bool =
     if request.dry_run:
         show_plans(wanted, options, as_json)
         return
-    blocked = _look_ahead(wanted, options) if len(wanted) > 1 else {}
-    done, failed = _prepare_each(wanted, blocked, options)
+    with _executor(request.dask) as executor:
+        blocked = _look_ahead(wanted, options) if len(wanted) > 1 else {}
+        done, failed = _prepare_each(wanted, blocked, {**options, "executor": executor})
     if as_json:
         document: dict[str, JSON] = {"record_sets": done}
         if failed:
@@ -84,11 +91,23 @@ def prepare_all(request: Request, options: Mapping[str, Any], *, as_json: bool =
     if len(wanted) > 1:
         names = ", ".join(each["name"] for each in done)
         output.say(f"{len(done)} of {len(wanted)} record sets are ready{': ' if done else ''}{names}.")
-    for label in failed:
+    for label in failed if done else ():  # where nothing is ready, what failed was just said
         output.say(f"{label}: not prepared.")
     for target in wanted:
         if target.label in failed:
             raise failed[target.label]
+
+
+@contextlib.contextmanager
+def _executor(dask: str | None) -> Iterator[Executor | None]:
+    """Connect to the cluster that was asked for, before anything is downloaded; None for this machine."""
+    if dask is None:
+        yield None
+        return
+    from recordzoo.preparing.dask_cluster import dask_executor
+
+    with dask_executor(dask) as executor:
+        yield executor
 
 
 # Any: as above.
@@ -223,7 +242,7 @@ def _prepare(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
     if warning is not None:
         output.say(f"warning: {clean(warning)}")
     records = len(reader)
-    how = "" if was_ready else f", made in {format_seconds(elapsed_s)}"
+    how = "" if was_ready else f", made in {format_seconds(max(1, elapsed_s))}"
     output.say(f"{target.label}: ready, {records:,} records in {clean(str(path))}{how}")
     return {
         "name": target.label,

@@ -5,6 +5,7 @@ import json
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 
 import numpy as np
 
@@ -19,7 +20,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.preparing.changes import recorded_changes
 from recordzoo.preparing.describe import MOST_NAMED
 from recordzoo.preview.choose import picture_field
-from recordzoo.preview.headers import Headers, read_headers
+from recordzoo.preview.headers import SAMPLE, SAMPLE_AT_URL, Headers, read_headers
 from recordzoo.preview.labels import load_labels
 from recordzoo.preview.stats import (
     ClassCount,
@@ -49,7 +50,7 @@ def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
         full: Read the headers of all images, not of a sample.
     """
     found = targets.find_record_set(path)
-    reader = RecordReader(found)
+    reader = RecordReader(found, cache_bytes=0)  # at a URL: only what is looked at is fetched
     headers = _headers(reader, full=full)
     changes = recorded_changes(reader)
     document = {"path": str(found), **set_document(reader, headers), "changes": list(changes.found[:MOST_NAMED])}
@@ -152,7 +153,7 @@ def _headers(reader: RecordReader, *, full: bool) -> Headers | None:
         return None
     if full:
         return read_headers(reader, field, make_progress(), sample=None)
-    return read_headers(reader, field, _Silent())
+    return read_headers(reader, field, _Silent(), sample=SAMPLE if isinstance(reader.path, Path) else SAMPLE_AT_URL)
 
 
 class _Silent:
@@ -301,7 +302,10 @@ def _origin_lines(document: Mapping[str, JSON], width: int) -> list[str]:
         lines.append(
             f"  raw file: {clean(file['name'])}, {file['size_bytes']:,} bytes, {clean(file['hash'] or 'no hash')}"
         )
+    lines += [f"  made of:  {line}" for line in _made_of(document["metadata"].get("made_of"))]
     for key, value in document["metadata"].items():
+        if key == "made_of":
+            continue
         text = clean(f"  metadata: {key} = {json.dumps(value, ensure_ascii=False)[:_MOST_METADATA]}")
         lines.append(text if display_width(text) <= width else shorten_end(text, width))
     others = [
@@ -309,6 +313,18 @@ def _origin_lines(document: Mapping[str, JSON], width: int) -> list[str]:
         for each in document["variants"]
     ]
     return [*lines, "", "other variants beside it:", *others] if others else lines
+
+
+def _made_of(made_of: JSON) -> list[str]:
+    """Say of which sets a combined one was made; it may be a stranger's, who wrote anything."""
+    sets = made_of.get("sets") if isinstance(made_of, dict) else None
+    lines = []
+    for each in sets if isinstance(sets, list) else []:
+        said = each if isinstance(each, dict) else {}
+        chosen = said.get("chosen")
+        taken = f"{chosen.get('records')} of " if isinstance(chosen, dict) else ""
+        lines.append(clean(f"{said.get('name')}, {taken}{said.get('records')} records, digest {said.get('digest')}"))
+    return lines
 
 
 def _indented(lines: str | Sequence[str]) -> list[str]:

@@ -26,7 +26,16 @@ _NO_COMMAND = re.compile(r"No such command '(.*?)'")
 
 _KEPT = "what is finished is kept, and the same command goes on from there."
 _NOT_KEPT = "nothing of this run is kept, and the same command begins again."
-_AFTERWARDS = {"prepare": _KEPT, "import": _KEPT, "cache": "what is not deleted yet stays."}
+_AFTERWARDS = {
+    "prepare": _KEPT,
+    "import": _KEPT,
+    "copy": _KEPT,
+    "merge": _KEPT,
+    "subset": _KEPT,
+    "push": _KEPT,
+    "pull": _KEPT,
+    "cache": "what is not deleted yet stays.",
+}
 
 
 def run(app: Callable[..., Any], args: Sequence[str]) -> int:

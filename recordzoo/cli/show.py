@@ -30,6 +30,7 @@ from recordzoo.program import command
 from recordzoo.progress import format_bytes
 from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader
+from recordzoo.remote.url import Url
 from recordzoo.text import clean
 
 DEFAULT_NUMBER = {"png": 48, "html": 200}
@@ -63,7 +64,7 @@ class ShowOptions:
 def show_images(path: str, options: ShowOptions, *, as_json: bool) -> int:
     """Write a sheet or a page of a record set's images; returns the exit code."""
     _check(options)
-    reader = RecordReader(targets.find_record_set(path))
+    reader = RecordReader(targets.find_record_set(path), cache_bytes=0)  # at a URL: only what is shown
     say_changes(reader)
     title = reader.path.name.removesuffix(".records")
     target = _output(options, title)
@@ -239,7 +240,7 @@ def _report(
     choice: Choice,
     labels: Labels | None,
     options: ShowOptions,
-    path: Path,
+    path: Path | Url,
     *,
     as_json: bool,
 ) -> int:

@@ -7,13 +7,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from recordzoo import catalogue
+from recordzoo import catalogue, settings
 from recordzoo.catalogue import Entry
-from recordzoo.cli.nearby import nothing_there, unknown_name
+from recordzoo.cli.nearby import no_set, nothing_there, unknown_name
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.meant import no_split
 from recordzoo.program import command
 from recordzoo.recipes.list_table import LIST_ENDINGS
+from recordzoo.remote.url import Url, is_url
 
 if TYPE_CHECKING:
     from recordzoo.recipes.base import Recipe
@@ -115,6 +116,12 @@ def resolve(text: str, root: Path, split: str | None = None, trees: TreeOptions 
         ArgumentError: There is no such dataset, part or split.
         NotPreparedError: The path does not exist.
     """
+    if is_url(text):
+        url = Url.parse(text)
+        raise ArgumentError(
+            f"{url} is a URL; raw data and the record sets made from it are on this machine. To copy a record set that "
+            f"is there, run: {command('pull', url)}"
+        )
     if is_path(text) or _is_set(Path(text)):
         return _own(text, split, trees or TreeOptions())
     entry, part = find_dataset(text)
@@ -134,15 +141,17 @@ def is_set_path(text: str) -> bool:
     return is_path(text) or (Path(text) / "manifest.json").is_file()
 
 
-def find_record_set(text: str) -> Path:
-    """Find the record set that an argument means: its directory, its tree or list, or a dataset in this one.
+def find_record_set(text: str) -> Path | Url:
+    """Find the record set that an argument means: its directory or URL, its tree or list, or a dataset in this one.
 
-    A tree or a list may be gone.
+    A tree or a list may be gone. A URL may also be that of the folder that the only set is in.
 
     Raises:
         ArgumentError: There is no such dataset, or several of its record sets are here.
         NotPreparedError: There is no record set.
     """
+    if is_url(text):
+        return _set_at_url(text)
     path = Path(text)
     if path.is_dir() and (path.name.endswith(".records") or (path / "manifest.json").exists()):
         return path
@@ -154,14 +163,53 @@ def find_record_set(text: str) -> Path:
     places = [target.recipe().target(target.root) for target in resolve(text, Path())]
     found = [place for place in places if place.is_dir()]
     if not found:
-        raise NotPreparedError(
-            f"There is no record set for {text}: {' and '.join(map(str, places))} "
-            f"{'does' if len(places) == 1 else 'do'} not exist. Run: {command('prepare', text)}",
-            path=str(places[0]),
-        )
+        raise no_set(text, places, is_dataset=not is_path(text))
     if len(found) > 1:
         raise ArgumentError(f"{text} has several record sets here; name one: {', '.join(map(str, found))}.")
     return found[0]
+
+
+def refuse_urls(what: str, *places: object) -> None:
+    """Refuse URLs, also those that have become paths, where something is read or made on this machine.
+
+    Raises:
+        ArgumentError: One is a URL.
+    """
+    for place in places:
+        try:
+            found = is_url(place)
+        except ArgumentError:  # it has lost a slash on its way through `Path`
+            found = True
+        if found:
+            raise ArgumentError(
+                f"{what} is a URL, and must be on this machine. `recordzoo pull` and `push` copy record sets from and "
+                "to URLs."
+            )
+
+
+def find_local_set(text: str, what: str) -> Path:
+    """Find a record set that must be on this machine.
+
+    Args:
+        text: See `find_record_set`.
+        what: What needs it there: "--repair".
+
+    Raises:
+        ArgumentError: It is at a URL.
+        NotPreparedError: There is none.
+    """
+    found = Url.parse(text) if is_url(text) else find_record_set(text)
+    if isinstance(found, Path):
+        return found
+    raise ArgumentError(f"{found} is a URL; {what} needs a record set on this machine. Run: {command('pull', found)}")
+
+
+def _set_at_url(text: str) -> Url:
+    if settings.offline():  # the node's cache may know it
+        return Url.parse(text)
+    from recordzoo.copying.places import find_set  # imports NumPy
+
+    return find_set(text)[0]
 
 
 def _is_list(text: str) -> bool:
@@ -227,7 +275,7 @@ def _check_there(text: str, *, is_list: bool) -> None:
         hint = f"An LMDB database becomes a record set by: {command('import', text)}. " if is_database else ""
         raise NotPreparedError(
             f"{text} is a file, but not a list ({', '.join(LIST_ENDINGS)}). {hint}Give a directory with one "
-            f"folder for each class, a list of files, or the name of a dataset ({', '.join(catalogue.names())}).",
+            f"folder for each class, a list of files, or the name of a dataset; {command('list')} shows them.",
             path=text,
         )
     beside = _records_beside(text)

@@ -20,11 +20,16 @@ _WHAT = {
 
 # Any: the library's options.
 def check_usage(request: "Request", wanted: Sequence[Target], options: Mapping[str, Any]) -> None:
-    """Refuse options that none of the targets takes, and --root beside a path.
+    """Refuse options that none of the targets takes, --root beside a path, and --workers beside --dask.
 
     Raises:
         ArgumentError: There is such an option.
     """
+    if request.dask is not None and options["workers"] is not None:
+        raise ArgumentError(
+            f"--workers {options['workers']} is for processes of this machine, and --dask {request.dask} converts on "
+            "that cluster's workers, however many there are. Pass one of them."
+        )
     own = [target for target in wanted if target.entry is None]
     if request.root is not None and own:
         first = own[0]

@@ -12,6 +12,7 @@ from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
 from recordzoo.records.manifest import MANIFEST_NAME
+from recordzoo.remote.url import Url
 from recordzoo.text import clean, name_first
 
 if TYPE_CHECKING:
@@ -40,7 +41,7 @@ class RepairOptions:
 
 def repair_set(text: str, wanted: RepairOptions, *, as_json: bool) -> int:
     """Check a record set, make again what is damaged, and print what was done; returns the exit code."""
-    place = targets.find_record_set(text)
+    place = targets.find_local_set(text, "--repair")
     from recordzoo.records.reader import RecordReader
     from recordzoo.repairing import repair
 
@@ -88,26 +89,27 @@ def verify_set(text: str, *, full: bool, as_json: bool) -> int:
     from recordzoo.cli.changed import say_changes
     from recordzoo.preparing.changes import recorded_changes
     from recordzoo.preparing.describe import MOST_NAMED
-    from recordzoo.recipes.folder import TREE_FILE
-    from recordzoo.recipes.listing import LIST_FILE
-    from recordzoo.records.made_from import MADE_FROM_FILE
+    from recordzoo.recipes.beside import BESIDE
     from recordzoo.records.reader import RecordReader
     from recordzoo.records.verify import verify
 
     report = verify(place, full=full, progress=make_progress())
-    changes = recorded_changes(RecordReader(place), full=True, progress=make_progress()) if report.ok else None
+    changes = None
+    if report.ok and isinstance(place, Path):  # raw files are on the machine where a set at a URL was made
+        changes = recorded_changes(RecordReader(place), full=True, progress=make_progress())
     if as_json:
         named = list(changes.found[:MOST_NAMED]) if changes else []
         output.put_json({"path": str(place), "full": full, "ok": report.ok, **_fields(report), "changes": named})
         return Exit.OK if report.ok else Exit.CORRUPT
-    ours = tuple(f"{name} is " for name in (TREE_FILE, LIST_FILE, MADE_FROM_FILE))  # beside the format's own files
+    ours = tuple(f"{name} is " for name in BESIDE)
     for note in report.notes:
         if not note.startswith(ours):
             output.say(clean(note))
     shown = clean(str(place))
     if report.ok:
         output.put(wrapped(f"{shown}: ok. {_checked(RecordReader(place), report, full=full)}", wrapping_width()))
-        say_changes(RecordReader(place), changes)
+        if changes:
+            say_changes(RecordReader(place), changes)
         return Exit.OK
     for problem in report.problems[:MAX_PROBLEMS_SHOWN]:
         output.put(clean(problem))
@@ -116,7 +118,7 @@ def verify_set(text: str, *, full: bool, as_json: bool) -> int:
         output.put(f"... and {more:,} more")
     output.say(
         f"error: {shown} is damaged: {len(report.problems):,} problem{'s' if len(report.problems) > 1 else ''}. "
-        f"{_unread(report, full=full)}To make again what is damaged, run: {clean(command('verify', place, '--repair'))}"
+        f"{_unread(report, full=full)}{_cure(place)}"
     )
     return Exit.CORRUPT
 
@@ -125,6 +127,10 @@ def _checked(reader: "RecordReader", report: "Report", *, full: bool) -> str:
     """Say what was checked, and what was not."""
     records = f"{len(reader):,} record{'' if len(reader) == 1 else 's'}"
     files, size = f"{report.checked['files']:,} files", format_bytes(report.checked["bytes"])
+    if full and isinstance(reader.path, Url):
+        return (
+            f"Every byte of {files} ({size}), with {records}, was fetched and compared with the hashes in the manifest."
+        )
     if full:
         return f"Every byte of {files} ({size}) and the checksum of each of {records} were checked."
     unread = format_bytes(sum(shard.size_bytes for shard in reader.manifest.shards))
@@ -132,6 +138,12 @@ def _checked(reader: "RecordReader", report: "Report", *, full: bool) -> str:
         f"The sizes of {files}, and the contents of the manifest, indices and labels ({size}) were checked. The "
         f"{records} themselves ({unread}) were not read; --full does that."
     )
+
+
+def _cure(place: Path | Url) -> str:
+    if isinstance(place, Url):
+        return "Push the record set again, with --verify."
+    return f"To make again what is damaged, run: {clean(command('verify', place, '--repair'))}"
 
 
 def _unread(report: "Report", *, full: bool) -> str:

@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -85,8 +86,14 @@ def convert(
     progress = options.get("progress") or default_progress()
     payload = _payload(dataset)
     if isinstance(payload, str):
-        progress.note(f"{type(dataset).__name__} cannot be sent to other processes ({payload}): one does it all.")
-        options["workers"] = 1
+        if options.get("executor") is None:
+            progress.note(f"{type(dataset).__name__} cannot be sent to other processes ({payload}): one does it all.")
+            options["workers"] = 1
+        elif not isinstance(options["executor"], ThreadPoolExecutor):
+            raise ArgumentError(
+                f"{type(dataset).__name__} cannot be sent to the executor's processes ({payload}). Convert without "
+                "executor, or with a ThreadPoolExecutor."
+            )
         payload = b""
     recipe.payload = payload
     while True:

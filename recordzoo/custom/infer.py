@@ -27,7 +27,11 @@ _TAKEN = ("name", "names", "names_offsets", "split")
 
 
 def infer(
-    samples: Mapping[int, Any], names: Sequence[str] | Mapping[str, str] | None, kinds: Mapping[str, Kind]
+    samples: Mapping[int, Any],
+    names: Sequence[str] | Mapping[str, str] | None,
+    kinds: Mapping[str, Kind],
+    *,
+    has_gaps: bool = False,
 ) -> Schema:
     """Find the fields of a dataset's samples from some of them, by position.
 
@@ -36,6 +40,7 @@ def infer(
         names: What the items of a tuple are called; by default "image" (or "input", if it is none), "target",
             "field_2", "field_3", ... For a dict: other names than its keys, by key.
         kinds: How fields are stored, for those of which the person says it.
+        has_gaps: As `Schema` has it.
 
     Raises:
         ArgumentError: The names do not fit the samples, or cannot be names.
@@ -58,16 +63,16 @@ def infer(
         parts |= {key: tuple(f"{key}_{i}" for i in range(inner))} if inner else {}
         for index, name in enumerate(parts.get(key, (key,))):
             column = {p: value[index] for p, value in values[key].items()} if inner else values[key]
-            plans[name] = _plan(name, column, is_first=number == 0, kind=kinds.get(name))
+            plans[name] = _plan(name, column, is_first=number == 0, kind=kinds.get(name), has_gaps=has_gaps)
     if form == "dict" and "image" not in kinds:
         _refuse_path(values.get("image", {}))
     if form != "dict" and names is None and plans.get("image", FieldPlan("", "raw")).kind in ("array", "json"):
-        return infer(samples, ("input", *fields[1:]), kinds)
+        return infer(samples, ("input", *fields[1:]), kinds, has_gaps=has_gaps)
     unknown = sorted(set(kinds).difference(plans))
     if unknown:
         raise ArgumentError(f"Argument kinds names {', '.join(unknown)}, but the fields are {', '.join(plans)}.")
     _check_parts(fields, parts)
-    return Schema(form, keys, fields, parts, plans)
+    return Schema(form, keys, fields, parts, plans, has_gaps)
 
 
 # Any: whatever a dataset gives.
@@ -159,9 +164,13 @@ def _look(array: NDArray[Any] | None) -> tuple[str, tuple[int, ...]] | None:
     return None if array is None else (array.dtype.str, array.shape)
 
 
-def _plan(name: str, values: Mapping[int, Any], *, is_first: bool, kind: Kind | None) -> FieldPlan:
+def _plan(
+    name: str, values: Mapping[int, Any], *, is_first: bool, kind: Kind | None, has_gaps: bool = False
+) -> FieldPlan:
     """Choose how a field is stored, from its values by position."""
     position, value = next(iter(values.items()))
+    if has_gaps:
+        position, value = next((item for item in values.items() if item[1] is not None), (position, value))
     is_asked = kind is not None
     with at_position(position):
         kind = kind or _kind(name, value, is_first)
@@ -181,7 +190,7 @@ def _plan(name: str, values: Mapping[int, Any], *, is_first: bool, kind: Kind | 
         plan = FieldPlan(name, kind, array.dtype.str, array.shape, is_tensor, dimensions)
     else:
         plan = FieldPlan(name, kind, is_tensor=is_tensor, dimensions=dimensions)
-    schema = Schema("value", (), (name,), {}, {name: plan})
+    schema = Schema("value", (), (name,), {}, {name: plan}, has_gaps)
     for position, value in values.items():
         with at_position(position):
             try:

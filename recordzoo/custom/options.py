@@ -2,6 +2,7 @@
 
 import os
 from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Literal, TypedDict
 
@@ -15,6 +16,7 @@ class OwnOptions(TypedDict, total=False):
 
     Attributes:
         workers: Processes that convert; default: the cores that this process may use, 8 at most.
+        executor: A ``concurrent.futures.Executor`` whose workers convert instead, as in `PrepareOptions`.
         shard_bytes: Target shard size in bytes. Default: data size / 8, clipped to 64 MiB..1 GiB.
         num_shards: Exactly how many shards there are, instead.
         on_error: What to do with an encoded image whose header no decoder recognises: "keep" it as it is (default;
@@ -26,6 +28,7 @@ class OwnOptions(TypedDict, total=False):
     """
 
     workers: int | None
+    executor: Executor | None
     shard_bytes: int | None
     num_shards: int | None
     on_error: Literal["keep", "skip", "raise"]

@@ -111,7 +111,7 @@ class SchemaRecipe(Recipe):
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        columns = _columns(sidecars)
+        columns = columns_of(sidecars)
         skipped = {_position(key) for keys in stored.skipped.values() for key in keys}
         kept = [position for position in range(self.count) if position not in skipped]
         key_of = {name: {_position(key): key for key in stored.keys[name]} for name in self.fields}
@@ -142,7 +142,8 @@ def _position(key: str) -> int:
 
 
 # Any: of any dtype.
-def _columns(sidecars: Mapping[str, bytes]) -> dict[str, NDArray[Any]]:
+def columns_of(sidecars: Mapping[str, bytes]) -> dict[str, NDArray[Any]]:
+    """Put the numbers of side files together, in the order of the files' names: an array for each field."""
     blocks: list[dict[str, NDArray[Any]]] = []
     for name in sorted(sidecars):
         with np.load(io.BytesIO(sidecars[name]), allow_pickle=False) as loaded:

@@ -87,6 +87,7 @@ class Schema:
         names: What its items are called, in their order.
         parts: For an item that is a tuple of numbers and arrays: the fields that these are.
         fields: How each field is stored.
+        has_gaps: Whether a sample may have None for a field of images, bytes or raw numbers: it has no value then.
     """
 
     form: Form
@@ -94,6 +95,7 @@ class Schema:
     names: tuple[str, ...]
     parts: Mapping[str, tuple[str, ...]]
     fields: Mapping[str, FieldPlan]
+    has_gaps: bool = False
 
     def to_json(self) -> dict[str, JSON]:
         """What a record set keeps of it."""
@@ -155,7 +157,10 @@ class Schema:
         return zip(self.names, sample, strict=True)
 
     def _encode(self, plan: FieldPlan, value: Any, encoded: Encoded, of: str = "") -> None:
-        if plan.kind in ("image", "bytes"):
+        if value is None and self.has_gaps and plan.kind not in ("json", "array"):
+            if plan.kind in ("raw", "pixels"):
+                encoded.row[f"{plan.name}.shape"] = np.zeros(len(plan.shape), np.uint32)
+        elif plan.kind in ("image", "bytes"):
             if not isinstance(value, bytes | bytearray | memoryview):
                 raise _wrong(plan, value, "bytes")
             data = bytes(value)

@@ -77,6 +77,7 @@ class AnnotatedDataset(RecordDataset):
             OtherSourceError: The record set has no images.
             NotPreparedError, SourceError, PrepareError, RecordError: As `RecordDataset._open`.
         """
+        # Of a URL only the name counts.
         folder = Path(self.root).expanduser().absolute()
         entry = catalogue.entry(self.entry)
         part = next((part.name for part in entry.parts if entry.set_name(part.name) == folder.name), None)
@@ -87,7 +88,8 @@ class AnnotatedDataset(RecordDataset):
             options=options,
             raw_root=folder if part is None else folder.parent,
         )
-        self._loader = PathLoader(loader, reader, os.path.expanduser(os.fspath(self.root)))
+        root = os.path.expanduser(os.fspath(self.root))
+        self._loader = PathLoader(loader, reader, root, keeps_names=True)
         usual = [name.format(part=reader.manifest.part) for name in self._USUAL]
         self._file = AnnotationFile.find(reader, annotations, usual)
         self._read_annotations()
@@ -106,13 +108,12 @@ class AnnotatedDataset(RecordDataset):
         self._parsed = {name: _kept(value) for name, value in parsed.items()}
         for name, value in parsed.items():
             self.__dict__.setdefault(name, value)
-        place_of = {name: place for place, name in enumerate(reader.names)}
-        start = os.path.join(self._loader.folder, "")
-        places = []
+        found = []
         for id in self.ids:
             with contextlib.suppress(LookupError, TypeError):  # an image that is missing, or an id of the user's own
-                places.append(place_of[self._image_path(id).removeprefix(start).replace(os.sep, "/")])
-        self._show(Selection(reader, positions=np.array(places, np.int64)))
+                found.append(self._loader.find(self._image_path(id)))
+        positions = [position for position in found if position is not None]
+        self._show(Selection(reader, positions=np.array(positions, np.int64)))
 
     @override
     def _position(self, index: int) -> int | None:

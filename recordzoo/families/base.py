@@ -35,8 +35,10 @@ from torchvision.datasets.utils import verify_str_arg
 from torchvision.datasets.vision import VisionDataset
 
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
+from recordzoo.families.at_url import open_at_url, open_variant
 from recordzoo.families.derived import Made, derived
 from recordzoo.families.selection import Selection, list_index
+from recordzoo.loading.decode import RecordName
 from recordzoo.preparing import PrepareOptions, ensure, is_record_set
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.preview.notebook import Shown, write_summary
@@ -45,6 +47,7 @@ from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.variants import StoredRecipe, Variant
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
+from recordzoo.remote.url import Url, is_url
 from recordzoo.sources.download import RemoteFile
 
 Root = str | os.PathLike[str]
@@ -64,6 +67,8 @@ class RecordDataset:
     entry: ClassVar[str] = ""
     raw_files: ClassVar[tuple[RemoteFile, ...] | None] = None
     _part: str = ""
+    transforms_pairs: ClassVar[bool] = False
+    """Whether ``__getitem__`` makes an image and a target, and then asks `self.transforms` for both."""
     _ITEMS: ClassVar[str] = "samples"  # the derived attribute that says which samples there are
 
     root: Root
@@ -86,6 +91,8 @@ class RecordDataset:
             ArgumentError: transforms together with one of the others.
         """
         self._made = {}
+        if is_url(root):
+            root = str(Url.parse(root))  # without login: `print(dataset)` shows the root
         try:
             VisionDataset.__init__(self, root, transforms, transform, target_transform)
         except ValueError as err:
@@ -101,6 +108,8 @@ class RecordDataset:
     ) -> RecordReader:
         """Open the record set of a recipe: under the root, or the root itself; prepare it if it is not there.
 
+        At a URL nothing is prepared.
+
         Args:
             recipe: How it is made.
             download: Download raw data that is not there. None: the class has no such argument.
@@ -115,6 +124,14 @@ class RecordDataset:
         """
         options = self._checked(options or {})
         self._refuse_in_pixels(options.get("variant"))
+        if is_url(self.root):
+            url = Url.parse(self.root)
+            is_above = raw_root is not None and raw_root.name != url.name
+            place = url.parent if is_above else url
+            reader = open_at_url(type(self).__name__, recipe, place, options, download=bool(download))
+            self._check_source(reader, recipe)
+            self._refuse_in_pixels(reader.manifest.variant)
+            return self._as_variant(reader, options)
         root = Path(self.root).expanduser().absolute()
         is_given = is_record_set(root)
         raw_root = raw_root or root
@@ -218,6 +235,8 @@ class RecordDataset:
         """
         if options.get("variant") in (None, reader.manifest.variant):
             return reader
+        if isinstance(reader.path, Url):
+            return open_variant(type(self).__name__, reader, reader.path, options)
         return RecordReader(ensure(StoredRecipe(reader), reader.path, **options))
 
     def _checked(self, options: PrepareOptions) -> PrepareOptions:
@@ -231,8 +250,8 @@ class RecordDataset:
         self._selection = selection
 
     @property
-    def records_path(self) -> Path:
-        """The record set's directory."""
+    def records_path(self) -> Path | Url:
+        """The record set's directory, or its URL."""
         return self._selection.reader.path
 
     def _as_opened(self, name: str, index: object) -> int | None:
@@ -286,8 +305,8 @@ class RecordDataset:
     def download(self) -> None:
         """Do nothing: what is open is there."""
 
-    def _file_of(self, field: str, position: int | None, path: Callable[[], str]) -> tuple[bytes, str]:
-        """Return the content of a sample's file, of its record or from the disk, and its name for messages.
+    def _file_of(self, field: str, position: int | None, path: Callable[[], str]) -> tuple[bytes, object]:
+        """Return the content of a sample's file, of its record or from the disk, and what messages call it.
 
         Args:
             field: The blob field.
@@ -300,7 +319,7 @@ class RecordDataset:
         """
         reader = self._selection.reader
         if position is not None and reader.has(field, position):
-            return reader.read(field, position), f"{field} of {reader.names[position]}"
+            return reader.read(field, position), RecordName(reader, position, f"{field} of ")
         file_path = path()
         if position is not None:
             raise FolderError(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import ManifestError, OtherSourceError
 from recordzoo.families.selection import Selection
-from recordzoo.loading.decode import naming
+from recordzoo.loading.decode import RecordName, naming
 from recordzoo.loading.pictures import from_pixels, is_pixels, open_picture
 from recordzoo.records.reader import RecordReader
 
@@ -105,7 +105,7 @@ def stored_value(reader: RecordReader, form: SampleForm, field: str, position: i
 
 def _picture(reader: RecordReader, field: str, position: int, dimensions: int, *, is_tensor: bool) -> Any:
     """Return an image, or its pixels: an array [H, W] or [H, W, C], a tensor [H, W] or [C, H, W]."""
-    with naming(reader.path, reader.names[position]):
+    with naming(reader.path, RecordName(reader, position)):
         image = open_picture(reader, position, field)
         image.load()
     if not dimensions:

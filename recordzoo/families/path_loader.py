@@ -17,7 +17,7 @@ from recordzoo.errors import RecordError
 from recordzoo.families.base import RecordDataset
 from recordzoo.families.custom import raw_file, raw_image
 from recordzoo.families.selection import join_name
-from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.loading.decode import RecordName, decode_rgb, naming
 from recordzoo.loading.pictures import open_picture
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.listing import LIST_FILE
@@ -66,13 +66,19 @@ class PathLoader:
             stored bytes.
         reader: The record set.
         folder: The directory that its names are relative to, existing or not.
+        keeps_names: Whether a table of all names is kept in memory, so that a path is found at once: a search by halves
+            takes some tens of microseconds.
     """
 
     # Any: a loader returns what its user wants.
-    def __init__(self, loader: Callable[[str], Any], reader: RecordReader, folder: str) -> None:
+    def __init__(
+        self, loader: Callable[[str], Any], reader: RecordReader, folder: str, *, keeps_names: bool = False
+    ) -> None:
         self.loader = loader
         self.reader = reader
         self.folder = folder
+        # Names in a list's order cannot be searched by halves.
+        self._keeps_names = keeps_names or reader.manifest.is_listed
 
     def __call__(self, path: Any) -> Any:
         """Load the image at a path: from the record set if the path is one of its own, else from the disk."""
@@ -87,12 +93,12 @@ class PathLoader:
         """
         is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
         if self.is_stock:
-            with naming(self.reader.path, _Name(self.reader, position)):
+            with naming(self.reader.path, RecordName(self.reader, position)):
                 return raw_image(self.reader, position) if is_raw else decode_rgb(self.reader.read("image", position))
-        name = self.reader.names[position]
         if isinstance(self.loader, PillowLoader):
-            with naming(self.reader.path, name):
+            with naming(self.reader.path, RecordName(self.reader, position)):
                 return self.loader.finish(open_picture(self.reader, position))
+        name = self.reader.names[position]
         # A list's names may lead anywhere, and it may be a stranger's; a variant is what is stored, not the file.
         if not self.reader.manifest.is_listed and self.reader.manifest.variant == ORIGINAL:
             path = join_name(self.folder, name)
@@ -115,8 +121,10 @@ class PathLoader:
         start = os.path.join(self.folder, "")
         is_inside = text.startswith(start)
         name = (text[len(start) :] if is_inside else text).replace(os.sep, "/")
-        if self.reader.manifest.is_listed:  # an absolute path may be a name
-            position = self._positions.get(name)
+        if not is_inside and not self.reader.manifest.is_listed:  # of a list, an absolute path may be a name
+            return None
+        if self._keeps_names:
+            position = self.positions.get(name)
             if position == _SEVERAL:
                 raise RecordError(
                     f"Several records of {self.reader.path} are called {name!r}: the name does not say which is meant. "
@@ -124,11 +132,11 @@ class PathLoader:
                     path=str(self.reader.path),
                 )
             return position
-        return find_name(self.reader.names, name) if is_inside else None
+        return find_name(self.reader.names, name)
 
     @functools.cached_property
-    def _positions(self) -> dict[str, int]:
-        """Where each name stands first: names in a list's order cannot be searched by halves.
+    def positions(self) -> dict[str, int]:
+        """The first position of each name.
 
         A list may name one file several times, which is stored once. Of other records with one name none is meant.
         """
@@ -142,7 +150,7 @@ class PathLoader:
 
     # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in self.__dict__.items() if name != "_positions"}
+        return {name: value for name, value in self.__dict__.items() if name != "positions"}
 
     @property
     def is_stock(self) -> bool:
@@ -185,16 +193,6 @@ def files_folder(reader: RecordReader, folder: str) -> str:
 def _file_name(name: str) -> str:
     last = name.rpartition("/")[2]
     return "image" if last in ("", ".", "..") else last
-
-
-class _Name:
-    """A record's name, looked up only if a message needs it."""
-
-    def __init__(self, reader: RecordReader, position: int) -> None:
-        self._reader, self._position = reader, position
-
-    def __str__(self) -> str:
-        return self._reader.names[self._position]
 
 
 @contextmanager

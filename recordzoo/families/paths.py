@@ -72,7 +72,7 @@ class PathsDataset(RecordDataset):
         with naming(self.records_path, name):
             return decode_rgb(data) if self._IS_RGB else decode(data)
 
-    def _bytes(self, field: str, index: int) -> tuple[bytes, str]:
+    def _bytes(self, field: str, index: int) -> tuple[bytes, object]:
         """Return the content of the file whose path a field's attribute has at an index, and its name for messages.
 
         Raises:
@@ -126,6 +126,8 @@ class PathsDataset(RecordDataset):
 class PairsDataset(PathsDataset):
     """`PathsDataset` of pairs: ``images`` and ``targets``, which ``transforms`` gets together."""
 
+    transforms_pairs = True
+
     _ITEMS = "images"
     _TARGET: ClassVar[str]
     # Any: transforms take and return what their user wants.
@@ -167,6 +169,8 @@ class TargetsDataset(PathsDataset):
             stands for the images there.
         _ARRAYS: For each other attribute the array field that it is made of.
     """
+
+    transforms_pairs = True
 
     _TARGETS: ClassVar[Mapping[str, str]]
     _ARRAYS: ClassVar[Mapping[str, str]]

@@ -8,6 +8,7 @@ from typing import Unpack
 from torchvision.datasets.folder import IMG_EXTENSIONS, ImageFolder, default_loader
 
 from recordzoo.errors import OtherSourceError
+from recordzoo.families.at_url import open_given
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.custom import stored_selection
@@ -17,13 +18,14 @@ from recordzoo.meant import no_split
 from recordzoo.preparing import PrepareOptions, is_record_set
 from recordzoo.recipes.folder import raise_if_empty
 from recordzoo.records.reader import RecordReader
+from recordzoo.remote.url import Url, is_url
 
 
 class RecordSetDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """The images of any record set: of a tree, a list, another tool's database, a dataset of your own.
 
     Args:
-        root: The record set.
+        root: The record set, or its URL.
         transform: Applied to the image.
         target_transform: Applied to the target.
         loader: Makes an image of a path; torchvision's own decodes the stored bytes.
@@ -57,12 +59,16 @@ class RecordSetDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
     ) -> None:
         options = self._checked(options)
         self._start(root, transform=transform, target_transform=target_transform)
-        if not is_record_set(Path(self.root).expanduser()):
+        if is_url(self.root):
+            reader = open_given(type(self).__name__, Url.parse(self.root), options)
+        elif is_record_set(Path(self.root).expanduser()):
+            reader = RecordReader(Path(self.root).expanduser())
+        else:
             raise OtherSourceError(
                 f"{self.root} is no record set. A tree of images is opened by ImageFolderRecord.",
                 path=os.fspath(self.root),
             )
-        reader = self._as_variant(open_images(Path(self.root).expanduser()), options)
+        reader = self._as_variant(with_images(reader), options)
         folder = os.fspath(reader.path)
         if split is not None or reader.manifest.is_listed:
             folder, allow_empty = files_folder(reader, folder), True
@@ -81,13 +87,21 @@ def open_images(path: Path) -> RecordReader:
     Raises:
         OtherSourceError: It has none.
     """
-    reader = RecordReader(path)
+    return with_images(RecordReader(path))
+
+
+def with_images(reader: RecordReader) -> RecordReader:
+    """Return a reader that has images.
+
+    Raises:
+        OtherSourceError: It has none.
+    """
     manifest = reader.manifest
     if "image" not in manifest.blobs:
         raise OtherSourceError(
-            f'{path} has no "image", but {", ".join([*manifest.blobs, *reader.columns])}. Its records can be read with '
-            "RecordReader.",
-            path=str(path),
+            f'{reader.path} has no "image", but {", ".join([*manifest.blobs, *reader.columns])}. Its records can be '
+            "read with RecordReader.",
+            path=str(reader.path),
         )
     return reader
 

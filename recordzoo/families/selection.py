@@ -67,8 +67,12 @@ class Selection:
         """Return the position that a (non-negative) index stands for."""
         return index if self._positions is None else int(self._positions[index])
 
+    def positions(self, indices: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the positions of some (non-negative) indices, int64 of the same shape."""
+        return indices if self._positions is None else self._positions[indices]
+
     def all_positions(self) -> NDArray[np.int64]:
-        """Return all positions, int64 [n]."""
+        """Return all positions, int64 [n]: an array of 8 bytes a sample, so not for each batch."""
         return np.arange(self._length, dtype=np.int64) if self._positions is None else self._positions
 
     # Any: a dataset of one's own may have other targets than labels (`recordzoo.families.custom`).

@@ -1,15 +1,32 @@
 """Stored bytes → the image that torchvision's own loader makes of the file."""
 
 import os
+import threading
+from collections.abc import Callable
 
 from PIL import Image, UnidentifiedImageError
 
 from recordzoo.errors import ImageError, RecordError
 from recordzoo.recipes.images import open_image
+from recordzoo.records.reader import RecordReader
+
+
+class _Instead(threading.local):
+    """What this thread makes of an encoded image instead of decoding it; see `recordzoo.loading.deferred`."""
+
+    make: Callable[[bytes], Image.Image] | None = None
+
+
+instead = _Instead()
 
 
 def decode_rgb(data: bytes) -> Image.Image:
     """Decode an encoded image to RGB, as `torchvision.datasets.folder.pil_loader` does."""
+    return decoded_rgb(data) if instead.make is None else instead.make(data)
+
+
+def decoded_rgb(data: bytes) -> Image.Image:
+    """Decode an encoded image to RGB in any case."""
     return open_image(data).convert("RGB")
 
 
@@ -18,6 +35,24 @@ def decode(data: bytes) -> Image.Image:
     image = open_image(data)
     image.load()
     return image
+
+
+class RecordName:
+    """A record's name for messages, looked up only if one needs it: the names of a large set are gigabytes.
+
+    Args:
+        reader: The record set.
+        position: The record.
+        before: What stands before the name.
+    """
+
+    __slots__ = ("_before", "_position", "_reader")
+
+    def __init__(self, reader: RecordReader, position: int, before: str = "") -> None:
+        self._reader, self._position, self._before = reader, position, before
+
+    def __str__(self) -> str:
+        return self._before + self._reader.names[self._position]
 
 
 class naming:  # a context manager, like `contextlib.suppress`; a generator would take four times as long

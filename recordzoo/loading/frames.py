@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from recordzoo.loading.decode import decode_rgb
+from recordzoo.loading.decode import decoded_rgb
 from recordzoo.loading.pictures import from_pixels
 from recordzoo.loading.turbojpeg import Box, Decompressor, UnusualImage, library
 from recordzoo.recipes.jpeg import is_plain_jpeg
 
 try:
     import simplejpeg
-except ImportError:  # the extra recordzoo[fast] is not installed
+except ImportError:  # there is no wheel for this machine, or it was not wanted
     simplejpeg = None
 
 
@@ -77,7 +77,7 @@ class JpegFrame:
             ready = self.decompressor if self.decompressor.is_ready_for(self.data) else _decompressors.next()
             return ready.region(self.data, self.header, box, denominator)
         except UnusualImage:  # a warning, in the middle of it: Pillow says whether that is an error
-            return ArrayFrame(np.asarray(decode_rgb(self.data))).pixels(box)
+            return ArrayFrame(np.asarray(decoded_rgb(self.data))).pixels(box)
 
 
 def open_encoded(data: bytes, *, is_plain: bool | None = None) -> Frame:
@@ -101,7 +101,7 @@ def open_encoded(data: bytes, *, is_plain: bool | None = None) -> Frame:
             # More than this many pixels make Pillow warn, or refuse.
             if Image.MAX_IMAGE_PIXELS is None or frame.width * frame.height <= Image.MAX_IMAGE_PIXELS:
                 return frame
-    return ArrayFrame(_decoded(data) if is_plain else np.asarray(decode_rgb(data)))
+    return ArrayFrame(_decoded(data) if is_plain else np.asarray(decoded_rgb(data)))
 
 
 def open_raw(pixels: NDArray[np.uint8]) -> Frame:
@@ -160,7 +160,7 @@ def _decoded(data: bytes) -> NDArray[np.uint8]:
             pass
         else:
             return pixels
-    return np.asarray(decode_rgb(data))
+    return np.asarray(decoded_rgb(data))
 
 
 def _is_usual(data: bytes) -> bool:

@@ -3,7 +3,7 @@
 import numpy as np
 from PIL import Image
 
-from recordzoo.loading.decode import naming
+from recordzoo.loading.decode import RecordName, naming
 from recordzoo.recipes.images import open_image
 from recordzoo.records.reader import RecordReader
 
@@ -17,8 +17,7 @@ def open_picture(reader: RecordReader, position: int, field: str = "image") -> I
         KeyError, IndexError, LookupError, CorruptRecordError: As `RecordReader.read`.
         ImageError: No decoder takes it, or the field holds something else than images.
     """
-    name = reader.names[position]
-    with naming(reader.path, name):
+    with naming(reader.path, RecordName(reader, position)):
         if reader.manifest.blobs[field].encoding == "raw":
             return from_pixels(reader.value(field, position))
         return open_image(reader.read(field, position))

@@ -16,6 +16,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.system.wheels import how_to_install
+
 _DECOMPRESS = 1  # TJINIT_DECOMPRESS
 _RGB = 0  # TJPF_RGB
 _SUBSAMPLING, _WIDTH, _HEIGHT, _PRECISION, _COLORSPACE = 4, 5, 6, 7, 8  # TJPARAM_...
@@ -24,7 +26,7 @@ _COLORS = (1, 2)  # TJCS_YCbCr, TJCS_GRAY
 _MCU = {0: (8, 8), 1: (16, 8), 2: (16, 16), 3: (8, 8), 4: (8, 16)}
 """Pixels of a minimum coded unit, for 4:4:4, 4:2:2, 4:2:0, grayscale and 4:4:0."""
 
-_IN_WHEELS = ("turbojpeg.libs/*turbojpeg*", "turbojpeg/.dylibs/*turbojpeg*", ".dylibs/*turbojpeg*", "turbojpeg-*.dll")
+_IN_WHEELS = ("turbojpeg.libs/*turbojpeg*", "turbojpeg.dylibs/*turbojpeg*", "turbojpeg-*.dll")
 """Where the wheels of `turbojpeg` have the library: for Linux, for macOS, for Windows."""
 
 _MARGIN = 4
@@ -67,10 +69,6 @@ class _Region(ctypes.Structure):
 _LONG = "tj3Decompress8"
 
 _WHOLE = (0, 0, 0, 0)
-
-_WHEEL_MACHINES = ("x86_64", "AMD64")
-_WHEEL_BEFORE = (3, 14)
-"""The extra `fast` has libjpeg-turbo for these machines and for Python before this version: see pyproject.toml."""
 
 Box = tuple[int, int, int, int]
 """Left, top, width and height, in pixels."""
@@ -224,9 +222,11 @@ def library() -> ctypes.CDLL | None:
     return None
 
 
-def has_wheel(machine: str, python: tuple[int, int]) -> bool:
-    """Whether the extra `fast` installs libjpeg-turbo on a machine, for a version of Python."""
-    return machine in _WHEEL_MACHINES and python < _WHEEL_BEFORE
+def how_to_install_library() -> str:
+    """Return the command that installs libjpeg-turbo 3 here, or the name of a package."""
+    # Another module of this name is PyTurboJPEG, which the wheel would hide from programs that use it.
+    has_module = importlib.util.find_spec("turbojpeg") is not None
+    return "the system's package of libjpeg-turbo 3" if has_module else how_to_install("turbojpeg")
 
 
 def _candidates() -> Iterator[str]:

@@ -6,7 +6,7 @@ import hashlib
 import os
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -27,6 +27,7 @@ from recordzoo.preparing.journal import (
 )
 from recordzoo.preparing.rows import ShardDone, UnitDone, has_sidecars
 from recordzoo.preparing.stale_builds import FREE, OLD, REPLACING, SET, Found, find_builds, journal_bytes, remove_set
+from recordzoo.preparing.threads import in_threads
 from recordzoo.progress import Progress
 from recordzoo.records.manifest import shard_name
 from recordzoo.records.reader import is_record_set
@@ -59,10 +60,16 @@ class Build:
         return self.path / SET
 
     @classmethod
-    def claim(cls, target: Path, plan: Mapping[str, Any], progress: Progress) -> "tuple[Build, list[Path]]":
+    def claim(
+        cls, target: Path, plan: Mapping[str, Any], progress: Progress, *, keep_set: bool = False
+    ) -> "tuple[Build, list[Path]]":
         """Take over a dead build with the same plan, the one that came furthest, or begin one.
 
-        `progress` is told of the reading of all that a build that is taken over has.
+        Args:
+            target: Where the record set will be.
+            plan: What is made, and how.
+            progress: Told of the reading of all that a build that is taken over has.
+            keep_set: Keep what `set_folder` holds, though no journal counts it: the caller checks it.
 
         Returns:
             The build, and dead builds that are left alone: with another plan, or that cannot be taken over.
@@ -92,7 +99,7 @@ class Build:
                     others.append(found.path)
                     continue
                 if known is not None:
-                    build._resume(progress)
+                    build._resume(progress, keep_set)
                     return build, others
             build.remove()  # killed before it had a plan: nothing of value in it
         build = cls(target, plan)
@@ -152,7 +159,7 @@ class Build:
                 raise self._lost() from err
             raise
 
-    def _resume(self, progress: Progress) -> None:
+    def _resume(self, progress: Progress, keep_set: bool) -> None:
         """Read the journal of the build that was taken over, keep what proves true, and drop all else."""
         self.set_folder.mkdir(exist_ok=True)
         lines = list(read_lines(self.path / JOURNAL_NAME))
@@ -179,6 +186,8 @@ class Build:
         self._write_journal()
         self._is_known = True
         self._sweep()
+        if keep_set:
+            return
         # An array that such a process is still writing must not be the file that we write.
         counted = {self.shard_path(shard).name for done in self.shards.values() for shard in done}
         _remove_all(entry for entry in os.scandir(self.set_folder) if entry.name not in counted)
@@ -230,10 +239,14 @@ class Build:
     def move_shards(self) -> list[ShardDone]:
         """Give all shards their final names, in the order of units; return them in that order."""
         ordered = [shard for unit in sorted(self.shards) for shard in self.shards[unit]]
-        for number, shard in enumerate(ordered):
-            path, final = self.path / f"{shard.name}.lmdb", self.set_folder / shard_name(number)
+
+        def move(number: int) -> None:
+            path = self.path / f"{ordered[number].name}.lmdb"
             if path.exists():  # otherwise an interrupted run has moved it
-                durable.move(path, final)
+                durable.move(path, self.set_folder / shard_name(number))
+
+        for _ in in_threads(move, range(len(ordered))):
+            pass
         durable.sync_directory(self.set_folder)
         step("set.shards_moved")
         return ordered
@@ -241,19 +254,40 @@ class Build:
     def journal_shard(self, shard: ShardDone) -> None:
         """Note a finished shard, on disk."""
         self.shards.setdefault(shard.unit, []).append(shard)
-        self._append({"shard": asdict(shard)})
+        self._append([{"shard": asdict(shard)}])
         step("shard.journalled")
 
     def journal_unit(self, unit: UnitDone) -> None:
         """Note a finished unit, on disk."""
         self.units[unit.unit] = unit
-        self._append({"unit": unit.to_json()})
+        self._append([{"unit": unit.to_json()}])
         step("unit.journalled")
 
-    def _append(self, line: Mapping[str, JSON]) -> None:
+    def journal_units(self, units: Sequence[UnitDone]) -> list[int]:
+        """Note finished units with those of their shards that are not noted yet, all in one write and one sync.
+
+        A torn write leaves whole lines, a unit's behind those of its shards: what they say is true.
+
+        Returns:
+            How many images each unit has in shards that were not noted before.
+        """
+        new = {unit.unit: unit.shards[len(self.shards.get(unit.unit, ())) :] for unit in units}
+        lines: list[dict[str, JSON]] = []
+        for unit in units:
+            lines += [{"shard": asdict(shard)} for shard in new[unit.unit]]
+            lines.append({"unit": unit.to_json()})
+        self._append(lines)
+        for unit in units:
+            self.shards.setdefault(unit.unit, []).extend(new[unit.unit])
+            self.units[unit.unit] = unit
+        for line in lines:
+            step("shard.journalled" if "shard" in line else "unit.journalled")
+        return [sum(shard.num_images for shard in new[unit.unit]) for unit in units]
+
+    def _append(self, lines: Iterable[Mapping[str, JSON]]) -> None:
         self.check()
         with open(self.path / JOURNAL_NAME, "ab") as file:
-            file.write(encode_line(line))
+            file.write(b"".join(map(encode_line, lines)))
             file.flush()
             os.fsync(file.fileno())
 
@@ -273,12 +307,13 @@ class Build:
     def _lost(self) -> LostBuildError:
         return LostBuildError(f"The preparation of {self.target} was taken over by another process.")
 
-    def publish(self, *, replace: bool = False, damaged: bool = False) -> bool:
+    def publish(self, *, replace: bool = False, damaged: bool = False, remember: bool = True) -> bool:
         """Give the assembled set its final name.
 
         Args:
             replace: Exchange it with a set that is there.
             damaged: What is there is a set, though it lacks files that every set has.
+            remember: Note the directory as one in which record sets are.
 
         Returns:
             False if another process published first; this build's set is then dropped.
@@ -296,7 +331,8 @@ class Build:
         step("set.published")
         durable.sync_directory(self.target.parent)
         step("set.synced")
-        roots.remember(self.target.parent)
+        if remember:
+            roots.remember(self.target.parent)
         return True
 
     def _exchange(self) -> None:
@@ -348,7 +384,11 @@ class Build:
         """Remove the build directory; nothing in it is of value any more."""
         self._heartbeat.stop()
         self._is_there = False
-        shutil.rmtree(self.path, ignore_errors=True)
+        gone = self._free_path()
+        with contextlib.suppress(OSError):  # a worker that still has a unit of it adds no file under the old name
+            rename(self.path, gone)
+        for path in (gone, self.path):
+            shutil.rmtree(path, ignore_errors=True)
         step("build.cleaned")
 
     def release(self) -> None:
@@ -358,8 +398,11 @@ class Build:
             if self._is_known:
                 self._sweep()
         with contextlib.suppress(OSError):
-            rename(self.path, self.path.with_name(f"{self.target.name}.build.{FREE}{secrets.token_hex(4)}"))
+            rename(self.path, self._free_path())
         self._is_there = False
+
+    def _free_path(self) -> Path:
+        return self.path.with_name(f"{self.target.name}.build.{FREE}{secrets.token_hex(4)}")
 
 
 def _remove_all(entries: Iterable[os.DirEntry[str]]) -> None:

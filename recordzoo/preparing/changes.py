@@ -33,7 +33,7 @@ _CHUNK_FILES = 4096
 _NUM_NAMED = 3
 _FILES_OF_A_SECOND = 20_000  # with fewer, nobody waits
 
-_warned: set[tuple[str, Path]] = set()
+_warned: set[tuple[str, str]] = set()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +145,7 @@ def warn_of_changes(reader: RecordReader, changes: Changes, command: str, *, sta
         command: The command line that prepares it.
         stacklevel: As of `warnings.warn`, seen from the caller.
     """
-    key = (changes.root, reader.path)
+    key = (changes.root, str(reader.path))
     if changes and key not in _warned:
         _warned.add(key)
         warnings.warn(change_text(reader, changes, command), stacklevel=stacklevel + 1)

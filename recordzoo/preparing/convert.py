@@ -69,7 +69,8 @@ class UnitConverter:
         """
         task = self._task
         expected = self._expected_values()
-        with Shards(task.folder, task.number, task.shard_bytes, task.done, self._on_shard) as shards:
+        main_field = task.recipe.main_field
+        with Shards(task.folder, task.number, task.shard_bytes, task.done, self._on_shard, main_field) as shards:
             for blob in self._blobs():
                 wanted = next(expected, None)
                 if wanted is None:
@@ -78,7 +79,7 @@ class UnitConverter:
                     raise _changed(wanted[1], repr(blob.key))
                 elif wanted[2] != crc32(blob.data):
                     raise _changed(wanted[1], "another of that name")
-                self._advance(0, 1)
+                self._advance(0, int(blob.field == main_field))
                 del blob  # or it would be held while the next one, which may be as large, is read
             if (wanted := next(expected, None)) is not None:
                 raise _changed(wanted[1], "nothing")
@@ -148,7 +149,7 @@ def image_problem(data: bytes) -> str | None:
         return problem_of(err, data)
 
 
-def convert_unit(task: Task) -> UnitDone:
-    """Convert a unit in a worker process."""
+def convert_unit(task: Task, advance: Callable[[int, int], None] = lambda num_bytes, num_images: None) -> UnitDone:
+    """Convert a unit in a worker; `advance` as of `UnitConverter`."""
     Image.MAX_IMAGE_PIXELS = task.max_pixels
-    return UnitConverter(task).run()
+    return UnitConverter(task, advance=advance).run()

@@ -11,7 +11,7 @@ from typing import Unpack
 
 from recordzoo import settings
 from recordzoo.aliases import JSON
-from recordzoo.bars import default_progress
+from recordzoo.bars import closed_on_error, default_progress
 from recordzoo.errors import (
     ArgumentError,
     DownloadError,
@@ -30,7 +30,7 @@ from recordzoo.preparing.build_lock import my_turn, tidy
 from recordzoo.preparing.changes import Changes, find_changes
 from recordzoo.preparing.convert import Task
 from recordzoo.preparing.division import Division
-from recordzoo.preparing.options import PrepareOptions
+from recordzoo.preparing.options import PrepareOptions, check_executor
 from recordzoo.preparing.raw import RawData, check_addresses, stages
 from recordzoo.preparing.run import Workers, run_tasks
 from recordzoo.preparing.space import check_space, disk_error, records_bytes
@@ -47,7 +47,7 @@ from recordzoo.text import name_first
 
 logger = logging.getLogger("recordzoo")
 
-WRITER = 3
+WRITER = 4
 """Part of the plan. Raise it when the same raw data gives other bytes, or when the journal has other fields: a build of
 an older version is then begun anew, not resumed."""
 
@@ -87,7 +87,8 @@ def ensure(recipe: Recipe, root: Path, *, download: bool | None = False, **optio
         if options.get("discard_raw", False):
             job.discard_raw()
         return job.target
-    return job.run()
+    with closed_on_error(job.progress):
+        return job.run()
 
 
 @dataclass
@@ -105,6 +106,9 @@ class Job:
     _hashed: frozenset[Path] = field(init=False, default=frozenset())  # archives whose hash is compared
 
     def __post_init__(self) -> None:
+        check_executor(self.options)
+        if self.options.get("executor") is not None:  # whose workers need not have this process's current directory
+            self.root = self.root.absolute()
         self.recipe = variant_recipe(self.recipe, self.root, self.options.get("variant"))
         records_dir = self.options.get("records_dir")
         self.target = (Path(records_dir).expanduser() if records_dir else self.recipe.target(self.root)).absolute()
@@ -387,7 +391,8 @@ class Job:
             done = sum(tasks[number].unit.size_bytes for number in build.units)
             self.progress.begin(f"converting {self._title}", total, done)
             expansion = records_bytes(self.recipe, source) / max(1, source.size_bytes)
-            workers = Workers(self._division.num_workers(total), self.recipe.worker_setup(), expansion)
+            number, executor = self._division.num_workers(total), self.options.get("executor")
+            workers = Workers(number, self.recipe.worker_setup(), expansion, executor)
             run_tasks(build, tasks, workers, list(hashes.values()), self.progress)
             self.progress.end()
             self._say_read_back(build)

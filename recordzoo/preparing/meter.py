@@ -2,13 +2,20 @@
 
 import contextlib
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 
 from recordzoo.preparing.rows import UnitDone
 from recordzoo.progress import Progress
 
 _SHARDS = (".tmp", ".lmdb")
+_EVERY_S = 0.25
+_LOOK_S = 1.0
+"""How long a look may take; then it ends before the next file."""
+
+_REST = 19
+"""How many times as long as a look takes there is no other one."""
 
 
 class UnitProgress:
@@ -36,18 +43,23 @@ class UnitProgress:
 class PoolProgress:
     """Tells how far units are that other processes convert, from the size of the shards that they write.
 
-    It needs no channel, so any executor will do.
+    It needs no channel, so any executor will do. Looking takes at most a twentieth of the time: with 1,000 units on a
+    network drive, one look may take seconds.
 
     Args:
         folder: The build directory.
         expansion: Bytes in shards for each byte of raw data, as estimated; corrected by the units that are finished.
         progress: Told.
+        clock: Gives the time in seconds.
     """
 
-    def __init__(self, folder: Path, expansion: float, progress: Progress) -> None:
-        self._folder, self._expansion, self._progress = folder, expansion, progress
+    def __init__(
+        self, folder: Path, expansion: float, progress: Progress, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._folder, self._expansion, self._progress, self._clock = folder, expansion, progress, clock
         self._told: dict[int, int] = {}
         self._raw_bytes = self._shard_bytes = 0
+        self._next_look = 0.0
 
     def finished(self, unit: UnitDone, size_bytes: int, num_images: int) -> None:
         """Count a finished unit.
@@ -62,12 +74,17 @@ class PoolProgress:
         self._shard_bytes += sum(shard.size_bytes for shard in unit.shards)
 
     def look(self, running: Sequence[tuple[int, int]]) -> None:
-        """Tell what was written since the last look.
+        """Tell what was written since the last look, if it is time for another one.
 
         Args:
             running: Number and size of each unit that is being converted.
         """
-        written = self._written()
+        begin = self._clock()
+        if begin < self._next_look or not running:
+            return
+        written = self._written({number for number, _ in running}, begin + _LOOK_S)
+        end = self._clock()
+        self._next_look = end + max(_EVERY_S, _REST * (end - begin))
         expansion = self._shard_bytes / self._raw_bytes if self._raw_bytes and self._shard_bytes else self._expansion
         for number, size_bytes in running:
             before = self._told.get(number, 0)
@@ -76,13 +93,19 @@ class PoolProgress:
             self._told[number] = now
             self._progress.advance(now - before)
 
-    def _written(self) -> dict[int, int]:
-        """Add up the shards of each unit, finished or not, in a directory that changes meanwhile."""
+    def _written(self, running: Set[int], until: float) -> dict[int, int]:
+        """Add up the shards of each running unit, finished or not, in a directory that changes meanwhile.
+
+        When the time is up, the others are left out: nothing is handed out or journalled during a look.
+        """
         written: dict[int, int] = {}
         with os.scandir(self._folder) as entries:
             for entry in entries:
                 number = entry.name[1:].partition("-s")[0]
-                if entry.name.startswith("u") and number.isdecimal() and entry.name.endswith(_SHARDS):
+                is_shard = entry.name.startswith("u") and number.isdecimal() and entry.name.endswith(_SHARDS)
+                if is_shard and int(number) in running:  # the others' sizes are not asked for: each is a round trip
+                    if self._clock() > until:
+                        break
                     with contextlib.suppress(OSError):
                         written[int(number)] = written.get(int(number), 0) + entry.stat().st_size
         return written

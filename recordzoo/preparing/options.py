@@ -1,8 +1,11 @@
 """The options that every dataset's constructor and `recordzoo prepare` share."""
 
 import os
-from typing import Literal, TypedDict
+from collections.abc import Mapping
+from concurrent.futures import Executor
+from typing import Any, Literal, TypedDict
 
+from recordzoo.errors import ArgumentError
 from recordzoo.progress import Progress
 
 
@@ -17,6 +20,9 @@ class PrepareOptions(TypedDict, total=False):
             ``RECORDZOO_MIRROR``.
         workers: Processes that convert. Default: the cores that this process may use, 8 at most; one for less than
             16 MiB of raw data.
+        executor: A ``concurrent.futures.Executor`` whose workers convert instead: a pool of threads or processes,
+            Dask's ``client.get_executor()``, ... They may be on other hosts that see the same directories; see
+            ``docs/guides/cluster.md``. It is left running.
         check_hash: Compare raw archives with the known hash (default). False is for an archive that you re-packed.
         accept_terms: You accept the terms of access of the dataset's files (see ``recordzoo info``).
         discard_raw: Delete the archives that this preparation downloaded once the records are published.
@@ -32,12 +38,15 @@ class PrepareOptions(TypedDict, total=False):
         progress: Told how the work goes on; default: bars on a terminal or in a notebook; elsewhere a line
             on stderr at the start and end of each stage and every half minute, or through `logging` (logger
             "recordzoo") if that is configured. ``RECORDZOO_QUIET=1`` silences it.
+        cache_bytes: Of a record set at a URL: what the cache of this machine may take, in bytes. Default:
+            ``RECORDZOO_CACHE_BYTES``.
     """
 
     prepare: bool | None
     records_dir: str | os.PathLike[str] | None
     mirror: str | None
     workers: int | None
+    executor: Executor | None
     check_hash: bool
     accept_terms: bool
     discard_raw: bool
@@ -47,3 +56,25 @@ class PrepareOptions(TypedDict, total=False):
     num_shards: int | None
     variant: str | None
     progress: Progress | None
+    cache_bytes: int | None
+
+
+# Any: the options of `PrepareOptions` or `OwnOptions`.
+def check_executor(options: Mapping[str, Any]) -> None:
+    """Refuse what is no executor, and an executor beside a number of processes.
+
+    Raises:
+        ArgumentError: It is.
+    """
+    executor = options.get("executor")
+    if executor is None:
+        return
+    if not isinstance(executor, Executor):
+        hint = " Pass client.get_executor()." if hasattr(executor, "get_executor") else ""
+        raise ArgumentError(
+            f"Argument executor is {type(executor).__name__!r}; it must be a concurrent.futures.Executor.{hint}"
+        )
+    if options.get("workers") is not None:
+        raise ArgumentError(
+            f"workers={options['workers']} and executor are both given; an executor has its own workers. Pass one."
+        )

@@ -7,8 +7,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from recordzoo import durable, roots
-from recordzoo.errors import DownloadError, HashMismatchError, NotPreparedError, SourceError
+from recordzoo.addresses import Address, host
+from recordzoo.errors import DownloadError, HashMismatchError, NotPreparedError, SourceError, TermsError
 from recordzoo.preparing.download_mark import is_marked, mark_path, remove_marked, write_mark
+from recordzoo.preparing.downloads import Download, Downloads
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.preparing.space import check_space, files_bytes, records_bytes, volume
 from recordzoo.progress import Progress, format_bytes
@@ -17,6 +19,7 @@ from recordzoo.records.manifest import RawFile
 from recordzoo.sources.download import RemoteFile, addresses, fetch
 from recordzoo.sources.hashing import BackgroundHash
 from recordzoo.sources.member import Source
+from recordzoo.sources.stop import Stop
 
 _POLL_S = 0.2
 
@@ -65,11 +68,7 @@ class RawData:
             self._check_room()
             missing = [remote for remote in self.recipe.raw_files if not remote.path(self.root).exists()]
             self.progress.note(stages(missing, checked=self._check_hash))
-            for remote in self.recipe.raw_files:
-                if remote.optional:
-                    self._try_to_fetch(remote)
-                else:
-                    self._fetch(remote)
+            self._fetch_all(missing)
             source = self.recipe.find(self.root)
         return source
 
@@ -117,15 +116,25 @@ class RawData:
             check_space(self.root, missing)
             check_space(self.target.parent, records)
 
-    def _try_to_fetch(self, remote: RemoteFile) -> None:
-        """Fetch a file without which records are also made."""
-        try:
-            self._fetch(remote)
-        except DownloadError as err:
-            reason = str(err).partition("\n")[0]
-            self.progress.note(f"{remote.name} cannot be downloaded; the records are made without it. {reason}")
+    def _fetch_all(self, missing: Sequence[RemoteFile]) -> None:
+        """Download what is missing: one file in this thread, several in one each."""
+        if len(missing) > 1:
+            wanted = [Download(each, self._host(each), there_bytes(each.path(self.root))) for each in missing]
+            Downloads(self._fetch, self._fetched, self.progress).run(wanted)
+            return
+        for remote in missing:
+            try:
+                self._fetched(remote, self._fetch(remote, self.progress))
+            except DownloadError as err:
+                self._fetched(remote, err)
 
-    def _fetch(self, remote: RemoteFile) -> None:
+    def _host(self, remote: RemoteFile) -> str:
+        """Return whom a file is asked of first; "" if that is nobody, which `fetch` then says."""
+        with contextlib.suppress(DownloadError, TermsError):
+            return host(_addresses(remote, self.recipe, self.root, self.options)[0].url)
+        return ""
+
+    def _fetch(self, remote: RemoteFile, progress: Progress, stop: Stop | None = None) -> Path:
         there = remote.path(self.root).exists()
         path = fetch(
             remote,
@@ -134,12 +143,28 @@ class RawData:
             mirror=self.options.get("mirror"),
             check_hash=self._check_hash,
             accept_terms=self.options.get("accept_terms", False),
-            progress=self.progress,
+            progress=progress,
+            stop=stop,
         )
         if not there:
             self.fetched.append(path)
-            roots.remember(self.root)
-            write_mark(path)
+        return path
+
+    def _fetched(self, remote: RemoteFile, result: Path | BaseException) -> None:
+        """Note what was downloaded; without an optional file records are made, too.
+
+        Raises:
+            BaseException: What went wrong.
+        """
+        if isinstance(result, Path):
+            if result in self.fetched:
+                roots.remember(self.root)
+                write_mark(result)
+            return
+        if not (remote.optional and isinstance(result, DownloadError)):
+            raise result
+        reason = str(result).partition("\n")[0]
+        self.progress.note(f"{remote.name} cannot be downloaded; the records are made without it. {reason}")
 
     def discard_raw(self) -> None:
         """Delete, now that the records are published, what was downloaded for them, if `discard_raw` is given.
@@ -222,23 +247,15 @@ class RawData:
 
 
 def stages(missing: Sequence[RemoteFile] = (), *, checked: bool) -> str:
-    """Name the stages of a preparation, before the first of them.
+    """Name the stages that a preparation will have, before the first of them.
 
     Args:
         missing: The files that are downloaded.
         checked: Whether hashes of archives are compared.
     """
-    size = files_bytes(missing)
-    beside = "the download and the conversion" if missing else "the conversion"
-    return "; ".join(
-        [
-            "Stages: download " + ("(nothing to do)" if not missing else f"({_size(size)})"),
-            f"check (beside {beside})" if checked else "check (nothing to do)",
-            "convert",
-            "read back (beside the conversion)",
-            "publish",
-        ]
-    )
+    download = [f"download ({_size(files_bytes(missing))})"] if missing else []
+    check = ["check"] if checked else []
+    return "Stages: " + ", ".join([*download, *check, "convert", "read back", "publish"])
 
 
 def _size(num_bytes: int | None) -> str:
@@ -254,8 +271,12 @@ def check_addresses(recipe: Recipe, root: Path, options: PrepareOptions) -> None
     """
     for remote in recipe.raw_files:
         if not remote.optional and not remote.path(root).exists():
-            mirror, accept_terms = options.get("mirror"), options.get("accept_terms", False)
-            addresses(remote, root, dataset=recipe.dataset, mirror=mirror, accept_terms=accept_terms)
+            _addresses(remote, recipe, root, options)
+
+
+def _addresses(remote: RemoteFile, recipe: Recipe, root: Path, options: PrepareOptions) -> list[Address]:
+    mirror, accept_terms = options.get("mirror"), options.get("accept_terms", False)
+    return addresses(remote, root, dataset=recipe.dataset, mirror=mirror, accept_terms=accept_terms)
 
 
 def there_bytes(path: Path) -> int:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import PrepareError, SourceError
+from recordzoo.preparing.matching import Places
 from recordzoo.recipes.base import ABSENT, INCOMPLETE, Recipe, Table
 
 
@@ -48,9 +49,7 @@ def resolve(recipe: Recipe, table: Table, stored: Mapping[str, Sequence[str]], s
     image = recipe.main_field
     slots = {}
     for field in recipe.fields:
-        place_of = {key: place for place, key in enumerate(stored[field])}
-        keys = _keys(table, field, image)
-        slots[field] = np.fromiter((_slot(place_of, key) for key in keys), np.int64, len(table.names))
+        slots[field] = Places(stored[field]).find(_keys(table, field, image), len(table.names))
     kept = np.ones(len(table.names), bool)
     missing = []
     for position in np.flatnonzero(slots[image] == ABSENT).tolist() if image else ():
@@ -103,10 +102,6 @@ def check_counts(recipe: Recipe, resolved: Resolved) -> None:
 
 def _keys(table: Table, field: str, image: str) -> Sequence[str | None]:
     return table.names if field == image and field not in table.keys else table.keys[field]
-
-
-def _slot(place_of: Mapping[str, int], key: str | None) -> int:
-    return ABSENT if key is None else place_of.get(key, ABSENT)
 
 
 def _positions(recipe: Recipe, table: Table) -> dict[str, NDArray[np.int64]]:

@@ -2,6 +2,7 @@
 
 import hashlib
 import io
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -19,7 +20,10 @@ from recordzoo.records.arrays import Names, pack_names
 
 @dataclass(frozen=True, slots=True)
 class ShardDone:
-    """A finished shard: the unit it belongs to, its number there, what the manifest will say, its rows' digest."""
+    """A finished shard: the unit it belongs to, its number there, what the manifest will say, its rows' digest.
+
+    `num_images` counts the values of the recipe's main field: a sample's label or mask is no further image.
+    """
 
     unit: int
     number: int
@@ -29,6 +33,7 @@ class ShardDone:
     last_page: int
     blake2b: str
     rows: str
+    num_images: int = 0
 
     @property
     def name(self) -> str:
@@ -133,7 +138,10 @@ def save_sidecars(folder: Path, unit: int, sidecars: Mapping[str, bytes]) -> str
     packed, bounds = pack_names(list(sidecars))
     sizes = np.array([len(data) for data in sidecars.values()], np.int64)
     content = np.frombuffer(b"".join(sidecars.values()), np.uint8)
-    return _save(folder / f"u{unit:05d}.sidecars.npz", packed=packed, bounds=bounds, sizes=sizes, content=content)
+    path = folder / f"u{unit:05d}.sidecars.npz"
+    digest = _save(path, packed=packed, bounds=bounds, sizes=sizes, content=content)
+    durable.sync_directory(folder)
+    return digest
 
 
 def has_sidecars(folder: Path, unit: UnitDone) -> bool:
@@ -164,7 +172,10 @@ def _save(path: Path, **arrays: NDArray[Any]) -> str:
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     data = buffer.getvalue()
-    durable.write_file(path, data)
+    # Two workers may have the same unit, of which one counts: the other must not open its files while they are read.
+    aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
+    durable.write_file(aside, data)
+    durable.move(aside, path)
     return hashlib.blake2b(data, digest_size=32).hexdigest()
 
 

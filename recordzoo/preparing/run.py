@@ -1,24 +1,18 @@
-"""Units → finished shards: in this process, or in several."""
+"""Units → finished shards: in this process, in others of this machine, or wherever an executor has its workers."""
 
 import contextlib
 import multiprocessing
-import os
-import signal
-import threading
-import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, wait
-from concurrent.futures.process import BrokenProcessPool
+import queue
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
-import loky
-from loky.process_executor import TerminatedWorkerError
-
 from recordzoo.errors import PrepareError
-from recordzoo.owner import Owner
 from recordzoo.preparing.build import Build
-from recordzoo.preparing.convert import Task, UnitConverter, convert_unit
+from recordzoo.preparing.convert import Task, UnitConverter
+from recordzoo.preparing.elsewhere import elsewhere
 from recordzoo.preparing.meter import PoolProgress, UnitProgress
+from recordzoo.preparing.pools import Pool, local_pool
 from recordzoo.preparing.rows import UnitDone
 from recordzoo.progress import Progress
 from recordzoo.sources.hashing import BackgroundHash
@@ -38,11 +32,13 @@ class Workers:
         number: How many, at most; 1 for none but this one.
         setup: What each calls before its first unit.
         expansion: About how many bytes they write for each byte of raw data.
+        executor: Whose workers convert instead, however many there are.
     """
 
     number: int
     setup: Callable[[], None] | None = None
     expansion: float = 1.0
+    executor: Executor | None = None
 
 
 def default_workers() -> int:
@@ -59,23 +55,20 @@ def run_tasks(
         SourceError, PrepareError, OSError: A unit failed; what was finished before is journalled.
     """
     todo = [task for task in tasks if task.number not in build.units]
+    if not todo:
+        return
+    if workers.executor is not None:
+        pool = elsewhere(workers.executor, todo, workers.setup, progress)
     # A daemonic process (a DataLoader's worker, a multiprocessing.Pool's) may have no children.
-    if workers.number <= 1 or len(todo) <= 1 or multiprocessing.current_process().daemon:
+    elif workers.number <= 1 or len(todo) == 1 or multiprocessing.current_process().daemon:
         for task in todo:
             _run_here(build, task, progress)
         return
-    executor = loky.ProcessPoolExecutor(
-        max_workers=min(workers.number, len(todo)), initializer=_serve, initargs=(Owner.current(), workers.setup)
-    )
-    try:
-        _run_pool(build, executor, todo, workers, hashes, progress)
-    except (BrokenProcessPool, TerminatedWorkerError) as err:
-        raise PrepareError(
-            "A converting process was killed (by the system, for want of memory?). What is finished is kept; "
-            "run the same command again, with --workers 1 if it happens again."
-        ) from err
-    finally:
-        executor.shutdown(wait=True, kill_workers=True)
+    else:
+        pool = local_pool(workers.number, len(todo), workers.setup)
+    meter = PoolProgress(build.path, workers.expansion, progress)
+    with pool as there:
+        _run_pool(build, there, todo, hashes if there.shares_cache else (), meter)
 
 
 def _run_here(build: Build, task: Task, progress: Progress) -> None:
@@ -86,44 +79,61 @@ def _run_here(build: Build, task: Task, progress: Progress) -> None:
 
 
 def _run_pool(
-    build: Build,
-    executor: Executor,
-    todo: Sequence[Task],
-    workers: Workers,
-    hashes: Sequence[BackgroundHash],
-    progress: Progress,
+    build: Build, pool: Pool, todo: Sequence[Task], hashes: Sequence[BackgroundHash], meter: PoolProgress
 ) -> None:
     waiting = list(reversed(todo))
     running: dict[Future[UnitDone], Task] = {}
+    ended: queue.SimpleQueue[Future[UnitDone]] = queue.SimpleQueue()
     starts = dict(zip((task.number for task in todo), _starts(todo), strict=True))
-    meter = PoolProgress(build.path, workers.expansion, progress)
     try:
         while waiting or running:
-            while waiting and len(running) <= workers.number:
+            while waiting and len(running) < pool.places():
                 if not _may_start(starts[waiting[-1].number], hashes, running):
                     break
                 task = waiting.pop()
-                running[executor.submit(convert_unit, task)] = task
-            finished, _ = wait(running, timeout=_POLL_S, return_when=FIRST_COMPLETED)
+                future = pool.submit(task)
+                running[future] = task
+                future.add_done_callback(ended.put)
+            finished = list(_collected(ended))
+            _journal(build, pool, {future: running[future] for future in finished}, meter)
             for future in finished:
-                _journal(build, future.result(), running.pop(future), meter)
+                del running[future]
             meter.look([(task.number, task.unit.size_bytes) for task in running.values()])
             build.check()
     except BaseException:
-        # Journal what finished meanwhile: it need not be made again.
-        for future, task in running.items():
-            if future.done() and not future.cancelled() and future.exception() is None:
-                with contextlib.suppress(OSError, PrepareError):
-                    _journal(build, future.result(), task, meter)
+        # What has not begun is not needed. What finished meanwhile is journalled: it need not be made again.
+        left = {future: task for future, task in running.items() if not future.cancel()}
+        with contextlib.suppress(OSError, PrepareError):
+            made = {future: task for future, task in left.items() if task.number not in build.units}
+            _journal(build, pool, {future: task for future, task in made.items() if _has_result(future)}, meter)
         raise
 
 
-def _journal(build: Build, unit: UnitDone, task: Task, meter: PoolProgress) -> None:
-    new = unit.shards[len(build.shards.get(unit.unit, ())) :]
-    for shard in new:
-        build.journal_shard(shard)
-    build.journal_unit(unit)
-    meter.finished(unit, task.unit.size_bytes, sum(shard.num_values for shard in new))
+def _collected(ended: "queue.SimpleQueue[Future[UnitDone]]") -> Iterator[Future[UnitDone]]:
+    """Yield what has ended; wait for a moment if nothing has."""
+    with contextlib.suppress(queue.Empty):
+        yield ended.get(timeout=_POLL_S)
+        while True:
+            yield ended.get_nowait()
+
+
+def _journal(build: Build, pool: Pool, ended: Mapping[Future[UnitDone], Task], meter: PoolProgress) -> None:
+    """Journal all units that were converted, at once: where a sync is slow, more of them end during one.
+
+    Raises:
+        SourceError, PrepareError, OSError: Of the first unit that was not.
+    """
+    done = [(future.result(), task) for future, task in ended.items() if _has_result(future)]
+    if done:
+        counts = build.journal_units([unit for unit, _ in done])
+        for (unit, task), num_images in zip(done, counts, strict=True):
+            meter.finished(unit, task.unit.size_bytes, num_images)
+    for future in ended:
+        pool.result(future)
+
+
+def _has_result(future: Future[UnitDone]) -> bool:
+    return future.done() and not future.cancelled() and future.exception() is None
 
 
 def _starts(tasks: Sequence[Task]) -> Iterator[int]:
@@ -136,19 +146,3 @@ def _starts(tasks: Sequence[Task]) -> Iterator[int]:
 
 def _may_start(start: int, hashes: Sequence[BackgroundHash], running: dict[Future[UnitDone], Task]) -> bool:
     return not hashes or not running or start - AHEAD_BYTES <= sum(each.position for each in hashes)
-
-
-def _serve(builder: Owner, setup: Callable[[], None] | None) -> None:
-    """In a worker: leave signals to the builder, and end when it does."""
-    # Ctrl-C reaches the whole process group; the builder alone decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(builder,), name="recordzoo-builder-lives", daemon=True).start()
-    if setup is not None:
-        setup()
-
-
-def _end_with(builder: Owner) -> None:
-    """End this process, busy or not, when the builder was killed: loky's idle workers would wait for ever."""
-    while not builder.is_gone():
-        time.sleep(_POLL_S)
-    os._exit(1)

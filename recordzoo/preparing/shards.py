@@ -37,6 +37,7 @@ class Shards:
         shard_bytes: Target shard size in bytes; None: one shard, however large.
         done: Shards of this unit that are finished already.
         on_shard: Told of each further shard as soon as it is finished, in order.
+        main_field: The field whose values are counted as images.
     """
 
     def __init__(
@@ -46,8 +47,10 @@ class Shards:
         shard_bytes: int | None,
         done: tuple[ShardDone, ...] = (),
         on_shard: Callable[[ShardDone], None] = lambda done: None,
+        main_field: str = "",
     ) -> None:
         self._folder, self._unit, self._shard_bytes, self._on_shard = folder, unit, shard_bytes, on_shard
+        self._main_field = main_field
         self.done = list(done)
         self._open: _OpenShard | None = None
         self._sealing: Future[ShardDone] | None = None
@@ -112,7 +115,9 @@ class Shards:
             raise
         rows_digest = save_rows(self._folder, name, rows, sealed.offsets)
         step("shard.sealed")
-        durable.rename(path, self._folder / f"{name}.lmdb")
+        # Another worker may have finished the same unit: its shard has the same bytes.
+        durable.move(path, self._folder / f"{name}.lmdb")
+        durable.sync_directory(self._folder)
         return ShardDone(
             unit=self._unit,
             number=number,
@@ -122,6 +127,7 @@ class Shards:
             last_page=sealed.last_page,
             blake2b=sealed.blake2b,
             rows=rows_digest,
+            num_images=rows.fields.count(self._main_field),
         )
 
     def _collect(self) -> None:

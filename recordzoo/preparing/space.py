@@ -68,7 +68,8 @@ def check_space(folder: Path, needed: int) -> None:
     if needed > free:
         raise DiskSpaceError(
             f"{folder} has {format_bytes(free)} free; preparing needs {format_bytes(needed)}: "
-            f"{format_bytes(needed - free)} more. Free some space, or pass records_dir on another volume.",
+            f"{format_bytes(needed - free)} more. Free some space, or pass records_dir (--records-dir) on another "
+            "volume.",
             path=str(folder),
             missing_bytes=needed - free,
         )

@@ -18,6 +18,9 @@ from recordzoo.records.reader import RecordReader
 SAMPLE = 2000
 """So many images are looked at unless all shall be."""
 
+SAMPLE_AT_URL = 200
+"""So many at a URL: each is fetched whole."""
+
 _CHUNK = 256
 _MODES = {1: "L", 3: "RGB", 4: "RGBA"}  # of raw pixels, by their channels
 

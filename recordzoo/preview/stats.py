@@ -96,7 +96,9 @@ class Variant:
 
 def find_variants(reader: RecordReader) -> list[Variant]:
     """Find the record sets beside this one that hold the same dataset in another way, sorted by path."""
-    found = []
+    found: list[Variant] = []
+    if not isinstance(reader.path, Path):  # what lies beside a URL is not listed
+        return found
     for path in sorted(reader.path.parent.glob("*.records")):
         if path == reader.path or not is_record_set(path):
             continue

@@ -1,6 +1,7 @@
 """Datasets with one folder for each class: which members are images, and torchvision's order of them."""
 
 import bisect
+import itertools
 import os
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
@@ -43,6 +44,9 @@ def are_splits(folders: Sequence[str]) -> bool:
 
 def class_folder_order(names: Sequence[str]) -> NDArray[np.int64]:
     """Find torchvision's order of names ``class/[folders/]file``: indices into `names`."""
+    # Most names come in this order; to sort them would take 100 bytes a name.
+    if all(first <= second for first, second in itertools.pairwise(map(name_key, names))):
+        return np.arange(len(names))
     return np.array(sorted(range(len(names)), key=lambda index: name_key(names[index])), dtype=np.int64)
 
 
@@ -110,7 +114,8 @@ class ClassFolderRecipe(DeclaredRecipe):
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        names = sorted(stored.keys["image"], key=name_key)
+        keys = stored.keys["image"]
+        names = [keys[index] for index in class_folder_order(keys)]
         if not names:
             raise SourceError(f"{self.entry.title}: there is no image under {self.top} in the raw data. {INCOMPLETE}")
         if not self.folders:

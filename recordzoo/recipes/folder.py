@@ -146,18 +146,20 @@ class FolderRecipe(Recipe):
         keys = stored.keys.get("image", ())
         order = class_folder_order(keys)
         names = [keys[index] for index in order]
-        folders = [name.partition("/")[0] for name in names]
-        kept = {
-            folder for folder, name in zip(folders, names, strict=True) if name not in stored.skipped.get("image", ())
-        }
-        classes = sorted(set(folders) if self._scan is None else self._scan.classes)
+        skipped = stored.skipped.get("image", frozenset())
+        kept = {_class_of(name) for name in names if name not in skipped}
+        classes = sorted(set(map(_class_of, names)) if self._scan is None else self._scan.classes)
         label_of = {name: label for label, name in enumerate(classes)}
         return Table(
             names=names,
-            arrays={"target": np.fromiter((label_of[name] for name in folders), np.int64, len(folders))},
+            arrays={"target": np.fromiter((label_of[_class_of(name)] for name in names), np.int64, len(names))},
             classes=classes,
             metadata={"selection": self.selection, "empty_classes": sorted(set(classes) - kept)},
         )
+
+
+def _class_of(name: str) -> str:
+    return name.partition("/")[0]
 
 
 def records_beside(root: Path, ending: str = "") -> Path:

@@ -17,8 +17,9 @@ from numpy.typing import NDArray
 from recordzoo import durable
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.records.crc import crc32
-from recordzoo.records.files import Directory, pread
+from recordzoo.records.files import AnyDirectory, pread
 from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, array_dtype
+from recordzoo.remote.url import Url
 from recordzoo.system.names import is_device
 
 MAPPED_BYTES = 4 << 20
@@ -40,14 +41,16 @@ def write_array(folder: Path, name: str, values: NDArray[Any]) -> ArraySpec:
     """Write and sync an array and return what the manifest says of it."""
     dtype = values.dtype
     values = np.ascontiguousarray(values, dtype if dtype == INDEX_DTYPE else dtype.newbyteorder("<"))
-    data = _header(values.dtype, values.shape) + values.tobytes()
-    durable.write_file(folder / file_name(name), data)
+    header, data = _header(values.dtype, values.shape), values.reshape(-1).view(np.uint8).data
+    durable.write_file(folder / file_name(name), header, data)
+    digest = hashlib.blake2b(header, digest_size=32)
+    digest.update(data)
     return ArraySpec(
         dtype="" if dtype == INDEX_DTYPE else values.dtype.str,
         shape=values.shape,
-        size_bytes=len(data),
-        crc32=crc32(data),
-        blake2b=hashlib.blake2b(data, digest_size=32).hexdigest(),
+        size_bytes=len(header) + len(data),
+        crc32=crc32(data, crc32(header)),
+        blake2b=digest.hexdigest(),
     )
 
 
@@ -60,7 +63,7 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
 
 
 # Any: as above.
-def map_array(directory: Directory, name: str, spec: ArraySpec) -> NDArray[Any]:
+def map_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> NDArray[Any]:
     """Compare an array of a record set with its CRC-32 in the manifest (4 GB/s) and map it, or read it; read-only.
 
     Raises:
@@ -98,7 +101,7 @@ def map_array(directory: Directory, name: str, spec: ArraySpec) -> NDArray[Any]:
 
 
 # Any: as above.
-def load_array(directory: Directory, name: str, spec: ArraySpec) -> NDArray[Any]:
+def load_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> NDArray[Any]:
     """Read an array into memory, unchecked: a file that is cut meanwhile cannot kill the process as a mapped one can.
 
     Raises:
@@ -118,7 +121,7 @@ def load_array(directory: Directory, name: str, spec: ArraySpec) -> NDArray[Any]
     return np.frombuffer(data, array_dtype(spec.dtype), math.prod(spec.shape), start).reshape(spec.shape)
 
 
-def data_start(fd: int, name: str, spec: ArraySpec, where: Path) -> int:
+def data_start(fd: int, name: str, spec: ArraySpec, where: Path | Url) -> int:
     """Return where an array's numbers begin in its file.
 
     The header is compared with the one that the manifest's dtype and shape give, not evaluated as NumPy does, so that
@@ -152,10 +155,14 @@ def checksum(fd: int, num_bytes: int) -> int:
 
 def pack_names(names: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
     """Concatenate names as UTF-8 (bytes that are not UTF-8 come back as they were): uint8 [total], uint64 [n + 1]."""
-    encoded = [name.encode("utf-8", "surrogateescape") for name in names]
-    offsets = np.zeros(len(encoded) + 1, np.uint64)
-    np.cumsum([len(name) for name in encoded], out=offsets[1:])
-    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+    offsets = np.zeros(len(names) + 1, np.uint64)
+    parts = []
+    for first in range(0, len(names), _NAMES_AT_ONCE):
+        encoded = [name.encode("utf-8", "surrogateescape") for name in names[first : first + _NAMES_AT_ONCE]]
+        offsets[first + 1 : first + 1 + len(encoded)] = list(map(len, encoded))
+        parts.append(b"".join(encoded))
+    np.cumsum(offsets, out=offsets)
+    return np.frombuffer(b"".join(parts), np.uint8), offsets
 
 
 def leads_out(name: str) -> bool:

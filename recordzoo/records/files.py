@@ -9,15 +9,36 @@ import stat
 import threading
 import weakref
 from collections import OrderedDict, deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
+from recordzoo.remote.url import Url
 from recordzoo.system import files as system_files
 from recordzoo.system import processes
+from recordzoo.text import name_first
 
 _read_at = system_files.pread
+
+
+class AnyDirectory(Protocol):
+    """A record set's files: on the disk, or at a URL."""
+
+    @property
+    def path(self) -> Path | Url:
+        """Where it is."""
+
+    def open(self, name: str, size_bytes: int | None = None) -> int:
+        """Open a file, of exactly `size_bytes`, and return its descriptor.
+
+        Raises:
+            RecordError: There is none, or it is another one.
+        """
+
+    def drop(self, name: str) -> bool:
+        """Remove a damaged copy of a file, so that `open` fetches another one; False if it is no copy."""
 
 
 class Directory:
@@ -45,10 +66,7 @@ class Directory:
         try:
             fd = system_files.open_file(where if self._fd is None else name, directory=self._fd)
         except FileNotFoundError as err:
-            raise ManifestError(
-                f"{where} is missing from the record set. Copy the set again, or prepare the dataset again.",
-                path=str(where),
-            ) from err
+            raise ManifestError(self._missing(where), path=str(where)) from err
         except OSError as err:
             try:
                 entry = os.stat(name if self._fd is not None else where, dir_fd=self._fd, follow_symlinks=False)
@@ -69,6 +87,16 @@ class Directory:
             os.close(fd)
             raise CorruptRecordError(f"{where} {problem}. Prepare the dataset again.", path=str(where))
         return fd
+
+    def drop(self, name: str) -> bool:
+        """Return False: what is here is all there is."""
+        return False
+
+    def _missing(self, where: Path) -> str:
+        """Say what to do about a missing file: perhaps the directory is the one above a record set."""
+        if sets := sorted(path.name for path in self.path.glob("*.records") if path.is_dir()):
+            return f"{self.path} is not a record set, but holds {name_first(sets, 3)}. Pass the path of a record set."
+        return f"{where} is missing from the record set. Copy the set again, or prepare the dataset again."
 
 
 def _kind(mode: int) -> str:
@@ -149,6 +177,23 @@ class ShardFiles:
             lease.users -= 1
             if not lease.users and not lease.wanted:
                 os.close(lease.fd)
+
+    def has(self, key: tuple[int, int]) -> bool:
+        """Whether a shard is open."""
+        return key in self._open
+
+    def close(self, key: tuple[int, int]) -> None:
+        """Close a shard as soon as nobody reads from it; the next read opens it again."""
+        with self._lock:
+            if key in self._open:
+                self._discard(key)
+
+    def close_deleted(self, tokens: Collection[int]) -> None:
+        """Close the shards of readers whose files were deleted: as long as they are open they take room on the disk."""
+        with self._lock:
+            for key in [key for key in self._open if key[0] in tokens]:
+                if not os.fstat(self._open[key].fd).st_nlink:
+                    self._discard(key)
 
     def drop(self, token: int) -> None:
         """Close what a reader had open, now or soon: the garbage collector calls this, maybe with the lock held."""

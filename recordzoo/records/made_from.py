@@ -7,6 +7,7 @@ a header, a row for each file, and the names, so that a few rows can be read wit
 import os
 import struct
 import weakref
+from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, overload
@@ -35,14 +36,15 @@ def encode_files(table: FileTable, root: Path) -> bytes:
         root: Where the raw data was looked for: a directory, or the list.
     """
     base = directory_of(root)
-    names = [_bytes(name) for name in relative_names(table, root)]
-    rows = np.zeros(len(names), _ROW)
+    rows = np.zeros(len(table), _ROW)
     rows["size"], rows["mtime"] = table.sizes, table.mtimes
-    rows["end"] = np.cumsum([len(name) for name in names], dtype=np.uint64)
-    joined, base_bytes = b"".join(names), _bytes(base)
-    return b"".join(
-        [_HEADER.pack(_MAGIC, len(names), len(base_bytes), len(joined)), base_bytes, rows.tobytes(), joined]
-    )
+    joined, ends = bytearray(), array("Q")
+    for name in relative_names(table, root):
+        joined += _bytes(name)
+        ends.append(len(joined))
+    rows["end"] = ends
+    base_bytes = _bytes(base)
+    return b"".join([_HEADER.pack(_MAGIC, len(rows), len(base_bytes), len(joined)), base_bytes, rows.tobytes(), joined])
 
 
 def directory_of(root: Path) -> str:

@@ -23,6 +23,9 @@ VERSION = 1
 ORIGINAL = "original"
 """The variant of a record set whose images are stored untouched."""
 MANIFEST_NAME = "manifest.json"
+ENDING = ".records"
+"""What the name of a record set's directory ends in."""
+
 MAX_MANIFEST_BYTES = 64 << 20
 MAX_RECORDS = 1 << 40
 MAX_FILE_BYTES = 1 << 50
@@ -99,7 +102,7 @@ class Manifest:
     """All that is known of a record set without opening its shards.
 
     Attributes:
-        dataset: Name in the catalogue; or "folder", "flat", "list", "imported", "own".
+        dataset: Name in the catalogue; or "folder", "flat", "list", "imported", "own", "combined".
         part: Part of the raw data, or "".
         variant: How images are stored; "original" means untouched.
         num_records: Number of positions.
@@ -108,7 +111,8 @@ class Manifest:
         splits: Number of positions of each split; the positions are the array ``split-<name>``.
         shards: Shards by number.
         classes: Class names in label order, or None.
-        source: What the set was made from: "archive", "tree", "list", "lmdb", "samples" or "records".
+        source: What the set was made from: "archive", "tree", "list", "lmdb", "samples", "records", or a
+            foreign format: "tfrecord".
         raw_files: The archives it was made from.
         bad: Names of images that no decoder recognised when they were stored, each with the reason.
         skipped: Names of members that were left out on request, each with the reason.
@@ -136,7 +140,7 @@ class Manifest:
 
         Records of a dataset or of class folders are in the order of the class that reads them.
         """
-        return self.dataset in ("flat", "imported", "list", "own")
+        return self.dataset in ("flat", "combined", "imported", "list", "own")
 
     def to_bytes(self) -> bytes:
         """Write the manifest: the same manifest gives the same bytes, ASCII, keys sorted."""

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.records.crc import crc32
-from recordzoo.records.files import Directory, pread
+from recordzoo.records.files import AnyDirectory, pread
 from recordzoo.records.manifest import ArraySpec
 
 _CHECKSUM_BYTES = 4
@@ -27,7 +27,7 @@ def pack_marks(marks: NDArray[np.uint8], index: ArraySpec) -> bytes:
     return data + crc32(data, index.crc32).to_bytes(_CHECKSUM_BYTES, "little")
 
 
-def read_marks(directory: Directory, field: str, index: ArraySpec) -> bytearray | None:
+def read_marks(directory: AnyDirectory, field: str, index: ArraySpec) -> bytearray | None:
     """Return a field's marks; None if there is no file, or it is damaged or belongs to another index."""
     size = index.shape[0] + _CHECKSUM_BYTES
     try:
@@ -38,6 +38,8 @@ def read_marks(directory: Directory, field: str, index: ArraySpec) -> bytearray 
             os.close(fd)
     except OSError:  # RecordErrors among them
         return None
-    marks = data[:-_CHECKSUM_BYTES]
-    is_right = len(data) == size and pack_marks(np.frombuffer(marks, np.uint8), index) == data
+    if len(data) != size:
+        return None
+    marks = memoryview(data)[:-_CHECKSUM_BYTES]
+    is_right = crc32(marks, index.crc32).to_bytes(_CHECKSUM_BYTES, "little") == data[-_CHECKSUM_BYTES:]
     return bytearray(marks) if is_right else None

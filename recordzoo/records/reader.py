@@ -1,13 +1,11 @@
 """Position → bytes, or values: `RecordReader`, the only way in which datasets see a record set."""
 
-import itertools
 import operator
 import os
 import struct
-import weakref
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,7 @@ from recordzoo.meant import did_you_mean
 from recordzoo.program import command
 from recordzoo.records.arrays import Names, file_name, map_array
 from recordzoo.records.crc import crc32
-from recordzoo.records.files import Directory, pread, shard_files
+from recordzoo.records.files import AnyDirectory, Directory, pread
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
     MAX_MANIFEST_BYTES,
@@ -27,12 +25,15 @@ from recordzoo.records.manifest import (
     parse_manifest,
 )
 from recordzoo.records.marks import read_marks
+from recordzoo.records.shards import Shards
 from recordzoo.records.values import decode_value
-from recordzoo.system.files import DONT_NEED, WILL_NEED, advise
+from recordzoo.remote.url import Url, is_url
+
+if TYPE_CHECKING:
+    from recordzoo.records.remote_shards import RemoteShards
 
 _ROW = struct.Struct("<IIIIQ")  # INDEX_DTYPE; reads a row in a quarter of the time that NumPy takes
 _NAMES_NAME = file_name("names_offsets")  # of the array that every record set has, also one without records
-_tokens = itertools.count()
 
 
 def is_record_set(path: Path) -> bool:
@@ -55,42 +56,66 @@ class RecordReader:
         ...     print(record["name"], record["target"], len(record["image"]))
 
     Args:
-        path: The record set's directory.
+        path: The record set's directory, or its URL: then its files come through the node's cache.
         digest: Refuse any other record set than this one (`RecordReader.digest`).
+        cache_bytes: Of a URL: what the cache may take. Default: ``RECORDZOO_CACHE_BYTES``.
 
     Raises:
         ManifestError: It is not a record set, or a damaged one.
         FormatVersionError: It was written in a later format.
+        RemoteError: The URL cannot be read.
         RecordError: It is another record set than the one that `digest` names.
     """
 
-    def __init__(self, path: str | os.PathLike[str], *, digest: str | None = None) -> None:
-        self.path = Path(path).absolute()
-        try:
-            self._directory = Directory(self.path)
-        except OSError as err:
-            raise RecordError(f"{self.path} cannot be opened: {err.strerror}.", path=str(self.path)) from err
-        data = self._manifest_bytes()
+    path: Path | Url
+    _shards: Shards
+
+    def __init__(
+        self, path: str | os.PathLike[str] | Url, *, digest: str | None = None, cache_bytes: int | None = None
+    ) -> None:
+        self._cache_bytes = cache_bytes
+        self._directory: AnyDirectory
+        self.remote: RemoteShards | None = None  # the shards at a URL
+        if is_url(path):
+            from recordzoo.records.remote_directory import RemoteDirectory  # what it stands on is slow to import
+
+            self.path = Url.parse(path)
+            self._directory = there = RemoteDirectory(self.path, cache_bytes)
+            data = there.read_manifest(digest)
+        else:
+            self.path = Path(path).absolute()
+            self._directory = _open_directory(self.path)
+            data = _read_whole(self._directory, MANIFEST_NAME)
         self.digest = manifest_digest(data)
         if digest is not None and digest != self.digest:
             raise RecordError(
                 f"{self.path} was replaced by another record set since it was opened. Open the dataset again.",
                 path=str(self.path),
             )
-        self.manifest: Manifest = parse_manifest(data, os.fspath(self.path / MANIFEST_NAME))
+        self.manifest: Manifest = parse_manifest(data, str(self.path / MANIFEST_NAME))
+        if is_url(path):
+            there.describe(self.digest, self.manifest)
+            self._shards = self.remote = there.shards(self.manifest.shards)
+        else:
+            self._shards = Shards(self._directory, self.manifest.shards)
         self._arrays: dict[str, NDArray[Any]] = {}  # Any: arrays of any dtype of the format
         self._rows: dict[str, memoryview] = {}  # the indices' rows by field
         self._marks: dict[str, bytearray] = {}
         self._names: Names | None = None
-        self._token = next(_tokens)
-        weakref.finalize(self, shard_files.drop, self._token)
 
-    def _manifest_bytes(self) -> bytes:
-        fd = self._directory.open(MANIFEST_NAME)
-        try:
-            return pread(fd, MAX_MANIFEST_BYTES + 1, 0)
-        finally:
-            os.close(fd)
+    @property
+    def folder(self) -> Path:
+        """The record set's directory.
+
+        Raises:
+            RecordError: It is at a URL.
+        """
+        if isinstance(self.path, Path):
+            return self.path
+        raise RecordError(
+            f"{self.path} is at a URL, and this needs a record set on the disk. Run: {command('pull', self.path)}",
+            path=str(self.path),
+        )
 
     def extra(self, name: str, max_bytes: int = MAX_MANIFEST_BYTES) -> bytes | None:
         """Return a file beside the set that the manifest does not name; None if there is none that can be read.
@@ -98,11 +123,7 @@ class RecordReader:
         It may be anything, so it may neither be a link nor a FIFO that waits for ever, nor be larger than `max_bytes`.
         """
         try:
-            fd = self._directory.open(name)
-            try:
-                data = pread(fd, max_bytes + 1, 0)
-            finally:
-                os.close(fd)
+            data = _read_whole(self._directory, name, max_bytes)
         except OSError:  # RecordErrors among them
             return None
         return data if len(data) <= max_bytes else None
@@ -144,10 +165,10 @@ class RecordReader:
         return [name for name in self.manifest.arrays if name not in own and "." not in name]
 
     def __repr__(self) -> str:
-        return f"RecordReader({os.fspath(self.path)!r})"
+        return f"RecordReader({str(self.path)!r})"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (os.fspath(self.path), self.digest)
+        return _reopen, (str(self.path), self.digest, *([] if self._cache_bytes is None else [self._cache_bytes]))
 
     def read(self, field: str, position: int) -> bytes:
         """Return the value of a blob field at a position, its CRC-32 compared.
@@ -166,20 +187,20 @@ class RecordReader:
         spec = self.manifest.shards[shard]
         if offset + length > spec.size_bytes:
             raise self._corrupt(field, position, f"the index points outside {spec.name}")
-        lease = shard_files.acquire((self._token, shard), self._open_shard)
         try:
-            data = pread(lease.fd, length, offset)
+            data = self._shards.read(shard, length, offset)
+        except RecordError:
+            raise
         except OSError as err:
             raise self._corrupt(field, position, f"{spec.name} cannot be read ({err.strerror})") from err
-        finally:
-            shard_files.release(lease)
-        if crc32(data) != crc or len(data) != length:
-            raise self._corrupt(field, position, f"its bytes in {spec.name}, slot {slot}, have another CRC-32")
-        return data
-
-    def _open_shard(self, shard: int) -> int:
-        spec = self.manifest.shards[shard]
-        return self._directory.open(spec.name, spec.size_bytes)
+        if crc32(data) == crc and len(data) == length:
+            return data
+        again = self._shards.read_again(shard, length, offset)
+        if again is not None and crc32(again) == crc and len(again) == length:
+            return again
+        if self.remote is not None:
+            raise self.remote.changed(shard)
+        raise self._corrupt(field, position, f"its bytes in {spec.name}, slot {slot}, have another CRC-32")
 
     def _row(self, field: str, position: int) -> tuple[int, int, int, int, int]:
         rows = self._rows.get(field)
@@ -252,32 +273,27 @@ class RecordReader:
         return found
 
     def hint(self, field: str, positions: Sequence[int]) -> None:
-        """Tell the kernel which values will be read soon, so that the disk can work on all of them at once.
+        """Say which values this process will read soon, so that all of them are fetched at once.
 
-        Positions without a value, or that do not exist, are left out; a shard that cannot be opened is left to `read`.
+        The kernel reads them from the disk; those at a URL, or their shards, are fetched in the background. Positions
+        without a value, or that do not exist, are left out; a shard that cannot be opened is left to `read`.
         """
-        if advise is None:
-            return
-        rows = self._stored_rows(field, positions)
-        for shard in np.unique(rows["shard"]).tolist():
-            here = rows[rows["shard"] == shard]
-            self._advise(shard, here["offset"], here["offset"] + here["length"], WILL_NEED)
+        self._shards.hint(self._stored_rows(field, positions))
+
+    def will_need(self, field: str, positions: Sequence[int]) -> None:
+        """Say which values the processes of this machine will read soon, in their order.
+
+        As `hint`, but of values at a URL only whole shards are fetched, if the cache can hold all of them.
+        """
+        self._shards.will_need(self._stored_rows(field, positions))
 
     def forget(self, field: str, positions: Sequence[int]) -> None:
-        """Tell the kernel which values will not be read again soon, so that its cache has room for others.
+        """Tell the kernel that values will not be read again soon, so that its cache has room for others.
 
         Values that lie side by side are forgotten as one, with the pages that they share. Of others the first and the
         last page, which may hold parts of their neighbours, are kept. What is left out is as in `hint`.
         """
-        if advise is None:
-            return
-        rows = self._stored_rows(field, positions)
-        for shard in np.unique(rows["shard"]).tolist():
-            here = np.sort(rows[rows["shard"] == shard], order="offset")
-            begins, ends = here["offset"], here["offset"] + here["length"]
-            apart = begins[1:] >= ends[:-1] + self.manifest.shards[shard].page_size
-            first, last = np.append(True, apart), np.append(apart, True)
-            self._advise(shard, begins[first], ends[last], DONT_NEED)
+        self._shards.forget(self._stored_rows(field, positions))
 
     def _stored_rows(self, field: str, positions: Sequence[int]) -> NDArray[Any]:
         """Return the index rows of the positions that exist and have a value."""
@@ -285,21 +301,6 @@ class RecordReader:
         wanted = np.asarray(positions, np.int64)
         rows = index[wanted[(wanted >= 0) & (wanted < len(index))]]
         return rows[(rows["shard"] < len(self.manifest.shards)) & (rows["length"] > 0)]  # 0 would mean: to the end
-
-    def _advise(self, shard: int, begins: NDArray[np.uint64], ends: NDArray[np.uint64], advice: int) -> None:
-        """Say one thing of ranges of a shard; one that cannot be opened is left to `read`."""
-        try:
-            lease = shard_files.acquire((self._token, shard), self._open_shard)
-        except RecordError:
-            return
-        size = self.manifest.shards[shard].size_bytes
-        assert advise is not None
-        try:
-            for begin, end in zip(begins.tolist(), ends.tolist(), strict=True):
-                if begin <= end <= size:  # a forged offset may have wrapped the end around
-                    advise(lease.fd, begin, end - begin, advice)
-        finally:
-            shard_files.release(lease)
 
     def _index(self, field: str) -> NDArray[Any]:
         if field not in self.manifest.blobs:
@@ -322,8 +323,17 @@ class RecordReader:
         if found is None:
             # No lock: a thread that held it while another forks would leave the child waiting for ever. Two threads
             # may map the same file, which costs a moment.
-            found = self._arrays.setdefault(name, map_array(self._directory, name, self.manifest.arrays[name]))
+            found = self._arrays.setdefault(name, self._mapped(name))
         return found
+
+    # Any: as above.
+    def _mapped(self, name: str) -> NDArray[Any]:
+        try:
+            return map_array(self._directory, name, self.manifest.arrays[name])
+        except CorruptRecordError:
+            if not self._directory.drop(file_name(name)):
+                raise
+        return map_array(self._directory, name, self.manifest.arrays[name])
 
     @property
     def names(self) -> Names:
@@ -351,5 +361,21 @@ class RecordReader:
         return positions
 
 
-def _reopen(path: str, digest: str) -> RecordReader:
-    return RecordReader(path, digest=digest)
+def _reopen(path: str, digest: str, cache_bytes: int | None = None) -> RecordReader:
+    return RecordReader(path, digest=digest, cache_bytes=cache_bytes)
+
+
+def _open_directory(path: Path) -> Directory:
+    try:
+        return Directory(path)
+    except OSError as err:
+        raise RecordError(f"{path} cannot be opened: {err.strerror}.", path=str(path)) from err
+
+
+def _read_whole(directory: AnyDirectory, name: str, max_bytes: int = MAX_MANIFEST_BYTES) -> bytes:
+    """Return a file of at most `max_bytes`; of a larger one, one byte more."""
+    fd = directory.open(name)
+    try:
+        return pread(fd, max_bytes + 1, 0)
+    finally:
+        os.close(fd)

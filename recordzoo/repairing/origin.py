@@ -11,6 +11,7 @@ from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.preparing.directories import KnownDirectories
 from recordzoo.recipes import flat, folder, listing
 from recordzoo.recipes.base import Recipe
+from recordzoo.recipes.combined.recipe import DATASET, combined_again
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.imports.recipe import ImportRecipe
 from recordzoo.recipes.list_table import LIST_ENDINGS
@@ -18,10 +19,8 @@ from recordzoo.recipes.variants import StoredRecipe, Variant, variant_recipe
 from recordzoo.recipes.variants.recipe import VariantRecipe
 from recordzoo.recipes.variants.stored import original_path
 from recordzoo.records.made_from import MadeFrom
-from recordzoo.records.manifest import ORIGINAL, Manifest
+from recordzoo.records.manifest import ENDING, ORIGINAL, Manifest
 from recordzoo.records.reader import RecordReader, is_record_set
-
-_ENDING = ".records"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,12 +60,12 @@ class Facts:
     def of(reader: RecordReader) -> "Facts":
         """Take them from the manifest."""
         manifest: Manifest = reader.manifest
-        return Facts(reader.path, manifest.dataset, manifest.part, manifest.variant, manifest.metadata, reader)
+        return Facts(reader.folder, manifest.dataset, manifest.part, manifest.variant, manifest.metadata, reader)
 
     @staticmethod
     def by_name(path: Path) -> "Facts | None":
         """Guess them from what the directory is called; None if that says nothing."""
-        name = path.name.removesuffix(_ENDING)
+        name = path.name.removesuffix(ENDING)
         with contextlib.suppress(ArgumentError):
             entry, part = catalogue.find(name)
             return Facts(path, entry.name, part or "")
@@ -99,7 +98,7 @@ def find_origin(facts: Facts, root: Path | None) -> Origin | None:
 
 
 def _variant(recipe: Recipe, facts: Facts, root: Path) -> Recipe:
-    if facts.variant == ORIGINAL:
+    if facts.variant in (ORIGINAL, recipe.variant):
         return recipe
     if isinstance(recipe, StoredRecipe):
         return VariantRecipe(recipe, Variant.parse(facts.variant), root)
@@ -118,6 +117,8 @@ def _recipe(facts: Facts, places: list[Path]) -> Recipe | None:
         return listing.recipe(layout.pop("shuffle_seed", None), layout)
     if facts.dataset == "imported" and places:
         return ImportRecipe(places[0].absolute(), facts.path)
+    if facts.dataset == DATASET and facts.reader is not None:
+        return combined_again(facts.reader, places)
     if facts.dataset in catalogue.names():
         return dataset_recipe(facts.dataset, facts.part)
     return None
@@ -128,7 +129,9 @@ def _recorded(facts: Facts) -> Iterator[Path]:
     reader = facts.reader
     if reader is None:
         return
-    if (path := listing.list_path(reader)) is not None:
+    if facts.dataset == DATASET:
+        yield facts.path.parent
+    elif (path := listing.list_path(reader)) is not None:
         yield Path(path)
     elif (directories := KnownDirectories.of(reader)) is not None:
         yield Path(directories.root)
@@ -141,7 +144,7 @@ def _beside(facts: Facts) -> Iterator[Path]:
     if facts.dataset == "list":
         yield from _lists(facts.path)
     elif facts.dataset in ("folder", "flat"):
-        name = facts.path.name.removesuffix(_ENDING).removesuffix(f"-{facts.variant}")
+        name = facts.path.name.removesuffix(ENDING).removesuffix(f"-{facts.variant}")
         yield facts.path.with_name(name)
     elif facts.dataset in catalogue.names():
         yield facts.path.parent

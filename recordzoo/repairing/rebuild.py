@@ -14,11 +14,9 @@ from recordzoo.preparing.job import Job
 from recordzoo.preparing.options import PrepareOptions
 from recordzoo.progress import Progress
 from recordzoo.recipes.base import Recipe
-from recordzoo.recipes.folder import TREE_FILE
-from recordzoo.recipes.listing import LIST_FILE
+from recordzoo.recipes.beside import BESIDE
 from recordzoo.records.arrays import file_name, load_array
 from recordzoo.records.files import Directory
-from recordzoo.records.made_from import MADE_FROM_FILE
 from recordzoo.records.manifest import MANIFEST_NAME, Manifest
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import capacity_for, stored_bytes
@@ -27,7 +25,6 @@ from recordzoo.repairing.origin import Facts
 from recordzoo.repairing.raw import find_raw
 from recordzoo.repairing.shards import map_bytes, target_bytes
 
-_OF_TIME = (MADE_FROM_FILE, TREE_FILE, LIST_FILE)  # they may differ between two runs over the same raw data
 _PAGE = 4096
 _NAMES_SHOWN = 5
 
@@ -104,7 +101,7 @@ class _Rebuild(Job):
 
 def _other_files(old: Path, new: Path) -> list[str]:
     """Name the files of a set that are not, byte for byte, in another; without its manifest."""
-    names = sorted({entry.name for entry in os.scandir(old)} - {MANIFEST_NAME, *_OF_TIME})
+    names = sorted({entry.name for entry in os.scandir(old)} - {MANIFEST_NAME, *BESIDE})  # the place of the raw data may differ
     return [name for name in names if not (new / name).is_file() or not filecmp.cmp(old / name, new / name, False)]
 
 

@@ -11,6 +11,7 @@ from torch.utils.data import DistributedSampler
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError
+from recordzoo.sampling.ahead import ahead_of
 from recordzoo.sampling.dealt import check_dealt_once
 from recordzoo.sampling.epoch import Epoch
 from recordzoo.sampling.orders import BlockLayout, BlockOrder, SampleOrder
@@ -278,10 +279,17 @@ class EpochIterator(Iterator[int]):
         return None if self._loaded is None else self._sampler.make_epoch(*self._loaded)
 
     def _draw(self, epoch: Epoch) -> Iterator[int]:
+        ahead = ahead_of(self._sampler.dataset, epoch, self._sampler.shuffle)
         for start, end in epoch.chunks():
-            if self._sampler.shuffle == "block":
+            if self._sampler.shuffle == "block" and ahead is None:
                 hint(self._sampler.dataset, epoch.opened(start, end))
-            yield from epoch.indices(start, end).tolist()
+            indices = epoch.indices(start, end).tolist()
+            if ahead is None:
+                yield from indices
+                continue
+            for first in range(0, len(indices), ahead.step):
+                ahead.advance(start + first)
+                yield from indices[first : first + ahead.step]
 
     def state_dict(self) -> dict[str, int]:
         """Return the number of the epoch, and how much of it was consumed."""

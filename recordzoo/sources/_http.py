@@ -1,5 +1,6 @@
 """One HTTP answer: redirects followed by our rules, its bytes as sent, and what is wrong with it put into words."""
 
+import contextlib
 import datetime
 import html
 import http
@@ -71,6 +72,11 @@ class Answer:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         self._response.close()
+
+    def interrupt(self) -> None:
+        """From another thread: let `read` return as if the connection had ended."""
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # it has ended
+            self._response.raw.shutdown()
 
     @property
     def start(self) -> int | None:

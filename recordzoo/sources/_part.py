@@ -20,6 +20,9 @@ SILENT_S = 600.0
 """A part of a process that cannot be asked for, unchanged for this long, is nobody's: at least twice the longest wait
 between two attempts (`_transfer.RETRY_AFTER_CAP_S`)."""
 
+CHECKING = "checking what is there of"
+"""How the name of the stage begins in which an earlier run's bytes are read."""
+
 _READ_BYTES = 4 << 20
 _TOUCH_S = 30.0
 """How often a part that is only read says that its owner lives."""
@@ -86,7 +89,7 @@ class PartialFile:
         """
         if self._hash is None:
             return
-        progress.begin(f"checking what is there of {self._target.name}", self.size_bytes)
+        progress.begin(f"{CHECKING} {self._target.name}", self.size_bytes)
         buffer = memoryview(bytearray(_READ_BYTES))
         touched = time.monotonic()
         with open(self.path, "rb", buffering=0) as file:

@@ -1,5 +1,6 @@
 """From the addresses of a file to its complete, verified part: attempts, waits, and which bytes may be kept."""
 
+import contextlib
 import errno
 import logging
 import random
@@ -16,6 +17,7 @@ from recordzoo.progress import Progress, format_bytes, format_seconds
 from recordzoo.sources import _drive, _http
 from recordzoo.sources._http import Answer, TryAgainError
 from recordzoo.sources._part import PartialFile, Stamp
+from recordzoo.sources.stop import Stop
 
 logger = logging.getLogger("recordzoo")
 
@@ -29,7 +31,8 @@ RETRY_AFTER_CAP_S = 300.0
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REPLACED = (
-    "If the host replaced the file, a newer recordzoo may know it; check_hash=False takes it as it is, without a check."
+    "If the host replaced the file, a newer recordzoo may know it; check_hash=False (--no-check-hash) takes it as it "
+    "is, without a check."
 )
 
 
@@ -44,6 +47,7 @@ class Transfer:
         size: The size it must have, if any.
         expected: The algorithm and digest of the hash that it must have, if any.
         instructions: What people can do where no address gives the file.
+        stop: By which another thread can end it.
     """
 
     def __init__(
@@ -55,6 +59,7 @@ class Transfer:
         size: int | None,
         expected: tuple[str, str] | None,
         instructions: str,
+        stop: Stop | None = None,
     ) -> None:
         self._target = target
         self._part = part
@@ -63,6 +68,7 @@ class Transfer:
         self._size = size
         self._hash = expected
         self._instructions = instructions
+        self._stop = stop
         self._told: tuple[int | None, int] | None = None  # total and position, as told to progress
 
     def run(self, addresses: Sequence[Address]) -> None:
@@ -144,7 +150,7 @@ class Transfer:
             headers["Range"] = f"bytes={offset}-"
             if stamp is not None and stamp.validator:
                 headers["If-Range"] = stamp.validator
-        with _http.get(self._session, address, headers) as answer:
+        with _http.get(self._session, address, headers) as answer, self._may_be_stopped(answer):
             if answer.status == 416:
                 if offset and answer.total == offset and self._size is None:
                     return
@@ -160,6 +166,9 @@ class Transfer:
                 part.go_on(same_file=stamp is not None)
             self._tell(part.size_bytes, total)
             self._copy(answer, address, first, total)
+
+    def _may_be_stopped(self, answer: Answer) -> contextlib.AbstractContextManager[None]:
+        return contextlib.nullcontext() if self._stop is None else self._stop.reading(answer.interrupt)
 
     def _resumable_bytes(self, address: Address) -> int:
         """How many bytes may be kept: all if their hash is compared in the end or the server can tell, else none."""
@@ -202,6 +211,8 @@ class Transfer:
 
     def _wait(self, address: Address, err: TryAgainError, failed: int) -> None:
         """Let some time pass before the next attempt; raise if there is to be none."""
+        if self._stop is not None:
+            self._stop.check()
         kept = self._part.size_bytes
         fate = f"{format_bytes(kept)} are kept; the same command goes on from there" if kept else "Nothing was received"
         if failed >= ATTEMPTS:
@@ -220,7 +231,10 @@ class Transfer:
             ) from err
         self._progress.note(f"{self._target.name}: {err}; trying again in {format_seconds(wait_s)}")
         self._touch()
-        time.sleep(wait_s)
+        if self._stop is None:
+            time.sleep(wait_s)
+        else:
+            self._stop.sleep(wait_s)
         self._touch()
 
     def _touch(self) -> None:

@@ -97,11 +97,16 @@ class ArchiveSource(ArchiveFile):
 
 @dataclass(frozen=True, slots=True)
 class ArchiveUnit:
-    """All of one archive; see `Unit`."""
+    """All of one archive; see `Unit`.
+
+    Attributes:
+        is_strict: Refuse links and other members that are no regular files, instead of passing over them.
+    """
 
     path: Path
     size_bytes: int
     stamp: str
+    is_strict: bool = False
 
     def members(self) -> Iterator[Member]:
         """Read the archive from its start.
@@ -111,7 +116,7 @@ class ArchiveUnit:
         """
         with _open(self.path) as file:
             archive_bytes = os.fstat(file.fileno()).st_size
-            yield from once(_members(self.path, file, archive_bytes), str(self.path))
+            yield from once(_members(self.path, file, archive_bytes, is_strict=self.is_strict), str(self.path))
 
 
 @dataclass(frozen=True)
@@ -257,15 +262,15 @@ def inner_members(member: Member) -> Iterator[Member]:
     yield from once(_members(Path(member.name), io.BytesIO(data), len(data)), member.name)
 
 
-def _members(path: Path, file: BinaryIO, archive_bytes: int) -> Iterator[Member]:
+def _members(path: Path, file: BinaryIO, archive_bytes: int, *, is_strict: bool = False) -> Iterator[Member]:
     start = file.read(8)
     file.seek(0)
     if start.startswith(ZIP_STARTS):
-        return zip_members(path, file, archive_bytes)
+        return zip_members(path, file, archive_bytes, is_strict=is_strict)
     for magic, unpack in _COMPRESSIONS.items():
         if start.startswith(magic):
-            return tar_members(Tape(unpack(file), path, cap_bytes=unpacked_cap(archive_bytes)))
-    return tar_members(Tape(file, path, size_bytes=archive_bytes))
+            return tar_members(Tape(unpack(file), path, cap_bytes=unpacked_cap(archive_bytes)), is_strict=is_strict)
+    return tar_members(Tape(file, path, size_bytes=archive_bytes), is_strict=is_strict)
 
 
 def _open(path: Path) -> BinaryIO:

@@ -13,10 +13,13 @@ from recordzoo.addresses import Address
 from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, PrepareError, TermsError
 from recordzoo.program import command
 from recordzoo.progress import LogProgress, Progress, format_bytes
-from recordzoo.sources._part import PartialFile, leftovers
+from recordzoo.sources._part import CHECKING, PartialFile, leftovers
 from recordzoo.sources._session import new_session
 from recordzoo.sources._transfer import NO_ROOM, Transfer
+from recordzoo.sources.stop import Stop
 from recordzoo.system.names import quote
+
+__all__ = ["CHECKING", "RemoteFile", "addresses", "fetch", "unfinished"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +92,7 @@ def fetch(
     check_hash: bool = True,
     accept_terms: bool = False,
     progress: Progress | None = None,
+    stop: Stop | None = None,
 ) -> Path:
     """Return the local copy of a remote file, complete and verified; download or resume it if it is not there.
 
@@ -102,10 +106,12 @@ def fetch(
         check_hash: False takes any size and content, for an archive that its host re-packed.
         accept_terms: Whether the user accepted the host's terms.
         progress: What is told of the work; None: a log line now and then.
+        stop: By which another thread can end it.
 
     Raises:
         TermsError: Only the official host has it and its terms are not accepted; the text says how to get it.
         DownloadError: No address gave it, or ``RECORDZOO_OFFLINE`` is set. What was received is kept and resumed.
+        StoppedError: It was told to end by `stop`. What was received is kept and resumed.
         HashMismatchError: An address gave another file; it is kept under ``<name>.bad-<hash>``.
         DiskSpaceError: There is no room left for it. What was received is kept and resumed.
         PrepareError: It could not be written for another reason.
@@ -124,7 +130,8 @@ def fetch(
     size, expected = (remote.size_bytes, remote.hash) if check_hash else (None, None)
     with new_session() as session, _begun(target, expected[0] if expected else None) as part:
         steps.step("download.claimed")
-        transfer = Transfer(target, part, session, progress or LogProgress(), size, expected, remote.instructions)
+        telling = progress or LogProgress()
+        transfer = Transfer(target, part, session, telling, size, expected, remote.instructions, stop)
         transfer.run(found)
     return target
 

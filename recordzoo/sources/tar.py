@@ -36,11 +36,15 @@ class TarEntry(NamedTuple):
     size_bytes: int
 
 
-def tar_files(tape: Tape) -> Iterator[TarEntry]:
+def tar_files(tape: Tape, *, is_strict: bool = False) -> Iterator[TarEntry]:
     """Yield the regular files of a tar and check that it is whole, from its first header to its end marker.
 
     Between two steps the caller may take the file's content from the tape, or leave it. What is no regular file is
     passed over, with one warning at the end.
+
+    Args:
+        tape: Has the tar.
+        is_strict: Refuse links, devices and sparse files instead.
 
     Raises:
         ArchiveError: A header is missing or broken, content is cut, a name is refused, or something follows the end.
@@ -57,14 +61,16 @@ def tar_files(tape: Tape) -> Iterator[TarEntry]:
         in_a_row += 1
         if in_a_row > MAX_PASSED_OVER:
             raise tape.error(f"has more than {MAX_PASSED_OVER:,} directories and links in a row")
+        if kind != _DIRECTORY and is_strict:
+            raise refused(tape.label, info.name, f"is a {kind}", tape.path)
         if kind != _DIRECTORY:
             passed_over.add(name, kind)
     passed_over.report()
 
 
-def tar_members(tape: Tape, prefix: str = "") -> Iterator[Member]:
+def tar_members(tape: Tape, prefix: str = "", *, is_strict: bool = False) -> Iterator[Member]:
     """Yield the members of a tar; see `tar_files`. `prefix` comes before their names."""
-    for name, size_bytes in tar_files(tape):
+    for name, size_bytes in tar_files(tape, is_strict=is_strict):
         what = f"member {name!r}"
         read: Callable[[], bytes] = functools.partial(tape.take, size_bytes, what)
         if size_bytes > MAX_MEMBER_BYTES:

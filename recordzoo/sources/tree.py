@@ -101,7 +101,7 @@ class TreeUnit:
 
     base: Path
     names: tuple[str, ...]
-    sizes: tuple[int, ...]
+    sizes: Sequence[int]
     stamp: str
 
     @property
@@ -119,7 +119,7 @@ class TreeUnit:
 
 def tree_unit(base: Path, files: FileTable, start: int, stop: int) -> TreeUnit:
     """Make a unit of some consecutive files."""
-    return TreeUnit(base, tuple(files.names[start:stop]), tuple(files.sizes[start:stop]), files.stamp(start, stop))
+    return TreeUnit(base, tuple(files.names[start:stop]), files.sizes[start:stop], files.stamp(start, stop))
 
 
 def _open_file(base: str, name: str) -> BinaryIO:

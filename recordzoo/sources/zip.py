@@ -1,5 +1,6 @@
 """The zip format: `zipfile` does the reading, this module the distrust."""
 
+import contextlib
 import functools
 import io
 import itertools
@@ -32,11 +33,30 @@ _LARGE = 0xFFFFFFFF  # size: it stands elsewhere, with 64 bits
 _METHODS = {zipfile.ZIP_STORED: "stored", zipfile.ZIP_DEFLATED: "deflated"}
 
 
-def zip_members(path: Path, file: BinaryIO, archive_bytes: int) -> Iterator[Member]:
+def zip_members(path: Path, file: BinaryIO, archive_bytes: int, *, is_strict: bool = False) -> Iterator[Member]:
     """Yield the members of a zip in the order of its directory, each checked against its size and CRC when read.
 
     Raises:
         ArchiveError: The zip is cut, broken, encrypted or a bomb; a name is refused or there twice.
+    """
+    with opened_zip(path, file, archive_bytes, is_strict=is_strict) as members:
+        yield from members
+
+
+@contextlib.contextmanager
+def opened_zip(
+    path: Path, file: BinaryIO, archive_bytes: int, *, is_strict: bool = False
+) -> Iterator[Iterator[Member]]:
+    """Open a zip for as long as its members are read, in any order. Context manager; gives all members.
+
+    Args:
+        path: What the zip is called in messages.
+        file: The zip.
+        archive_bytes: Its size.
+        is_strict: Refuse links and other members that are no regular files, instead of passing over them.
+
+    Raises:
+        ArchiveError: As `zip_members`.
     """
     passed_over = PassedOver(str(path))
     try:
@@ -46,15 +66,18 @@ def zip_members(path: Path, file: BinaryIO, archive_bytes: int) -> Iterator[Memb
     with archive:
         _check_frame(path, file, archive, archive_bytes)
         _check_apart(path, archive.infolist())
-        entries = _entries(path, archive, passed_over)
+        entries = _entries(path, archive, None if is_strict else passed_over)
         total = sum(info.file_size for _, info in entries)
         if total > unpacked_cap(archive_bytes):
             raise _broken(path, f"unpacks to {total:,} bytes, far more than any data set of its size does")
-        for name, info in entries:
-            read = functools.partial(_read, path, file, archive, info, name)
-            stream = functools.partial(_open, path, file, archive, info, name)
-            yield Member(name, info.file_size, read, stream=stream)
+        yield (_member(path, file, archive, info, name) for name, info in entries)
     passed_over.report()
+
+
+def _member(path: Path, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> Member:
+    read = functools.partial(_read, path, file, archive, info, name)
+    stream = functools.partial(_open, path, file, archive, info, name)
+    return Member(name, info.file_size, read, stream=stream)
 
 
 def _read(path: Path, file: BinaryIO, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> bytes:
@@ -173,8 +196,14 @@ def _check_local(path: Path, file: BinaryIO, info: zipfile.ZipInfo, name: str) -
         )
 
 
-def _entries(path: Path, archive: zipfile.ZipFile, passed_over: PassedOver) -> list[tuple[str, zipfile.ZipInfo]]:
-    """Return the regular files under their names, all looked at before the first is read."""
+def _entries(path: Path, archive: zipfile.ZipFile, passed_over: PassedOver | None) -> list[tuple[str, zipfile.ZipInfo]]:
+    """Return the regular files under their names, all looked at before the first is read.
+
+    Args:
+        path: The zip.
+        archive: The same, opened.
+        passed_over: Is told of members that are no regular files; None: they are refused.
+    """
     entries = []
     seen = set()
     for info in archive.infolist():
@@ -186,7 +215,10 @@ def _entries(path: Path, archive: zipfile.ZipFile, passed_over: PassedOver) -> l
         if info.filename.endswith("/"):  # Python 3.11: is_dir() is an IndexError if it is empty
             continue
         if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-            passed_over.add(name, "symbolic link" if stat.S_ISLNK(mode) else "special file")
+            kind = "symbolic link" if stat.S_ISLNK(mode) else "special file"
+            if passed_over is None:
+                raise refused(str(path), info.orig_filename, f"is a {kind}", path)
+            passed_over.add(name, kind)
             continue
         if not name or name in seen:
             raise refused(str(path), info.orig_filename, "is there twice" if name else "has no name", path)

@@ -37,9 +37,18 @@ def quote(word: str, *, windows: bool = WINDOWS) -> str:
 
 def user_state(platform: str = PLATFORM) -> Path:
     """Return where the system wants what programs remember: on Linux ~/.local/state, or XDG_STATE_HOME."""
+    return _user_folder(platform, "Application Support", "XDG_STATE_HOME", ".local/state")
+
+
+def user_cache(platform: str = PLATFORM) -> Path:
+    """Return where the system wants what programs can fetch again: on Linux ~/.cache, or XDG_CACHE_HOME."""
+    return _user_folder(platform, "Caches", "XDG_CACHE_HOME", ".cache")
+
+
+def _user_folder(platform: str, in_library: str, variable: str, in_home: str) -> Path:
     if platform == "win32":
         return Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
     if platform == "darwin":
-        return Path.home() / "Library" / "Application Support"
-    folder = os.environ.get("XDG_STATE_HOME", "")
-    return Path(folder) if os.path.isabs(folder) else Path.home() / ".local" / "state"
+        return Path.home() / "Library" / in_library
+    folder = os.environ.get(variable, "")
+    return Path(folder) if os.path.isabs(folder) else Path.home() / in_home

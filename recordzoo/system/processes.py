@@ -1,11 +1,13 @@
 """Processes: whether one lives and since when, how it died, forks, cores, limits."""
 
 import contextlib
+import multiprocessing
 import os
 import signal
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from recordzoo.system.names import WINDOWS
 
@@ -83,6 +85,17 @@ def cores() -> int:
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
+
+
+# Any: a name, a context of multiprocessing, or None for the usual one.
+def are_forked(context: Any) -> bool:
+    """Whether processes that multiprocessing starts are copies of this one."""
+    if context is None:
+        # What is asked for without this is fixed from then on.
+        method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
+    else:
+        method = context if isinstance(context, str) else context.get_start_method()
+    return bool(method == "fork")
 
 
 def at_fork(

@@ -10,7 +10,6 @@ import functools
 import http.client
 import select
 import socket
-import threading
 import urllib.parse
 from collections.abc import Mapping
 from http.server import BaseHTTPRequestHandler
@@ -41,24 +40,18 @@ class Proxy:
         self.wanted = f"Basic {base64.b64encode(login.encode()).decode()}" if login else None
         self.refusal = refusal
         self.trickle_s = trickle_s
-        self.stopping = threading.Event()
         self.old = old or {}
         self.log: list[tuple[str, str]] = []
         self._http = Server(("127.0.0.1", 0), functools.partial(_Handler, self))
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
+        self.stopping = self._http.stopping
         self.url = f"http://127.0.0.1:{self._http.server_port}"
 
     def __enter__(self) -> "Proxy":
-        self._thread.start()
+        self._http.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stopping.set()
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
-        if self._http.errors:
-            raise self._http.errors[0]
+        self._http.stop()
 
 
 class _Handler(BaseHTTPRequestHandler):

@@ -128,23 +128,17 @@ class FileServer:
         self._http = Server(("127.0.0.1", 0), functools.partial(_Handler, self))
         if tls is not None:
             self._http.socket = tls.wrap_socket(self._http.socket, server_side=True, do_handshake_on_connect=False)
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.02,), daemon=True)
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self._http.server_port}"
         self.log: list[Request] = []
         self.stalled = threading.Event()
-        self.stopping = threading.Event()
+        self.stopping = self._http.stopping
 
     def __enter__(self) -> "FileServer":
-        self._thread.start()
+        self._http.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self.stopping.set()
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
-        if self._http.errors:
-            raise self._http.errors[0]
+        self._http.stop()
 
     def requests(self, path: str) -> list[Request]:
         """The requests for one path, in order."""
@@ -176,7 +170,22 @@ class Server(ThreadingHTTPServer):
 
     def __init__(self, *args: Any) -> None:
         self.errors: list[BaseException] = []
+        self.stopping = threading.Event()
         super().__init__(*args)
+        self._thread = threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True)
+
+    def start(self) -> None:
+        """Answer requests, in threads."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End, and raise the first error of a thread; handlers that wait for `stopping` go on."""
+        self.stopping.set()
+        self.shutdown()
+        self._thread.join()
+        self.server_close()
+        if self.errors:
+            raise self.errors[0]
 
     def handle_error(self, request: Any, client_address: Any) -> None:
         error = sys.exception()

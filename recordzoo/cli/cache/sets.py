@@ -9,20 +9,18 @@ from recordzoo.cli.cache.item import Item, Kind, measure
 from recordzoo.errors import RecordError
 from recordzoo.preparing.build_lock import who_prepares
 from recordzoo.preview.stats import tree_root
-from recordzoo.recipes.folder import TREE_FILE
-from recordzoo.recipes.listing import LIST_FILE, list_path
+from recordzoo.recipes.beside import BESIDE
+from recordzoo.recipes.listing import list_path
 from recordzoo.recipes.variants.stored import original_path
 from recordzoo.records.arrays import file_name
-from recordzoo.records.made_from import MADE_FROM_FILE, MadeFrom
-from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, Manifest
+from recordzoo.records.made_from import MadeFrom
+from recordzoo.records.manifest import ENDING, MANIFEST_NAME, ORIGINAL, Manifest
 from recordzoo.records.marks import marks_name
 from recordzoo.records.reader import RecordReader, is_record_set
 
-ENDING = ".records"
-_EXTRAS = (TREE_FILE, LIST_FILE, MADE_FROM_FILE)
-_READ_HERE = (MANIFEST_NAME, *_EXTRAS)
+_READ_HERE = (MANIFEST_NAME, *BESIDE)
 _SHARD = re.compile(r"shard-[0-9]{5,7}\.lmdb")
-_OURS = re.compile(r"shard-[0-9]{5,7}\.lmdb|[a-z0-9_.-]+\.npy|.+\.marks|tree\.json|list\.json|made-from\.bin")
+_OURS = re.compile("|".join([_SHARD.pattern, r"[a-z0-9_.-]+\.npy", r".+\.marks", *map(re.escape, BESIDE)]))
 """What files of a record set are called that has no manifest any more."""
 
 
@@ -57,12 +55,12 @@ def remains_item(path: Path) -> Item | None:
 def own_names(manifest: Manifest) -> set[str]:
     """Return the names of all files that a record set may have."""
     arrays, shards = map(file_name, manifest.arrays), (shard.name for shard in manifest.shards)
-    return {MANIFEST_NAME, *arrays, *shards, *map(marks_name, manifest.blobs), *_EXTRAS}
+    return {MANIFEST_NAME, *arrays, *shards, *map(marks_name, manifest.blobs), *BESIDE}
 
 
 def why_kept(reader: RecordReader) -> str:
     """Say why a record set could not be made again; "" if it could: its raw data is there, or can be downloaded."""
-    manifest, path = reader.manifest, reader.path
+    manifest, path = reader.manifest, reader.folder
     if manifest.variant != ORIGINAL:
         original = original_path(path, manifest.variant)
         if original != path and is_record_set(original):

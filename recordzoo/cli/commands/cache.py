@@ -30,7 +30,7 @@ def rm(
     names: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME|PATH...",
+            metavar="NAME|PATH",
             help="Record sets, by their name in ROOT or their path; or paths of other things that `cache ls` lists.",
             autocompletion=complete_data,
         ),

@@ -10,6 +10,10 @@ from recordzoo.cli.commands.options import Json
 
 
 def list_command(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="WORD", help="Only those with all these words in their name, description or task."),
+    ] = None,
     task: Annotated[
         str | None, typer.Option(metavar="WORD", help="Only those with this word in their task: detection, ...")
     ] = None,
@@ -38,7 +42,7 @@ def list_command(
     from recordzoo.cli.listing import Filter, list_datasets, list_prepared
     from recordzoo.errors import ArgumentError
 
-    wanted = Filter.of(task=task, licence=licence, obtained=obtained, max_size=max_size)
+    wanted = Filter.of(task=task, licence=licence, obtained=obtained, max_size=max_size, words=words or ())
     if prepared:
         list_prepared(wanted, root or Path(), as_json)
     elif root is not None:
@@ -51,13 +55,16 @@ def info(
     name: Annotated[
         str,
         typer.Argument(
-            metavar="NAME|PATH",
-            help="A dataset; or a record set's directory, or the tree or list that it was made from.",
+            metavar="NAME|PATH|URL",
+            help="A dataset; or a record set's directory or URL, or the tree or list that it was made from.",
             autocompletion=complete_data,
         ),
     ],
     full: Annotated[
-        bool, typer.Option("--full", help="Of a record set: read the headers of all images, not of 2,000 at random.")
+        bool,
+        typer.Option(
+            "--full", help="Of a record set: read the headers of all images, not of 2,000 at random (at a URL 200)."
+        ),
     ] = False,
     as_json: Json = False,
 ) -> int:
@@ -73,7 +80,7 @@ def info(
 def check_sources(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Datasets; default: all.", autocompletion=complete_dataset),
+        typer.Argument(metavar="NAME", help="Datasets; default: all.", autocompletion=complete_dataset),
     ] = None,
     jobs: Annotated[int, typer.Option(min=1, metavar="N", help="How many addresses are asked at once.")] = 8,
     only_bad: Annotated[

@@ -12,8 +12,8 @@ Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on s
 RecordSet = Annotated[
     str,
     typer.Argument(
-        metavar="NAME|PATH",
-        help="A record set's directory, the tree or list that it was made from, or a dataset prepared here.",
+        metavar="NAME|PATH|URL",
+        help="A record set's directory or URL, the tree or list that it was made from, or a dataset prepared here.",
         autocompletion=complete_data,
     ),
 ]

@@ -7,13 +7,14 @@ import typer
 
 from recordzoo.cli.commands.completion import complete_data, complete_path
 from recordzoo.cli.commands.options import AcceptTerms, Converters, DryRun, Json, Refresh
+from recordzoo.formats import FORMATS
 
 
 def prepare(
     names: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME|PATH...",
+            metavar="NAME|PATH",
             help='Datasets ("imagenet"), parts of one ("imagenet.val"), directories with a folder for each class, '
             "lists of files (.txt, .csv, .tsv), or record sets, of which a variant is made.",
             autocompletion=complete_data,
@@ -40,6 +41,13 @@ def prepare(
         typer.Option(metavar="URL", help="Try URL/<dataset>/<file> before the official hosts (RECORDZOO_MIRROR)."),
     ] = None,
     workers: Converters = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Convert on the workers of this Dask scheduler (tcp://host:8786, or its scheduler file).",
+        ),
+    ] = None,
     records_dir: Annotated[
         Path | None,
         typer.Option(
@@ -145,17 +153,23 @@ def prepare(
         "variant": variant_name(short_side, max_side, format, quality),
     }
     request = Request(
-        names, root, split, TreeOptions(as_classes, flat, allow_empty), shuffle_seed=shuffle, dry_run=dry_run
+        names,
+        root,
+        split,
+        TreeOptions(as_classes, flat, allow_empty),
+        shuffle_seed=shuffle,
+        dry_run=dry_run,
+        dask=dask,
     )
     prepare_all(request, options, as_json=as_json)
 
 
 def import_command(
     path: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="PATH",
-            help="An LMDB file, a directory with data.mdb, or TorchRecord's directory of db0/, db1/, ...",
+            help="What another tool wrote: a file, a directory, or an address.",
             autocompletion=complete_path,
         ),
     ],
@@ -171,19 +185,26 @@ def import_command(
     format: Annotated[
         str | None,
         typer.Option(
-            metavar="folder2lmdb|torchrecord|caffe",
-            help="Tool that wrote the database (folder2lmdb for Tensorpack). Default: detected.",
+            metavar="NAME",
+            help=f"What it is: folder2lmdb, torchrecord, caffe, {', '.join(FORMATS)}. Default: detected.",
+        ),
+    ] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=FIELD",
+            help="Call a key of the tool by another name, such as jpeg=image or class_id=target; may be repeated.",
         ),
     ] = None,
     workers: Converters = None,
     refresh: Refresh = False,
     as_json: Json = False,
 ) -> None:
-    """Store an LMDB database of folder2lmdb, Tensorpack, TorchRecord or Caffe as a record set; nothing is executed.
+    """Store what another tool wrote as a record set; nothing that is read is executed.
 
     Run the same command again to go on after any failure or interruption. A record set that is there is left alone.
     """
-    from recordzoo.cli.importing import import_databases
+    from recordzoo.cli.importing import import_foreign, read_fields
 
-    options = {"workers": workers, "refresh": refresh}
-    import_databases(path, output, format, options, as_json=as_json)
+    options = {"fields": read_fields(field or []), "workers": workers, "refresh": refresh}
+    import_foreign(path, output, format, options, as_json=as_json)

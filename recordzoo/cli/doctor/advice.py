@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from recordzoo.cli.doctor.findings import Findings
 from recordzoo.cli.doctor.packages import Package
 from recordzoo.progress import format_bytes
+from recordzoo.system.wheels import together
 
 _LOW_MEMORY = 4 << 30
 _LOW_SHARED = 1 << 30
@@ -75,10 +76,9 @@ def _advice(found: Findings) -> Iterator[str]:
 
 def _about_packages(packages: list[Package]) -> Iterator[str]:
     missing = [package for package in packages if package.install and package.name in _SPEED_PACKAGES]
-    commands = dict.fromkeys(package.install for package in missing)
     if missing:
         names = ", ".join(package.name for package in missing)
-        yield f"For faster reading add {names}: {', and '.join(commands)}"
+        yield f"For faster reading add {names}: {together(package.install for package in missing)}"
     for package in packages:
         if package.problem:
             yield f"{package.name} {package.version} cannot be imported: {package.problem}"

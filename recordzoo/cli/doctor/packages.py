@@ -3,11 +3,11 @@
 import importlib
 import importlib.metadata
 import platform
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
 from recordzoo.system.names import PLATFORM
+from recordzoo.system.wheels import how_to_install
 
 ESSENTIAL = ("torch", "torchvision", "lmdb", "pillow", "numpy")
 _MODULES = {"pillow": "PIL"}
@@ -37,22 +37,22 @@ class _Optional:
     name: str
     module: str
     purpose: str
-    install: str
+    install: str = ""  # "": as `how_to_install` says
 
 
-_FAST = "pip install 'recordzoo[fast]'"
 _OPTIONAL = (
-    _Optional("numba", "numba", "RecordLoader: decodes and resizes in compiled code", _FAST),
-    _Optional("isal", "isal.isal_zlib", "checksums of values, 13 times as fast as zlib", _FAST),
-    _Optional("simplejpeg", "simplejpeg", "whole JPEGs, where there is no libjpeg-turbo 3", _FAST),
-    _Optional("h5py", "h5py", "raw files of PatchCamelyon", "pip install 'recordzoo[hdf5]'"),
+    _Optional("numba", "numba", "RecordLoader: decodes and resizes in compiled code"),
+    _Optional("isal", "isal.isal_zlib", "checksums of values, 13 times as fast as zlib"),
+    _Optional("simplejpeg", "simplejpeg", "whole JPEGs, where there is no libjpeg-turbo 3"),
+    _Optional("h5py", "h5py", "HDF5 files", "pip install 'recordzoo[hdf5]'"),
     _Optional(
         "pycocotools",
         "pycocotools.coco",
         "annotations of COCO, as torchvision reads them",
         "pip install 'recordzoo[coco]'",
     ),
-    _Optional("pyarrow", "pyarrow.parquet", "ImageNet's shards of Hugging Face", "pip install 'recordzoo[parquet]'"),
+    _Optional("distributed", "distributed", "conversion on a Dask cluster", "pip install 'recordzoo[dask]'"),
+    _Optional("pyarrow", "pyarrow.parquet", "Hugging Face's datasets, Parquet", "pip install 'recordzoo[parquet]'"),
 )
 
 
@@ -87,22 +87,20 @@ def _imported(name: str, module: str) -> Package:
 
 def _described(each: _Optional) -> Package:
     found = _imported(each.name, each.module)
-    install = "" if found.version and not found.problem else each.install
+    install = "" if found.version and not found.problem else each.install or how_to_install(each.name)
     return Package(each.name, found.version, found.problem, each.purpose, install)
 
 
 def _turbojpeg() -> Package:
     name, purpose = "libjpeg-turbo", "RecordLoader: decodes only the part of a JPEG that is used"
     try:
-        from recordzoo.loading.turbojpeg import has_wheel, library
+        from recordzoo.loading.turbojpeg import how_to_install_library, library
     except Exception as err:  # noqa: BLE001 - NumPy is missing or broken, which is said elsewhere
         return Package(name, None, purpose=purpose, install=f"not looked for: {err}")
     found = library()
     if found is not None:
         return Package(name, "3", purpose=purpose)
-    with_wheel = has_wheel(platform.machine(), sys.version_info[:2])
-    install = _FAST if with_wheel else "the system's package of libjpeg-turbo 3"
-    return Package(name, None, purpose=purpose, install=install)
+    return Package(name, None, purpose=purpose, install=how_to_install_library())
 
 
 def _version(name: str) -> str | None:

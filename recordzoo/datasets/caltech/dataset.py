@@ -38,7 +38,7 @@ class _Caltech(RecordDataset):
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)
         self._show(Selection(self._open_part(download=download, options=options)))
-        self.root = os.path.expanduser(os.path.join(root, self.entry))
+        self.root = os.path.expanduser(os.path.join(self.root, self.entry))
 
     @derived
     def index(self) -> list[int]:
@@ -87,7 +87,7 @@ class _Caltech(RecordDataset):
         number = self._as_opened("y", index)
         return self.y[index] if number is None else self._selection.target(number)
 
-    def _bytes(self, field: str, index: int) -> tuple[bytes, str]:
+    def _bytes(self, field: str, index: int) -> tuple[bytes, object]:
         """Return a file of a sample, and its name for messages.
 
         Raises:

@@ -45,6 +45,8 @@ class CityscapesRecord(PathsDataset, Cityscapes):  # type: ignore[misc]  # torch
         >>> image, (labels, polygons) = dataset[0]
     """
 
+    transforms_pairs = True
+
     entry = "cityscapes"
     _ITEMS = "images"
     _ENDING = IMAGE_ENDING

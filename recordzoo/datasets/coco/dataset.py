@@ -48,6 +48,8 @@ class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc
         >>> image, annotations = dataset[0]
     """
 
+    transforms_pairs = True
+
     entry = "coco"
     _USUAL = ("instances_{part}.json", "image_info_{part}.json")
     _HAS_PIXELS = True  # whether annotations have places in the image

@@ -14,16 +14,18 @@ from torchvision.datasets.folder import default_loader
 from recordzoo.datasets.cub200.annotations import IMAGE_LIST, NEEDS, SPLIT
 from recordzoo.datasets.cub200.recipe import IMAGES, CUB200Segmentations, names_digest
 from recordzoo.errors import NotPreparedError, OtherSourceError, RecordError
+from recordzoo.families.at_url import open_one
 from recordzoo.families.base import check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.selection import Selection
 from recordzoo.families.target_types import TargetTypesDataset
-from recordzoo.loading.decode import naming
+from recordzoo.loading.decode import RecordName, naming
 from recordzoo.preparing import PrepareOptions, ensure
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.recipes.images import open_image
 from recordzoo.records.reader import RecordReader
+from recordzoo.remote.url import Url
 
 SPLITS = ("train", "test", "all")
 
@@ -110,6 +112,8 @@ class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # to
 
     def _open_masks(self, reader: RecordReader, download: bool, options: PrepareOptions) -> RecordReader:
         """Open the masks' record set, which lies beside that of the images; prepare it if it is not there."""
+        if isinstance(reader.path, Url):
+            return self._masks_at_url(reader, reader.path)
         mask_options = options.copy()
         mask_options.pop("variant", None)  # masks have none; those of the originals fit images of the full size
         mask_options["records_dir"] = _beside(reader.path)
@@ -121,13 +125,26 @@ class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # to
         path = ensure(made, root, download=download, **mask_options)
         masks = RecordReader(path)
         warn_of_changes(masks, find_changes(masks, root), made.command(root), stacklevel=3)
-        manifest = masks.manifest
+        return self._checked_masks(masks, reader)
+
+    def _masks_at_url(self, reader: RecordReader, url: Url) -> RecordReader:
+        """Open the masks beside the images."""
+        place = url.parent / f"{url.name.removesuffix('.records')}.segmentations.records"
+        return self._checked_masks(open_one(type(self).__name__, [place], {}), reader)
+
+    def _checked_masks(self, masks: RecordReader, reader: RecordReader) -> RecordReader:
+        """Return the masks.
+
+        Raises:
+            OtherSourceError: They are those of other images.
+        """
+        manifest, names = masks.manifest, tuple(reader.names)
         found = (manifest.dataset, manifest.part, manifest.metadata.get("images"))
         if found != ("cub200", "segmentations", names_digest(names)):
             raise OtherSourceError(
-                f"{type(self).__name__}: the masks in {path} belong to other images than those in {reader.path}. "
+                f"{type(self).__name__}: the masks in {masks.path} belong to other images than those in {reader.path}. "
                 "Remove the record set of the masks; it will be made again.",
-                path=str(path),
+                path=str(masks.path),
             )
         return masks
 
@@ -139,7 +156,7 @@ class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # to
         assert self._masks is not None  # the constructor opened it for this target type
         if not self._masks.has("mask", position):
             raise RecordError(f"{self._masks.path}: {self._masks.names[position]} has no mask.", position=position)
-        with naming(self._masks.path, self._masks.names[position]):
+        with naming(self._masks.path, RecordName(self._masks, position)):
             mask = open_image(self._masks.read("mask", position))
             mask.load()
             return mask

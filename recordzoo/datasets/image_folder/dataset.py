@@ -13,6 +13,7 @@ from recordzoo.families.path_loader import Loader
 from recordzoo.families.record_set import RecordSetDataset
 from recordzoo.preparing import PrepareOptions, is_record_set
 from recordzoo.records.reader import RecordReader
+from recordzoo.remote.url import is_url
 
 
 class ImageFolderRecord(TreeDataset, RecordSetDataset):
@@ -62,7 +63,8 @@ class ImageFolderRecord(TreeDataset, RecordSetDataset):
         split: str | None = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        if self._is_shown_as_it_is(Path(root).expanduser(), split):
+        if is_url(root) or self._is_shown_as_it_is(Path(root).expanduser(), split):
+            self._refuse_url_of_tree(root)
             super().__init__(
                 root, transform, target_transform, loader, is_valid_file, allow_empty, split=split, **options
             )

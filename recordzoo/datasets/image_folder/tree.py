@@ -12,13 +12,14 @@ from numpy.typing import NDArray
 from torchvision.datasets.folder import IMG_EXTENSIONS, DatasetFolder
 
 from recordzoo.datasets.image_folder.choose import Wanted, candidates
-from recordzoo.errors import FolderError, OtherSourceError
+from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.path_loader import Loader
-from recordzoo.families.record_set import empty_classes, open_images
+from recordzoo.families.record_set import RecordSetDataset, empty_classes, open_images
 from recordzoo.families.selection import Selection, join_name
 from recordzoo.preparing import PrepareOptions, ensure, is_record_set
 from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_changes
+from recordzoo.program import command
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.class_folders import are_splits, class_folder_order
 from recordzoo.recipes.folder import (
@@ -31,6 +32,7 @@ from recordzoo.recipes.folder import (
 from recordzoo.recipes.variants import check_variant, variant_recipe
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
+from recordzoo.remote.url import Url, is_url
 
 # Any: labels are whatever an overridden find_classes gives.
 Samples = list[tuple[str, Any]]
@@ -64,12 +66,18 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
             As `ImageFolderRecord`.
         """
         self._variant = options.get("variant")
+        self._refuse_url_of_tree(root)
         folder = os.path.expanduser(os.fspath(root))
         is_every_image = is_valid_file is None and extensions == IMG_EXTENSIONS and not self._overrides()
-        if is_every_image and not is_record_set(Path(folder)):
-            selection = Selection(self._open_whole(folder, allow_empty, options))
+        whole = None
+        if is_every_image and is_record_set(Path(folder)):
+            whole = self._open_given(folder, options)
+        elif is_every_image:
+            whole = self._open_whole(folder, allow_empty, options)
+        if whole is not None:  # nothing here looks at each sample
+            selection = Selection(whole)
             if not allow_empty:
-                raise_if_empty(empty_classes(selection.reader), IMG_EXTENSIONS)
+                raise_if_empty(empty_classes(whole), IMG_EXTENSIONS)
         else:
             select = self._select if self._has_tree() else self._select_stored
             selection = select(folder, extensions, is_valid_file, allow_empty, options)
@@ -88,6 +96,19 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         kind = type(self)
         return kind.find_classes is not TreeDataset.find_classes or kind.make_dataset is not DatasetFolder.make_dataset
 
+    def _refuse_url_of_tree(self, root: str | os.PathLike[str]) -> None:
+        """Refuse a URL where a tree is scanned.
+
+        Raises:
+            ArgumentError: It is one, and a subclass says itself what the samples are.
+        """
+        if is_url(root) and (self._overrides() or not isinstance(self, RecordSetDataset)):
+            url = Url.parse(root)
+            raise ArgumentError(
+                f"{type(self).__name__} selects files of a tree, and {url} is a URL. Open it with recordzoo.open, or "
+                f"run: {command('pull', url)}"
+            )
+
     def _has_tree(self) -> bool:
         """Whether there is anything to scan; an empty mount point is a tree that is gone."""
         root = Path(self.root).expanduser()
@@ -102,6 +123,13 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
             options.get("refresh", False),
             self._has_tree(),
         )
+
+    def _open_given(self, folder: str, options: PrepareOptions) -> RecordReader | None:
+        """Open the record set that the root is, if it holds all images of a tree; None if it holds anything else."""
+        reader = open_images(Path(folder).resolve())
+        if reader.manifest.dataset != "folder" or reader.manifest.metadata.get("selection"):
+            return None
+        return self._as_variant(reader, options)
 
     def _open_whole(self, folder: str, allow_empty: bool, options: PrepareOptions) -> RecordReader:
         """Open the records of all images of the tree; make them if they are not there."""

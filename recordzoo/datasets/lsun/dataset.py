@@ -17,11 +17,12 @@ from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.families.base import RecordDataset, Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
-from recordzoo.loading.decode import naming
+from recordzoo.loading.decode import RecordName, naming
 from recordzoo.loading.pictures import open_picture
 from recordzoo.preparing import PrepareOptions, is_record_set
 from recordzoo.preview.notebook import Shown
 from recordzoo.records.reader import RecordReader
+from recordzoo.remote.url import Url, is_url
 
 
 class LSUNClassRecord(RecordDataset, LSUNClass):  # type: ignore[misc]  # torchvision is untyped
@@ -59,15 +60,15 @@ class LSUNClassRecord(RecordDataset, LSUNClass):  # type: ignore[misc]  # torchv
         target_transform: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        folder = Path(os.path.expanduser(root)).absolute()
-        is_given = is_record_set(folder)
+        folder = Url.parse(root) if is_url(root) else Path(os.path.expanduser(root)).absolute()
+        is_given = folder.name.endswith(".records") if isinstance(folder, Url) else is_record_set(folder)
         self._part = self._part_of_set(folder) if is_given else self._part_of_database(folder)
         self._start(folder if is_given else folder.parent, transform=transform, target_transform=target_transform)
         self._show(Selection(self._open_part(download=None, options=options)))
-        self.root = os.path.expanduser(os.fspath(root))
+        self.root = os.fspath(folder) if isinstance(folder, Url) else os.path.expanduser(os.fspath(root))
         self.length = len(self._selection)
 
-    def _part_of_set(self, path: Path) -> str:
+    def _part_of_set(self, path: Path | Url) -> str:
         manifest = RecordReader(path).manifest
         if manifest.dataset != self.entry:
             found = ".".join(filter(None, (manifest.dataset, manifest.part)))
@@ -76,7 +77,7 @@ class LSUNClassRecord(RecordDataset, LSUNClass):  # type: ignore[misc]  # torchv
             )
         return manifest.part
 
-    def _part_of_database(self, folder: Path) -> str:
+    def _part_of_database(self, folder: Path | Url) -> str:
         part = folder.name.removesuffix(ENDING)
         if part not in {known.name for known in catalogue.entry(self.entry).parts}:
             raise ArgumentError(
@@ -101,7 +102,7 @@ class LSUNClassRecord(RecordDataset, LSUNClass):  # type: ignore[misc]  # torchv
             CorruptRecordError: The stored bytes are damaged.
         """
         reader, position = self._selection.reader, self._position(index)
-        with naming(reader.path, reader.names[position]):
+        with naming(reader.path, RecordName(reader, position)):
             image: Any = open_picture(reader, position).convert("RGB")
         if self.transform is not None:
             image = self.transform(image)
@@ -158,15 +159,15 @@ class LSUNRecord(RecordDataset, LSUN):  # type: ignore[misc]  # torchvision is u
             raise ArgumentError(
                 f"Argument records_dir names one record set, but there are several: {self.classes}. Leave it out."
             )
-        paths = [os.path.join(root, f"{name}{ENDING}") for name in self.classes]
+        paths = [os.path.join(self.root, f"{name}{ENDING}") for name in self.classes]
         self.dbs = [self._DATABASE(path, transform, **options) for path in paths]
         self.indices = list(itertools.accumulate(map(len, self.dbs)))
         self.length = sum(map(len, self.dbs))
 
     @property
-    def records_path(self) -> Path:
+    def records_path(self) -> Path | Url:
         """The directory that the record sets are in; each of `dbs` knows its own."""
-        return Path(self.root)
+        return Url.parse(self.root) if is_url(self.root) else Path(self.root)
 
     def read(self, index: int, field: str = "image") -> bytes:
         """See `RecordDataset`."""

@@ -4,6 +4,7 @@ import os
 from collections.abc import Sequence
 from typing import Any, Unpack
 
+import numpy as np
 import torch
 from PIL import Image
 from torchvision.datasets import WIDERFace
@@ -87,23 +88,18 @@ class WIDERFaceRecord(RecordDataset, WIDERFace):  # type: ignore[misc]  # torchv
         if self.split != "test":
             with naming(reader.path, info["img_path"]):
                 lines = reader.read("annotation", position).splitlines()[1:]
-                faces = torch.tensor([list(map(int, line.split())) for line in lines])
+                # Several times as fast as torch.tensor.
+                faces = torch.from_numpy(np.array([list(map(int, line.split())) for line in lines], np.int64))
                 columns = {name: faces[:, column].clone() for name, column in _COLUMNS.items()}
             info["annotations"] = {"bbox": faces[:, :4].clone(), **columns}
         return info
 
     def _at(self, index: int) -> tuple[Info, int | None]:
         """Return what `img_info` has at an index, and the image's position; None if it has no record."""
-        number = None if "img_info" in self._made else self._as_opened("img_info", index)
-        if number is not None:
-            position = self._selection.position(number)
+        position = self._position(index)
+        if position is not None and "img_info" not in self._made and "img_info" not in self.__dict__:
             return self._info(position), position
-        info = self.img_info[index]
-        start = os.path.join(self._folder, "")
-        path = os.fspath(info["img_path"])
-        return info, find_name(self._selection.reader.names, path.removeprefix(start)) if path.startswith(
-            start
-        ) else None
+        return self.img_info[index], position
 
     # Any: what the transforms make of it.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
@@ -133,7 +129,12 @@ class WIDERFaceRecord(RecordDataset, WIDERFace):  # type: ignore[misc]  # torchv
             return image
 
     def _position(self, index: int) -> int | None:
-        return self._at(index)[1]
+        number = None if "img_info" in self._made else self._as_opened("img_info", index)
+        if number is not None:
+            return self._selection.position(number)
+        start = os.path.join(self._folder, "")
+        path = os.fspath(self.img_info[index]["img_path"])
+        return find_name(self._selection.reader.names, path.removeprefix(start)) if path.startswith(start) else None
 
     def _hint_positions(self, positions: Sequence[int]) -> None:
         for field in self._selection.reader.manifest.blobs:

@@ -72,13 +72,13 @@ def _deserialize(data: bytes) -> Any:
     return values[0]
 
 
-def _message(data: bytes, position: int) -> tuple[int, "_Table", int, int]:
+def _message(data: bytes, position: int) -> tuple[int, "FlatTable", int, int]:
     """Return a message's kind, header and version, and where its body begins."""
     if _unsigned(data, position) == _CONTINUATION:
         position += 4
     length = _unsigned(data, position)
     start = position + 4
-    table = _Table(data, start + _unsigned(data, start))
+    table = FlatTable(data, start + _unsigned(data, start))
     header = table.table(2)
     if header is None:
         raise ArrowError("a message is empty")
@@ -86,7 +86,7 @@ def _message(data: bytes, position: int) -> tuple[int, "_Table", int, int]:
 
 
 @dataclass(frozen=True)
-class _Table:
+class FlatTable:
     """A Flatbuffers table: its first 4 bytes lead back to where its fields' places are listed."""
 
     data: bytes
@@ -99,12 +99,14 @@ class _Table:
         return self.position + place if place else 0
 
     def number(self, index: int, kind: str) -> int:
+        """Return a number, of a kind that `struct` has; 0 if the field is absent."""
         place = self._field(index)
         return _read(self.data, place, kind) if place else 0
 
-    def table(self, index: int) -> "_Table | None":
+    def table(self, index: int) -> "FlatTable | None":
+        """Return another table; None if the field is absent."""
         place = self._field(index)
-        return _Table(self.data, place + _unsigned(self.data, place)) if place else None
+        return FlatTable(self.data, place + _unsigned(self.data, place)) if place else None
 
     def _vector(self, index: int, item_bytes: int) -> tuple[int, int]:
         """Return how many items a vector has, and where they begin."""
@@ -117,16 +119,31 @@ class _Table:
             raise ArrowError("it says that it has more items than bytes")
         return count, start + 4
 
-    def tables(self, index: int) -> Sequence["_Table"]:
+    def tables(self, index: int) -> Sequence["FlatTable"]:
+        """Return a vector of tables.
+
+        Raises:
+            ArrowError: It lies outside.
+        """
         count, start = self._vector(index, 4)
         places = (start + 4 * i for i in range(count))
-        return [_Table(self.data, place + _unsigned(self.data, place)) for place in places]
+        return [FlatTable(self.data, place + _unsigned(self.data, place)) for place in places]
 
     def pairs(self, index: int) -> Sequence[tuple[int, int]]:
+        """Return a vector of structs of two numbers of 8 bytes.
+
+        Raises:
+            ArrowError: It lies outside.
+        """
         count, start = self._vector(index, 16)
         return [struct.unpack_from("<qq", self.data, start + 16 * i) for i in range(count)]
 
     def text(self, index: int) -> str:
+        """Return a string.
+
+        Raises:
+            ArrowError: It lies outside.
+        """
         count, start = self._vector(index, 1)
         return self.data[start : start + count].decode()
 
@@ -134,7 +151,7 @@ class _Table:
 class _Columns:
     """A batch's columns, taken one after another in the order in which their nodes and buffers are listed."""
 
-    def __init__(self, data: bytes, start: int, batch: _Table, *, has_union_validity: bool) -> None:
+    def __init__(self, data: bytes, start: int, batch: FlatTable, *, has_union_validity: bool) -> None:
         self._data, self._start = data, start
         nodes = batch.pairs(1)
         if len(nodes) > _MAX_COLUMNS:  # each may be as large as all bytes together
@@ -144,7 +161,7 @@ class _Columns:
         self._has_union_validity = has_union_validity
 
     # Any: values of all kinds.
-    def column(self, field: _Table, depth: int) -> Sequence[Any]:
+    def column(self, field: FlatTable, depth: int) -> Sequence[Any]:
         """Read the next column, of a field's type, with all that is in it."""
         if depth > _MAX_DEPTH:
             raise ArrowError("it is nested too deep")
@@ -180,7 +197,7 @@ class _Columns:
         parts = _slices(self._buffer(), ends)
         return [part.decode() for part in parts] if kind == _UTF8 else parts
 
-    def _union(self, field: _Table, count: int, depth: int) -> Sequence[Any]:
+    def _union(self, field: FlatTable, count: int, depth: int) -> Sequence[Any]:
         union = field.table(3)
         if union is None or union.number(0, "h") != _DENSE:
             raise ArrowError("its union is not dense")

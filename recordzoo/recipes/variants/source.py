@@ -43,9 +43,23 @@ class FieldValues:
     of_position: NDArray[np.int64]
 
 
-def field_values(reader: RecordReader, field: str) -> FieldValues:
-    """List the stored values of a blob field; a file that a list names several times is one."""
+def field_values(
+    reader: RecordReader,
+    field: str,
+    chosen: NDArray[np.int64] | None = None,
+    names: Sequence[str] | None = None,
+) -> FieldValues:
+    """List the stored values of a blob field; a file that a list names several times is one.
+
+    Args:
+        reader: The record set.
+        field: The blob field.
+        chosen: Take only the records at these positions, and count them from 0 in `of_position`.
+        names: What these are called. Default: as in the record set.
+    """
     index = reader.array(f"{field}.index")
+    index = index if chosen is None else index[chosen]
+    names = reader.names if names is None else names
     present = np.flatnonzero(index["shard"] != NO_SHARD)
     rows = index[present]
     every = rows["shard"].astype(np.uint64) << np.uint64(32) | rows["slot"]
@@ -53,7 +67,8 @@ def field_values(reader: RecordReader, field: str) -> FieldValues:
     of_position = np.full(len(index), ABSENT, np.int64)
     of_position[present] = value
     positions = present[first]
-    keys = _unique([reader.names[position] for position in positions.tolist()])
+    keys = _unique([names[position] for position in positions.tolist()])
+    positions = positions if chosen is None else chosen[positions]
     return FieldValues(field, keys, positions, rows["length"][first], places, of_position)
 
 

@@ -48,7 +48,7 @@ class StoredRecipe(Recipe):
 
     def target(self, root: Path) -> Path:
         """See `Recipe`: itself."""
-        return self.reader.path
+        return self.reader.folder
 
     @override
     def title(self, root: Path) -> str:
@@ -60,7 +60,7 @@ class StoredRecipe(Recipe):
 
     def find(self, root: Path) -> Source | None:
         """See `Recipe`: the record set as it is now."""
-        if not is_record_set(self.reader.path):
+        if not is_record_set(self.reader.folder):
             return None
         self._source = SetSource(RecordReader(self.reader.path))
         return self._source

@@ -1,0 +1,73 @@
+"""What putting together a record set of N samples takes, of their rows alone: no image is written.
+
+The rows of units of 250,000 samples, with names like ImageNet's, are laid into a build directory, as if they were
+converted. Then `assemble` puts the set together in a process of its own, whose peak memory is noted.
+"""
+
+import json
+import resource
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+
+from benchmarks.scale.make import name_of
+from recordzoo.preparing.assemble import assemble
+from recordzoo.preparing.build import Build
+from recordzoo.preparing.rows import ShardDone, ShardRows, UnitDone, save_rows, save_sidecars
+from recordzoo.progress import LogProgress
+from recordzoo.recipes.folder import FolderRecipe
+
+_IN_UNIT = 250_000
+
+
+def measure(work: Path, num_samples: int) -> dict[str, float]:
+    """Return seconds and peak megabytes of assembling a record set."""
+    code = "import sys; from benchmarks.scale import preparation as p; p.{}(p.Path(sys.argv[1]), int(sys.argv[2]))"
+    for step in ("lay", "put_together"):
+        command = [sys.executable, "-W", "ignore", "-c", code.format(step), str(work), str(num_samples)]
+        done = subprocess.run(command, check=False, capture_output=True, text=True)
+        if done.returncode:
+            raise RuntimeError(done.stderr)
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def _unit(number: int, num_samples: int, rows: str, sidecars: str) -> UnitDone:
+    count = min(_IN_UNIT, num_samples - number * _IN_UNIT)
+    shard = ShardDone(number, 0, count, count * 100_000, 4096, count * 25, "0" * 64, rows)
+    return UnitDone(number, (shard,), sidecars, {}, {})
+
+
+def lay(work: Path, num_samples: int) -> None:
+    """Write the rows of all units, as converting them would."""
+    laid = work / "laid"
+    laid.mkdir()
+    digests = []
+    for number, start in enumerate(range(0, num_samples, _IN_UNIT)):
+        count = min(_IN_UNIT, num_samples - start)
+        names = [name_of(start + i) for i in range(count)]
+        rows = ShardRows(["image"] * count, names, [100_000] * count, list(range(count)), [1] * count)
+        offsets = np.arange(count, dtype=np.uint64) * 100_000
+        digests.append([save_rows(laid, f"u{number:05d}-s0000", rows, offsets), save_sidecars(laid, number, {})])
+    (work / "digests.json").write_text(json.dumps(digests))
+
+
+def put_together(work: Path, num_samples: int) -> None:
+    """Assemble the set; print what that took."""
+    build, _ = Build.claim(work / "scale.records", {"scale": 1}, LogProgress())
+    with build.kept():
+        for path in (work / "laid").iterdir():
+            path.rename(build.path / path.name)
+        for number, (rows, sidecars) in enumerate(json.loads((work / "digests.json").read_text())):
+            unit = _unit(number, num_samples, rows, sidecars)
+            build.shards[number], build.units[number] = list(unit.shards), unit
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        start = time.process_time()
+        assemble(build, FolderRecipe(), "tree", ())
+        took = time.process_time() - start
+        peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    print(json.dumps({"assemble_cpu_s": took, "assemble_peak_mb": (peak - before) * 1024 / 1e6}))
+    build.remove()

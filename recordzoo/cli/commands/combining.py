@@ -1,0 +1,97 @@
+"""The commands that make a new record set of others: `merge` and `subset`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recordzoo.cli.commands.completion import complete_data, complete_path
+from recordzoo.cli.commands.options import Converters, Json, RecordSet, Refresh
+
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        metavar="DIR",
+        help="The new record set's directory.",
+        file_okay=False,
+        autocompletion=complete_path,
+    ),
+]
+
+
+def merge(
+    sets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SET...",
+            help="Record sets, in this order: directories, URLs, or trees and lists that sets were made from.",
+            autocompletion=complete_data,
+        ),
+    ],
+    output: Output,
+    classes: Annotated[
+        str,
+        typer.Option(
+            metavar="equal|union",
+            help="union: unite classes by name, and number labels anew. Default: the classes must be equal.",
+            show_default=False,
+        ),
+    ] = "equal",
+    split_of: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SET=SPLIT", help="All records of a set are this split of the new one; may be repeated."),
+    ] = None,
+    workers: Converters = None,
+    refresh: Refresh = False,
+    as_json: Json = False,
+) -> None:
+    """Store the records of several sets, one after another, as one record set.
+
+    The sets must have the same fields, stored alike. Values are copied as they are and their checksums compared.
+    Splits of one name are put together. Run the same command again to go on after any failure or interruption.
+    """
+    from recordzoo.cli.combining import merge_sets
+
+    options = {"classes": classes, "workers": workers, "refresh": refresh}
+    merge_sets(sets, output, split_of or [], options, as_json=as_json)
+
+
+def subset(
+    path: RecordSet,
+    output: Output,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            help="Only these classes, by name or number; they are numbered anew, in this order.",
+        ),
+    ] = None,
+    indices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST|FILE",
+            help="Only the records at these places, from 0: 0,5,10-19, or a file with a number a line, or .npy.",
+        ),
+    ] = None,
+    split: Annotated[str | None, typer.Option(metavar="NAME", help="Only records of this split.")] = None,
+    workers: Converters = None,
+    refresh: Refresh = False,
+    as_json: Json = False,
+) -> None:
+    """Store some records of a set as a new record set.
+
+    With several options, a record must fit all of them. Values are copied as they are and their checksums compared.
+    Run the same command again to go on after any failure or interruption. In Python, recordzoo.subset() also shows
+    some samples of a set without copying them.
+    """
+    from recordzoo.cli.combining import make_subset, read_indices
+
+    options = {
+        "classes": None if classes is None else classes.split(","),
+        "indices": None if indices is None else read_indices(indices),
+        "split": split,
+        "workers": workers,
+        "refresh": refresh,
+    }
+    make_subset(path, output, options, as_json=as_json)

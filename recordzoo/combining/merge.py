@@ -1,0 +1,75 @@
+"""`merge`: the records of several sets, one after another, as one set."""
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Literal, Unpack
+
+from recordzoo.combining.making import make_combined
+from recordzoo.custom.options import OwnOptions, check_options
+from recordzoo.errors import ArgumentError
+from recordzoo.recipes.combined.part import Part
+from recordzoo.records.manifest import SPLIT_PATTERN
+from recordzoo.records.reader import RecordReader
+
+_CLASSES = ("equal", "union")
+
+
+def merge(
+    sets: Sequence[str | os.PathLike[str]],
+    output: str | os.PathLike[str],
+    *,
+    classes: Literal["equal", "union"] = "equal",
+    splits: Mapping[str, str] | None = None,
+    **options: Unpack[OwnOptions],
+) -> Path:
+    """Store the records of several sets, one after another, as one record set; `recordzoo.open` opens it.
+
+    The sets must have the same fields, stored alike, and the same variant. Values are copied as they are stored and
+    their CRC-32s compared. Splits of one name are put together. A name that several sets have gets its set's name in
+    front: ``a/0001.jpg``.
+
+    The work is spread over processes, goes on where it was interrupted, and gives the same bytes each time. What is
+    there already is left alone if it was made of these sets.
+
+    Args:
+        sets: The record sets: directories or URLs.
+        output: The new set's directory: ``all.records``.
+        classes: "equal": the sets must have the same classes. "union": classes are united by name, in the order in
+            which they come, and labels get their new numbers.
+        splits: All records of a set are this split of the new one; its own splits are left out. By set, as given in
+            `sets`: ``{"a.records": "train", "b.records": "val"}``.
+        **options: See `OwnOptions`.
+
+    Returns:
+        The new set's directory.
+
+    Raises:
+        ArgumentError: The sets do not fit together: the message names the field, or the classes; or an argument has no
+            valid value.
+        CorruptRecordError: A value is damaged; nothing is published.
+        OtherSourceError: `output` holds something else.
+        ManifestError: There is no record set at a path.
+        PrepareError: The disk is full, or a process was killed; what is finished is kept.
+
+    Examples:
+        >>> import recordzoo
+        >>> recordzoo.merge(["2025.records", "2026.records"], "all.records", classes="union")  # doctest: +SKIP
+        PosixPath('/home/me/all.records')
+    """
+    check_options(options, "merge()")
+    if isinstance(sets, str | os.PathLike):
+        raise ArgumentError(f"Argument sets is {sets!r}; it must be a list of record sets.")
+    if not sets:
+        raise ArgumentError("Argument sets is empty; it must name the record sets to merge.")
+    if classes not in _CLASSES:
+        raise ArgumentError(f"Unknown value {classes!r} for argument classes. Valid values are {_CLASSES}.")
+    named = dict(splits or {})
+    given = [os.fspath(path) for path in sets]
+    for path, split in named.items():
+        if path not in given:
+            raise ArgumentError(f"Argument splits names {path!r}, which is none of the sets.")
+        if not SPLIT_PATTERN.fullmatch(split):
+            raise ArgumentError(f"{split!r} is no name of a split: small letters, digits and hyphens.")
+    parts = [Part(RecordReader(path), split=named.get(path, "")) for path in given]
+    return make_combined(parts, output, options, unite=classes == "union")

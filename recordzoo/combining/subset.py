@@ -1,0 +1,105 @@
+"""`subset`: some records of a set as a new set; or some samples of an open dataset, without copying."""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Unpack, overload
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.combining.choosing import checked_indices, class_numbers
+from recordzoo.combining.making import make_combined
+from recordzoo.custom.options import OwnOptions, check_options
+from recordzoo.errors import ArgumentError
+from recordzoo.recipes.combined.part import Choice, Part
+from recordzoo.records.reader import RecordReader
+
+
+# Any: a dataset of this package.
+@overload
+def subset(
+    records: Any,
+    *,
+    classes: Sequence[str | int] | None = None,
+    indices: Sequence[int] | NDArray[np.integer[Any]] | None = None,
+    split: str | None = None,
+    output: None = None,
+) -> Any: ...
+@overload
+def subset(
+    records: str | os.PathLike[str],
+    *,
+    classes: Sequence[str | int] | None = None,
+    indices: Sequence[int] | NDArray[np.integer[Any]] | None = None,
+    split: str | None = None,
+    output: str | os.PathLike[str],
+    **options: Unpack[OwnOptions],
+) -> Path: ...
+def subset(
+    records: Any,
+    *,
+    classes: Sequence[str | int] | None = None,
+    indices: Sequence[int] | NDArray[np.integer[Any]] | None = None,
+    split: str | None = None,
+    output: str | os.PathLike[str] | None = None,
+    **options: Unpack[OwnOptions],
+) -> Any:
+    """Take some records of a set: all that fit `split`, `indices` and `classes`, of which at least one is given.
+
+    Without `output` nothing is copied: the result is a dataset that shows only these samples, with the transforms of
+    the given one. `RecordLoader` reads it as fast as the given one. With `output` a new record set is stored: values
+    are copied as they are, in parallel, and their CRC-32s compared; an interrupted call goes on where it was.
+
+    With `classes`, the result has these classes only, numbered from 0 in the order in which they are given; otherwise
+    the classes and their numbers stay. With `output`, splits keep those records that are left.
+
+    Args:
+        records: A record set's directory or URL. Without `output` also a dataset of this package.
+        classes: Only records of these classes: names, or numbers.
+        indices: Only records at these places of the split (of a dataset: of its samples), in this order.
+        split: Only records of this split, in its order.
+        output: The new set's directory: ``some.records``. Default: no new set.
+        **options: See `OwnOptions`; only with `output`.
+
+    Returns:
+        With `output` its path. Without: a dataset of the same class; of datasets other than class folders, where
+        `classes` must not be given, a ``torch.utils.data.Subset``.
+
+    Raises:
+        ArgumentError: There is no such class, index or split; no record is left; or nothing is given.
+        CorruptRecordError: A value is damaged; nothing is published.
+        OtherSourceError: `output` holds something else.
+        ManifestError: There is no record set at `records`.
+        PrepareError: The disk is full, or a process was killed; what is finished is kept.
+
+    Examples:
+        >>> import recordzoo
+        >>> pets = recordzoo.subset("photos.records", classes=["cat", "dog"])  # doctest: +SKIP
+        >>> pets.class_to_idx  # doctest: +SKIP
+        {'cat': 0, 'dog': 1}
+        >>> recordzoo.subset("photos.records", split="train", output="train.records")  # doctest: +SKIP
+        PosixPath('/home/me/train.records')
+    """
+    check_options(options, "subset()")
+    if classes is None and indices is None and split is None:
+        raise ArgumentError("Nothing is chosen: pass classes, indices or split.")
+    if isinstance(classes, str):
+        raise ArgumentError(f"Argument classes is {classes!r}; it must be a list of names.")
+    if output is None:
+        from recordzoo.combining.view import view  # imports torch
+
+        if options:
+            raise ArgumentError(f"Argument {next(iter(options))} is for a new record set: pass output, too.")
+        return view(records, classes, indices, split)
+    if not isinstance(records, str | os.PathLike):
+        raise ArgumentError(
+            f"Argument records is {type(records).__name__}; a new set is made of a record set: pass its path "
+            "(dataset.records_path)."
+        )
+    reader = RecordReader(records)
+    labels = None if classes is None else class_numbers(reader, classes)
+    part = Part(reader, Choice(split, None if indices is None else checked_indices(indices), labels))
+    if not len(part.positions):
+        raise ArgumentError(f"No record of {reader.path} is left by what is chosen. Nothing was made.")
+    return make_combined([part], output, options)

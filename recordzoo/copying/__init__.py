@@ -1,0 +1,1 @@
+"""A record set → another place, which it leaves or reaches complete: `push` and `pull`."""

@@ -1,0 +1,229 @@
+"""A record set arrives on this machine: a build, filled by several threads, published by one rename."""
+
+import errno
+import os
+import threading
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import ClassVar
+
+from recordzoo import durable
+from recordzoo.bars import default_progress
+from recordzoo.copying.crew import WORKERS, Crew
+from recordzoo.copying.fetching import PART, Fetch, Supply, has_size, hash_of, remove_all_but
+from recordzoo.copying.files import SetFile, named_files
+from recordzoo.copying.places import digest_at
+from recordzoo.errors import CorruptRecordError, DiskSpaceError, OtherSourceError, PrepareError, RecordZooError
+from recordzoo.preparing.build import Build
+from recordzoo.preparing.build_lock import my_turn
+from recordzoo.preparing.space import disk_error, free_bytes
+from recordzoo.preparing.stale_builds import find_builds, put_back, remove_dead
+from recordzoo.progress import Progress, format_bytes
+from recordzoo.records.manifest import MANIFEST_NAME, Manifest
+from recordzoo.steps import step
+
+
+@dataclass(frozen=True, slots=True)
+class Arrived:
+    """What was done, or would be done.
+
+    Attributes:
+        path: Where the record set is.
+        source: Where it came from: a path, or a URL without a login.
+        digest: Its digest.
+        num_files: Of how many files it consists, without the manifest.
+        num_bytes: How large they are.
+        fetched_bytes: How much was fetched.
+        was_ready: Whether it was there already.
+    """
+
+    path: Path
+    source: str
+    digest: str
+    num_files: int
+    num_bytes: int
+    fetched_bytes: int
+    was_ready: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """A record set that is fetched.
+
+    Attributes:
+        address: What it is called in messages: its path or URL.
+        name: The name of its directory.
+        data: The bytes of its manifest.
+        manifest: The manifest.
+        digest: The set's digest.
+        supply: Gives its files.
+        files: All of them, without the manifest.
+    """
+
+    address: str
+    name: str
+    data: bytes
+    manifest: Manifest
+    digest: str
+    supply: Supply
+    files: list[SetFile]
+
+
+@dataclass
+class Arrival(ABC):
+    """One copy to this machine; `plan` only looks at what is there.
+
+    Attributes:
+        text: The record set, as the user names it.
+        place: Where it goes: a directory whose name ends in ``.records``, or one in which it keeps its name.
+        replace: Replace another record set that is there.
+        workers: How many files are fetched at a time.
+        progress: Told how it goes on.
+        verify: Read back each file from the disk, and compare its hash once more.
+        fetched_bytes: How much was fetched.
+    """
+
+    verb: ClassVar[str]
+    """The command's name."""
+
+    text: str
+    place: Path
+    replace: bool = False
+    workers: int = WORKERS
+    progress: Progress | None = None
+    verify: bool = False
+    fetched_bytes: int = 0
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __post_init__(self) -> None:
+        self.origin = self.find()
+        self.files = self.origin.files
+        self.target = self.find_target()
+
+    @abstractmethod
+    def find(self) -> Origin:
+        """Find the record set that is meant."""
+
+    @abstractmethod
+    def find_target(self) -> Path:
+        """Return the directory in which it will be."""
+
+    @abstractmethod
+    def damaged(self, name: str) -> CorruptRecordError:
+        """Make the error of a file that has another hash at its origin than the manifest says."""
+
+    def finish(self, folder: Path) -> set[str]:
+        """Add files that no hash is known of; return their names."""
+        return set()
+
+    @property
+    def num_bytes(self) -> int:
+        """The size of all files, without the manifest."""
+        return sum(file.size_bytes for file in self.files)
+
+    def plan(self) -> Arrived:
+        """Return what would be done: `fetched_bytes` is what is still to be fetched."""
+        if self._is_ready():
+            return self._result(was_ready=True)
+        self.fetched_bytes = self.num_bytes - self._kept_bytes()
+        return self._result()
+
+    def run(self) -> Arrived:
+        """Do it.
+
+        Raises:
+            RecordZooError: As `pull` and `copy`.
+        """
+        progress = self.progress or default_progress()
+        self.target.parent.mkdir(parents=True, exist_ok=True)
+        with my_turn(self.target, self._is_ready, progress) as is_mine:
+            if not is_mine:
+                return self._result(was_ready=True)
+            put_back(self.target)
+            self._check_space()
+            try:
+                self._build(progress)
+            except OSError as err:
+                if isinstance(err, RecordZooError):
+                    raise
+                if err.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+                    raise PrepareError(
+                        f"{self.target.parent} may not be written to ({err.strerror}). Name another directory.",
+                        path=str(self.target.parent),
+                    ) from err
+                raise disk_error(err, self.target.parent, self.num_bytes - self._kept_bytes()) from err
+        return self._result()
+
+    def _is_ready(self) -> bool:
+        """Whether the record set is there.
+
+        Raises:
+            OtherSourceError: Something else is there, and is not to be replaced.
+        """
+        if not os.path.lexists(self.target):
+            return False
+        there = digest_at(self.target)
+        is_same = there == self.origin.digest
+        if is_same and all(map(self._is_whole, named_files(self.origin.manifest))):
+            return True
+        if there is not None and self.replace:
+            return False
+        if there is None:
+            what = "is there, and is no record set that can be read. Move it away, or name another directory"
+        else:
+            what = f"holds {'a damaged copy of this' if is_same else 'another'} record set. Pass --replace"
+            what += " (replace=True) to replace it, or name another directory"
+        raise OtherSourceError(f"{self.target} {what}.", path=str(self.target))
+
+    def _is_whole(self, file: SetFile) -> bool:
+        """Whether a file is there, by its size; to `verify`, by its hash."""
+        path = self.target / file.name
+        return has_size(path, file.size_bytes) and (not self.verify or hash_of(path) == file.blake2b)
+
+    def _kept_bytes(self) -> int:
+        """Return how much of it an interrupted run has left."""
+        names = {file.name for file in self.files}
+        found = 0
+        for build in find_builds(self.target):
+            if build.is_dead:
+                files = (path for path in build.path.glob("set/*") if path.name.partition(PART)[0] in names)
+                found = max(found, sum(path.stat().st_size for path in files))
+        return found
+
+    def _check_space(self) -> None:
+        free, needed = free_bytes(self.target.parent), self.num_bytes - self._kept_bytes()
+        if needed > free:
+            what = f"{self.origin.address} takes {format_bytes(needed)}"
+            raise DiskSpaceError(
+                f"{self.target.parent} has {format_bytes(free)} free; {what}: "
+                f"{format_bytes(needed - free)} more. Free some space, or name a directory on another volume.",
+                path=str(self.target.parent),
+                missing_bytes=needed - free,
+            )
+
+    def _build(self, progress: Progress) -> None:
+        build, _ = Build.claim(self.target, {self.verb: self.origin.digest}, progress, keep_set=True)
+        with build.kept():
+            crew = Crew(self.workers, progress)
+            supply, folder = self.origin.supply, build.set_folder
+            fetch = Fetch(supply, folder, crew, build.check, self._count, self.damaged, self.verify)
+            progress.begin(f"{self.verb}ing {self.origin.name}", self.num_bytes)
+            crew.run(fetch.file, self.files)
+            progress.end()
+            remove_all_but(folder, {*(file.name for file in self.files), *self.finish(folder)})
+            durable.write_file(folder / MANIFEST_NAME, self.origin.data)
+            durable.sync_directory(folder)
+            step("set.manifest_written")
+            if not build.publish(replace=self.replace) and not self._is_ready():
+                raise PrepareError(f"{self.target} was made by another process meanwhile.", path=str(self.target))
+        build.remove()
+        remove_dead(self.target)
+
+    def _count(self, num_bytes: int) -> None:
+        with self._lock:
+            self.fetched_bytes += num_bytes
+
+    def _result(self, *, was_ready: bool = False) -> Arrived:
+        origin, fetched = self.origin, max(0, self.fetched_bytes)
+        return Arrived(self.target, origin.address, origin.digest, len(self.files), self.num_bytes, fetched, was_ready)

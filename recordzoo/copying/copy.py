@@ -1,0 +1,123 @@
+"""A record set → another place: of this machine, or by `push` and `pull` from and to a URL."""
+
+import os
+from pathlib import Path
+
+from typing_extensions import override
+
+from recordzoo.copying.arrival import Arrival, Origin
+from recordzoo.copying.crew import WORKERS
+from recordzoo.copying.fetching import Folder
+from recordzoo.copying.files import local_extras, local_marks, named_files
+from recordzoo.copying.places import local_target
+from recordzoo.copying.pull import PullJob
+from recordzoo.copying.push import push
+from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
+from recordzoo.program import command
+from recordzoo.progress import Progress
+from recordzoo.records.files import Directory
+from recordzoo.records.manifest import MANIFEST_NAME, manifest_digest
+from recordzoo.records.reader import RecordReader
+from recordzoo.remote.url import Url, is_url
+
+
+def copy(
+    path: str | os.PathLike[str],
+    destination: str | os.PathLike[str],
+    *,
+    replace: bool = False,
+    verify: bool = False,
+    workers: int = WORKERS,
+    progress: Progress | None = None,
+) -> Path | str:
+    """Copy a record set to another place, several files at a time; it appears in one step, complete.
+
+    Each file is compared with the hash in the manifest while it is copied. What was copied before an interruption is
+    kept, and the same call goes on from there. From a URL this is `pull`, to a URL `push`.
+
+    Args:
+        path: The record set: its directory, or its URL.
+        destination: Where it goes: a path or an address that ends in ``.records``, or a folder, in which it keeps its
+            name.
+        replace: Replace another record set that is there.
+        verify: Read back each file, and compare its hash once more.
+        workers: How many files are copied at a time.
+        progress: Told how it goes on.
+
+    Returns:
+        The copy: a directory, or the address at a URL.
+
+    Raises:
+        ManifestError: There is no record set at `path`.
+        OtherSourceError: Another record set, or something else, is at `destination`.
+        CorruptRecordError: A file of the set is damaged; nothing is published.
+        DiskSpaceError: There is too little room on the disk.
+        PrepareError: With `verify`: the disk gives back other bytes than were written.
+        RemoteError: A server cannot be reached, or refuses access.
+        ArgumentError: Both are URLs, or both are the same directory.
+
+    Examples:
+        >>> import recordzoo
+        >>> recordzoo.copy("data/photos.records", "/mnt/fast")  # doctest: +SKIP
+        PosixPath('/mnt/fast/photos.records')
+    """
+    refuse_two_urls(path, destination)
+    if is_url(destination):
+        url = os.fspath(destination)
+        return push(path, url, replace=replace, verify=verify, workers=workers, progress=progress)
+    kind = PullJob if is_url(path) else CopyJob
+    job = kind(os.fspath(path), Path(destination), replace, workers, progress, verify)
+    return job.run().path
+
+
+def refuse_two_urls(path: object, destination: object) -> None:
+    """Refuse to copy from a server to a server.
+
+    Raises:
+        ArgumentError: Both are URLs.
+    """
+    if is_url(path) and is_url(destination):
+        there = Url.parse(path)
+        raise ArgumentError(
+            f"{there} and {Url.parse(destination)} are both URLs. Pull the record set first, then push it: "
+            f"{command('pull', there)}"
+        )
+
+
+class CopyJob(Arrival):
+    """One copy within this machine; `plan` only looks at what is there. The arguments are those of `copy`."""
+
+    verb = "copy"
+
+    @override
+    def find(self) -> Origin:
+        self.reader = reader = RecordReader(self.text)
+        self.place = self.place.expanduser().absolute()
+        folder = reader.folder
+        manifest, supply = reader.manifest, Folder(folder, Directory(folder))
+        files = [*named_files(manifest), *local_marks(folder, manifest), *local_extras(reader)]
+        data = reader.extra(MANIFEST_NAME)
+        if data is None or manifest_digest(data) != reader.digest:
+            raise RecordError(f"{folder} was replaced while it was opened. Run the same command again.")
+        return Origin(str(folder), folder.name, data, manifest, reader.digest, supply, files)
+
+    @override
+    def find_target(self) -> Path:
+        """Return the directory in which it will be.
+
+        Raises:
+            ArgumentError: It is the record set itself.
+        """
+        target = local_target(self.place, self.origin.name)
+        if target.exists() and target.samefile(self.reader.folder):
+            raise ArgumentError(f"{target} is the record set itself. Name another directory.")
+        return target
+
+    @override
+    def damaged(self, name: str) -> CorruptRecordError:
+        path = self.reader.folder / name
+        return CorruptRecordError(
+            f"{path} is damaged: its hash is not the one in the manifest. Nothing was published. "
+            f"Run: {command('verify', self.reader.folder, '--repair')}",
+            path=str(path),
+        )

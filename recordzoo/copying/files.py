@@ -1,0 +1,59 @@
+"""Which files a record set consists of when it is copied."""
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from recordzoo.recipes.beside import BESIDE
+from recordzoo.recipes.variants.stored import MAX_EXTRA_BYTES
+from recordzoo.records.arrays import file_name
+from recordzoo.records.files import Directory
+from recordzoo.records.manifest import Manifest
+from recordzoo.records.marks import marks_name, read_marks
+from recordzoo.records.reader import RecordReader
+
+PIECE_BYTES = 4 << 20
+"""How much of a local file is read at a time."""
+
+
+@dataclass(frozen=True, slots=True)
+class SetFile:
+    """A file of a record set, beside the manifest.
+
+    Attributes:
+        name: Without a folder.
+        size_bytes: Its size.
+        blake2b: Its BLAKE2b-256 in hexadecimal.
+    """
+
+    name: str
+    size_bytes: int
+    blake2b: str
+
+
+def named_files(manifest: Manifest) -> list[SetFile]:
+    """List the files that a manifest names: the small ones first, so that a mistake shows early."""
+    arrays = [SetFile(file_name(name), spec.size_bytes, spec.blake2b) for name, spec in manifest.arrays.items()]
+    shards = [SetFile(spec.name, spec.size_bytes, spec.blake2b) for spec in manifest.shards]
+    return [*sorted(arrays, key=lambda file: (file.size_bytes, file.name)), *shards]
+
+
+def local_extras(reader: RecordReader) -> list[SetFile]:
+    """List the files beside a manifest that say where the set's raw data is, on this machine."""
+    found = []
+    for name in BESIDE:
+        data = reader.extra(name, MAX_EXTRA_BYTES)
+        if data is not None:
+            found.append(SetFile(name, len(data), hashlib.blake2b(data, digest_size=32).hexdigest()))
+    return found
+
+
+def local_marks(path: Path, manifest: Manifest) -> list[SetFile]:
+    """List the undamaged files of marks in a directory, which a manifest does not name."""
+    directory, found = Directory(path), []
+    for field in manifest.blobs:
+        marks = read_marks(directory, field, manifest.arrays[f"{field}.index"])
+        if marks is not None:
+            data = (path / marks_name(field)).read_bytes()
+            found.append(SetFile(marks_name(field), len(data), hashlib.blake2b(data, digest_size=32).hexdigest()))
+    return found

@@ -1,0 +1,121 @@
+"""Where a record set goes, and what is there: names of sets, and manifests at URLs."""
+
+from pathlib import Path
+
+from recordzoo.errors import ArgumentError, NotPreparedError, RecordError, RemoteError
+from recordzoo.program import command
+from recordzoo.records.manifest import (
+    ENDING,
+    MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
+    Manifest,
+    manifest_digest,
+    parse_manifest,
+)
+from recordzoo.remote.failures import NOT_FOUND
+from recordzoo.remote.store import Store
+from recordzoo.remote.url import Url
+
+_WITHOUT_HOST = ("file", "local", "memory")
+
+
+def destination(text: str, name: str) -> Url:
+    """Return the address at which a set is stored: the given one if it ends in ``.records``, else one below it.
+
+    Args:
+        text: The address.
+        name: The set's name.
+
+    Raises:
+        ArgumentError: It is no URL, or one that cannot be written to.
+    """
+    url = _parsed(text)
+    if url.scheme in ("http", "https"):
+        raise ArgumentError(f"{url} cannot be written to: a record set is pushed to s3://, gs://, az://, hf://.")
+    return url if url.name.endswith(ENDING) else url / with_ending(name)
+
+
+def local_target(folder: Path, name: str) -> Path:
+    """Return the directory in which a set is stored: the given one if it ends in ``.records``, else one in it."""
+    folder = folder.expanduser().absolute()
+    return folder if folder.name.endswith(ENDING) else folder / with_ending(name)
+
+
+def with_ending(name: str) -> str:
+    """Return a name that ends in ``.records``."""
+    return name if name.endswith(ENDING) else f"{name}{ENDING}"
+
+
+def read_manifest(store: Store) -> bytes | None:
+    """Return the bytes of a manifest at a URL; None if there is none.
+
+    Raises:
+        RemoteError: It cannot be read.
+    """
+    try:
+        return store.read(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
+    except RemoteError as err:
+        if err.status == NOT_FOUND:
+            return None
+        raise
+
+
+def parsed(data: bytes, url: Url) -> tuple[Manifest, str]:
+    """Return a manifest and the set's digest.
+
+    Raises:
+        ManifestError: It is damaged.
+        FormatVersionError: It was written in a later format.
+    """
+    return parse_manifest(data, str(url / MANIFEST_NAME)), manifest_digest(data)
+
+
+def digest_at(path: Path) -> str | None:
+    """Return the digest of the record set in a directory; None if it has no manifest that can be read."""
+    from recordzoo.records.reader import RecordReader
+
+    try:
+        return RecordReader(path).digest
+    except RecordError:
+        return None
+
+
+def find_set(text: str) -> tuple[Url, bytes]:
+    """Find the record set that an address means: its own, or the only one below it; return the manifest, too.
+
+    Raises:
+        ArgumentError: It is no URL, or there are several.
+        NotPreparedError: There is none.
+        RemoteError: The server cannot be asked.
+    """
+    url = _parsed(text)
+    data = read_manifest(Store(url))
+    if data is not None:
+        return url, data
+    names = [] if url.name.endswith(ENDING) else _sets_below(url)
+    if len(names) > 1:
+        shown = ", ".join(str(url / name) for name in names)
+        raise ArgumentError(f"There are several record sets at {url}; name one: {shown}.")
+    data = read_manifest(Store(url / names[0])) if names else None
+    if data is None:
+        raise NotPreparedError(
+            f"There is no record set at {url}: it has no {MANIFEST_NAME}. Check the address; if the set was being "
+            f"pushed, run the same command again: {command('push', 'SET', url)}",
+            url=str(url),
+        )
+    return url / names[0], data
+
+
+def _parsed(text: str) -> Url:
+    url = Url.parse(text)
+    if not url.name and url.scheme not in _WITHOUT_HOST:
+        raise ArgumentError(f"{url} names no bucket or host. An address looks like s3://bucket/datasets.")
+    return url
+
+
+def _sets_below(url: Url) -> list[str]:
+    """Name the folders below an address that are called like record sets; none where that cannot be listed."""
+    try:
+        return sorted(name for name in Store(url).folders() if name.endswith(ENDING))
+    except RemoteError:
+        return []

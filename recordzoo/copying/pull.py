@@ -1,0 +1,109 @@
+"""A record set in object storage → this machine: `pull`."""
+
+import os
+from pathlib import Path
+
+from typing_extensions import override
+
+from recordzoo import durable
+from recordzoo.copying.arrival import Arrival, Origin
+from recordzoo.copying.crew import WORKERS
+from recordzoo.copying.files import named_files
+from recordzoo.copying.places import find_set, local_target, parsed
+from recordzoo.errors import ArgumentError, CorruptRecordError, RemoteError
+from recordzoo.progress import Progress
+from recordzoo.records.files import Directory
+from recordzoo.records.marks import marks_name, read_marks
+from recordzoo.remote.store import Store
+from recordzoo.remote.url import Url, is_url
+
+_MARKS_EXTRA_BYTES = 4  # their checksum
+_ABSENT = (403, 404)  # S3 answers 403 for what is not there to those who may not list
+
+
+def pull(
+    url: str,
+    path: str | os.PathLike[str] = ".",
+    *,
+    replace: bool = False,
+    workers: int = WORKERS,
+    progress: Progress | None = None,
+) -> Path:
+    """Copy a record set from a URL to this machine, several files at a time; it appears in one step, complete.
+
+    Each file is compared with the hash in the manifest. What was fetched before an interruption is kept, and the same
+    call goes on from there.
+
+    Args:
+        url: The record set's address, or that of the folder that it is in.
+        path: Where it goes: a directory whose name ends in ``.records``, or one in which it keeps its name.
+        replace: Replace another record set that is there, by one exchange.
+        workers: How many files are fetched at a time.
+        progress: Told how it goes on.
+
+    Returns:
+        The record set's directory.
+
+    Raises:
+        NotPreparedError: There is no record set at `url`.
+        OtherSourceError: Another record set, or something else, is at `path`.
+        CorruptRecordError: A file at the URL is not the one that the manifest names, also when it is fetched again.
+        RemoteError: The server cannot be reached, or refuses access.
+        DiskSpaceError: There is too little room on the disk.
+        ArgumentError: `url` is no URL, or there are several record sets in that folder.
+
+    Examples:
+        >>> import recordzoo
+        >>> recordzoo.pull("s3://bucket/datasets/photos.records", "data")  # doctest: +SKIP
+        PosixPath('/home/me/data/photos.records')
+    """
+    if is_url(path):
+        raise ArgumentError(f"{Url.parse(path)} is a URL; a record set is pulled into a directory of this machine.")
+    return PullJob(url, Path(path), replace=replace, workers=workers, progress=progress).run().path
+
+
+class PullJob(Arrival):
+    """One pull; `plan` only looks at what is there. The arguments are those of `pull`."""
+
+    verb = "pull"
+
+    @override
+    def find(self) -> Origin:
+        self.url, data = find_set(self.text)
+        manifest, digest = parsed(data, self.url)
+        return Origin(str(self.url), self.url.name, data, manifest, digest, Store(self.url), named_files(manifest))
+
+    @override
+    def find_target(self) -> Path:
+        return local_target(self.place, self.url.name)
+
+    @override
+    def damaged(self, name: str) -> CorruptRecordError:
+        url = str(self.url / name)
+        return CorruptRecordError(
+            f"{url} is not the file that the manifest names: its hash is another one, also when it is fetched again. "
+            "Push the record set again, with --verify.",
+            url=url,
+        )
+
+    @override
+    def finish(self, folder: Path) -> set[str]:
+        self._fetch_marks(folder)
+        return {marks_name(name) for name in self.origin.manifest.blobs}
+
+    def _fetch_marks(self, folder: Path) -> None:
+        """Fetch marks that are there and fit; without them, readers determine them again."""
+        for name in self.origin.manifest.blobs:
+            path, index = folder / marks_name(name), self.origin.manifest.arrays[f"{name}.index"]
+            try:
+                size_bytes = self.origin.manifest.num_records + _MARKS_EXTRA_BYTES
+                with open(path, "wb") as file:
+                    for data in self.origin.supply.pieces(path.name, size_bytes):
+                        file.write(data)
+                    file.flush()
+                    os.fsync(file.fileno())
+            except RemoteError as err:
+                if err.details.get("status") not in _ABSENT:
+                    raise
+            if read_marks(Directory(folder), name, index) is None:
+                durable.remove(path)

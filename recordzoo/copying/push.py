@@ -1,0 +1,278 @@
+"""A record set on this machine → object storage: `push`."""
+
+import os
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from recordzoo.bars import default_progress
+from recordzoo.copying.checksums import Checksums, checksums, stored_hash
+from recordzoo.copying.crew import WORKERS, Crew
+from recordzoo.copying.files import SetFile, local_marks, named_files
+from recordzoo.copying.places import destination, parsed, read_manifest
+from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError
+from recordzoo.program import command
+from recordzoo.progress import Progress
+from recordzoo.records.files import Directory
+from recordzoo.records.manifest import MANIFEST_NAME
+from recordzoo.records.reader import RecordReader
+from recordzoo.remote.store import Entry, Store
+from recordzoo.remote.url import Url, is_url
+from recordzoo.steps import step
+
+_ROUNDS = 3  # send, look, send again what is not right, look
+_OUR_ENDINGS = (".lmdb", ".npy", ".marks")
+
+
+@dataclass(frozen=True, slots=True)
+class Pushed:
+    """What `push` did, or would do.
+
+    Attributes:
+        url: Where the record set is.
+        digest: Its digest.
+        num_files: Of how many files it consists, without the manifest.
+        num_bytes: How large they are.
+        sent_files: How many of them were sent.
+        sent_bytes: How large these are.
+    """
+
+    url: str
+    digest: str
+    num_files: int
+    num_bytes: int
+    sent_files: int
+    sent_bytes: int
+
+
+def push(
+    path: str | os.PathLike[str],
+    url: str,
+    *,
+    replace: bool = False,
+    verify: bool = False,
+    workers: int = WORKERS,
+    progress: Progress | None = None,
+) -> str:
+    """Copy a record set to object storage, several files at a time; the manifest last.
+
+    Each file is compared with the manifest before it is sent. Files that are there already are not sent again, so the
+    same call goes on where an earlier one was interrupted.
+
+    Args:
+        path: The record set's directory.
+        url: Where it goes: an address that ends in ``.records``, or a folder, in which it keeps its name.
+        replace: Replace another record set that is there. Its manifest is removed first.
+        verify: Read back each file and compare its hash. Default: the checksum that the store has is compared; a store
+            without checksums is believed about the size of a file that was just sent.
+        workers: How many files are sent at a time.
+        progress: Told how it goes on.
+
+    Returns:
+        The record set's address, without a login.
+
+    Raises:
+        ManifestError: There is no record set at `path`.
+        CorruptRecordError: A file of it is damaged; or one is not what was sent, each time it is sent.
+        OtherSourceError: Another record set is there already.
+        RemoteError: The store cannot be reached, or refuses access.
+        ArgumentError: `url` is no address that can be written to.
+
+    Examples:
+        >>> import recordzoo
+        >>> recordzoo.push("data/photos.records", "s3://bucket/datasets")  # doctest: +SKIP
+        's3://bucket/datasets/photos.records'
+    """
+    if is_url(path):
+        raise ArgumentError(
+            f"{Url.parse(path)} is a URL. Pull the record set first: what is pushed is on this machine."
+        )
+    job = PushJob(Path(path), url, replace=replace, verify=verify, workers=workers, progress=progress)
+    return job.run().url
+
+
+@dataclass
+class PushJob:
+    """One push; `plan` only looks at what is there. The arguments are those of `push`."""
+
+    path: Path
+    text: str
+    replace: bool = False
+    verify: bool = False
+    workers: int = WORKERS
+    progress: Progress | None = None
+    url: Url = field(init=False)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+
+    def __post_init__(self) -> None:
+        reader = RecordReader(self.path)
+        self.path, self.digest = reader.folder, reader.digest
+        self._data = _manifest_bytes(self.path)
+        self.url = destination(self.text, self.path.name)
+        self.store = Store(self.url)
+        self.files = [*named_files(reader.manifest), *local_marks(self.path, reader.manifest)]
+        self._checksums: dict[str, Checksums] = {}
+        self._sent: dict[str, int] = {}
+        self._wrong: list[SetFile] = []
+
+    def plan(self) -> Pushed:
+        """Return what would be done, as far as sizes tell."""
+        self._find_manifest()
+        missing = self._of_other_sizes()
+        return self._result({file.name: file.size_bytes for file in missing})
+
+    def run(self) -> Pushed:
+        """Do it.
+
+        Raises:
+            RecordError: As `push`.
+        """
+        there = self._find_manifest()
+        if there == self._data and not self.verify:
+            self._send_all(self._of_other_sizes())
+            return self._result(self._sent)
+        if there not in (None, self._data):
+            self.store.remove(MANIFEST_NAME)
+        self._send_all(self.files)
+        step("push.complete")
+        if there != self._data:
+            self._put_manifest()
+        if self.replace:
+            self._remove_others()
+        return self._result(self._sent)
+
+    def _find_manifest(self) -> bytes | None:
+        """Return the manifest that is there, ours or one that is to be replaced.
+
+        Raises:
+            OtherSourceError: There is another one, which is not to be replaced.
+        """
+        data = read_manifest(self.store)
+        self._replaces = data not in (None, self._data)
+        if data is None or data == self._data or self.replace:
+            return data
+        try:
+            what = f"another record set (digest {parsed(data, self.url)[1][:16]}...)"
+        except RecordError:
+            what = f"a {MANIFEST_NAME} that is not of a record set, or damaged"
+        raise OtherSourceError(
+            f"There is {what} at {self.url}. Pass --replace (replace=True) to replace it, or another address.",
+            path=str(self.path),
+            url=str(self.url),
+        )
+
+    def _of_other_sizes(self) -> list[SetFile]:
+        there = self.store.entries()
+        return [file for file in self.files if there.get(file.name, Entry(-1)).size_bytes != file.size_bytes]
+
+    def _send_all(self, files: Sequence[SetFile]) -> None:
+        """Send what is not there, and see that it is.
+
+        Raises:
+            CorruptRecordError: A file is not what was sent.
+        """
+        if not files:
+            return
+        progress = self.progress or default_progress()
+        progress.begin(f"pushing {self.path.name}", sum(file.size_bytes for file in files))
+        for number in range(_ROUNDS):
+            self._wrong = self._round(files, Crew(self.workers, progress), is_first=number == 0)
+            if not self._wrong:
+                progress.end()
+                return
+        url = self.url / self._wrong[0].name
+        raise CorruptRecordError(
+            f"{url} is not what was sent, {_ROUNDS - 1} times. Another process may be writing there. Nothing was "
+            "published; run the same command again.",
+            url=str(url),
+        )
+
+    def _round(self, files: Sequence[SetFile], crew: Crew, *, is_first: bool) -> list[SetFile]:
+        """Look at what is there, send what is not; return what was sent."""
+        there = self.store.entries()
+
+        def work(file: SetFile) -> bool:
+            if self._is_there(file, there.get(file.name), crew):
+                if is_first:
+                    crew.advance(file.size_bytes)
+                return False
+            if not is_first:
+                crew.advance(-file.size_bytes)
+            self.store.put(self.path / file.name, file.name, crew.advance)
+            with self._lock:
+                self._sent[file.name] = file.size_bytes
+                step("push.sent")
+            return True
+
+        sent = crew.run(work, files)
+        return [file for file, was_sent in zip(files, sent, strict=True) if was_sent]
+
+    def _is_there(self, file: SetFile, entry: Entry | None, crew: Crew) -> bool:
+        """Whether the store has a file's bytes."""
+        local = self._checksums_of(file, crew)
+        if entry is None or entry.size_bytes != file.size_bytes:
+            return False
+        if not self.verify:
+            if entry.etag == local.etag:
+                return True
+            was_sent = file.name in self._sent
+            if not entry.etag and was_sent:
+                return True  # the store has no checksum, and said that it took the file
+            if entry.etag and self._replaces and not was_sent:
+                return False  # of the set that is replaced
+        return stored_hash(self.store, file.name, file.size_bytes, crew) == file.blake2b
+
+    def _checksums_of(self, file: SetFile, crew: Crew) -> Checksums:
+        """Read a local file, once.
+
+        Raises:
+            CorruptRecordError: It is not what the manifest says.
+        """
+        found = self._checksums.get(file.name)
+        if found is None:
+            path = self.path / file.name
+            try:
+                found = checksums(path, crew)
+            except FileNotFoundError:
+                found = Checksums("", "")
+            if found.blake2b != file.blake2b:
+                raise CorruptRecordError(
+                    f"{path} is missing or damaged: its hash is not the one in the manifest. Nothing was published. "
+                    f"Run: {command('verify', self.path, '--repair')}",
+                    path=str(path),
+                )
+            self._checksums[file.name] = found
+        return found
+
+    def _put_manifest(self) -> None:
+        """Make it a record set, and see that it is.
+
+        Raises:
+            CorruptRecordError: There is another manifest now.
+        """
+        self.store.put(self.path / MANIFEST_NAME, MANIFEST_NAME)
+        if read_manifest(self.store) != self._data:
+            raise CorruptRecordError(
+                f"{self.url / MANIFEST_NAME} is not what was sent: another process pushes to the same address. Run the "
+                "same command again.",
+                url=str(self.url / MANIFEST_NAME),
+            )
+
+    def _remove_others(self) -> None:
+        """Remove the files of the set that was there before."""
+        ours = {file.name for file in self.files}
+        for name in self.store.entries():
+            if name.endswith(_OUR_ENDINGS) and name not in ours:
+                self.store.remove(name)
+
+    def _result(self, sent: dict[str, int]) -> Pushed:
+        total = sum(file.size_bytes for file in self.files)
+        return Pushed(str(self.url), self.digest, len(self.files), total, len(sent), sum(sent.values()))
+
+
+def _manifest_bytes(path: Path) -> bytes:
+    directory = Directory(path)
+    fd = directory.open(MANIFEST_NAME)
+    with open(fd, "rb") as file:
+        return file.read()

@@ -1,0 +1,252 @@
+"""How samples that another tool stored become records: piece by piece, each sample as `RecordWriter` would store it."""
+
+import functools
+import hashlib
+import itertools
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.aliases import JSON
+from recordzoo.custom.infer import infer
+from recordzoo.custom.recipe import Rows, SchemaRecipe, columns_of
+from recordzoo.custom.schema import Kind, Schema, at_position
+from recordzoo.errors import SampleError, SourceError
+from recordzoo.formats.base import Foreign, Piece, Sample
+from recordzoo.program import command
+from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
+from recordzoo.sources.file_table import FileTable
+from recordzoo.sources.member import Member, Source, Unit
+from recordzoo.sources.sized import SizedSource
+
+_LOOKED_AT = 64
+_PIECES_LOOKED_AT = 8
+_SIDE = "names"
+
+
+def schema_of(foreign: Foreign, kinds: Mapping[str, Kind]) -> Schema:
+    """Find the fields from the first samples of the first piece, and the first one of some other pieces.
+
+    Raises:
+        SourceError: There are no samples.
+        SampleError: A value cannot be stored.
+    """
+    step = max(1, len(foreign.pieces) // _PIECES_LOOKED_AT)
+    samples: list[Sample] = []
+    for number, piece in enumerate(foreign.pieces[::step]):
+        samples += itertools.islice(foreign.read(piece), _LOOKED_AT if number == 0 or not samples else 1)
+    if not samples:
+        raise SourceError(f"{foreign.location} is empty: there is no sample in it.", path=foreign.location)
+    stored = {name: cast(Kind, kind) for name, kind in foreign.kinds.items()}
+    return infer(dict(enumerate(map(_without_name, samples))), None, {**stored, **kinds}, has_gaps=True)
+
+
+def _without_name(sample: Sample) -> dict[str, Any]:  # Any: values of all kinds
+    return {key: value for key, value in sample.items() if key != "name"}
+
+
+class ForeignRecipe(SchemaRecipe):
+    """The samples of a foreign dataset. A pickled copy of it has no dataset: a worker process has that already.
+
+    Args:
+        foreign: Has the samples.
+        schema: How their fields are stored.
+        output: The record set's directory.
+    """
+
+    def __init__(self, foreign: Foreign, schema: Schema, output: Path) -> None:
+        metadata: dict[str, JSON] = {
+            **foreign.notes,
+            "format": foreign.format,
+            "identity": foreign.identity(),
+            "named": foreign.fields,
+        }
+        super().__init__(schema, 0, foreign.classes, metadata, output, 0)
+        self.origin = foreign.format
+        self._foreign: Foreign | None = foreign
+
+    # Any: what pickle keeps.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_foreign": None}
+
+    @property
+    @override
+    def options(self) -> Mapping[str, JSON]:
+        return {"schema": self.schema.identity(), "format": self.origin}
+
+    @override
+    def title(self, root: Path) -> str:
+        assert self._foreign is not None
+        return Path(self._foreign.location).name or self._foreign.location
+
+    @override
+    def command(self, root: Path) -> str:
+        assert self._foreign is not None
+        return command("import", self._foreign.location, "--output", self.output)
+
+    @property
+    def _token(self) -> str:
+        return str(self.metadata["identity"])
+
+    @override
+    def worker_setup(self) -> Callable[[], None] | None:
+        assert self._foreign is not None
+        return functools.partial(_bring, self._token, self._foreign)
+
+    @override
+    def find(self, root: Path) -> Source | None:
+        assert self._foreign is not None
+        return ForeignSource(self._foreign)
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        """See `Recipe`: a member stands for a piece.
+
+        Raises:
+            SourceError: The piece is damaged.
+            SampleError: A sample cannot be stored.
+        """
+        assert isinstance(member, _PieceMember)
+        foreign = self._foreign if self._foreign is not None else _in_worker[self._token]
+        rows, names = Rows(), []
+        for number, sample in enumerate(foreign.read(member.piece)):
+            key = f"{member.name}-{number:09d}"
+            try:
+                with at_position(number):
+                    encoded = self.schema.encode(_without_name(sample))
+            except SampleError as err:
+                err.add_note(f"in {member.piece.name} of {foreign.location}")
+                raise
+            names.append(sample.get("name", f"{member.piece.name}/{number:06d}"))
+            for plan, data, ending in encoded.blobs:
+                yield Blob(plan.name, f"{key}{ending}", data, checked=plan.kind == "image")
+            yield from (_of_piece(member, side) for side in rows.add(number, encoded))
+        yield from (_of_piece(member, side) for side in rows.rest())
+        content = {"piece": member.piece.name, "names": names, "split": member.piece.split}
+        yield Sidecar(f"{_SIDE}-{member.name}", json.dumps(content).encode())
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        """See `Recipe`.
+
+        Raises:
+            SourceError: Two samples have one name.
+        """
+        sides = {name: json.loads(data) for name, data in sorted(sidecars.items()) if name.startswith(f"{_SIDE}-")}
+        columns = columns_of({name: data for name, data in sidecars.items() if name not in sides})
+        keys = [
+            f"{side.removeprefix(f'{_SIDE}-')}-{number:09d}"
+            for side, content in sides.items()
+            for number in range(len(content["names"]))
+        ]
+        names = _distinct_names(list(sides.values()))
+        splits = np.repeat([content["split"] for content in sides.values()], [len(c["names"]) for c in sides.values()])
+        skipped = {_key(name) for field in stored.skipped.values() for name in field}
+        kept = np.flatnonzero([key not in skipped for key in keys])
+        names = [names[position] for position in kept]
+        _check_names(names, self.output)
+        blobs = {name: {_key(key): key for key in stored.keys.get(name, ())} for name in self.fields}
+        return Table(
+            names=names,
+            keys={name: [found.get(keys[position]) for position in kept] for name, found in blobs.items()},
+            arrays={name: column[kept] for name, column in columns.items() if not name.endswith(".shape")},
+            splits={split: np.flatnonzero(splits[kept] == split) for split in dict.fromkeys(splits.tolist()) if split},
+            classes=self.classes,
+            metadata={**self.metadata, "sample": self.schema.to_json()},
+            shapes={name.removesuffix(".shape"): c[kept] for name, c in columns.items() if name.endswith(".shape")},
+        )
+
+
+def _of_piece(member: Member, side: Sidecar) -> Sidecar:
+    return Sidecar(f"{member.name}-{side.name}", side.data)
+
+
+def _key(name: str) -> str:
+    """Return a blob's key without the ending of an image's file."""
+    return name.partition(".")[0]
+
+
+def _distinct_names(sides: Sequence[Mapping[str, Any]]) -> list[str]:  # Any: JSON
+    """Return the names of all samples; after the names of their pieces, if samples of several pieces have one name."""
+    names = [name for content in sides for name in content["names"]]
+    if len(set(names)) == len(names):
+        return names
+    return [f"{content['piece']}/{name}" for content in sides for name in content["names"]]
+
+
+def _check_names(names: Sequence[str], output: Path) -> None:
+    if len(set(names)) != len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise SourceError(f"{output}: two samples are called {twice!r}.", path=str(output))
+
+
+_in_worker: dict[str, Foreign] = {}
+
+
+def _bring(token: str, foreign: Foreign) -> None:
+    """In a worker process: keep the dataset."""
+    _in_worker[token] = foreign
+
+
+@dataclass(frozen=True)
+class ForeignSource(SizedSource):
+    """The pieces of a foreign dataset."""
+
+    foreign: Foreign
+
+    @property
+    @override
+    def description(self) -> str:
+        return self.foreign.location
+
+    @override
+    def member_sizes(self) -> Sequence[int]:
+        return [piece.size_bytes for piece in self.foreign.pieces]
+
+    def fingerprint(self) -> str:
+        """See `Source`."""
+        files = self.foreign.files().fingerprint(self.foreign.identity().encode())
+        return hashlib.blake2b(files.encode(), digest_size=16).hexdigest()
+
+    def files(self) -> None:
+        """See `Source`: pieces stand for their samples."""
+
+    @override
+    def unit(self, start: int, stop: int) -> Unit:
+        pieces = tuple(self.foreign.pieces[start:stop])
+        table = FileTable("")
+        for path in dict.fromkeys(path for piece in pieces for path in piece.files):
+            table.add(str(path), path.stat())
+        return _ForeignUnit(start, pieces, table.stamp(0, len(table)))
+
+
+@dataclass(frozen=True, slots=True)
+class _ForeignUnit:
+    """Some consecutive pieces; see `Unit`."""
+
+    start: int
+    pieces: tuple[Piece, ...]
+    stamp: str
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Unit`."""
+        return sum(piece.size_bytes for piece in self.pieces)
+
+    def members(self) -> Iterator[Member]:
+        """See `Unit`."""
+        for number, piece in enumerate(self.pieces, self.start):
+            yield _PieceMember(f"{number:06d}", piece.size_bytes, bytes, piece)
+
+
+@dataclass(frozen=True, slots=True)
+class _PieceMember(Member):
+    """A piece as a member; its name is its number."""
+
+    piece: Piece

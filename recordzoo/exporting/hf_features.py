@@ -1,0 +1,158 @@
+"""What a record set's fields are called by `datasets`: a feature for each, and its values."""
+
+import itertools
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.exporting.samples import Content, Field, printable
+from recordzoo.exporting.target import plain
+from recordzoo.records.reader import RecordReader
+
+_AT_ONCE = 1000
+_MAX_COLUMNS = 256
+_ARRAYS = {2: "Array2D", 3: "Array3D", 4: "Array4D", 5: "Array5D"}
+_TAKEN = ("label", "name")
+
+
+# Any, here and below: features of `datasets`, values of all kinds.
+@dataclass(frozen=True)
+class HFColumn:
+    """A column.
+
+    Attributes:
+        field: The field.
+        name: The column's name: the field's, if that is none of ours.
+        feature: What `datasets` calls it.
+        is_text: Whether values are written as JSON text, because they are of several kinds.
+    """
+
+    field: Field
+    name: str
+    feature: Any
+    is_text: bool = False
+
+    def value(self, value: Any) -> Any:
+        """Return a value as `datasets` takes it."""
+        if value is None:
+            return None
+        if self.field.kind == "image":
+            return {"bytes": value, "path": None}
+        if self.is_text:
+            return json.dumps(value)
+        if self.field.kind == "json":
+            return printable(value) if isinstance(value, str) else value
+        return value if self.field.kind == "bytes" else plain(value)
+
+
+def columns_of(content: Content) -> Sequence[HFColumn]:
+    """Return the columns beside image, label and name; all JSON is read for it."""
+    return [_column(content.reader, field) for field in content.fields]
+
+
+def features_of(
+    content: Content, columns: Sequence[HFColumn], labels: NDArray[np.int64] | None, classes: Sequence[str]
+) -> Any:
+    """Return the `datasets.Features` of some records.
+
+    Args:
+        content: The record set.
+        columns: Its columns beside image, label and name.
+        labels: The labels; None if there are none.
+        classes: Their names.
+    """
+    import datasets
+
+    features: dict[str, Any] = {"image": datasets.Image()}
+    if labels is not None:
+        features["label"] = label_feature(labels, classes)
+    features["name"] = datasets.Value("string")
+    return datasets.Features(features | {column.name: column.feature for column in columns})
+
+
+def label_feature(labels: NDArray[Any], classes: Sequence[Any]) -> Any:
+    """Return a `ClassLabel` if all labels have a name of their own, or are -1; otherwise a number."""
+    import datasets
+
+    names = [printable(str(name)) for name in classes]
+    fits = len(labels) == 0 or (labels.min() >= -1 and labels.max() < len(names))
+    if names and fits and len(set(names)) == len(names):
+        return datasets.ClassLabel(names=names)
+    return datasets.Value("int64")
+
+
+def _column(reader: RecordReader, field: Field) -> HFColumn:
+    import datasets
+
+    name = f"{field.name}_field" if field.name in _TAKEN else field.name
+    if field.kind == "json":
+        feature = _json_feature(reader, field.name)
+        if feature is not None:
+            return HFColumn(field, name, feature)
+        mixed = datasets.Json() if hasattr(datasets, "Json") else datasets.Value("string")
+        return HFColumn(field, name, mixed, is_text=True)
+    if field.kind in ("image", "bytes"):
+        return HFColumn(field, name, datasets.Image() if field.kind == "image" else datasets.Value("binary"))
+    return HFColumn(field, name, _number_feature(reader, field))
+
+
+def _number_feature(reader: RecordReader, field: Field) -> Any:
+    import datasets
+
+    names = reader.manifest.metadata.get("class_names")  # of an import
+    classes = names.get(field.name) if isinstance(names, dict) else None
+    if isinstance(classes, list) and field.shape == () and np.dtype(field.dtype).kind in "iu":
+        return label_feature(reader.array(field.name), classes)
+    shape: tuple[int | None, ...] = field.shape if field.kind == "numbers" else _raw_shape(reader, field)
+    if len(shape) in _ARRAYS and None not in shape[1:]:
+        return getattr(datasets, _ARRAYS[len(shape)])(shape, field.dtype)
+    feature: Any = datasets.Value(field.dtype)
+    for length in reversed(shape):
+        feature = datasets.List(feature, length=-1 if length is None else length)
+    return feature
+
+
+def _raw_shape(reader: RecordReader, field: Field) -> tuple[int | None, ...]:
+    """Return the shape of arrays; None for each dimension that differs."""
+    spec = reader.manifest.blobs[field.name]
+    if spec.shape is not None:
+        return spec.shape
+    shapes = reader.array(f"{field.name}.shape")[reader.lengths(field.name) > 0]
+    return tuple(
+        int(column[0]) if len(column) and (column == column[0]).all() else None for column in np.asarray(shapes).T
+    )
+
+
+def _json_feature(reader: RecordReader, name: str) -> Any:
+    """Return the feature that all values of a JSON field have; None if they are of several kinds."""
+    import datasets
+    import pyarrow
+
+    schema = pyarrow.schema([(name, pyarrow.null())])
+    values = _json_values(reader, name)
+    try:
+        while some := list(itertools.islice(values, _AT_ONCE)):
+            found = pyarrow.schema([(name, pyarrow.array(some).type)])
+            schema = pyarrow.unify_schemas([schema, found], promote_options="permissive")
+            if _num_columns(schema.field(0).type) > _MAX_COLUMNS:  # dicts whose keys are data
+                return None
+    except (pyarrow.ArrowException, UnicodeError, OverflowError, TypeError, ValueError):
+        return None
+    kind = schema.field(0).type
+    return datasets.Features.from_arrow_schema(schema)[name] if kind != pyarrow.null() else datasets.Value("string")
+
+
+def _json_values(reader: RecordReader, name: str) -> Iterator[Any]:
+    for position in range(len(reader)):
+        if reader.has(name, position):
+            value = reader.value(name, position)
+            yield printable(value) if isinstance(value, str) else value
+
+
+def _num_columns(kind: Any) -> int:
+    children = [kind.field(number).type for number in range(kind.num_fields)]
+    return 1 + sum(map(_num_columns, children))

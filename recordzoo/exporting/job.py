@@ -1,0 +1,276 @@
+"""`export`: the whole sentence. The output is put together beside its place, and appears there by one rename."""
+
+import contextlib
+import errno
+import json
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
+
+from recordzoo import durable
+from recordzoo.aliases import JSON
+from recordzoo.bars import default_progress
+from recordzoo.errors import ArgumentError, DiskSpaceError, OtherSourceError, PrepareError, RecordZooError
+from recordzoo.exporting import work
+from recordzoo.exporting.done import Finished
+from recordzoo.exporting.samples import Content
+from recordzoo.exporting.splits import chosen_splits
+from recordzoo.exporting.target import Shard, Target
+from recordzoo.exporting.targets import TARGETS, target_class
+from recordzoo.exporting.zipped import FILE_NAME, read_note
+from recordzoo.meant import did_you_mean
+from recordzoo.preparing.build import Build
+from recordzoo.preparing.build_lock import my_turn, tidy
+from recordzoo.preparing.run import default_workers
+from recordzoo.preparing.space import disk_error, free_bytes
+from recordzoo.preparing.stale_builds import put_back, remove_dead
+from recordzoo.progress import Progress, format_bytes
+from recordzoo.records.reader import RecordReader
+from recordzoo.remote.url import Url, is_url
+from recordzoo.steps import step
+
+NOTE_NAME = ".recordzoo-export.json"
+"""In the output: which record set it was made of, and how."""
+
+_LAYOUT = 1  # raised when another recordzoo writes the same set otherwise
+_ONE_PROCESS_BYTES = 256 << 20  # two processes took 1.8 s of CPU time more than one, for 27 MB (2026-11-23)
+
+
+@dataclass(frozen=True, slots=True)
+class Exported:
+    """What an export did.
+
+    Attributes:
+        path: The output.
+        to: Its format.
+        splits: The number of samples of each split; one split "" if the set has none.
+        num_files: How many files were written for the samples.
+        num_bytes: Their size.
+        was_ready: Whether it was there already; then nothing was counted.
+    """
+
+    path: Path
+    to: str
+    splits: dict[str, int]
+    num_files: int = 0
+    num_bytes: int = 0
+    was_ready: bool = False
+
+
+def export(
+    source: str | os.PathLike[str],
+    output: str | os.PathLike[str],
+    *,
+    to: str,
+    split: str | Sequence[str] | None = None,
+    shard_bytes: int | None = None,
+    workers: int | None = None,
+    refresh: bool = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Write a record set as files that other programs read: the stored bytes of the images, labels, classes, splits.
+
+    * "folder": a tree of class folders, as torchvision's ``ImageFolder`` reads it.
+    * "webdataset": tar files with ``.jpg``, ``.cls`` and ``.json`` for each sample.
+    * "tfrecord": files of ``tf.train.Example`` with ImageNet's keys.
+    * "parquet": what ``datasets.load_dataset`` reads, with the features ``Image`` and ``ClassLabel``.
+    * "mds": what ``streaming.StreamingDataset`` reads.
+    * "zip": the tree of class folders in a zip.
+
+    The output appears when it is complete. What is finished before an interruption is kept, and the same call goes on
+    from there; a zip is written from its start again. The same record set gives the same samples in the same files,
+    with any number of workers. Images that are stored as pixels become PNG files.
+
+    Args:
+        source: The record set's directory, or its URL.
+        output: The directory that is made; of a zip the file.
+        to: The format.
+        split: The split, or several. Default: all, which must not share samples; samples of no split are then the
+            split "rest".
+        shard_bytes: Target size of a file in bytes. Default: 256 MiB; of MDS 64 MiB.
+        workers: Processes that write. Default: the cores that this process may use, 8 at most; one for less than
+            256 MiB.
+        refresh: Replace another export at `output`. Default: that is an error.
+        progress: Receives the progress. Default: as in `PrepareOptions`.
+
+    Returns:
+        The output.
+
+    Raises:
+        ArgumentError: An argument has no valid value, or splits share samples.
+        OtherSourceError: Something else is at `output`, or the record set has no images.
+        CorruptRecordError: A stored value is damaged.
+        PrepareError: The disk is full, a process was killed, or a package is missing; what is finished is kept.
+
+    Examples:
+        >>> import recordzoo
+        >>> recordzoo.export("photos.records", "photos-tar", to="webdataset")  # doctest: +SKIP
+        PosixPath('/home/me/photos-tar')
+    """
+    job = ExportJob(RecordReader(source), output, to, split=split, shard_bytes=shard_bytes, progress=progress)
+    return job.run(workers=workers, refresh=refresh).path
+
+
+class ExportJob:
+    """One export. The arguments are those of `export`.
+
+    Raises:
+        RecordZooError: As `export`.
+    """
+
+    def __init__(
+        self,
+        reader: RecordReader,
+        output: str | os.PathLike[str],
+        to: str,
+        *,
+        split: str | Sequence[str] | None = None,
+        shard_bytes: int | None = None,
+        progress: Progress | None = None,
+    ) -> None:
+        if to not in TARGETS:
+            hint = did_you_mean(to, TARGETS)
+            raise ArgumentError(f"Unknown value {to!r} for argument to. Valid values are {', '.join(TARGETS)}.{hint}")
+        self.splits = chosen_splits(reader, split)
+        self.target: Target = target_class(to)(Content(reader), list(self.splits))
+        self.path = _place(output, reader, self.target)
+        self.shard_bytes = self.target.shard_bytes if shard_bytes is None else shard_bytes
+        if self.shard_bytes < 1:
+            raise ArgumentError(f"Argument shard_bytes is {shard_bytes}; it must be at least 1.")
+        self.shards = self.target.shards(self.splits, self.shard_bytes)
+        self.plan: dict[str, JSON] = {
+            "export": to,
+            "layout": _LAYOUT,
+            "set": reader.digest,
+            "splits": list(self.splits),
+            "shard_bytes": self.shard_bytes,
+        }
+        self.target.note = self.plan
+        self._progress = progress
+
+    def run(self, *, workers: int | None = None, refresh: bool = False) -> Exported:
+        """Do it.
+
+        Raises:
+            RecordZooError: As `export`.
+        """
+        if workers is not None and workers < 1:
+            raise ArgumentError(f"Argument workers is {workers}; it must be at least 1.")
+        progress = self._progress or default_progress()
+        counts = {split: len(positions) for split, positions in self.splits.items()}
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with my_turn(self.path, lambda: self._is_ready(refresh), progress) as is_mine:
+                if not is_mine:
+                    tidy(self.path)
+                    return Exported(self.path, self.target.name, counts, was_ready=True)
+                put_back(self.path)
+                finished = self._build(progress, workers, refresh)
+        except OSError as err:
+            if isinstance(err, RecordZooError):
+                raise
+            raise self._error(err) from err
+        return Exported(self.path, self.target.name, counts, finished.num_files, finished.num_bytes)
+
+    def _is_ready(self, refresh: bool) -> bool:
+        """Whether this export is there.
+
+        Raises:
+            OtherSourceError: Something else is, and is not to be replaced.
+        """
+        if not os.path.lexists(self.path):
+            return False
+        there = _read_note(self.path)
+        if there == self.plan and not refresh:
+            return True
+        if there is None:
+            what = "is there, and is no export of recordzoo. Move it away, or name another output"
+        elif refresh:
+            return False
+        else:
+            what = "is an export of another record set, or with other options. Pass --refresh (refresh=True) to replace"
+            what += " it, or name another output"
+        raise OtherSourceError(f"{self.path} {what}.", path=str(self.path))
+
+    def _build(self, progress: Progress, workers: int | None, refresh: bool) -> Finished:
+        build, _ = Build.claim(self.path, self.plan, progress, keep_set=True)
+        with build.kept():
+            finished = Finished(build.set_folder, self.shards)
+            total = sum(map(self._size, self.shards))
+            kept = sum(self._size(shard) for shard in self.shards if shard.name in finished)
+            self._check_space(total - kept)
+            progress.begin(f"exporting {self.target.content.reader.path.name} to {self.target.name}", total, kept)
+            number = workers or (default_workers() if total - kept > _ONE_PROCESS_BYTES else 1)
+            work.write(self.target, self.shards, finished, build, number, progress)
+            progress.end()
+            self.target.finish(build.set_folder, self.shards, finished.in_order(self.shards))
+            finished.forget()
+            self._publish(build, refresh)
+        build.remove()
+        remove_dead(self.path)
+        return finished
+
+    def _publish(self, build: Build, refresh: bool) -> None:
+        step("export.complete")
+        if self.target.ending:
+            build.check()
+            durable.move(build.set_folder / FILE_NAME, self.path)  # replaces the one that is there
+            durable.sync_directory(self.path.parent)
+            return
+        durable.write_file(build.set_folder / NOTE_NAME, json.dumps(self.plan).encode())
+        durable.sync_directory(build.set_folder)
+        try:
+            there = refresh and os.path.lexists(self.path)
+            build.publish(replace=there, damaged=True, remember=False)
+        except OSError as err:
+            if err.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not self._is_ready(False):
+                raise
+
+    def _size(self, shard: Shard) -> int:
+        return int(self.target.content.reader.lengths("image")[shard.positions].sum())
+
+    def _check_space(self, needed: int) -> None:
+        free = free_bytes(self.path.parent)
+        if needed > free:
+            raise DiskSpaceError(
+                f"{self.path.parent} has {format_bytes(free)} free; the images take {format_bytes(needed)}: "
+                f"{format_bytes(needed - free)} more. Free some space, or name an output on another volume.",
+                path=str(self.path.parent),
+                missing_bytes=needed - free,
+            )
+
+    def _error(self, err: OSError) -> RecordZooError:
+        folder = self.path.parent
+        if err.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
+            return PrepareError(
+                f"{folder} may not be written to ({err.strerror}). Name another output.", path=str(folder)
+            )
+        return disk_error(err, folder, sum(map(self._size, self.shards)))
+
+
+def _place(output: str | os.PathLike[str], reader: RecordReader, target: Target) -> Path:
+    """Return the output as an absolute path.
+
+    Raises:
+        ArgumentError: It cannot be one.
+    """
+    if is_url(output):
+        raise ArgumentError(f"{Url.parse(output)} is a URL; an export is written to this machine.")
+    place = Path(output).expanduser().absolute()
+    if target.ending and place.suffix.lower() != target.ending:
+        raise ArgumentError(f"{place} is to be a file that ends in {target.ending}: {place.name}{target.ending}.")
+    if isinstance(reader.path, Path) and place.resolve().is_relative_to(reader.path.resolve()):
+        raise ArgumentError(f"{place} is in the record set {reader.path}; name an output beside it.")
+    return place
+
+
+def _read_note(path: Path) -> dict[str, JSON] | None:
+    """Return the plan of the export at a path; None if there is none."""
+    if path.is_file():
+        return cast(dict[str, JSON] | None, read_note(path))
+    with contextlib.suppress(OSError, ValueError):
+        found = json.loads((path / NOTE_NAME).read_bytes())
+        return found if isinstance(found, dict) else None
+    return None

@@ -1,0 +1,121 @@
+"""Parquet as the Hugging Face hub has it: ``data/train-00000-of-00005.parquet``, with the features in the metadata.
+
+``datasets`` writes its features as JSON under the key ``huggingface`` of the schema (src/datasets/arrow_writer.py).
+"""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.aliases import JSON
+from recordzoo.exporting.samples import Content, Field, Sample, printable
+from recordzoo.exporting.target import Shard, Target, Tick, Written, json_line, need, plain, sync
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_FOLDER = "data"
+_DEFAULT_SPLIT = "train"  # what `datasets` calls data without splits
+_GROUP_ROWS = 1000
+_GROUP_BYTES = 64 << 20
+
+
+class Parquet(Target):
+    """See `Target`; columns: image, label, name, the other fields."""
+
+    name = "parquet"
+
+    def __init__(self, content: Content, splits: Sequence[str]) -> None:
+        super().__init__(content, splits)
+        need("pyarrow", "parquet", "Parquet")
+
+    @override
+    def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
+        import pyarrow.parquet
+
+        split = (shard.split or _DEFAULT_SPLIT).replace("-", "_")  # in names of files "-" stands before the number
+        name = f"{_FOLDER}/{split}-{shard.number:05d}-of-{shard.total:05d}.parquet"
+        (folder / _FOLDER).mkdir(exist_ok=True)
+        schema = self._schema()
+        with open(folder / name, "wb") as file:
+            with pyarrow.parquet.ParquetWriter(file, schema, use_dictionary=False) as writer:
+                rows: list[dict[str, Any]] = []
+                num_bytes = 0
+                for _, sample in self.samples(shard, tick):
+                    rows.append(self._row(sample))
+                    num_bytes += len(sample.image)
+                    if len(rows) == _GROUP_ROWS or num_bytes >= _GROUP_BYTES:
+                        writer.write_table(pyarrow.Table.from_pylist(rows, schema))
+                        rows, num_bytes = [], 0
+                if rows:
+                    writer.write_table(pyarrow.Table.from_pylist(rows, schema))
+            sync(file)
+            return Written({name: file.tell()})
+
+    @override
+    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Written]) -> None:
+        """See `Target`: the schema has the names of the classes."""
+
+    # Any: values of all kinds.
+    def _row(self, sample: Sample) -> dict[str, Any]:
+        row: dict[str, Any] = {"image": {"bytes": sample.image, "path": _file_name(sample)}, "name": sample.name}
+        if sample.label is not None:
+            row["label"] = sample.label
+        for field in self.content.fields:
+            value = sample.fields[field.name]
+            if value is None or field.kind == "bytes":
+                row[_column(field)] = value
+            elif field.kind == "image":
+                row[_column(field)] = {"bytes": value, "path": None}
+            elif field.kind == "json":
+                row[_column(field)] = printable(value) if isinstance(value, str) else json_line(value)[:-1].decode()
+            else:
+                row[_column(field)] = plain(value)
+        return row
+
+    def _schema(self) -> "pyarrow.Schema":
+        import pyarrow
+
+        columns = {"image": _column_of(Field("image", "image"))}
+        if self.content.has_labels:
+            names = {"names": list(self.content.classes), "_type": "ClassLabel"}
+            columns["label"] = (pyarrow.int64(), names if self.content.classes else _value("int64"))
+        columns["name"] = (pyarrow.string(), _value("string"))
+        columns |= {_column(field): _column_of(field) for field in self.content.fields}
+        features = {name: feature for name, (_, feature) in columns.items()}
+        about = json.dumps({"info": {"features": features}}).encode()
+        return pyarrow.schema([(name, kind) for name, (kind, _) in columns.items()], {b"huggingface": about})
+
+
+def _file_name(sample: Sample) -> str:
+    return sample.name.rpartition("/")[2]
+
+
+def _column(field: Field) -> str:
+    """Return a field's column: its name, if that is none of ours."""
+    return f"{field.name}_field" if field.name in ("label", "name") else field.name
+
+
+def _value(dtype: str) -> JSON:
+    return {"dtype": dtype, "_type": "Value"}
+
+
+# Any: a type of pyarrow.
+def _column_of(field: Field) -> tuple[Any, JSON]:
+    """Return the type of a column, and what `datasets` calls it."""
+    import pyarrow
+
+    if field.kind == "image":
+        return pyarrow.struct([("bytes", pyarrow.binary()), ("path", pyarrow.string())]), {"_type": "Image"}
+    if field.kind == "bytes":
+        return pyarrow.binary(), _value("binary")
+    if field.kind == "json":
+        return pyarrow.string(), _value("string")
+    kind, feature = pyarrow.from_numpy_dtype(np.dtype(field.dtype)), _value(field.dtype)
+    for _ in field.shape:
+        kind, feature = pyarrow.list_(kind), {"feature": feature, "_type": "Sequence"}
+    return kind, feature

@@ -1,0 +1,151 @@
+"""What a record set has for an export: of each position the image's file, the label, and the other fields."""
+
+import io
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from recordzoo.errors import OtherSourceError
+from recordzoo.loading.pictures import from_pixels
+from recordzoo.recipes.images import PNG_LEVEL, sniffed_ending
+from recordzoo.records.reader import RecordReader
+
+FieldKind = Literal["image", "bytes", "json", "raw", "numbers"]
+"""What a field holds: files of images, bytes, JSON, arrays each with its own shape, or numbers of one shape."""
+
+MAX_LABEL = (1 << 63) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field beside the image and the label.
+
+    Attributes:
+        name: Its name.
+        kind: What it holds.
+        dtype: Of numbers, as NumPy names it: "float32".
+        shape: Of "numbers" the shape of a value; of "raw" as many zeros as it has dimensions.
+    """
+
+    name: str
+    kind: FieldKind
+    dtype: str = ""
+    shape: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """One record.
+
+    Attributes:
+        name: Its name, as text that can be written as UTF-8.
+        image: The image's file.
+        ending: Its ending by its first bytes; "" if they are of no known format.
+        label: The label; None if the set has none.
+        class_name: The label's class; "" if it has none.
+        fields: The other fields: bytes, what JSON has, arrays, numbers; None where there is no value.
+    """
+
+    name: str
+    image: bytes
+    ending: str
+    label: int | None
+    class_name: str
+    fields: dict[str, Any]  # Any: values of all kinds
+
+
+class Content:
+    """The samples of a record set. It pickles as its reader does.
+
+    Args:
+        reader: The record set.
+
+    Attributes:
+        classes: Names of the classes by label; none if they are not known.
+        has_labels: Whether there is a label, a whole number, for each record.
+        is_raw: Whether images are stored as pixels, which become PNG files.
+        fields: The fields beside image and label.
+
+    Raises:
+        OtherSourceError: It has no images.
+    """
+
+    def __init__(self, reader: RecordReader) -> None:
+        manifest = reader.manifest
+        self.reader = reader
+        self.classes = manifest.classes or ()
+        spec = manifest.blobs.get("image")
+        if spec is None or spec.encoding not in ("image", "bytes", "raw") or spec.dtype not in ("", "|u1"):
+            what = f"{spec.dtype} numbers" if spec and spec.dtype else f'"{spec.encoding}"' if spec else "no image"
+            raise OtherSourceError(
+                f"{reader.path} holds {what}; only image files and uint8 pixels are exported. RecordReader reads it.",
+                path=str(reader.path),
+            )
+        self.is_raw = spec.encoding == "raw"
+        target = manifest.arrays.get("target")
+        self.has_labels = (
+            target is not None and len(target.shape) == 1 and target.dtype[1] in "iu" and target.dtype != "<u8"
+        )
+        own = {"image", *(["target"] if self.has_labels else [])}
+        self.fields = tuple(_field(reader, name) for name in (*manifest.blobs, *reader.columns) if name not in own)
+
+    def __len__(self) -> int:
+        return len(self.reader)
+
+    def label(self, position: int) -> int | None:
+        """Return the label at a position; None if the set has none."""
+        return int(self.reader.array("target")[position]) if self.has_labels else None
+
+    def class_name(self, label: int | None) -> str:
+        """Return the name of a label's class; "" if it has none."""
+        return printable(self.classes[label]) if label is not None and 0 <= label < len(self.classes) else ""
+
+    def sample(self, position: int) -> Sample:
+        """Read one record.
+
+        Raises:
+            OtherSourceError: It has no image, or numbers that are no pixels.
+            CorruptRecordError: What is stored is not what was written.
+        """
+        name = printable(self.reader.names[position])
+        image, ending = self._image(position, name)
+        label = self.label(position)
+        fields = {field.name: self._value(field, position) for field in self.fields}
+        return Sample(name, image, ending, label, self.class_name(label), fields)
+
+    def _image(self, position: int, name: str) -> tuple[bytes, str]:
+        try:
+            value = self.reader.value("image", position)
+        except LookupError as err:
+            raise OtherSourceError(f"{self.reader.path}: record {position} ({name}) has no image.") from err
+        if not self.is_raw:
+            return value, sniffed_ending(value)
+        buffer = io.BytesIO()
+        try:
+            from_pixels(value).save(buffer, "png", compress_level=PNG_LEVEL)
+        except OSError as err:
+            raise OtherSourceError(f"{self.reader.path}: record {position} ({name}): {err}.") from err
+        return buffer.getvalue(), ".png"
+
+    # Any: values of all kinds.
+    def _value(self, field: Field, position: int) -> Any:
+        if field.kind != "numbers" and not self.reader.has(field.name, position):
+            return None
+        return self.reader.value(field.name, position)
+
+
+def _field(reader: RecordReader, name: str) -> Field:
+    spec, arrays = reader.manifest.blobs.get(name), reader.manifest.arrays
+    if spec is None:
+        return Field(name, "numbers", np.dtype(arrays[name].dtype).name, arrays[name].shape[1:])
+    if spec.encoding == "raw":
+        dimensions = len(spec.shape) if spec.shape is not None else arrays[f"{name}.shape"].shape[1]
+        return Field(name, "raw", np.dtype(spec.dtype).name, (0,) * dimensions)
+    kinds: dict[str, FieldKind] = {"image": "image", "bytes": "bytes", "json": "json"}
+    return Field(name, kinds[spec.encoding])
+
+
+def printable(text: str) -> str:
+    """Return a text that can be written as UTF-8: bytes of a file's name that are none become ``\\xff``."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")

@@ -1,0 +1,164 @@
+"""What a format has to say: how samples are cut into shards, how one is written, and what comes beside them."""
+
+import importlib.util
+import json
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, BinaryIO, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo import durable
+from recordzoo.aliases import JSON
+from recordzoo.errors import PrepareError
+from recordzoo.exporting.samples import Content, Sample
+
+CLASSES_NAME = "classes.json"
+"""The names of the classes in the order of labels, where the format itself has no place for them."""
+
+Tick = Callable[[int], None]
+"""Told how many stored bytes more are written."""
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Samples that are written together.
+
+    Attributes:
+        split: Their split; "" if there are none.
+        number: Its number in the split, from 0.
+        total: How many shards the split has.
+        positions: Positions in the record set, int64 [n].
+        paths: Of each sample the name of its file, where the format has one for each.
+    """
+
+    split: str
+    number: int
+    total: int
+    positions: NDArray[np.int64]
+    paths: Sequence[str] = ()
+
+    @property
+    def name(self) -> str:
+        """A name for what is kept of a finished shard."""
+        return f"{self.split or 'all'}-{self.number:06d}"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A shard on the disk.
+
+    Attributes:
+        files: Each file's path in the output, and its size in bytes.
+        info: What `finish` wants to know.
+    """
+
+    files: Mapping[str, int]
+    info: Mapping[str, JSON] = field(default_factory=dict)
+
+
+class Target(ABC):
+    """How a format is written. It pickles: a worker process gets a copy.
+
+    Args:
+        content: The samples.
+        splits: The names of all splits that are exported.
+
+    Attributes:
+        name: What ``--to`` calls it.
+        shard_bytes: Default target shard size in bytes.
+        ending: Of the output, if it is a file; "" if it is a directory.
+        note: What the output says of itself: the record set and how it was exported.
+    """
+
+    name: ClassVar[str]
+    shard_bytes: ClassVar[int] = 256 << 20
+    ending: ClassVar[str] = ""
+
+    def __init__(self, content: Content, splits: Sequence[str]) -> None:
+        self.content, self.splits = content, tuple(splits)
+        self.note: Mapping[str, JSON] = {}
+
+    def shards(self, splits: Mapping[str, NDArray[np.int64]], shard_bytes: int) -> list[Shard]:
+        """Cut the splits into shards; the same each time."""
+        found = []
+        for split, positions in splits.items():
+            parts = cut(self.content, positions, shard_bytes)
+            found += [Shard(split, number, len(parts), part) for number, part in enumerate(parts)]
+        return found
+
+    def split_folder(self, split: str) -> str:
+        """Return the folder of a split, for formats that have such; "" if it is the only split."""
+        return split if len(self.splits) > 1 else ""
+
+    @abstractmethod
+    def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
+        """Write the files of a shard, synced, under their own names.
+
+        Args:
+            shard: What is written.
+            folder: Where the output is put together.
+            tick: Told after each sample.
+
+        Raises:
+            OSError: They cannot be written, or a stored value is damaged.
+        """
+
+    def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Written]) -> None:
+        """Write what comes beside the shards."""
+        if self.content.classes:
+            durable.write_file(folder / CLASSES_NAME, json_line(list(self.content.classes), indent=0))
+
+    def samples(self, shard: Shard, tick: Tick) -> Iterator[tuple[int, Sample]]:
+        """Read the samples of a shard, each with its place in it."""
+        positions = shard.positions.tolist()
+        self.content.reader.hint("image", positions)
+        lengths = self.content.reader.lengths("image")
+        for number, position in enumerate(positions):
+            yield number, self.content.sample(position)
+            tick(int(lengths[position]))
+
+
+def cut(content: Content, positions: NDArray[np.int64], shard_bytes: int) -> list[NDArray[np.int64]]:
+    """Cut positions where their images' stored bytes reach multiples of a size."""
+    if not len(positions):
+        return []
+    ends = np.cumsum(content.reader.lengths("image")[positions], dtype=np.int64)
+    number = np.maximum(ends - 1, 0) // shard_bytes
+    return np.split(positions, np.flatnonzero(np.diff(number)) + 1)
+
+
+def sync(file: BinaryIO) -> None:
+    """Put a file on the disk, and go to its end."""
+    file.flush()
+    os.fsync(file.fileno())
+    file.seek(0, os.SEEK_END)
+
+
+# Any: whatever JSON has.
+def json_line(value: Any, indent: int | None = None) -> bytes:
+    """Write JSON as UTF-8, with a newline at its end; arrays become lists."""
+    return json.dumps(value, ensure_ascii=True, indent=indent, default=plain).encode() + b"\n"
+
+
+# Any: a value of a record.
+def plain(value: Any) -> Any:
+    """Return numbers and arrays as Python has them."""
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
+
+
+def need(package: str, extra: str, what: str) -> None:
+    """Refuse to go on without a package, before anything is done.
+
+    Raises:
+        PrepareError: It is not installed.
+    """
+    if importlib.util.find_spec(package) is None:
+        raise PrepareError(
+            f"{what} is written with {package}, which is not installed. Run: pip install 'recordzoo[{extra}]'",
+            package=package,
+        )

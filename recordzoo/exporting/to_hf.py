@@ -1,0 +1,198 @@
+"""`to_hf`: a record set → a `datasets.Dataset`, or a `DatasetDict` of its splits."""
+
+import os
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Union
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.errors import ArgumentError, RecordZooError
+from recordzoo.exporting.hf_features import HFColumn, columns_of, features_of
+from recordzoo.exporting.samples import Content
+from recordzoo.exporting.splits import chosen_splits
+from recordzoo.exporting.target import need
+from recordzoo.records.reader import RecordReader
+from recordzoo.remote.url import Url, is_url
+
+if TYPE_CHECKING:
+    import datasets
+
+_DEFAULT_SPLIT = "train"  # what `datasets` calls data without splits
+
+
+# Any: a dataset of whichever class.
+def to_hf(
+    dataset: Any, split: str | None = None, *, cache_dir: str | os.PathLike[str] | None = None
+) -> Union["datasets.Dataset", "datasets.DatasetDict"]:
+    """Return a record set as a Hugging Face dataset: stored images untouched, labels, names of classes, other fields.
+
+    The columns are "image" (`Image`), "label" (`ClassLabel` if the classes have names), "name" and the other fields.
+    Pixels that are stored raw become PNG. Numbers keep their dtype. JSON becomes text, numbers, structs or lists if all
+    records are alike, otherwise `Json`.
+
+    `datasets` writes the rows into Arrow files in its cache, 100 at a time, and maps these: they take as much room as
+    the record set, and little memory. The same record set is not written twice.
+
+    Args:
+        dataset: A record set's path or URL, a `RecordReader`, a dataset of this package, or a `Subset` of one: then its
+            samples in its order, with its labels, without its transforms.
+        split: A split of the record set. Default: all splits, as a `DatasetDict`, with a split "rest" for records that
+            are in none; without splits, or for a dataset, a `Dataset`.
+        cache_dir: Where `datasets` writes. Default: its own cache.
+
+    Returns:
+        A `datasets.Dataset`; a `datasets.DatasetDict` of the splits if there are any and none is asked for.
+
+    Raises:
+        ArgumentError: There is no such split, or the dataset is none of this package or was changed.
+        OtherSourceError: There are no images.
+        PrepareError: datasets is not installed.
+        CorruptRecordError: What is stored is not what was written.
+
+    Examples:
+        >>> rows = recordzoo.to_hf("my.records", split="train")
+        >>> rows[0]["image"], rows.features["label"].names
+    """
+    need("datasets", "datasets", "A Hugging Face dataset")
+    import datasets
+
+    chosen = _chosen(dataset)
+    content = Content(chosen.reader)
+    if not chosen.is_whole:
+        if split is not None:
+            raise ArgumentError(
+                "Argument split is for a record set; a dataset has its own. Pass the record set's path."
+            )
+        return _written(content, chosen, _DEFAULT_SPLIT, cache_dir)
+    if split is None and not chosen.reader.manifest.splits:
+        return _written(content, chosen, _DEFAULT_SPLIT, cache_dir)
+    if split is not None:
+        (positions,) = chosen_splits(chosen.reader, split).values()
+        return _written(content, chosen.of(positions), split, cache_dir)
+    splits = _splits(chosen.reader)
+    return datasets.DatasetDict(
+        {_split_name(name): _written(content, chosen.of(each), name, cache_dir) for name, each in splits.items()}
+    )
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """Some records, in an order.
+
+    Attributes:
+        positions: Their positions, int64 [n].
+        labels: Their labels, int64 [n]; None for those of the record set.
+        classes: The names of the labels.
+        is_whole: Whether a record set was given, and not a dataset.
+    """
+
+    reader: RecordReader
+    positions: NDArray[np.int64]
+    labels: NDArray[np.int64] | None
+    classes: Sequence[str]
+    is_whole: bool
+
+    def of(self, positions: NDArray[np.int64]) -> "_Chosen":
+        return _Chosen(self.reader, positions, self.labels, self.classes, self.is_whole)
+
+
+def _chosen(dataset: Any) -> _Chosen:
+    """Find which records are meant.
+
+    Raises:
+        ArgumentError: It is no dataset of this package, or was changed.
+    """
+    if isinstance(dataset, str | os.PathLike | Url):
+        place = dataset if is_url(dataset) else os.path.expanduser(os.fspath(dataset))
+        dataset = RecordReader(place)
+    if isinstance(dataset, RecordReader):
+        return _Chosen(dataset, dataset.split(), None, dataset.manifest.classes or (), True)
+    if hasattr(dataset, "indices") and hasattr(dataset, "dataset"):  # torch.utils.data.Subset, without importing torch
+        inner = _chosen(dataset.dataset)
+        indices = np.asarray(dataset.indices, np.int64)
+        labels = None if inner.labels is None else inner.labels[indices]
+        return _Chosen(inner.reader, inner.positions[indices], labels, inner.classes, False)
+    selection = getattr(dataset, "_selection", None)
+    if selection is None:
+        raise ArgumentError(
+            f"{type(dataset).__name__} is no record set and no dataset of recordzoo. Store it first: recordzoo.convert."
+        )
+    if hasattr(type(dataset), dataset._ITEMS) and not dataset._is_as_opened(dataset._ITEMS):
+        raise ArgumentError(f"The {dataset._ITEMS} of this {type(dataset).__name__} were changed; pass a Subset of it.")
+    labels = np.asarray(selection.targets(), np.int64) if _has_labels(selection) else None
+    classes = getattr(dataset, "classes", None) or selection.reader.manifest.classes or ()
+    return _Chosen(selection.reader, np.asarray(selection.all_positions(), np.int64), labels, tuple(classes), False)
+
+
+def _has_labels(selection: Any) -> bool:
+    target = selection.reader.manifest.arrays.get(selection.column)
+    return bool(selection.has_labels) and target is not None and len(target.shape) == 1 and target.dtype[1] in "iu"
+
+
+def _splits(reader: RecordReader) -> dict[str, NDArray[np.int64]]:
+    """Return the positions of each split; of those that share samples, too."""
+    try:
+        return chosen_splits(reader, None)
+    except ArgumentError:
+        return chosen_splits(reader, tuple(reader.manifest.splits))
+
+
+def _split_name(name: str) -> str:
+    return name.replace("-", "_")  # `datasets` allows letters, digits and "_"
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """What rows are made of. It pickles, and its pickle is what `datasets` knows the rows by."""
+
+    content: Content
+    columns: Sequence[HFColumn]
+    positions: NDArray[np.int64]
+    labels: NDArray[np.int64] | None
+    version: str
+
+
+def _rows(source: _Rows) -> Iterator[dict[str, Any]]:
+    for number, position in enumerate(source.positions.tolist()):
+        sample = source.content.sample(position)
+        row: dict[str, Any] = {
+            "image": {"bytes": sample.image, "path": sample.name.rpartition("/")[2]},
+            "name": sample.name,
+        }
+        label = sample.label if source.labels is None else int(source.labels[number])
+        if label is not None:
+            row["label"] = label
+        for column in source.columns:
+            row[column.name] = column.value(sample.fields[column.field.name])
+        yield row
+
+
+def _written(content: Content, chosen: _Chosen, split: str, cache_dir: Any) -> "datasets.Dataset":
+    """Let `datasets` write rows."""
+    import datasets
+    from datasets.exceptions import DatasetGenerationError
+
+    from recordzoo import __version__
+
+    labels = chosen.labels
+    if labels is None and content.has_labels:
+        labels = content.reader.array("target")[chosen.positions].astype(np.int64)
+    columns = columns_of(content)
+    features = features_of(content, columns, labels, chosen.classes)
+    if not len(chosen.positions):
+        return datasets.Dataset.from_dict({name: [] for name in features}, features=features)
+    source = _Rows(content, columns, chosen.positions, labels, __version__)
+    try:
+        return datasets.Dataset.from_generator(
+            _rows,
+            features=features,
+            gen_kwargs={"source": source},
+            split=datasets.NamedSplit(_split_name(split)),
+            cache_dir=None if cache_dir is None else os.fspath(cache_dir),
+        )
+    except DatasetGenerationError as err:
+        if isinstance(err.__cause__, RecordZooError):
+            raise err.__cause__ from None
+        raise

@@ -1,0 +1,17 @@
+"""Formats of other tools, a module for each: what is there, and its samples, read without running any of it."""
+
+FORMATS = (
+    "tfrecord",
+    "ffcv",
+    "mds",
+    "litdata",
+    "webdataset",
+    "zip",
+    "huggingface",
+    "sqlite",
+    "mongodb",
+    "indexed",
+    "hdf5",
+    "numpy",
+)
+"""The modules, in the order in which they are tried."""

@@ -1,0 +1,180 @@
+"""`Foreign`: what another tool stored, as pieces that are read on their own, and the samples of a piece."""
+
+import hashlib
+import importlib.util
+import re
+from abc import ABC, abstractmethod
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar
+
+from recordzoo.aliases import JSON
+from recordzoo.errors import ArgumentError, PrepareError, SourceError
+from recordzoo.meant import did_you_mean
+from recordzoo.records.manifest import NAME_PATTERN
+from recordzoo.sources.file_table import FileTable
+from recordzoo.system.names import is_device
+
+Sample = Mapping[str, Any]
+"""A sample: the name of each field and its value, as `RecordWriter` takes them; "name" is the record's name."""
+
+_NO_NAME = re.compile(r"[^a-z0-9_]+")
+_TAKEN = ("name", "names", "names_offsets", "split")
+_LONGEST = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """A part of a foreign dataset, large or small, that is read from its start on its own. Pickles.
+
+    Attributes:
+        name: What it is called in messages and names of records, unique: `train-00000-of-01024`.
+        size_bytes: About how many bytes its samples have together.
+        files: What is read for it.
+        start, stop: Which part of these, if not all; what they count is the format's own.
+        split: The split to which its samples belong; "" if there are none.
+    """
+
+    name: str
+    size_bytes: int
+    files: tuple[Path, ...]
+    start: int = 0
+    stop: int = -1
+    split: str = ""
+
+
+class Foreign(ABC):
+    """What another tool stored. It pickles: a worker process gets a copy.
+
+    Args:
+        location: A path, or an address.
+        fields: What keys of the tool are called as fields, for those of which the person says it.
+
+    Attributes:
+        format: What `--format` calls the tool's format.
+        pieces: What it consists of, in its order.
+        classes: Names of the classes by label, if they are stored.
+        kinds: How fields are stored (as `convert` has it), where the format says it. Others are inferred from values.
+        notes: What the record set's metadata keep besides.
+
+    Raises:
+        NotPreparedError: There is nothing.
+        SourceError: It is not complete, or damaged.
+    """
+
+    format: ClassVar[str]
+
+    def __init__(self, location: str, fields: Mapping[str, str]) -> None:
+        self.location, self.fields = location, dict(fields)
+        self.pieces: Sequence[Piece] = ()
+        self.classes: Sequence[str] | None = None
+        self.kinds: Mapping[str, str] = {}
+        self.notes: Mapping[str, JSON] = {}
+
+    def open(self) -> None:  # noqa: B027 - most have nothing to do
+        """Bring what is elsewhere to this machine. Called once, before `pieces` is used, after `identity` is compared.
+
+        Raises:
+            RemoteError, SourceError: It cannot be had, or is damaged.
+        """
+
+    @abstractmethod
+    def read(self, piece: Piece) -> Iterator[Sample]:
+        """Yield the samples of a piece, in their order; each has the same fields, with None for what it lacks.
+
+        Raises:
+            SourceError: It is damaged, or holds what is not read; the message says where.
+        """
+
+    def identity(self) -> str:
+        """Return a digest that tells it from another one: names and sizes; no times, so that a copy has the same."""
+        digest = hashlib.blake2b(self.format.encode(), digest_size=16)
+        for piece in self.pieces:
+            digest.update(f"{piece.name}\0{piece.size_bytes}\0".encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
+
+    def files(self) -> FileTable:
+        """Look at all files that are read.
+
+        Raises:
+            SourceError: One cannot be looked at.
+        """
+        table = FileTable("")
+        for path in dict.fromkeys(path for piece in self.pieces for path in piece.files):
+            try:
+                table.add(str(path), path.stat())
+            except OSError as err:
+                raise SourceError(f"{path} cannot be read ({err.strerror}).", path=str(path)) from err
+        return table
+
+    def field(self, key: str, usual: Mapping[str, str]) -> str:
+        """Return the field that a key becomes: as the person says, as is usual, or by its own name.
+
+        Args:
+            key: The tool's name.
+            usual: The field of each key that has a known meaning.
+        """
+        return self.fields.get(key) or usual.get(key) or field_name(key)
+
+    def name_fields(self, keys: Sequence[str], usual: Mapping[str, str]) -> dict[str, str]:
+        """Return the field of each key.
+
+        Raises:
+            ArgumentError: Two keys would become one field.
+        """
+        found: dict[str, str] = {}
+        for key in keys:
+            name = self.field(key, usual)
+            if other := next((each for each, field in found.items() if field == name), None):
+                free = f"{field_name(key)}_2"
+                raise ArgumentError(
+                    f"{self.location}: {other!r} and {key!r} would both become the field {name!r}. Give one of them "
+                    f"another name: --field {key}={free}, or fields={{{key!r}: {free!r}}}."
+                )
+            found[key] = name
+        return found
+
+    def check_fields(self, keys: Sequence[str]) -> None:
+        """Refuse names for keys that are not there.
+
+        Raises:
+            ArgumentError: There are some.
+        """
+        for key in self.fields:
+            if key not in keys:
+                raise ArgumentError(
+                    f"{self.location} has no {key!r}, which argument fields names. It has {', '.join(map(repr, keys))}."
+                    f"{did_you_mean(key, keys)}"
+                )
+
+
+def field_name(key: str) -> str:
+    """Return a valid name of a field for a key: ``image/class/text`` becomes ``image_class_text``."""
+    name = _NO_NAME.sub("_", key.lower()).strip("_")[:_LONGEST]
+    if name in _TAKEN or is_device(name) or not NAME_PATTERN.fullmatch(name):
+        name = f"field_{name}".rstrip("_")[:_LONGEST]
+    return name
+
+
+def split_name(text: str) -> str:
+    """Return a valid name of a split: small letters, digits and "-" only."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def is_installed(package: str) -> bool:
+    """Whether a package can be imported, without importing it."""
+    return importlib.util.find_spec(package) is not None
+
+
+def need(package: str, extra: str, what: str) -> None:
+    """Refuse to go on without a package, before anything is done.
+
+    Raises:
+        PrepareError: It is not installed.
+    """
+    if not is_installed(package):
+        raise PrepareError(
+            f"{what} is read with {package}, which is not installed. Run: pip install 'recordzoo[{extra}]'",
+            package=package,
+        )

@@ -1,0 +1,59 @@
+"""Which formats there are, and of which one something is."""
+
+import importlib
+from collections.abc import Mapping
+from typing import Protocol, cast
+
+from recordzoo.addresses import public_text
+from recordzoo.errors import NotPreparedError
+from recordzoo.formats import FORMATS
+from recordzoo.formats.base import Foreign
+
+
+class Format(Protocol):
+    """What such a module has.
+
+    Attributes:
+        LOOKS_FOR: What `find` looks for, for messages.
+    """
+
+    LOOKS_FOR: str
+
+    def find(self, location: str, fields: Mapping[str, str]) -> Foreign | None:
+        """Return what is there; None if it is not of this format, which is decided by names and first bytes.
+
+        Raises:
+            SourceError: It is of this format, and not complete, or damaged.
+            PrepareError: A package that reads it is not installed.
+        """
+        ...
+
+
+def format_module(name: str) -> Format:
+    """Return the module of a format."""
+    # A module, looked at as its names are.
+    return cast(Format, importlib.import_module(f"recordzoo.formats.{name}"))
+
+
+def find_foreign(location: str, name: str | None, fields: Mapping[str, str]) -> Foreign | None:
+    """Find what is at a path or an address; None if it is of no format of this package.
+
+    Args:
+        location: The path, or the address.
+        name: The format, if the person says it.
+        fields: As `Foreign` has them.
+
+    Raises:
+        NotPreparedError: It is not of the format that the person says.
+        SourceError, PrepareError: As `Format.find`.
+    """
+    for each in FORMATS if name is None else (name,):
+        found = format_module(each).find(location, fields)
+        if found is not None:
+            return found
+    if name is None:
+        return None
+    shown = public_text(location).partition("?")[0] if "://" in location else location  # options may have secrets, too
+    raise NotPreparedError(
+        f"There is nothing of format {name} at {shown} (looked for {format_module(name).LOOKS_FOR}).", path=shown
+    )

@@ -1,0 +1,118 @@
+"""`Hub`: the files of a dataset on the Hugging Face Hub, downloaded into the cache of huggingface_hub."""
+
+import contextlib
+import glob
+import re
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from recordzoo import settings
+from recordzoo.errors import ArgumentError, RemoteError
+from recordzoo.formats.base import need
+from recordzoo.remote.failures import remote_error
+from recordzoo.remote.url import Url
+
+_ADDRESS = re.compile(
+    r"hf://datasets/(?P<repository>[^/@]+/[^/@]+)(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<folder>.*))?"
+)
+_REFUSED = (401, 403, 404)
+
+
+def is_address(location: str) -> bool:
+    """Whether a location is at the Hub."""
+    return location.startswith("hf://")
+
+
+class Hub:
+    """A repository, or a folder or file of it, at the commit that its revision has now. Pickles.
+
+    The files are downloaded before they are read: huggingface_hub resumes a download, checks its size, and shares the
+    files with `datasets`. The token is its own: of ``HF_TOKEN`` or of ``hf auth login``.
+
+    Args:
+        location: ``hf://datasets/user/name``, with ``@revision`` behind it, and a path.
+
+    Raises:
+        ArgumentError: It is no such address.
+        PrepareError: huggingface_hub is not installed.
+    """
+
+    def __init__(self, location: str) -> None:
+        match = _ADDRESS.fullmatch(location.rstrip("/"))
+        if match is None:
+            raise ArgumentError(f"{location} is no dataset of the Hub: hf://datasets/USER/NAME, and a path behind it.")
+        need("huggingface_hub", "hf", "The Hugging Face Hub")
+        self.url = Url.parse(location)
+        self.repository = match["repository"]
+        revision = (match["revision"] or "main").replace("%2F", "/")
+        self.revision = "refs/convert/parquet" if revision == "~parquet" else revision
+        self.folder = match["folder"] or ""
+
+    def sizes(self) -> dict[str, int]:
+        """Ask for the size of each file by name, below the address, and for the commit.
+
+        Raises:
+            RemoteError: There is no such repository, it may not be read, or it cannot be reached.
+        """
+        if settings.offline():
+            raise RemoteError(
+                f"{self.url} cannot be reached: RECORDZOO_OFFLINE is set.", url=str(self.url), status=None
+            )
+        import huggingface_hub
+
+        with self._asking("listed"):
+            info = huggingface_hub.HfApi().dataset_info(self.repository, revision=self.revision, files_metadata=True)
+        self.revision = info.sha or self.revision
+        found = {each.rfilename: int(each.size or 0) for each in info.siblings or ()}
+        if self.folder in found:  # one file
+            folder, _, name = self.folder.rpartition("/")
+            size = found[self.folder]
+            self.folder = folder
+            return {name: size}
+        start = f"{self.folder}/" if self.folder else ""
+        below = {name.removeprefix(start): size for name, size in found.items() if name.startswith(start)}
+        if not any(name.endswith((".parquet", ".arrow")) for name in below):
+            raise RemoteError(
+                f"{self.url} has no files *.parquet or *.arrow. The Hub converts many datasets to Parquet: try "
+                f"hf://datasets/{self.repository}@refs/convert/parquet",
+                url=str(self.url),
+                status=None,
+            )
+        return below
+
+    def bring(self, names: Sequence[str]) -> Path:
+        """Download files that are not in the cache yet, and return the folder that has them.
+
+        Raises:
+            RemoteError: One cannot be downloaded.
+        """
+        import huggingface_hub
+
+        start = f"{self.folder}/" if self.folder else ""
+        folders = {name.rpartition("/")[0] for name in names if name.endswith(".arrow")}
+        infos = [f"{folder}/dataset_info.json".lstrip("/") for folder in sorted(folders)]
+        patterns = [glob.escape(f"{start}{name}") for name in (*names, *infos)]
+        with self._asking("read"):
+            place = huggingface_hub.snapshot_download(
+                self.repository, repo_type="dataset", revision=self.revision, allow_patterns=patterns
+            )
+        return Path(place) / self.folder
+
+    @contextlib.contextmanager
+    def _asking(self, doing: str) -> Iterator[None]:
+        """Turn what huggingface_hub raises into a `RemoteError`."""
+        failure = None
+        try:
+            yield
+        except Exception as err:  # noqa: BLE001 - it raises errors of several packages
+            failure = remote_error(err, self.url, doing)
+            if failure.status in _REFUSED:
+                failure = RemoteError(
+                    f"{self.url} cannot be {doing}: there is no such dataset, or it may not be read (status "
+                    f"{failure.status}). If it is private or gated, accept its terms on its page, and set HF_TOKEN or "
+                    "run: hf auth login",
+                    url=str(self.url),
+                    status=failure.status,
+                )
+        if failure is not None:  # not within `except`: the other package's error may show a token
+            raise failure

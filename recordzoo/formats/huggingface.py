@@ -1,0 +1,193 @@
+"""Hugging Face datasets: Parquet files, what `datasets` saves or caches as Arrow files, repositories of the Hub.
+
+Which column is what is said by the features that `datasets` writes into a file's metadata (key "huggingface";
+src/datasets/features/features.py and arrow_writer.py in huggingface/datasets), or into `dataset_info.json` beside it.
+"""
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from recordzoo.errors import ArgumentError, SourceError
+from recordzoo.formats.base import Foreign, Piece, Sample, need
+from recordzoo.formats.hub import Hub, is_address
+from recordzoo.formats.table_files import batches, look
+from recordzoo.formats.table_layout import TableFile, layout, names_below
+from recordzoo.formats.table_values import Column, holds_files, shape_of, stored_as, values_of
+from recordzoo.recipes.images import sniffed_ending
+
+LOOKS_FOR = "files *.parquet or *.arrow, or a repository hf://datasets/user/name"
+
+_ENDINGS = (".parquet", ".arrow")
+_IMAGES = ("image", "img", "jpg", "jpeg", "png", "webp")
+_LABELS = ("target", "label", "labels")
+_MAX_INFO_BYTES = 16 << 20
+
+
+def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
+    """See `Format`."""
+    if is_address(location):
+        hub = Hub(location)
+        return HuggingFace(location, fields, layout(location, hub.sizes()), hub)
+    path = Path(location)
+    if path.suffix in _ENDINGS and path.is_file():
+        return HuggingFace(location, fields, [TableFile(path.name, path.stat().st_size)], path.parent)
+    files = layout(location, names_below(path)) if path.is_dir() else []
+    return HuggingFace(location, fields, files, path) if files else None
+
+
+class HuggingFace(Foreign):
+    """The rows of some files; a piece is some row groups, or some batches of an Arrow file.
+
+    Args:
+        location: A file, a folder, or an address of the Hub.
+        fields: As `Foreign` has them.
+        files: The files, in their order.
+        place: Where they are.
+    """
+
+    format = "huggingface"
+
+    def __init__(self, location: str, fields: Mapping[str, str], files: Sequence[TableFile], place: Path | Hub) -> None:
+        super().__init__(location, fields)
+        need("pyarrow", "parquet", "A Hugging Face dataset")
+        if not files:
+            raise SourceError(f"{location} has no files *.parquet or *.arrow.", path=location)
+        self._files, self._place = files, place
+        self._columns: Sequence[Column] = ()
+        self._rows: dict[str, tuple[str, int]] = {}  # of each piece: its file's name, the number of its first row
+
+    @override
+    def identity(self) -> str:
+        digest = hashlib.blake2b(self.format.encode(), digest_size=16)
+        for file in self._files:
+            digest.update(f"{file.name}\0{file.size_bytes}\0".encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
+
+    @override
+    def open(self) -> None:
+        folder = self._place.bring([file.name for file in self._files]) if isinstance(self._place, Hub) else self._place
+        pieces: list[Piece] = []
+        without_paths: set[str] | None = None
+        names: list[str] = []
+        schema: Any = None  # pyarrow's
+        for file in self._files:
+            path = folder / file.name
+            found = look(path)
+            if schema is None:
+                schema, names = found.schema, found.schema.names
+            elif found.schema.names != names:
+                raise SourceError(
+                    f"{path} has the columns {', '.join(found.schema.names)}; {folder / self._files[0].name} has "
+                    f"{', '.join(names)}. If these are two datasets, name one of them.",
+                    path=str(path),
+                )
+            without_paths = found.without_paths if without_paths is None else without_paths & found.without_paths
+            for number, part in enumerate(found.parts):
+                name = f"{file.stem}:{number}"
+                pieces.append(Piece(name, part.size_bytes, (path,), part.start, part.stop, file.split))
+                self._rows[name] = file.stem, part.first_row
+        self.pieces = pieces
+        self.check_fields(names)
+        features = _features(schema, folder / self._files[0].name)
+        self._columns = self._name_columns(schema, features, without_paths or set())
+        self.kinds = {column.name: column.kind for column in self._columns if column.kind}
+        self.kinds |= {column.paths: "json" for column in self._columns if column.paths}
+        self._keep_names(features)
+
+    # Any: pyarrow's schema, features as JSON has them.
+    def _name_columns(self, schema: Any, features: Mapping[str, Any], without_paths: set[str]) -> list[Column]:
+        """Say which field each column becomes; that of the image is the first.
+
+        Raises:
+            ArgumentError: Two columns become one field.
+        """
+        usual = {}
+        files = [column.name for column in schema if holds_files(column.type, features.get(column.name, {}))]
+        images = [name for name in files if features.get(name, {}).get("_type", "Image") == "Image"]
+        images += [c.name for c in schema if c.name in _IMAGES and stored_as(c.type) == "bytes"]
+        labels = [name for name in schema.names if features.get(name, {}).get("_type") == "ClassLabel"]
+        labels += [name for name in _LABELS if name in schema.names]
+        for field, keys in (("image", images), ("target", labels)):
+            free = [key for key in keys if key not in self.fields]
+            if free and field not in self.fields.values():
+                usual[free[0]] = field
+        found = []
+        for column in schema:
+            key, name = column.name, self.field(column.name, usual)
+            is_file, is_image = key in files, key in images
+            kind = "image" if is_image or name == "image" else "bytes" if is_file else stored_as(column.type)
+            paths = f"{name}_path" if is_file and key not in without_paths else ""
+            if shape := shape_of(features.get(key, {})):
+                kind = "raw" if None in shape else ""
+            found.append(Column(key, name, is_file, paths, kind, shape))
+        taken = [name for column in found for name in (column.name, column.paths) if name]
+        if twice := next((name for name in taken if taken.count(name) > 1), None):
+            raise ArgumentError(
+                f"{self.location}: two columns become the field {twice!r}. Name one of them: --field COLUMN=FIELD."
+            )
+        return sorted(found, key=lambda column: column.name != "image")
+
+    # Any: features as JSON has them.
+    def _keep_names(self, features: Mapping[str, Any]) -> None:
+        """Keep the names of labels: those of "target" as the classes, others in the metadata."""
+        others = {}
+        for column in self._columns:
+            feature = features.get(column.key, {})
+            names = feature.get("names") if feature.get("_type") == "ClassLabel" else None
+            if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+                continue
+            if column.name == "target":
+                self.classes = names
+            else:
+                others[column.name] = names
+        self.notes = {"class_names": others} if others else {}
+
+    @override
+    def read(self, piece: Piece) -> Iterator[Sample]:
+        (path,) = piece.files
+        stem, number = self._rows[piece.name]
+        for batch in batches(path, piece.start, piece.stop):
+            found: dict[str, Sequence[Any]] = {}
+            for column in self._columns:
+                where = f"{path}, rows {number:,} to {number + batch.num_rows - 1:,}, column {column.key}"
+                try:
+                    found |= values_of(column, batch.column(column.key), path.parent)
+                except (SourceError, ValueError, TypeError, NotImplementedError, KeyError) as err:
+                    raise SourceError(f"{where}: {err}.", path=str(path)) from err
+            for row in zip(*found.values(), strict=True):
+                sample = dict(zip(found, row, strict=True))
+                image = sample.get("image")
+                ending = sniffed_ending(image) if isinstance(image, bytes) else ""
+                yield {"name": f"{stem}/{number:06d}{ending}", **sample}
+                number += 1
+
+
+# Any: pyarrow's schema; features as JSON has them.
+def _features(schema: Any, path: Path) -> Mapping[str, Any]:
+    """Return the feature of each column, as far as it is said.
+
+    Raises:
+        SourceError: What says it is damaged.
+    """
+    data = (schema.metadata or {}).get(b"huggingface")
+    where = f"the metadata of {path}"
+    beside = path.parent / "dataset_info.json"
+    if data is None and beside.is_file():
+        where = str(beside)
+        with beside.open("rb") as file:
+            data = file.read(_MAX_INFO_BYTES)
+    if data is None:
+        return {}
+    try:
+        info = json.loads(data)
+        features = info.get("info", info).get("features") or {}
+        if all(isinstance(feature, dict | list) for feature in features.values()):
+            return {name: feature for name, feature in features.items() if isinstance(feature, dict)}
+    except (ValueError, AttributeError, RecursionError):
+        pass
+    raise SourceError(f"{where} does not describe its columns as datasets does.", path=str(path))

@@ -1,0 +1,274 @@
+"""One big file of images behind each other, and an index of it: offset, length, label. Many people write such files.
+
+The index is text (CSV, TSV, or columns with spaces), JSON lines, or a NumPy array. Pickles are refused.
+"""
+
+import csv
+import hashlib
+import io
+import itertools
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
+from recordzoo.formats.base import Foreign, Piece, Sample
+from recordzoo.formats.columns import columns_as_fields, image_ending
+from recordzoo.sources.member import MAX_MEMBER_BYTES
+
+LOOKS_FOR = "photos.bin and beside it photos.csv, .tsv, .idx, .txt, .jsonl or .npy"
+
+_DATA = (".bin", ".dat", ".data", ".blob")
+_INDEXES = (".csv", ".tsv", ".idx", ".index", ".txt", ".jsonl", ".npy")
+_OFFSETS = ("offset", "start", "begin", "position", "pos")
+_LENGTHS = ("length", "size", "nbytes", "num_bytes", "len", "bytes")
+_IN_ORDER = ("offset", "length", "label")
+_CONTENT = "data"  # the key of the images, unless a column has this name
+_PIECE_BYTES = 16 << 20
+_FEWEST_PIECES = 16
+_LOOKED_AT = 8
+
+# Any: numbers or text.
+_Columns = dict[str, Any]  # a list or an array
+
+
+def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
+    """See `Format`.
+
+    Raises:
+        SourceError: The index is damaged, or does not fit the file.
+        ArgumentError: Several files could be the index.
+    """
+    path = Path(location)
+    there = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
+    files = [each for each in there if each.suffix.lower() in _DATA and each.is_file()]
+    if len(files) != 1:
+        return None
+    data = files[0]
+    stems = (data.name, data.stem, *(("index",) if path.is_dir() else ()))
+    indexes = [data.with_name(stem + ending) for stem in stems for ending in _INDEXES]
+    indexes = [each for each in indexes if each.is_file() and _may_be_index(each)]
+    if len(indexes) > 1:
+        raise ArgumentError(
+            f"{data}: {' and '.join(each.name for each in indexes)} could both be its index. Move all but one away."
+        )
+    return IndexedFile(location, fields, data, indexes[0]) if indexes else None
+
+
+class IndexedFile(Foreign):
+    """The images of a file in the order of its index; each range of rows is a piece.
+
+    Args:
+        location: As `Foreign` has it.
+        fields: Names for columns.
+        path: The file.
+        index: Its index.
+    """
+
+    format = "indexed"
+
+    def __init__(self, location: str, fields: Mapping[str, str], path: Path, index: Path) -> None:
+        super().__init__(location, fields)
+        self._path = path
+        columns = _read_index(index)
+        if not columns or not len(next(iter(columns.values()))):
+            raise NotPreparedError(f"{index}: there is no row in this index.", path=str(index))
+        offset, length = _column(columns, _OFFSETS, index), _column(columns, _LENGTHS, index)
+        self._starts = _numbers(columns.pop(offset), offset, index)
+        self._lengths = _numbers(columns.pop(length), length, index)
+        _check_ranges(self._starts, self._lengths, path, index)
+        self._content = _CONTENT if _CONTENT not in columns else path.name
+        self.check_fields([self._content, *columns])
+        values = itertools.islice(self._contents(range(len(self._starts))), _LOOKED_AT)
+        given = {self._content: list(values), **{key: column[:_LOOKED_AT] for key, column in columns.items()}}
+        self._fields = columns_as_fields(self, given)
+        self._columns = columns
+        self._digest = hashlib.blake2b(index.read_bytes(), digest_size=16).hexdigest()
+        self.pieces = list(self._cut((path, index)))
+
+    @override
+    def identity(self) -> str:
+        """See `Foreign`; with the content of the index."""
+        return hashlib.blake2b(f"{super().identity()}{self._digest}".encode(), digest_size=16).hexdigest()
+
+    @override
+    def read(self, piece: Piece) -> Iterator[Sample]:
+        rows = range(piece.start, piece.stop)
+        for row, data in zip(rows, self._contents(rows), strict=True):
+            sample = {self._fields[key]: column[row] for key, column in self._columns.items()}
+            sample[self._fields[self._content]] = data
+            yield {"name": f"{row:09d}{image_ending(sample)}", **sample}
+
+    def _contents(self, rows: range) -> Iterator[bytes]:
+        """Yield the bytes of rows.
+
+        Raises:
+            SourceError: The file cannot be read.
+        """
+        try:
+            with self._path.open("rb") as file:
+                for row in rows:
+                    file.seek(int(self._starts[row]))
+                    data = file.read(int(self._lengths[row]))
+                    if len(data) < self._lengths[row]:
+                        where = f"{self._path}, byte {self._starts[row]:,}"
+                        raise SourceError(f"{where}: the file is cut.", path=str(self._path))
+                    yield data
+        except OSError as err:
+            raise SourceError(f"{self._path} cannot be read ({err}).", path=str(self._path)) from err
+
+    def _cut(self, files: tuple[Path, ...]) -> Iterator[Piece]:
+        ends = np.cumsum(self._lengths)
+        count = min(len(ends), max(_FEWEST_PIECES, int(ends[-1]) // _PIECE_BYTES))
+        cuts = [*np.searchsorted(ends, ends[-1] * np.arange(count) // count).tolist(), len(ends)]
+        for start, stop in itertools.pairwise(cuts):
+            if start < stop:
+                size_bytes = int(self._lengths[start:stop].sum())
+                yield Piece(f"{self._path.stem}-{start}", size_bytes, files, start, stop)
+
+
+def _may_be_index(path: Path) -> bool:
+    """Whether a file is text, or an array: a binary `.idx` belongs to some other format."""
+    with path.open("rb") as file:
+        return path.suffix.lower() == ".npy" or b"\0" not in file.read(4096)
+
+
+def _read_index(path: Path) -> _Columns:
+    """Read all rows of an index, as columns.
+
+    Raises:
+        SourceError: It is damaged.
+    """
+    try:
+        if path.suffix.lower() == ".npy":
+            return _read_array(path)
+        text = path.read_text(encoding="utf-8-sig")
+        return _read_json_lines(text) if path.suffix.lower() == ".jsonl" else _read_text(text)
+    except (OSError, ValueError, RecursionError, csv.Error) as err:
+        raise SourceError(f"{path}: this index cannot be read: {err}", path=str(path)) from err
+
+
+def _read_array(path: Path) -> _Columns:
+    # Mapped: a forged shape is larger than the file, and refused before any memory is taken.
+    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    if array.dtype.names:
+        columns = {name: np.array(array[name]) for name in array.dtype.names}
+    elif array.ndim == 2:
+        columns = {_place(place): np.array(array[:, place]) for place in range(array.shape[1])}
+    else:
+        raise ValueError(f"an array of shape {array.shape}, neither structured nor [N, 3]")
+    texts = {name: column.tolist() for name, column in columns.items() if column.dtype.kind in "US"}
+    return {**columns, **texts}
+
+
+def _read_json_lines(text: str) -> _Columns:
+    rows = [json.loads(line) for line in text.splitlines() if line.strip()]
+    if all(isinstance(row, list) for row in rows):
+        return _transposed(rows, None)
+    keys = list(rows[0]) if isinstance(rows[0], dict) else []
+    for number, row in enumerate(rows, 1):
+        if not isinstance(row, dict) or row.keys() != set(keys):
+            raise ValueError(f"row {number} is no object of {', '.join(keys)}")
+    return {key: [row[key] for row in rows] for key in keys}
+
+
+def _read_text(text: str) -> _Columns:
+    first = text.partition("\n")[0]
+    delimiter = next((each for each in "\t,;" if each in first), None)
+    lines = io.StringIO(text, newline="")
+    rows = [line.split() for line in lines] if delimiter is None else list(csv.reader(lines, delimiter=delimiter))
+    rows = [[cell.strip() for cell in row] for row in rows if row]
+    if not rows:
+        return {}
+    header = None if rows[0][0].lstrip("-").isdecimal() else rows.pop(0)
+    return {name: _typed(column) for name, column in _transposed(rows, header).items()}
+
+
+def _transposed(rows: Sequence[Sequence[Any]], header: Sequence[str] | None) -> _Columns:
+    names = [_place(place) for place in range(len(rows[0]))] if header is None and rows else list(header or ())
+    for number, row in enumerate(rows, 1):
+        if len(row) != len(names):
+            raise ValueError(f"row {number} has {len(row)} columns, not {len(names)}")
+    if len(set(names)) != len(names):
+        raise ValueError(f"two columns have one name: {', '.join(names)}")
+    return {name: [row[place] for row in rows] for place, name in enumerate(names)}
+
+
+def _place(place: int) -> str:
+    """Return what a column without a name is called, by its place."""
+    return _IN_ORDER[place] if place < len(_IN_ORDER) else f"field_{place}"
+
+
+def _typed(column: Sequence[str]) -> Sequence[Any]:
+    """Return cells as whole numbers, as floats, or as text: whichever all of them are; empty ones are None."""
+    are_text = any("_" in cell for cell in column)  # to int() and float(), 2026_01 is a number
+    for kind in () if are_text else (int, float):
+        try:
+            return [kind(cell) if cell else None for cell in column]
+        except ValueError:
+            continue
+    return [cell or None for cell in column]
+
+
+def _column(columns: _Columns, names: Sequence[str], index: Path) -> str:
+    lower = {key.lower(): key for key in columns}
+    found = next((lower[name] for name in names if name in lower), None)
+    if found is None:
+        raise SourceError(
+            f"{index} has no column {' or '.join(map(repr, names))}; its columns are {', '.join(map(repr, columns))}. "
+            "Write a first line with their names.",
+            path=str(index),
+        )
+    return found
+
+
+def _numbers(column: Sequence[Any], name: str, index: Path) -> NDArray[np.int64]:
+    """Return a column as numbers of bytes.
+
+    Raises:
+        SourceError: A value is no whole number of 0 or more.
+    """
+    for row, value in enumerate(column, 1):
+        whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
+        if not whole or not 0 <= value < 1 << 63:
+            raise SourceError(f"{index}, row {row}: {name} is {value!r}, no number of bytes.", path=str(index))
+    return np.array(column, np.int64)
+
+
+def _check_ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64], path: Path, index: Path) -> None:
+    """Refuse rows that lead out of the file, are too large, or overlap.
+
+    Raises:
+        SourceError: There are some.
+    """
+    size_bytes = path.stat().st_size
+    outside = np.flatnonzero((lengths > size_bytes) | (starts > size_bytes - lengths))
+    if len(outside):
+        raise SourceError(
+            f"{index}, {_row(outside[0], starts, lengths)}: it leads out of {path.name}, which has "
+            f"{size_bytes:,} bytes.",
+            path=str(index),
+        )
+    large = np.flatnonzero(lengths > MAX_MEMBER_BYTES)
+    if len(large):
+        raise SourceError(
+            f"{index}, {_row(large[0], starts, lengths)}: {MAX_MEMBER_BYTES:,} bytes are the limit for one record.",
+            path=str(index),
+        )
+    order = np.argsort(starts, kind="stable")
+    ends = starts[order] + lengths[order]
+    overlap = np.flatnonzero(ends[:-1] > starts[order][1:])
+    if len(overlap):
+        one, other = order[overlap[0]], order[overlap[0] + 1]
+        raise SourceError(
+            f"{index}: {_row(one, starts, lengths)}, and {_row(other, starts, lengths)}, overlap.", path=str(index)
+        )
+
+
+def _row(row: np.int64, starts: NDArray[np.int64], lengths: NDArray[np.int64]) -> str:
+    return f"row {row + 1} ({lengths[row]:,} bytes at {starts[row]:,})"

@@ -1,0 +1,289 @@
+"""MongoDB: the documents of a collection, or the files of GridFS, by `_id`.
+
+GridFS keeps a file as a document of `<bucket>.files` and pieces in `<bucket>.chunks` (the specification
+"gridfs-spec" of mongodb/specifications).
+"""
+
+import hashlib
+import json
+import urllib.parse
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+from typing_extensions import override
+
+from recordzoo.addresses import public_url
+from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
+from recordzoo.formats.base import Foreign, Piece, Sample, need
+from recordzoo.formats.columns import columns_as_fields, image_ending
+from recordzoo.sources.member import MAX_MEMBER_BYTES
+
+if TYPE_CHECKING:
+    from pymongo import MongoClient
+    from pymongo.collection import Collection
+    from pymongo.cursor import Cursor
+
+LOOKS_FOR = "an address such as mongodb://host:27017/database/collection"
+
+_SCHEMES = ("mongodb://", "mongodb+srv://")
+_ORDER = [("_id", 1)]
+_FIRST = 8
+_PIECES_LOOKED_AT = 16
+_PIECE_BYTES = 16 << 20
+_FEWEST_PIECES = 16
+_FILES = ".files"  # the collection of GridFS with a document for each file
+_CONTENT = "content"  # the key under which the bytes of a file of GridFS are given
+_OF_STORAGE = ("length", "chunkSize", "md5", "metadata")  # of a file's document; not given as values
+
+# Any, here and below: documents hold values of all kinds.
+_Document = dict[str, Any]
+
+
+def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
+    """See `Format`.
+
+    Raises:
+        ArgumentError: The address names no collection.
+        NotPreparedError: There is no document in it.
+    """
+    return MongoCollection(location, fields) if location.startswith(_SCHEMES) else None
+
+
+class MongoCollection(Foreign):
+    """The documents of a collection, or the files of GridFS; each range of `_id`s is a piece.
+
+    The address with its login is kept in memory and sent to worker processes; messages and record sets have it without.
+
+    Args:
+        location: The address.
+        fields: Names for keys.
+    """
+
+    format = "mongodb"
+
+    def __init__(self, location: str, fields: Mapping[str, str]) -> None:
+        super().__init__(public_url(location).partition("?")[0], fields)
+        need("pymongo", "mongodb", "MongoDB")
+        self._place = _Place.parse(location)
+        with self._connected() as client:
+            self._is_gridfs = self._has_files(client)
+            documents = self._documents(client)
+            size_bytes, per_piece = _plan(documents, is_gridfs=self._is_gridfs)
+            self._starts, self._counts, self._last = _cut(documents, per_piece)
+            samples = [self._values(client, document) for document in _some(documents, self._starts)]
+            keys = list(dict.fromkeys(key for sample in samples for key in sample))
+            keys += [key for key in fields if key not in keys and self._is_anywhere(documents, key)]
+        self.check_fields(keys)
+        self._keys = columns_as_fields(self, {key: [sample.get(key) for sample in samples] for key in keys})
+        self.pieces = [
+            Piece(f"{self._place.collection}-{number:06d}", size_bytes * count, (), number)
+            for number, count in enumerate(self._counts)
+        ]
+
+    @override
+    def identity(self) -> str:
+        """See `Foreign`: how many documents there are, at which `_id`s pieces begin, and the last one."""
+        place = self._place
+        content = [place.database, place.collection, sum(self._counts), *map(repr, self._starts), repr(self._last)]
+        return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
+
+    @override
+    def read(self, piece: Piece) -> Iterator[Sample]:
+        number, count = piece.start, 0
+        with self._connected() as client:
+            for document in _range(self._documents(client), *self._starts[number : number + 2]):
+                values = self._values(client, document)
+                if other := sorted(values.keys() - self._keys.keys()):
+                    raise SourceError(
+                        f"{self.location}, _id {document['_id']!r}: it has {', '.join(map(repr, other))}, which the "
+                        f"first documents have not. Say which field it becomes: --field {other[0]}=FIELD, or "
+                        f"fields={{{other[0]!r}: ...}}."
+                    )
+                sample = {field: values.get(key) for key, field in self._keys.items()}
+                yield {"name": f"{piece.name}/{count:06d}{image_ending(sample)}", **sample}
+                count += 1
+        if count != self._counts[number]:
+            raise SourceError(
+                f"{self.location} changed while it was read: from _id {self._starts[number]!r} there are {count:,} "
+                f"documents, and there were {self._counts[number]:,}. Run the same command again."
+            )
+
+    @contextmanager
+    def _connected(self) -> Iterator["MongoClient[_Document]"]:
+        """Connect to the server.
+
+        Raises:
+            SourceError: It does not answer, refuses the login, or sends what cannot be read.
+        """
+        from bson.errors import BSONError
+        from pymongo import MongoClient
+        from pymongo.errors import PyMongoError
+
+        try:
+            with MongoClient[_Document](self._place.address, appname="recordzoo") as client:
+                yield client
+        except (PyMongoError, BSONError) as err:  # from None: the cause may name the login
+            raise SourceError(f"{self.location}: {type(err).__name__}: {self._place.without_login(err)}") from None
+
+    def _has_files(self, client: "MongoClient[_Document]") -> bool:
+        """Whether the name is that of a bucket of GridFS.
+
+        Raises:
+            NotPreparedError: There are neither documents nor files.
+        """
+        database, name = client[self._place.database], self._place.collection
+        if database[name].find_one({}, {"_id": 1}) is not None:
+            return False
+        if database[name + _FILES].find_one({}, {"_id": 1}) is not None:
+            return True
+        raise NotPreparedError(
+            f"{self.location} has no documents, and there are no files of GridFS in {name + _FILES!r}.",
+            path=self.location,
+        )
+
+    def _is_anywhere(self, documents: "Collection[_Document]", key: str) -> bool:
+        """Whether a document, or a file's metadata, has a key; the server looks at all if none has."""
+        places = (key, f"metadata.{key}") if self._is_gridfs else (key,)
+        return any(documents.find_one({place: {"$exists": True}}, {"_id": 1}) is not None for place in places)
+
+    def _documents(self, client: "MongoClient[_Document]") -> "Collection[_Document]":
+        return client[self._place.database][self._place.collection + (_FILES if self._is_gridfs else "")]
+
+    def _values(self, client: "MongoClient[_Document]", document: _Document) -> dict[str, Any]:
+        """Return the values of a document; of a file its content, what its document says, and its metadata.
+
+        Raises:
+            SourceError: A file is too large.
+        """
+        if not self._is_gridfs:
+            return {key: _plain(value) for key, value in document.items()}
+        from gridfs import GridOut
+
+        length = document.get("length")
+        if not isinstance(length, int) or not 0 <= length <= MAX_MEMBER_BYTES:
+            raise SourceError(
+                f"{self.location}, _id {document['_id']!r}: its length is {length!r}; {MAX_MEMBER_BYTES:,} bytes are "
+                "the limit."
+            )
+        values = {key: _plain(value) for key, value in document.items() if key not in _OF_STORAGE}
+        values[_CONTENT] = GridOut(client[self._place.database][self._place.collection], file_document=document).read()
+        metadata = document.get("metadata")
+        for key, value in metadata.items() if isinstance(metadata, Mapping) else ():
+            values[f"metadata_{key}" if key in values else key] = _plain(value)
+        return values
+
+
+@dataclass(frozen=True, slots=True)
+class _Place:
+    """What an address says.
+
+    Attributes:
+        address: What the client gets: with the login and options, without the collection.
+        login: User name and password as they are in it.
+        database, collection: Their names.
+    """
+
+    address: str = field(repr=False)
+    login: str = field(repr=False)
+    database: str
+    collection: str
+
+    @classmethod
+    def parse(cls, location: str) -> "_Place":
+        """Split an address.
+
+        Raises:
+            ArgumentError: It names no collection.
+        """
+        shown = public_url(location)
+        scheme, _, rest = shown.partition("://")
+        login = location[len(scheme) + len("://") : len(location) - len(rest)]
+        path, question, options = rest.partition("?")
+        hosts, _, names = path.partition("/")
+        database, _, collection = names.rstrip("/").partition("/")
+        if not (hosts and database and collection):
+            raise ArgumentError(
+                f"{shown.partition('?')[0]} names no collection. An address is "
+                "mongodb://HOST:PORT/DATABASE/COLLECTION; for GridFS, COLLECTION is the bucket, such as fs."
+            )
+        address = f"{scheme}://{login}{hosts}/{database}{question}{options}"
+        unquote = urllib.parse.unquote
+        return cls(address, login.removesuffix("@"), unquote(database), unquote(collection))
+
+    def without_login(self, err: Exception) -> str:
+        """Return the message of an error without the login."""
+        text, password = str(err), self.login.partition(":")[2]
+        for secret in (self.login, password, urllib.parse.unquote(password)):
+            text = text.replace(secret, "***") if secret else text
+        return text[:500]
+
+
+def _plan(documents: "Collection[_Document]", *, is_gridfs: bool) -> tuple[int, int]:
+    """Return about how many bytes a document has, and how many documents shall be a piece."""
+    import bson
+
+    first = list(documents.find(sort=_ORDER, limit=_FIRST))
+    sizes = [each.get("length") if is_gridfs else len(bson.encode(each)) for each in first]
+    known = [size for size in sizes if isinstance(size, int) and 0 < size <= MAX_MEMBER_BYTES]
+    size_bytes = sum(known) // len(known) if known else 1
+    most = max(1, _PIECE_BYTES // size_bytes)
+    return size_bytes, min(most, documents.estimated_document_count() // _FEWEST_PIECES or most)
+
+
+def _cut(documents: "Collection[_Document]", per_piece: int) -> tuple[list[Any], list[int], Any]:
+    """Find the `_id` at which each piece begins; the server walks once along the index of `_id`s.
+
+    Returns:
+        The `_id`s, the number of documents of each piece, and the last `_id`.
+
+    Raises:
+        SourceError: The server does not keep the order of `_id`s.
+    """
+    starts: list[Any] = []
+    ids = [each["_id"] for each in documents.find({}, {"_id": 1}, sort=_ORDER, limit=1)]
+    while ids:
+        if ids[0] in starts[-1:]:
+            raise SourceError(f"The server gives the document with _id {ids[0]!r} twice.")
+        starts += ids
+        ids = [each["_id"] for each in _range(documents, ids[0], only_id=True, skip=per_piece, limit=1)]
+    rest = [each["_id"] for each in _range(documents, *starts[-1:], only_id=True)]
+    return starts, [*[per_piece] * (len(starts) - 1), len(rest)], rest[-1] if rest else None
+
+
+def _some(documents: "Collection[_Document]", starts: Sequence[Any]) -> list[_Document]:
+    """Return the first documents of all, and the first one of some other pieces."""
+    some = list(documents.find(sort=_ORDER, limit=_FIRST))
+    for start in starts[1 :: max(1, len(starts) // _PIECES_LOOKED_AT)]:
+        some += _range(documents, start, limit=1)
+    return some
+
+
+def _range(
+    documents: "Collection[_Document]", *bounds: Any, only_id: bool = False, skip: int = 0, limit: int = 0
+) -> "Cursor[_Document]":
+    """Find the documents from one `_id` up to another one, if there is one, in their order.
+
+    Bounds of the index, not a condition with ``$gte``: such a one is only true for `_id`s of the same type.
+    """
+    wanted = {"_id": 1} if only_id else None
+    found = documents.find({}, wanted, sort=_ORDER, hint=_ORDER, skip=skip, limit=limit)
+    found = found.min([("_id", bounds[0])])
+    return found.max([("_id", bounds[1])]) if len(bounds) > 1 else found
+
+
+def _plain(value: Any) -> Any:
+    """Return a value of BSON as what a record stores: identifiers, dates and decimal numbers as text."""
+    if value is None or isinstance(value, bool | float | str):
+        return value
+    if isinstance(value, int):
+        return int(value)
+    if isinstance(value, bytes):
+        return bytes(value)
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_plain(item) for item in value]
+    return value.isoformat() if isinstance(value, datetime) else str(value)

@@ -1,0 +1,264 @@
+"""SQLite: a table with images in a column of BLOBs. Nothing that the file defines is run: no view, trigger, extension.
+
+The header's fields are those of https://www.sqlite.org/fileformat.html, section 1.3; for files of strangers,
+https://www.sqlite.org/security.html.
+"""
+
+import contextlib
+import hashlib
+import re
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from recordzoo.errors import ArgumentError, SourceError
+from recordzoo.formats.base import Foreign, Piece, Sample
+from recordzoo.formats.columns import columns_as_fields, holds_images, image_ending
+from recordzoo.meant import did_you_mean
+from recordzoo.sources.member import MAX_MEMBER_BYTES
+
+LOOKS_FOR = "a database of SQLite 3, or a table of one: photos.db/table"
+
+_MAGIC = b"SQLite format 3\0"
+_HEADER_BYTES = 100
+_VERSIONS, _WAL = slice(18, 20), 2  # the file format's versions for writing and reading
+_CHANGES = slice(24, 28)  # a counter that each transaction increases
+_TABLE = re.compile(r"CREATE TABLE\b", re.IGNORECASE)  # SQLite itself stores the statement with this beginning
+_ROWIDS = ("rowid", "_rowid_", "oid")
+_VIRTUAL_COLUMN = 2  # table_xinfo's `hidden`: it is computed by an expression of the file's
+_LOCK_S = 10.0
+_LOOKED_AT = 8
+_PIECE_BYTES = 16 << 20
+_FEWEST_PIECES = 16
+_ALLOWED = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_READ)
+
+
+def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
+    """See `Format`."""
+    if "://" in location:
+        return None
+    whole = Path(location)
+    path = next((each for each in (whole, *whole.parents) if each.is_file()), None)
+    if path is None:
+        return None
+    with path.open("rb") as file:
+        header = file.read(_HEADER_BYTES)
+    if header[: len(_MAGIC)] != _MAGIC:
+        return None
+    return SQLiteTable(location, fields, path, header, "" if path == whole else whole.relative_to(path).as_posix())
+
+
+class SQLiteTable(Foreign):
+    """The rows of a table by rowid; each range of rowids is a piece.
+
+    Args:
+        location: As `Foreign` has it.
+        fields: Names for columns.
+        path: The database.
+        header: Its first bytes.
+        table: "": the only one that has images.
+    """
+
+    format = "sqlite"
+
+    def __init__(self, location: str, fields: Mapping[str, str], path: Path, header: bytes, table: str) -> None:
+        super().__init__(location, fields)
+        self._path, self._header = path, header
+        _check_no_journal(path)
+        with self._connected() as connection:
+            tables = _tables(connection)
+            self.table = _known(table, tables, connection, path) if table else self._with_images(connection, tables)
+            columns = _columns(connection, self.table)
+            rows = _first_rows(connection, self.table, columns)
+            self._rowid = _rowid(connection, self.table, columns)
+            self._key = _primary_key(connection, self.table)
+            ends = self._ends(connection)
+        self.check_fields(list(columns))
+        values = {key: [row[place] for row in rows] for place, key in enumerate(columns)}
+        self._fields = columns_as_fields(self, values)
+        empty = [key for key, kind in columns.items() if "BLOB" in kind.upper() and not any(values[key])]
+        self.kinds = {self._fields[key]: "bytes" for key in empty}
+        self.pieces = list(self._cut(*ends)) if ends else []
+
+    @override
+    def identity(self) -> str:
+        """See `Foreign`; a counter in the file tells of changes."""
+        return hashlib.blake2b(super().identity().encode() + self._header[_CHANGES], digest_size=16).hexdigest()
+
+    @override
+    def read(self, piece: Piece) -> Iterator[Sample]:
+        rowid_, order, condition = "0", _listed(self._key), ""
+        if self._rowid:
+            rowid_ = order = f"t.{self._rowid}"
+            condition = f"WHERE {order} BETWEEN ? AND ?"
+        columns = _listed(self._fields)
+        query = f"SELECT {rowid_}, {columns} FROM {_quoted(self.table)} AS t {condition} ORDER BY {order}"
+        last = None
+        with self._connected() as connection:
+            rows = connection.execute(query, (piece.start, piece.stop) if self._rowid else ())
+            for number, (rowid, *values) in enumerate(rows):
+                # A forged tree of pages may lead to the same page again and again. Rows without a rowid have no number
+                # that tells, but each has a byte or more.
+                if (last is not None and rowid <= last) if self._rowid else number > piece.size_bytes:
+                    raise SourceError(
+                        f"{self._path}, table {self.table!r}, behind row {last}: the rows are not in order. The file "
+                        "is damaged.",
+                        path=str(self._path),
+                    )
+                last = rowid if self._rowid else number
+                sample = dict(zip(self._fields.values(), values, strict=True))
+                yield {"name": f"{last:09d}{image_ending(sample)}", **sample}
+
+    @contextlib.contextmanager
+    def _connected(self) -> Iterator[sqlite3.Connection]:
+        """Open the database for reading; nothing is written, not even beside it.
+
+        Raises:
+            SourceError: It is damaged, or locked.
+        """
+        # A reader of a database in WAL mode writes files beside it, unless it is told that nobody else writes. That is
+        # so where there is no log, and a change during the work is noticed by the file's times.
+        is_wal = _WAL in self._header[_VERSIONS]
+        address = f"{self._path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_wal else ''}"
+        try:
+            connection = sqlite3.connect(
+                address, uri=True, timeout=_LOCK_S, isolation_level=None, check_same_thread=False
+            )
+            with contextlib.closing(connection):
+                connection.execute("PRAGMA trusted_schema = OFF")
+                connection.execute("PRAGMA cell_size_check = ON")
+                connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_MEMBER_BYTES)
+                connection.set_authorizer(_authorize)
+                yield connection
+        except sqlite3.Error as err:
+            raise SourceError(
+                f"{self._path}: SQLite cannot read it: {err}.{_advice(err)}", path=str(self._path)
+            ) from err
+
+    def _with_images(self, connection: sqlite3.Connection, tables: Sequence[str]) -> str:
+        found = []
+        for table in tables:
+            columns = zip(*_first_rows(connection, table, _columns(connection, table)), strict=True)
+            if any(map(holds_images, columns)):
+                found.append(table)
+        if len(found) == 1:
+            return found[0]
+        which = "which table has the images" if not found else f"which table of {', '.join(map(repr, found))} is meant"
+        example = (found or tables or ["TABLE"])[0]
+        raise ArgumentError(
+            f"{self._path}: it does not tell {which}. Name it behind the file: {self._path}/{example}. The tables are "
+            f"{', '.join(map(repr, tables)) or 'none'}."
+        )
+
+    def _ends(self, connection: sqlite3.Connection) -> tuple[int, int] | None:
+        if not self._rowid:
+            return 0, 0
+        ends = []
+        for order in ("ASC", "DESC"):
+            query = f"SELECT t.{self._rowid} FROM {_quoted(self.table)} AS t ORDER BY t.{self._rowid} {order} LIMIT 1"
+            row = connection.execute(query).fetchone()
+            if row is None:
+                return None
+            ends.append(row[0])
+        return ends[0], ends[1]
+
+    def _cut(self, first: int, last: int) -> Iterator[Piece]:
+        """Cut the rowids into even ranges: finding rows of equal number would read all pages once more."""
+        size_bytes = self._path.stat().st_size
+        span = max(1, last - first + 1)
+        count = min(span, max(_FEWEST_PIECES, size_bytes // _PIECE_BYTES))
+        for number in range(count):
+            start, stop = first + span * number // count, first + span * (number + 1) // count - 1
+            yield Piece(f"{self.table}-{start}", size_bytes // count, (self._path,), start, stop)
+
+
+def _authorize(action: int, first: str | None, second: str | None, database: str | None, within: str | None) -> int:
+    """Allow SQLite to read tables; `within` names a view or trigger that asks."""
+    is_look = action == sqlite3.SQLITE_PRAGMA and first == "table_xinfo"
+    return sqlite3.SQLITE_OK if (action in _ALLOWED and within is None) or is_look else sqlite3.SQLITE_DENY
+
+
+def _check_no_journal(path: Path) -> None:
+    """Refuse a database with changes that are not in its file: to take them over would write to it.
+
+    Raises:
+        SourceError: There are some.
+    """
+    for ending in ("-wal", "-journal"):
+        beside = path.with_name(path.name + ending)
+        if beside.is_file() and beside.stat().st_size:
+            raise SourceError(
+                f"{path}: changes in {beside.name} are not in the database yet. Close the programs that use it; if "
+                f"one was killed, run: sqlite3 {path} 'PRAGMA wal_checkpoint(TRUNCATE)'",
+                path=str(path),
+            )
+
+
+def _tables(connection: sqlite3.Connection) -> list[str]:
+    """Return the names of ordinary tables: no views, no virtual tables."""
+    found = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'table' ORDER BY rowid").fetchall()
+    return [str(name) for name, sql in found if not str(name).startswith("sqlite_") and _TABLE.match(str(sql))]
+
+
+def _known(table: str, tables: Sequence[str], connection: sqlite3.Connection, path: Path) -> str:
+    """Return the name of a table as the database has it.
+
+    Raises:
+        ArgumentError: There is none.
+    """
+    found = next((each for each in tables if each.lower() == table.lower()), None)
+    if found is not None:
+        return found
+    others = dict(connection.execute("SELECT name, type FROM sqlite_master").fetchall())
+    if table in others:
+        raise ArgumentError(
+            f"{path}: {table!r} is a {others[table]} whose rows are computed by code in the file, which is not run. "
+            "Only ordinary tables are read; make one of it: CREATE TABLE ... AS SELECT ..."
+        )
+    raise ArgumentError(
+        f"{path} has no table {table!r}. It has {', '.join(map(repr, tables)) or 'none'}.{did_you_mean(table, tables)}"
+    )
+
+
+def _columns(connection: sqlite3.Connection, table: str) -> dict[str, str]:
+    """Return the names and declared types of the columns that are stored."""
+    rows = connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
+    return {str(name): str(kind) for _, name, kind, _, _, _, hidden in rows if hidden != _VIRTUAL_COLUMN}
+
+
+def _primary_key(connection: sqlite3.Connection, table: str) -> list[str]:
+    rows = connection.execute(f"PRAGMA table_xinfo({_quoted(table)})").fetchall()
+    return [name for place, name in sorted((row[5], row[1]) for row in rows) if place]
+
+
+# Any: values of all kinds.
+def _first_rows(connection: sqlite3.Connection, table: str, columns: Iterable[str]) -> list[tuple[Any, ...]]:
+    return connection.execute(f"SELECT {_listed(columns)} FROM {_quoted(table)} AS t LIMIT {_LOOKED_AT}").fetchall()
+
+
+def _rowid(connection: sqlite3.Connection, table: str, columns: Iterable[str]) -> str:
+    """Return a name for the row's number; "" if the table has none (WITHOUT ROWID)."""
+    there = {column.lower() for column in columns}
+    name = next((each for each in _ROWIDS if each not in there), "")
+    try:
+        connection.execute(f"SELECT t.{name} FROM {_quoted(table)} AS t LIMIT 0")
+    except sqlite3.OperationalError as err:
+        if "no such column" in str(err):
+            return ""
+        raise
+    return name
+
+
+def _listed(columns: Iterable[str]) -> str:
+    return ", ".join(f"t.{_quoted(column)}" for column in columns)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _advice(err: sqlite3.Error) -> str:
+    return " Another program is writing to it; run the same command when it has ended." if "locked" in str(err) else ""

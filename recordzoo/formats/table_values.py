@@ -1,0 +1,212 @@
+"""The columns of a table as values of samples: files as bytes, numbers, arrays, text; JSON for all that is nested."""
+
+import base64
+import datetime
+import decimal
+import os
+import stat
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.errors import SourceError
+from recordzoo.formats.table_files import storage
+from recordzoo.recipes.images import sniffed_ending
+from recordzoo.sources.member import MAX_MEMBER_BYTES
+from recordzoo.system.files import open_at_once
+
+_ARRAYS = ("Array2D", "Array3D", "Array4D", "Array5D")
+_HEAD_BYTES = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a table, and the field that it becomes.
+
+    Attributes:
+        key: What the table calls it.
+        name: The field.
+        is_file: It has the bytes of a file each, or a path.
+        paths: The field for these paths; "" if there are none.
+        kind: How the field is stored; "" if that is inferred.
+        shape: Of an array: its shape, None for a dimension that differs.
+    """
+
+    key: str
+    name: str
+    is_file: bool = False
+    paths: str = ""
+    kind: str = ""
+    shape: tuple[int | None, ...] = ()
+
+
+# Any, here and below: pyarrow has no types; features are JSON; values are of all kinds.
+def holds_files(kind: Any, feature: Mapping[str, Any]) -> bool:
+    """Whether a column holds files: a struct of their bytes and path, or one of both."""
+    import pyarrow
+
+    kind = storage(kind)
+    if pyarrow.types.is_struct(kind):
+        names = {kind.field(number).name for number in range(kind.num_fields)}
+        return names == {"bytes", "path"}
+    return feature.get("_type") == "Image" and (_is_text(kind) or _is_binary(kind))
+
+
+def stored_as(kind: Any) -> str:
+    """Return how a column's values are stored, where its type says it: text and what is nested as JSON."""
+    import pyarrow
+
+    types, kind = pyarrow.types, storage(kind)
+    if types.is_dictionary(kind):
+        kind = kind.value_type
+    if _is_binary(kind):
+        return "bytes"
+    return "" if _is_number(kind) or (_is_list(kind) and _is_number(_innermost(kind))) else "json"
+
+
+def shape_of(feature: Mapping[str, Any]) -> tuple[int | None, ...]:
+    """Return the shape of an `Array2D` ... `Array5D`; () of other features."""
+    shape = feature.get("shape")
+    if feature.get("_type") not in _ARRAYS or not isinstance(shape, list):
+        return ()
+    return tuple(each if isinstance(each, int) else None for each in shape)
+
+
+def values_of(column: Column, array: Any, folder: Path) -> dict[str, Sequence[Any]]:
+    """Return the values of some rows: of the column's field, and of that of the paths.
+
+    Args:
+        column: The column.
+        array: Its rows, a `pyarrow.Array`.
+        folder: Where relative paths begin.
+
+    Raises:
+        SourceError: A file has neither bytes nor a path to an image.
+    """
+    import pyarrow
+
+    while isinstance(array, pyarrow.ExtensionArray):
+        array = array.storage
+    if isinstance(array, pyarrow.DictionaryArray):
+        array = array.dictionary_decode()
+    if column.is_file:
+        data, paths = _files(array)
+        files = [_read(path, folder) if each is None else each for each, path in zip(data, paths, strict=True)]
+        found: dict[str, Sequence[Any]] = {column.name: files}
+        return found | ({column.paths: paths} if column.paths else {})
+    return {column.name: _values(array, column.shape)}
+
+
+def _files(array: Any) -> tuple[list[bytes | None], list[str | None]]:
+    import pyarrow
+
+    if pyarrow.types.is_struct(array.type):
+        names = [array.type.field(number).name for number in range(array.type.num_fields)]
+        children = dict(zip(names, array.flatten(), strict=True))  # with the nulls of the struct itself
+        return children["bytes"].to_pylist(), children["path"].to_pylist()
+    none: list[Any] = [None] * len(array)
+    return (none, array.to_pylist()) if _is_text(array.type) else (array.to_pylist(), none)
+
+
+def _read(path: str | None, folder: Path) -> bytes | None:
+    """Read the image that a path leads to: nothing else, because a stranger may have written the path.
+
+    Raises:
+        SourceError: There is none.
+    """
+    if path is None:
+        return None
+    place = folder / path
+    try:
+        with open(place, "rb", opener=open_at_once) as file:
+            status = os.fstat(file.fileno())
+            if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_MEMBER_BYTES:
+                raise SourceError(f"it is no file, or has more than {MAX_MEMBER_BYTES:,} bytes")
+            head = file.read(_HEAD_BYTES)
+            if not sniffed_ending(head):
+                raise SourceError("it is no image")
+            return head + file.read()
+    except (OSError, ValueError, SourceError) as err:
+        text = err.strerror if isinstance(err, OSError) else err
+        raise SourceError(f"its bytes are not stored, and the path {path!r} leads to no image here: {text}") from err
+
+
+def _values(array: Any, shape: tuple[int | None, ...]) -> Sequence[Any]:
+    """Return numbers, arrays, text, bytes, or what JSON has."""
+    kind = array.type
+    if _is_number(kind):
+        numbers = array.fill_null(False if str(kind) == "bool" else 0).to_numpy(zero_copy_only=False)
+        return [number if valid else None for number, valid in zip(numbers, array.is_valid().to_pylist(), strict=True)]
+    if _is_list(kind) and _is_number(_innermost(kind)) and (shape or not _is_list(kind.value_type)):
+        return [_numbers(scalar, shape) for scalar in array]
+    values = array.to_pylist()
+    return values if _is_text(kind) or _is_binary(kind) else [_plain(value) for value in values]
+
+
+def _numbers(scalar: Any, shape: tuple[int | None, ...]) -> NDArray[Any] | list[Any] | None:
+    """Return a list of numbers as an array; as a list if some are null.
+
+    Raises:
+        ValueError: It has another shape.
+    """
+    values = scalar.values
+    if values is None:
+        return None
+    length = len(values)
+    while _is_list(values.type):
+        values = values.flatten()
+    if values.null_count:
+        plain: list[Any] = scalar.as_py()
+        return plain
+    numbers: NDArray[Any] = np.asarray(values.to_numpy(zero_copy_only=False))
+    if not shape:
+        return numbers
+    # Only one dimension may differ: the first.
+    return numbers.reshape(*(length if each is None else each for each in shape))
+
+
+def _plain(value: Any) -> Any:
+    """Return a value as JSON has it: times in the form of ISO 8601, decimals as text, bytes in base64."""
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(item) for item in value]
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, datetime.timedelta):
+        return value.total_seconds()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return str(value) if isinstance(value, decimal.Decimal) else value
+
+
+def _innermost(kind: Any) -> Any:
+    while _is_list(kind):
+        kind = kind.value_type
+    return kind
+
+
+def _is_list(kind: Any) -> bool:
+    import pyarrow
+
+    types = pyarrow.types
+    return bool(types.is_list(kind) or types.is_large_list(kind) or types.is_fixed_size_list(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    import pyarrow
+
+    types = pyarrow.types
+    return bool(types.is_integer(kind) or types.is_floating(kind) or types.is_boolean(kind))
+
+
+def _is_text(kind: Any) -> bool:
+    return str(kind) in ("string", "large_string", "string_view")
+
+
+def _is_binary(kind: Any) -> bool:
+    return str(kind).startswith(("binary", "large_binary", "fixed_size_binary"))

@@ -1,0 +1,110 @@
+"""Which extensions the samples of a WebDataset have, and what is in files of each, from some samples."""
+
+import functools
+import itertools
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+from recordzoo.errors import SourceError
+from recordzoo.formats.file_kinds import IDS, IMAGES, as_text, decode, is_decoded
+
+MAX_KEYS = 256
+
+_LOOKED_AT = 256
+_SHARDS_LOOKED_AT = 8
+_LOOKED_AT_ELSEWHERE = 16
+
+
+class Keys:
+    """The extensions of some samples.
+
+    Attributes:
+        names: The extensions, in the order in which they were met.
+    """
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self._together: set[frozenset[str]] = set()
+        self._count: Counter[str] = Counter()
+        self._decoded: Counter[str] = Counter()
+        self._texts: Counter[str] = Counter()
+
+    def add(self, names: set[str]) -> None:
+        """Add extensions of samples that were not looked at."""
+        self.names += sorted(names.difference(self.names))
+
+    def look(self, parts: Mapping[str, bytes]) -> None:
+        """Add a sample."""
+        self.names += [key for key in parts if key not in self._count]
+        self._count.update(parts.keys())
+        self._together.add(frozenset(parts))
+        for key, data in parts.items():
+            ending = _last(key)
+            if is_decoded(ending):
+                self._decoded[key] += _works(functools.partial(decode, ending), data)
+                self._texts[key] += _works(as_text, data)
+
+    def kinds(self) -> dict[str, str]:
+        """Return what files of each extension are read as: an ending that is decoded, "text" or "bytes".
+
+        If none of the samples holds what an extension says (a pickle in ``npy``, a name in ``cls``), it is text if all
+        are; otherwise bytes. Numbers of samples (``id``) are text if any of them is.
+        """
+        return {key: self._kind(key) for key in self.names}
+
+    def _kind(self, key: str) -> str:
+        ending, count = _last(key), self._count[key]
+        if not is_decoded(ending):
+            return "bytes"
+        if not count or self._decoded[key] == count or (self._decoded[key] and ending not in IDS):
+            return ending
+        return "text" if self._texts[key] == count else "bytes"
+
+    def images(self, named: Mapping[str, str]) -> list[str]:
+        """Return the extensions that are the field "image": no two of them come in one sample.
+
+        Args:
+            named: Fields of some extensions, as the person says.
+        """
+        chosen = [key for key, field in named.items() if field == "image"]
+        for key in self.names:
+            is_candidate = key in IMAGES and key not in named
+            if is_candidate and not any(key in group and not group.isdisjoint(chosen) for group in self._together):
+                chosen.append(key)
+        return chosen
+
+
+# What a shard has: pairs of a key and files by their extensions.
+Samples = Callable[[Path], Iterator[tuple[str, dict[str, bytes]]]]
+
+
+def look(samples: Samples, files: Sequence[Path]) -> Keys:
+    """Look at the first samples of the first shard, and at fewer of some others.
+
+    Raises:
+        SourceError: A shard is damaged, or there are too many extensions.
+    """
+    keys = Keys()
+    step = max(1, len(files) // _SHARDS_LOOKED_AT)
+    for number, path in enumerate(files[::step]):
+        for _, parts in itertools.islice(samples(path), _LOOKED_AT_ELSEWHERE if number else _LOOKED_AT):
+            keys.look(parts)
+            if len(keys.names) > MAX_KEYS:
+                raise SourceError(
+                    f"{path}: its samples have more than {MAX_KEYS} different extensions, so it is no WebDataset.",
+                    path=str(path),
+                )
+    return keys
+
+
+def _last(key: str) -> str:
+    return key.rpartition(".")[2]
+
+
+def _works(function: Callable[[bytes], object], data: bytes) -> bool:
+    try:
+        function(data)
+    except ValueError:
+        return False
+    return True

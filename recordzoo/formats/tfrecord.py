@@ -1,0 +1,221 @@
+"""TFRecord: files of framed `tf.train.Example` messages, as TensorFlow, TFDS and many scripts write them.
+
+A record is its length (8 bytes), the masked CRC-32C of these, the bytes, and their masked CRC-32C (TensorFlow's
+tsl/lib/io/record_writer.h). An `Example` maps keys to lists of bytes, floats or integers
+(tensorflow/core/example/{example,feature}.proto).
+"""
+
+import re
+import struct
+from collections.abc import Collection, Iterator, Mapping
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.errors import SourceError
+from recordzoo.formats.base import Foreign, Piece, Sample, is_installed, need, split_name
+from recordzoo.recipes.images import sniffed_ending
+from recordzoo.recipes.imports.protobuf import Message, WireError
+from recordzoo.sources.member import MAX_MEMBER_BYTES
+
+LOOKS_FOR = "files *.tfrecord, *.tfrecords or *-00000-of-00001"
+
+_IMAGES = ("image/encoded", "image", "image_raw")
+_LABELS = ("image/class/label", "label")
+_SHARD = re.compile(r"(?P<prefix>.*?)[-.](?P<number>\d{5})-of-(?P<total>\d{5})(?P<ending>\..*)?")
+_FILE = re.compile(r".*\.tfrecords?(-\d{5}-of-\d{5})?")
+_HEADER = struct.Struct("<QI")
+_CRC = struct.Struct("<I")
+_FEATURES, _FEATURE, _KEY, _VALUE = 1, 1, 1, 2
+_BYTES, _FLOATS, _INTEGERS, _LIST = 1, 2, 3, 1
+
+
+def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
+    """See `Format`."""
+    path = Path(location)
+    there = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
+    files = [each for each in there if _FILE.fullmatch(each.name) and each.is_file()]
+    if not files:
+        numbered = [each for each in there if _SHARD.fullmatch(each.name) and each.is_file()]
+        files = numbered if any(map(_begins_with_a_record, numbered)) else []  # one may be damaged
+    return TFRecords(location, fields, files) if files else None
+
+
+class TFRecords(Foreign):
+    """The examples of some files; each file is a piece, its split is what stands before its number."""
+
+    format = "tfrecord"
+
+    def __init__(self, location: str, fields: Mapping[str, str], files: list[Path]) -> None:
+        super().__init__(location, fields)
+        need("google_crc32c", "tfrecord", "TFRecord")
+        _check_complete(files)
+        prefixes = {path: _prefix(path) for path in files}
+        are_split = len(set(prefixes.values())) > 1
+        self.pieces = [
+            Piece(path.name, path.stat().st_size, (path,), split=split_name(prefixes[path]) if are_split else "")
+            for path in files
+        ]
+        self._texts: set[str] | None = None
+        first = next((examples for path in files if (examples := _first(path))), {})
+        self.check_fields(sorted(first))
+        self._keys = self.name_fields(sorted(first), self._usual(first))
+        self._texts = {key for key, value in first.items() if isinstance(value, bytes) and _is_text(key, value)}
+
+    def _usual(self, keys: Collection[str]) -> dict[str, str]:
+        """Return which keys are the image and the label, unless the person names others."""
+        found = {}
+        for field, names in (("image", _IMAGES), ("target", _LABELS)):
+            first = next((name for name in names if name in keys and name not in self.fields), None)
+            if first is not None and field not in self.fields.values():
+                found[first] = field
+        return found
+
+    @override
+    def read(self, piece: Piece) -> Iterator[Sample]:
+        (path,) = piece.files
+        with path.open("rb") as file:
+            for number, (where, data) in enumerate(_records(file, path)):
+                example = _example(data, where)
+                if other := example.keys() - self._keys.keys():
+                    raise SourceError(
+                        f"{where}: it has {', '.join(sorted(other))}, which the first example has not.", path=str(path)
+                    )
+                sample = {field: self._value(key, example, where) for key, field in self._keys.items()}
+                image = sample.get("image")
+                ending = sniffed_ending(image) if isinstance(image, bytes) else ""
+                yield {"name": f"{piece.name}/{number:06d}{ending}", **sample}
+
+    # Any, here and below: numbers, bytes, arrays or None.
+    def _value(self, key: str, example: Mapping[str, Any], where: str) -> Any:
+        value = example.get(key)
+        if key not in (self._texts or ()) or value is None:
+            return value
+        try:
+            return value.decode()
+        except (AttributeError, UnicodeDecodeError) as err:
+            raise SourceError(f"{where}: {key} is text in the first example, and not here ({err}).") from err
+
+
+def _begins_with_a_record(path: Path) -> bool:
+    """Whether the checksum of the first length is right; without the package, any file may be one."""
+    if not is_installed("google_crc32c"):
+        return True
+    with path.open("rb") as file:
+        head = file.read(_HEADER.size)
+    return len(head) == _HEADER.size and _HEADER.unpack(head)[1] == _masked_crc(head[:8])
+
+
+def _prefix(path: Path) -> str:
+    """Return what tells the files of a split: ``train`` of ``train-00000-of-01024``."""
+    match = _SHARD.fullmatch(path.name)
+    prefix = match["prefix"] if match else path.stem
+    return re.sub(r"\.tfrecords?$", "", prefix).rpartition("-")[2] or prefix
+
+
+def _check_complete(files: list[Path]) -> None:
+    """Refuse shards of which some are missing, by the number of all that each name has.
+
+    Raises:
+        SourceError: Some are.
+    """
+    there = {path.name for path in files}
+    for path in files:
+        match = _SHARD.fullmatch(path.name)
+        if match is None:
+            continue
+        start, end = match.span("number")
+        names = [f"{path.name[:start]}{number:05d}{path.name[end:]}" for number in range(int(match["total"]))]
+        if missing := [name for name in names if name not in there]:
+            raise SourceError(
+                f"{path.parent}: {len(missing)} of {len(names)} files are missing: {', '.join(missing[:10])}"
+                f"{' and more' if len(missing) > 10 else ''}.",
+                path=str(path.parent),
+            )
+
+
+def _records(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
+    """Yield where each record is, for messages, and its bytes.
+
+    Raises:
+        SourceError: A checksum is wrong, or the file is cut.
+    """
+    offset = 0
+    while head := file.read(_HEADER.size):
+        where = f"{path}, byte {offset:,}"
+        if len(head) < _HEADER.size:
+            raise SourceError(f"{where}: the file is cut.", path=str(path))
+        length, crc = _HEADER.unpack(head)
+        if _masked_crc(head[:8]) != crc:
+            raise SourceError(f"{where}: the checksum of a length is wrong; the file is damaged.", path=str(path))
+        if length > MAX_MEMBER_BYTES:
+            raise SourceError(f"{where}: the record has {length:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.")
+        body = file.read(length + _CRC.size)
+        if len(body) < length + _CRC.size:
+            raise SourceError(f"{where}: the file is cut.", path=str(path))
+        data = body[:length]
+        if _masked_crc(data) != _CRC.unpack(body[length:])[0]:
+            raise SourceError(f"{where}: the checksum of a record is wrong; the file is damaged.", path=str(path))
+        yield where, data
+        offset += _HEADER.size + len(body)
+
+
+def _masked_crc(data: bytes) -> int:
+    import google_crc32c
+
+    crc = int(google_crc32c.value(data))
+    return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
+
+
+def _first(path: Path) -> dict[str, Any]:
+    with path.open("rb") as file:
+        for where, data in _records(file, path):
+            return _example(data, where)
+    return {}
+
+
+def _example(data: bytes, where: str) -> dict[str, Any]:
+    """Read an `Example`: one value is itself, several are an array or a list, none is None.
+
+    Raises:
+        SourceError: It is none.
+    """
+    found = {}
+    try:
+        for features in Message(data).all_bytes(_FEATURES):
+            for entry in Message(features).all_bytes(_FEATURE):
+                pair = Message(entry)
+                found[(pair.bytes_of(_KEY) or b"").decode()] = _feature(pair.bytes_of(_VALUE) or b"")
+    except (WireError, UnicodeDecodeError) as err:
+        raise SourceError(f"{where}: it is no tf.train.Example: {err}.") from err
+    if not found:
+        raise SourceError(f"{where}: it is no tf.train.Example with features.")
+    return found
+
+
+def _feature(data: bytes) -> Any:
+    feature = Message(data)
+    for kind in feature.numbers & {_BYTES, _FLOATS, _INTEGERS}:
+        inner = Message(feature.bytes_of(kind) or b"")
+        if kind == _BYTES:
+            values = inner.all_bytes(_LIST)
+            return None if not values else values[0] if len(values) == 1 else [_as_text(value) for value in values]
+        numbers = inner.floats(_LIST) if kind == _FLOATS else np.array(inner.integers(_LIST), np.int64)
+        return None if not len(numbers) else numbers[0].item() if len(numbers) == 1 else numbers
+    return None
+
+
+def _as_text(value: bytes) -> str:
+    return value.decode("utf-8", "backslashreplace")
+
+
+def _is_text(key: str, value: bytes) -> bool:
+    if key in _IMAGES or sniffed_ending(value):
+        return False
+    try:
+        value.decode()
+    except UnicodeDecodeError:
+        return False
+    return True

@@ -1,0 +1,151 @@
+"""WebDataset: tar shards in which the files of a sample follow each other and share their name up to the first dot.
+
+How a name is split, and which files belong to no sample: webdataset/tariterators.py (`base_plus_ext`, `skip_meta`,
+`group_by_keys`).
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from recordzoo.errors import SourceError
+from recordzoo.formats.base import Foreign, Piece, Sample
+from recordzoo.formats.file_kinds import as_text, decode, stored_as
+from recordzoo.formats.shards import TAR_ENDINGS, Shards, find_shards
+from recordzoo.formats.tar_keys import Keys, look
+from recordzoo.sources.archive import ArchiveUnit
+from recordzoo.sources.member import MAX_MEMBER_BYTES, Member
+
+LOOKS_FOR = "files *.tar, *.tar.gz or *.tgz; or train-{000000..000012}.tar"
+
+_NAME = re.compile(r"((?:.*/)?[^./]+)\.([^/]*)", re.DOTALL)
+_META = re.compile(r"__[^/]*__(/|$)")
+
+
+def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
+    """See `Format`."""
+    shards = find_shards(location, TAR_ENDINGS)
+    return WebDataset(location, fields, shards) if shards.files else None
+
+
+class WebDataset(Foreign):
+    """The samples of some tar files; each file is a piece.
+
+    A sample lacks what none of the first samples has: an extension that comes up later is an error, unless the person
+    names it.
+    """
+
+    format = "webdataset"
+
+    def __init__(self, location: str, fields: Mapping[str, str], shards: Shards) -> None:
+        super().__init__(location, fields)
+        self.pieces = shards.pieces()
+        keys = look(samples, shards.files)
+        if missing := [key for key in fields if key not in keys.names]:
+            keys.add(_search(shards.files, set(missing)))
+        self.check_fields(keys.names)
+        self._kinds = keys.kinds()
+        self._fields = self._named(keys)
+        stored = {self._fields[key]: stored_as(key, kind) for key, kind in self._kinds.items()}
+        self.kinds = {name: kind for name, kind in stored.items() if kind and name != "name"}
+
+    def _named(self, keys: Keys) -> dict[str, str]:
+        """Return the field of each extension: image and target first."""
+        usual = {**dict.fromkeys(keys.images(self.fields), "image"), "cls": "target"}
+        if "target" in self.fields.values():
+            del usual["cls"]
+        found = {key: self.field(key, usual) for key in keys.names}
+        order = {"image": 0, "target": 1}
+        return dict(sorted(found.items(), key=lambda item: order.get(item[1], 2)))
+
+    @override
+    def read(self, piece: Piece) -> Iterator[Sample]:
+        (path,) = piece.files
+        seen = set()
+        for key, parts in samples(path):
+            where = f"{path}, sample {key!r}"
+            if key in seen:
+                raise SourceError(
+                    f"{where}: its files do not follow each other, or there are two of this name. Write the tar again "
+                    "with sorted names (tar --sort=name).",
+                    path=str(path),
+                )
+            seen.add(key)
+            values, ending = self._values(parts, where)
+            yield {"name": f"{key}.{ending}" if ending else key, **values}
+
+    # Any: values of all kinds.
+    def _values(self, parts: Mapping[str, bytes], where: str) -> tuple[dict[str, Any], str]:
+        """Return the fields of a sample, and the ending of its image; None where there is no file."""
+        values: dict[str, Any] = dict.fromkeys(self._fields.values())
+        origin: dict[str, str] = {}
+        for key, data in parts.items():
+            name = self._fields.get(key)
+            if name is None:
+                raise SourceError(
+                    f"{where}: it has a file .{key}, which none of the first samples has. Name a field for it: "
+                    f"--field {key}=FIELD (fields={{{key!r}: ...}})."
+                )
+            if name in origin:
+                raise SourceError(
+                    f"{where}: .{origin[name]} and .{key} would both be the field {name!r}. Name another for one of "
+                    f"them: --field {key}=FIELD (fields={{{key!r}: ...}})."
+                )
+            origin[name] = key
+            values[name] = self._value(key, data, where)
+        return values, origin.get("image", "")
+
+    # Any: as above.
+    def _value(self, key: str, data: bytes, where: str) -> Any:
+        kind = self._kinds[key]
+        if kind == "bytes":
+            return data
+        try:
+            return as_text(data) if kind == "text" else decode(kind, data)
+        except ValueError as err:
+            raise SourceError(f"{where}: .{key} cannot be read: {err}.") from err
+
+
+def samples(path: Path) -> Iterator[tuple[str, dict[str, bytes]]]:
+    """Yield the key of each sample of a shard, and its files by their extensions, in small letters.
+
+    Raises:
+        SourceError: The shard is cut or damaged, a file is too large, is no plain file, or is there twice.
+    """
+    current, parts = "", dict[str, bytes]()
+    for key, extension, member in _files(path):
+        if parts and key != current:
+            yield current, parts
+            parts = {}
+        current = key
+        if extension in parts:
+            raise SourceError(f"{path}, sample {key!r}: it has two files .{extension}.", path=str(path))
+        if member.size_bytes > MAX_MEMBER_BYTES:
+            raise SourceError(
+                f"{path}: {member.name} has {member.size_bytes:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.",
+                path=str(path),
+            )
+        parts[extension] = member.read()
+    if parts:
+        yield current, parts
+
+
+def _files(path: Path) -> Iterator[tuple[str, str, Member]]:
+    """Yield the files of a shard that belong to samples: key, extension, member; not those without an extension."""
+    for member in ArchiveUnit(path, 0, "", is_strict=True).members():
+        match = _NAME.fullmatch(member.name)
+        if match is not None and not _META.match(member.name):
+            yield match[1], match[2].lower(), member
+
+
+def _search(files: Sequence[Path], wanted: set[str]) -> set[str]:
+    """Return those of some extensions that are there; all shards are read until each is found."""
+    found: set[str] = set()
+    for path in files:
+        if found == wanted:
+            break
+        found |= {extension for _, extension, _ in _files(path) if extension in wanted}
+    return found

@@ -1,0 +1,169 @@
+"""A zip of class folders, as Kaggle has them: ``train/cat/1.jpg``, in the order of torchvision's `ImageFolder`."""
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from typing_extensions import override
+
+from recordzoo.errors import ArchiveError, FolderError, SourceError
+from recordzoo.formats.base import Foreign, Piece, Sample, split_name
+from recordzoo.recipes.class_folders import are_splits, class_folder_order, is_image
+from recordzoo.sources.member import MAX_MEMBER_BYTES, Member
+from recordzoo.sources.sized import greedy_runs
+from recordzoo.sources.zip import ZIP_STARTS, opened_zip
+
+LOOKS_FOR = "a file *.zip with a folder for each class"
+
+NO_CLASS = -1
+"""The label of images of a split without class folders."""
+
+_PIECE_BYTES = 64 << 20
+_MAX_PIECES = 64  # each reads the directory of the zip, 1 s for 100,000 members
+_KEYS = ("image", "target")
+
+
+@dataclass(frozen=True, slots=True)
+class _Image:
+    """An image of a zip: the member, its name below the skipped top folder, split and class ("" if there is none)."""
+
+    member: str
+    name: str
+    size_bytes: int
+    split: str
+    label: str
+
+
+def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
+    """See `Format`."""
+    path = Path(location)
+    if path.suffix.lower() != ".zip" or not path.is_file():
+        return None
+    with path.open("rb") as file:
+        is_zip = file.read(4) in ZIP_STARTS
+    if not is_zip:
+        raise ArchiveError(f"{path} is no zip, or a cut one: it does not begin as one.", path=path)
+    return ZippedFolders(location, fields, path)
+
+
+class ZippedFolders(Foreign):
+    """The images of class folders in a zip; a piece is a run of them, in `ImageFolder`'s order."""
+
+    format = "zip"
+
+    def __init__(self, location: str, fields: Mapping[str, str], path: Path) -> None:
+        super().__init__(location, fields)
+        self.check_fields(_KEYS)
+        self._path = path
+        with path.open("rb") as file, opened_zip(path, file, path.stat().st_size, is_strict=True) as members:
+            images = _in_order(path, members)
+        self.classes = sorted({image.label for image in images if image.label})
+        self.pieces = list(self._cut(images))
+        self._images: list[_Image] | None = images
+
+    # Any: what pickle keeps.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_images": None}  # a worker finds them in the zip, which it reads anyway
+
+    def _cut(self, images: Sequence[_Image]) -> Iterator[Piece]:
+        """Cut the images into pieces, at least one for each split."""
+        target_bytes = max(_PIECE_BYTES, sum(image.size_bytes for image in images) // _MAX_PIECES)
+        start = 0
+        for split, group in itertools.groupby(images, key=lambda image: image.split):
+            sizes = [image.size_bytes for image in group]
+            for first, stop in greedy_runs(sizes, target_bytes):
+                name = f"{split or self._path.stem} {first}-{stop}"
+                yield Piece(name, sum(sizes[first:stop]), (self._path,), start + first, start + stop, split_name(split))
+            start += len(sizes)
+
+    @override
+    def read(self, piece: Piece) -> Iterator[Sample]:
+        image_field, target_field = (self.fields.get(key, key) for key in _KEYS)
+        label_of = {name: label for label, name in enumerate(self.classes or ())}
+        size_bytes = self._path.stat().st_size
+        with self._path.open("rb") as file, opened_zip(self._path, file, size_bytes, is_strict=True) as members:
+            by_name = {member.name: member for member in members}
+            if self._images is None:
+                self._images = _in_order(self._path, by_name.values())
+            for image in self._images[piece.start : piece.stop]:
+                if image.member not in by_name:
+                    raise SourceError(f"{self._path} changed: {image.member} is gone.", path=str(self._path))
+                data = by_name[image.member].read()
+                label = label_of[image.label] if image.label else NO_CLASS
+                yield {"name": image.name, image_field: data, target_field: label}
+
+
+def _in_order(path: Path, members: Iterable[Member]) -> list[_Image]:
+    """Return the images of all splits, those of each in `ImageFolder`'s order.
+
+    Raises:
+        FolderError: There are no class folders, or images beside them.
+        SourceError: An image is too large.
+    """
+    sizes = {member.name: member.size_bytes for member in members if is_image(member.name) and _is_shown(member.name)}
+    if not sizes:
+        raise FolderError(f"There are no images in {path}.", path=str(path))
+    large = next((name for name, size_bytes in sizes.items() if size_bytes > MAX_MEMBER_BYTES), None)
+    if large is not None:
+        raise SourceError(
+            f"{path}: {large} has {sizes[large]:,} bytes; {MAX_MEMBER_BYTES:,} are the limit.", path=str(path)
+        )
+    top = _common_top(list(sizes))
+    folders = sorted({name[len(top) :].partition("/")[0] for name in sizes if "/" in name[len(top) :]})
+    splits = folders if are_splits(folders) else [""]
+    images: list[_Image] = []
+    for split in splits:
+        start = f"{top}{split}/" if split else top
+        images += _of_split(path, sizes, start, top, split)
+    if len(images) < len(sizes):
+        there = {image.member for image in images}
+        raise _no_class(path, [name for name in sizes if name not in there])
+    if not any(image.label for image in images):
+        raise _no_class(path, list(sizes))
+    return images
+
+
+def _of_split(path: Path, sizes: Mapping[str, int], start: str, top: str, split: str) -> list[_Image]:
+    """Return the images below a folder; one that has no class folders at all is a split without labels.
+
+    Raises:
+        FolderError: Some images are in class folders, and some are not.
+    """
+    members = [name for name in sizes if name.startswith(start)]
+    inner = [name[len(start) :] for name in members]
+    flat = [member for member, name in zip(members, inner, strict=True) if "/" not in name]
+    if flat and (not split or len(flat) < len(members)):
+        raise _no_class(path, flat)
+    labels = ["" if flat else name.partition("/")[0] for name in inner]
+    order = class_folder_order(inner).tolist()
+    return [
+        _Image(members[index], members[index][len(top) :], sizes[members[index]], split, labels[index])
+        for index in order
+    ]
+
+
+def _is_shown(name: str) -> bool:
+    """Whether no part of a name is hidden; macOS puts attributes of files into ``__MACOSX/`` and ``._*``."""
+    parts = name.split("/")
+    return parts[0] != "__MACOSX" and not any(part.startswith(".") for part in parts)
+
+
+def _common_top(names: Sequence[str]) -> str:
+    """Return the one folder that holds all class folders, with a "/" at its end; "" if the classes are at the top."""
+    tops = {name.partition("/")[0] for name in names}
+    if len(tops) > 1:
+        return ""
+    inner = [name.partition("/")[2] for name in names]
+    return f"{tops.pop()}/" if all("/" in name for name in inner) else ""
+
+
+def _no_class(path: Path, names: Sequence[str]) -> FolderError:
+    lie = "1 image lies" if len(names) == 1 else f"{len(names):,} images lie"
+    return FolderError(
+        f"{path}: {lie} in no class folder, such as {names[0]!r}. Unpack it, and move them into one folder for each "
+        "class, or write a list (.csv, .txt) of paths and labels and prepare that.",
+        path=str(path),
+        num_images=len(names),
+    )

@@ -1,0 +1,182 @@
+"""What an executor's worker runs for one unit, perhaps on another host: the unit's call, and what all units share.
+
+What all units share is a file in the build directory, which each process reads once. So a unit's call is small, and a
+recipe's set-up reaches processes that have no initializer.
+"""
+
+import hashlib
+import mmap
+import os
+import pickle
+import platform
+import socket
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import cloudpickle
+import lmdb
+import PIL
+
+from recordzoo import durable
+from recordzoo.errors import PrepareError, SourceError
+from recordzoo.preparing.convert import Task, convert_unit
+from recordzoo.preparing.journal import PLAN_NAME
+from recordzoo.preparing.rows import UnitDone
+
+_KEPT = 4
+"""How many preparations a worker remembers, which may serve several at once."""
+
+_WATCH_S = 5.0
+
+
+def versions() -> dict[str, str]:
+    """Return what the bytes of a shard depend on besides raw data and options, and what reads the call of a unit."""
+    return {
+        "recordzoo": str(vars(sys.modules["recordzoo"])["__version__"]),  # to import it here would be a circle
+        "lmdb": str(lmdb.__version__),
+        "Pillow": PIL.__version__,
+        "Python": ".".join(platform.python_version_tuple()[:2]),
+        "bytes of a page of memory": str(mmap.PAGESIZE),
+    }
+
+
+def share(task: Task, setup: Callable[[], None] | None) -> dict[str, str]:
+    """Write what all units share into the build directory; return what each call needs of it.
+
+    Args:
+        task: One of the units.
+        setup: What each process calls before its first unit.
+    """
+    data = cloudpickle.dumps((_without_unit(task), setup))
+    digest = hashlib.blake2b(data, digest_size=32).hexdigest()
+    path = task.folder / f"task.{digest[:16]}.pickle"
+    durable.write_file(path, data)
+    durable.sync_directory(task.folder)
+    return {"path": os.fspath(path), "digest": digest}
+
+
+def _without_unit(task: Task) -> Task:
+    return replace(task, number=-1, unit=None, done=())  # type: ignore[arg-type]  # each call brings its own
+
+
+def call_of(task: Task, shared: Mapping[str, str]) -> dict[str, Any]:
+    """Return the call of a unit. Python's own types: a worker with another recordzoo reads it and can say so."""
+    unit: bytes = cloudpickle.dumps((task.number, task.unit, task.done))
+    return {"versions": versions(), "host": socket.gethostname(), "shared": dict(shared), "unit": unit}
+
+
+# Any: what `call_of` returned, perhaps that of another version.
+def convert_assigned(call: Mapping[str, Any]) -> UnitDone:
+    """Convert a unit, in a worker.
+
+    Raises:
+        PrepareError: The worker has other versions, or does not see the build directory.
+        SourceError, PrepareError, OSError: The conversion failed; the text names the host, if it is another one.
+    """
+    _check_versions(call["versions"])
+    here = socket.gethostname()
+    try:
+        template = _templates.get(Path(call["shared"]["path"]), call["shared"]["digest"])
+        number, unit, done = pickle.loads(call["unit"])  # noqa: S301 - from the executor, whose calls are code
+        return convert_watched(replace(template, number=number, unit=unit, done=done))
+    except (SourceError, PrepareError) as err:
+        if here == call["host"]:
+            raise
+        raise type(err)(f"Host {here}: {err}", **err.details) from err
+
+
+def convert_watched(task: Task) -> UnitDone:
+    """Convert a unit as long as its build directory is there.
+
+    Raises:
+        SourceError, PrepareError, OSError: The conversion failed.
+    """
+    return convert_unit(task, _Watch(task.folder).advance)
+
+
+def _check_versions(wanted: Mapping[str, str]) -> None:
+    mine = versions()
+    other = [f"{name} {mine.get(name)} instead of {wanted[name]}" for name in wanted if mine.get(name) != wanted[name]]
+    if other:
+        raise PrepareError(
+            f"The worker on {socket.gethostname()} has {', '.join(other)}. The records could have other bytes: install "
+            "the same versions on all workers."
+        )
+
+
+class _Watch:
+    """Ends a conversion whose build directory is gone: it was taken over, or its preparation has ended.
+
+    An executor cannot stop what it has begun.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._plan = folder / PLAN_NAME
+        self._next = time.monotonic() + _WATCH_S
+
+    def advance(self, num_bytes: int, num_images: int) -> None:
+        """Look now and then.
+
+        Raises:
+            PrepareError: It is gone.
+        """
+        if time.monotonic() < self._next:
+            return
+        self._next = time.monotonic() + _WATCH_S
+        try:
+            self._plan.stat()
+        except FileNotFoundError as err:
+            raise PrepareError(f"{self._plan.parent} is gone: the preparation has ended.") from err
+
+
+class _Templates:
+    """What all units of a preparation share, read once in each process."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._known: dict[str, Task] = {}
+
+    def get(self, path: Path, digest: str) -> Task:
+        """Return it; call the set-up when it is read.
+
+        Raises:
+            PrepareError: The worker does not see it, or cannot load it.
+        """
+        with self._lock:
+            if digest not in self._known:
+                template = _loaded(path, digest)
+                while len(self._known) >= _KEPT:
+                    del self._known[next(iter(self._known))]
+                self._known[digest] = template
+            return self._known[digest]
+
+
+_templates = _Templates()
+
+
+def _loaded(path: Path, digest: str) -> Task:
+    try:
+        data = path.read_bytes()
+    except OSError as err:
+        raise PrepareError(
+            f"The worker on {socket.gethostname()} cannot read {path} ({err.strerror}). All workers must see the raw "
+            "data and the records under the same paths as the process that prepares: put both on a shared file system."
+        ) from err
+    if hashlib.blake2b(data, digest_size=32).hexdigest() != digest:
+        raise PrepareError(f"{path} was changed since it was written. Run the same command again.")
+    try:
+        task, setup = pickle.loads(data)  # noqa: S301 - its hash came with the call
+        if setup is not None:
+            setup()
+    except Exception as err:
+        raise PrepareError(
+            f"The worker on {socket.gethostname()} cannot load what it shall convert ({type(err).__name__}: {err}). "
+            "Install the same packages on all workers, and let them find the same modules (PYTHONPATH)."
+        ) from err
+    template: Task = task
+    return template

@@ -1,0 +1,131 @@
+"""Units that the workers of somebody else's executor convert: threads, processes, other hosts."""
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
+
+from recordzoo.errors import PrepareError, RecordZooError
+from recordzoo.preparing import dask_cluster
+from recordzoo.preparing.assignment import call_of, convert_assigned, convert_watched, share
+from recordzoo.preparing.convert import Task
+from recordzoo.preparing.pools import Pool
+from recordzoo.preparing.rows import UnitDone
+from recordzoo.progress import Progress
+
+_LEAST_AHEAD = 8
+"""How many units wait with an executor at least: a cluster that grows by what waits must see something."""
+
+_ASK_S = 5.0
+"""How often an executor is asked for the number of its workers, which may come and go."""
+
+_KEPT = "What is finished is kept; run the same command again."
+
+
+@contextlib.contextmanager
+def elsewhere(
+    executor: Executor, tasks: Sequence[Task], setup: Callable[[], None] | None, progress: Progress
+) -> Iterator[Pool]:
+    """Hand units to an executor, which is left running.
+
+    Args:
+        executor: Whose workers convert.
+        tasks: The units, all of one build.
+        setup: What each process calls before its first unit.
+        progress: Told if there are no workers.
+    """
+    if isinstance(executor, ThreadPoolExecutor):
+        yield _Threads(executor, len(tasks), progress)
+    else:
+        yield _Elsewhere(executor, tasks, setup, progress)
+
+
+class _Threads:
+    """Threads of this process; see `Pool`. They have what they need."""
+
+    shares_cache = False
+
+    def __init__(self, executor: Executor, num_tasks: int, progress: Progress) -> None:
+        self._executor, self._num_tasks, self._progress = executor, num_tasks, progress
+        self._workers: int | None = None
+        self._asked = float("-inf")
+        self._said = False
+
+    def places(self) -> int:
+        """See `Pool`: as many again as there are workers wait, so that none is idle while one result is journalled."""
+        now = time.monotonic()
+        if now >= self._asked + _ASK_S:
+            self._asked = now
+            self._workers = num_workers(self._executor)
+        if self._workers is None:
+            return self._num_tasks
+        if self._workers == 0 and not self._said:
+            self._said = True
+            self._progress.note("No worker is there yet; waiting for one. Ctrl-C ends the wait.")
+        return self._workers + max(_LEAST_AHEAD, self._workers)
+
+    def submit(self, task: Task) -> Future[UnitDone]:
+        """See `Pool`."""
+        return self._begin(lambda: self._executor.submit(convert_watched, task))
+
+    def _begin(self, submit: Callable[[], Future[UnitDone]]) -> Future[UnitDone]:
+        try:
+            return submit()
+        except RecordZooError:
+            raise
+        except Exception as err:
+            raise PrepareError(f"The executor takes no more units ({_text(err)}). {_KEPT}") from err
+
+    def result(self, future: Future[UnitDone]) -> UnitDone:
+        """See `Pool`."""
+        try:
+            return future.result()
+        except (RecordZooError, OSError):
+            raise
+        except Exception as err:
+            if problem := _problem(self._executor, err):
+                raise PrepareError(f"{problem} {_KEPT}") from err
+            raise
+
+
+class _Elsewhere(_Threads):
+    """Other processes, of this host or others; see `Pool`."""
+
+    def __init__(
+        self, executor: Executor, tasks: Sequence[Task], setup: Callable[[], None] | None, progress: Progress
+    ) -> None:
+        super().__init__(executor, len(tasks), progress)
+        self._shared = share(tasks[0], setup)
+
+    def submit(self, task: Task) -> Future[UnitDone]:
+        """See `Pool`."""
+        call = call_of(task, self._shared)
+        return self._begin(lambda: self._executor.submit(convert_assigned, call))
+
+
+def num_workers(executor: Executor) -> int | None:
+    """Return how many calls an executor runs at once, now; None if it does not say."""
+    if dask_cluster.is_dask(executor):
+        return dask_cluster.num_threads(executor)
+    for name in ("_max_workers", "num_workers", "max_workers"):  # concurrent.futures and loky; mpi4py; others
+        number = getattr(executor, name, None)
+        if isinstance(number, int) and number > 0:
+            return number
+    return None
+
+
+def _problem(executor: Executor, err: Exception) -> str | None:
+    """Say what befell an executor; None if the error is the conversion's own."""
+    if dask_cluster.is_dask(executor) and (problem := dask_cluster.problem(err)):
+        return problem
+    if isinstance(err, CancelledError):
+        return "The executor cancelled a unit: it was shut down, or lost its workers."
+    if isinstance(err, BrokenExecutor):
+        return f"A process of the executor was killed (by the system, for want of memory?): {_text(err)}."
+    if "recordzoo" in _text(err) and isinstance(err, ImportError | AttributeError):
+        return f"A worker has no recordzoo, or another version of it ({_text(err)}): install the same on all workers."
+    return None
+
+
+def _text(err: Exception) -> str:
+    return f"{type(err).__name__}: {err}".rstrip(": ")

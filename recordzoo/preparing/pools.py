@@ -1,0 +1,117 @@
+"""Where units are converted: the interface, and processes of our own, which end when this one does."""
+
+import contextlib
+import os
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future
+from concurrent.futures.process import BrokenProcessPool
+from typing import Protocol
+
+import loky
+from loky.process_executor import TerminatedWorkerError
+
+from recordzoo.errors import PrepareError
+from recordzoo.owner import Owner
+from recordzoo.preparing.convert import Task, convert_unit
+from recordzoo.preparing.rows import UnitDone
+
+_POLL_S = 0.25
+
+
+class Pool(Protocol):
+    """Converts units elsewhere than in this thread."""
+
+    @property
+    def shares_cache(self) -> bool:
+        """Whether units are read on this machine, through the page cache that the archive's hash is read through."""
+        ...
+
+    def places(self) -> int:
+        """Return how many units should be with the workers now: converted or waiting there."""
+        ...
+
+    def submit(self, task: Task) -> Future[UnitDone]:
+        """Let a unit be converted.
+
+        Raises:
+            PrepareError: No unit can be converted any more.
+        """
+        ...
+
+    def result(self, future: Future[UnitDone]) -> UnitDone:
+        """Return what came of a unit that is finished.
+
+        Raises:
+            PrepareError: It could not be converted, for the pool's own reasons.
+            Exception: What the conversion raised.
+        """
+        ...
+
+
+@contextlib.contextmanager
+def local_pool(number: int, num_tasks: int, setup: Callable[[], None] | None) -> Iterator[Pool]:
+    """Start processes on this machine; they end with the block, or when this process does.
+
+    Args:
+        number: How many, at most.
+        num_tasks: How many units there are.
+        setup: What each process calls before its first unit.
+    """
+    executor = loky.ProcessPoolExecutor(
+        max_workers=min(number, num_tasks), initializer=serve, initargs=(Owner.current(), setup)
+    )
+    try:
+        yield _LocalPool(executor, number + 1)
+    finally:
+        executor.shutdown(wait=True, kill_workers=True)
+
+
+class _LocalPool:
+    """See `Pool`."""
+
+    shares_cache = True
+
+    def __init__(self, executor: Executor, places: int) -> None:
+        self._executor, self._places = executor, places
+
+    def places(self) -> int:
+        return self._places
+
+    def submit(self, task: Task) -> Future[UnitDone]:
+        try:
+            return self._executor.submit(convert_unit, task)
+        except (BrokenProcessPool, TerminatedWorkerError) as err:
+            raise killed() from err
+
+    def result(self, future: Future[UnitDone]) -> UnitDone:
+        try:
+            return future.result()
+        except (BrokenProcessPool, TerminatedWorkerError) as err:
+            raise killed() from err
+
+
+def killed() -> PrepareError:
+    """Make the error for a worker that was killed."""
+    return PrepareError(
+        "A converting process was killed (by the system, for want of memory?). What is finished is kept; "
+        "run the same command again, with --workers 1 if it happens again."
+    )
+
+
+def serve(builder: Owner, setup: Callable[[], None] | None) -> None:
+    """In a worker: leave signals to the builder, and end when it does."""
+    # Ctrl-C reaches the whole process group; the builder alone decides what it means.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(builder,), name="recordzoo-builder-lives", daemon=True).start()
+    if setup is not None:
+        setup()
+
+
+def _end_with(builder: Owner) -> None:
+    """End this process, busy or not, when the builder was killed: loky's idle workers would wait for ever."""
+    while not builder.is_gone():
+        time.sleep(_POLL_S)
+    os._exit(1)

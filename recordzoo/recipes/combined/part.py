@@ -1,0 +1,171 @@
+"""A record set, or some of its records, as a part of a new one."""
+
+import functools
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.aliases import JSON
+from recordzoo.errors import ArgumentError
+from recordzoo.meant import no_split
+from recordzoo.records.manifest import ENDING, Manifest
+from recordzoo.records.reader import RecordReader
+
+_LABELS = ("target", "label")
+
+
+def label_column(manifest: Manifest) -> str | None:
+    """Return the array field that has each record's class: "target" or "label", if it holds one whole number each."""
+    for name in _LABELS:
+        spec = manifest.arrays.get(name)
+        if spec is not None and len(spec.shape) == 1 and spec.dtype[1] in "iu":
+            return name
+    return None
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """Which records of a set are taken: all that fit what is given.
+
+    Attributes:
+        split: Those of a split, in its order. None: all, in order.
+        indices: Those at these places of that order, int64 [n].
+        labels: Of these, those of some classes, by number. The classes are numbered anew, in this order.
+
+    Raises:
+        ArgumentError: An index or a class is given twice.
+    """
+
+    split: str | None = None
+    indices: NDArray[np.int64] | None = None
+    labels: tuple[int, ...] | None = None
+
+    def __post_init__(self) -> None:
+        for what, given in (("index", self.indices), ("class", self.labels)):
+            if given is not None:
+                numbers, counts = np.unique(np.asarray(given, np.int64), return_counts=True)
+                if (counts > 1).any():
+                    raise ArgumentError(
+                        f"The {what} {int(numbers[counts > 1][0])} is given twice; a record set holds a record once."
+                    )
+
+    @property
+    def is_all(self) -> bool:
+        """Whether nothing is left out."""
+        return self.split is None and self.indices is None and self.labels is None
+
+    def positions(self, reader: RecordReader) -> NDArray[np.int64]:
+        """Return the positions of the chosen records, int64 [n].
+
+        Raises:
+            ArgumentError: There is no such split or index, or the records have no classes.
+        """
+        if self.split is not None and self.split not in reader.manifest.splits:
+            raise no_split(reader.path, self.split, reader.manifest.splits)
+        found = np.array(reader.split(self.split or ""), np.int64)
+        if self.indices is not None:
+            wanted = self.indices
+            if len(wanted) and not 0 <= wanted.min() <= wanted.max() < len(found):
+                bad = int(wanted.min() if wanted.min() < 0 else wanted.max())
+                where = f"split {self.split!r} of {reader.path}" if self.split else str(reader.path)
+                raise ArgumentError(f"Index {bad:,} is out of range: {where} has {len(found):,} records.")
+            found = found[wanted]
+        if self.labels is not None:
+            column = label_column(reader.manifest)
+            if column is None:
+                raise ArgumentError(
+                    f"{reader.path} has no classes: no field target or label holds a whole number each."
+                )
+            found = found[np.isin(reader.array(column)[found], self.labels)]
+        return found
+
+    def to_json(self) -> dict[str, JSON]:
+        """What the new set's manifest says of it."""
+        said: dict[str, JSON] = {}
+        if self.split is not None:
+            said["split"] = self.split
+        if self.indices is not None:
+            data = np.ascontiguousarray(self.indices, "<i8").tobytes()
+            digest = hashlib.blake2b(data, digest_size=16).hexdigest()
+            said["indices"] = {"count": len(self.indices), "blake2b": digest}
+        if self.labels is not None:
+            said["labels"] = list(self.labels)
+        return said
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """Records of one record set.
+
+    Attributes:
+        reader: The set.
+        choice: Which of its records.
+        split: All of them are this split of the new set, and the set's own splits are left out. "": those are kept.
+    """
+
+    reader: RecordReader
+    choice: Choice = field(default_factory=Choice)
+    split: str = ""
+
+    @property
+    def name(self) -> str:
+        """What its directory is called."""
+        return self.reader.path.name
+
+    @property
+    def stem(self) -> str:
+        """The same without its ending."""
+        return self.name.removesuffix(ENDING) or "records"
+
+    @functools.cached_property
+    def positions(self) -> NDArray[np.int64]:
+        """The positions of its records, in their new order, int64 [n]."""
+        return self.choice.positions(self.reader)
+
+    def names(self) -> list[str]:
+        """Return the records' names."""
+        names: Sequence[str] = self.reader.names
+        if 2 * len(self.positions) > len(names):  # iterating is faster than indexing
+            names = list(names)
+        return [names[position] for position in self.positions.tolist()]
+
+    # Any: of whatever dtype.
+    def array(self, name: str) -> NDArray[Any]:
+        """Return an array field of the records, [n, ...]."""
+        found = self.reader.array(name)
+        return found if self.choice.is_all else found[self.positions]
+
+    def shapes(self, field_name: str) -> NDArray[np.uint32]:
+        """Return the shapes of a raw field's values, uint32 [n, dimensions]."""
+        shape = self.reader.manifest.blobs[field_name].shape
+        if shape is None:
+            return self.array(f"{field_name}.shape")
+        return np.broadcast_to(np.array(shape, np.uint32), (len(self.positions), len(shape)))
+
+    def splits(self) -> dict[str, NDArray[np.int64]]:
+        """Return the splits of the records, as places in their new order; of a choice those that have some left."""
+        if self.split:
+            return {self.split: np.arange(len(self.positions))}
+        place = np.full(len(self.reader), -1, np.int64)
+        place[self.positions] = np.arange(len(self.positions))
+        found = {}
+        for name in self.reader.manifest.splits:
+            kept = place[self.reader.split(name)]
+            kept = kept[kept >= 0]
+            if len(kept) or self.choice.is_all:
+                found[name] = kept
+        return found
+
+    def to_json(self) -> dict[str, JSON]:
+        """What the new set's manifest says of it."""
+        manifest = self.reader.manifest
+        said: dict[str, JSON] = {"name": self.name, "digest": self.reader.digest, "records": manifest.num_records}
+        if not self.choice.is_all:
+            said["chosen"] = {"records": len(self.positions), **self.choice.to_json()}
+        if self.split:
+            said["as_split"] = self.split
+        return said

@@ -1,0 +1,225 @@
+"""How records of some record sets become a new one: values as they are stored, fields and splits put together."""
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from recordzoo.aliases import JSON
+from recordzoo.program import command
+from recordzoo.recipes.base import ABSENT, Blob, BlobField, Recipe, Stored, Table
+from recordzoo.recipes.combined.alike import check_alike, common_classes, common_metadata, renumbered
+from recordzoo.recipes.combined.part import Choice, Part, label_column
+from recordzoo.recipes.combined.source import CombinedSource
+from recordzoo.recipes.variants.source import StoredValue
+from recordzoo.recipes.variants.stored import MAX_EXTRA_BYTES
+from recordzoo.records.manifest import Manifest
+from recordzoo.records.reader import RecordReader, is_record_set
+from recordzoo.sources.download import RemoteFile
+from recordzoo.sources.member import Member, Source
+
+DATASET = "combined"
+"""What the manifest calls such a set."""
+
+COMBINED_FILE = "combined.json"
+"""Beside the manifest: where the sets were, and which indices were chosen. Not a part of the format."""
+
+
+class CombinedRecipe(Recipe):
+    """Records of some record sets, one after another. A pickled copy of it has no parts: units bring their own.
+
+    Args:
+        parts: The sets, and which of their records.
+        output: The new set's directory.
+        unite: Unite classes by name. Default: they must be equal.
+        written: The number or size of shards that was asked for; the manifest keeps it.
+
+    Raises:
+        ArgumentError: The sets do not fit together.
+    """
+
+    dataset = DATASET
+    part = ""
+    origin = "records"
+    raw_files: tuple[RemoteFile, ...] = ()
+
+    def __init__(
+        self, parts: Sequence[Part], output: Path, *, unite: bool = False, written: Mapping[str, JSON] | None = None
+    ) -> None:
+        check_alike(parts)
+        self.parts, self.output = tuple(parts), output
+        self.classes, self._numbers = common_classes(parts, unite=unite)
+        first = parts[0].reader.manifest
+        self.variant = first.variant
+        self.made_from = tuple(dict.fromkeys(raw for part in parts for raw in part.reader.manifest.raw_files))
+        self.fields = {name: BlobField(blob.encoding, None, blob.dtype) for name, blob in first.blobs.items()}
+        self.made_of: dict[str, JSON] = {
+            "sets": [part.to_json() for part in parts],
+            "classes": "union" if unite else "equal",
+        }
+        is_renumbered = any(numbers is not None for numbers in self._numbers)
+        kept = common_metadata(parts, is_renumbered=is_renumbered)
+        self.metadata = {**kept, "made_of": self.made_of, "written": dict(written or {})}
+        self._source: CombinedSource | None = None
+
+    # Any: what pickle keeps.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "parts": (), "_source": None}
+
+    @property
+    @override
+    def options(self) -> Mapping[str, JSON]:
+        return {"made_of": self.made_of}
+
+    @override
+    def is_of(self, manifest: Manifest, root: Path) -> bool:
+        return super().is_of(manifest, root) and manifest.metadata.get("made_of") == self.made_of
+
+    @override
+    def target(self, root: Path) -> Path:
+        return self.output
+
+    @override
+    def title(self, root: Path) -> str:
+        return self.output.name
+
+    @override
+    def command(self, root: Path) -> str:
+        places = [part.reader.path for part in self.parts]
+        return command("merge" if len(places) > 1 else "subset", *places, "--output", self.output)
+
+    def find(self, root: Path) -> Source | None:
+        """See `Recipe`: the record sets as they are now; None if one is gone.
+
+        Raises:
+            RecordError: One was replaced by another set.
+        """
+        paths = [part.reader.path for part in self.parts]
+        if not all(is_record_set(path) for path in paths if isinstance(path, Path)):
+            return None
+        again = [RecordReader(part.reader.path, digest=part.reader.digest) for part in self.parts]
+        self.parts = tuple(
+            Part(reader, part.choice, part.split) for part, reader in zip(self.parts, again, strict=True)
+        )
+        self._source = CombinedSource(self.parts)
+        return self._source
+
+    @override
+    def looked_for(self, root: Path) -> list[str]:
+        return [part.name for part in self.parts]
+
+    def extras(self) -> Mapping[str, bytes]:
+        """See `Recipe`: where the sets were, and what was chosen."""
+        said = [
+            {
+                "path": str(part.reader.path),
+                **({} if part.choice.indices is None else {"indices": part.choice.indices.tolist()}),
+            }
+            for part in self.parts
+        ]
+        return {COMBINED_FILE: json.dumps({"sets": said}).encode()}
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob]:
+        assert isinstance(member, StoredValue)
+        yield Blob(member.field, member.name, member.read())
+
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        """See `Recipe`.
+
+        Raises:
+            SourceError: A record's class is none of its set's classes.
+        """
+        assert self._source is not None
+        source, parts = self._source, self.parts
+        keys: dict[str, list[str | None]] = {name: [] for name in self.fields}
+        for fields in source.values:
+            for name, values in fields.items():
+                places = values.of_position.tolist()
+                keys[name] += [None if place == ABSENT else values.keys[place] for place in places]
+        return Table(
+            names=[name for names in source.names for name in names],
+            keys=keys,
+            arrays={name: np.concatenate(list(self._columns(name))) for name in parts[0].reader.columns},
+            splits=_splits(parts),
+            classes=self.classes,
+            metadata=self.metadata,
+            shapes={
+                name: np.concatenate([part.shapes(name) for part in parts])
+                for name, field in self.fields.items()
+                if field.encoding == "raw"
+            },
+            skipped={
+                name: why for part in parts if part.choice.is_all for name, why in part.reader.manifest.skipped.items()
+            },
+        )
+
+    # Any: of whatever dtype.
+    def _columns(self, name: str) -> Iterator[NDArray[Any]]:
+        """Yield an array field of each part; classes with their new numbers, all of one dtype."""
+        is_label = name == label_column(self.parts[0].reader.manifest)
+        is_changed = is_label and any(numbers is not None for numbers in self._numbers)
+        for part, numbers in zip(self.parts, self._numbers, strict=True):
+            column = part.array(name)
+            found = renumbered(column, numbers, str(part.reader.path)) if is_label else column
+            yield found.astype(np.int64) if is_changed else found
+
+
+def _splits(parts: Sequence[Part]) -> dict[str, NDArray[np.int64]]:
+    """Put splits of one name together, in the order of the parts."""
+    found: dict[str, list[NDArray[np.int64]]] = {}
+    start = 0
+    for part in parts:
+        for name, places in part.splits().items():
+            found.setdefault(name, []).append(places + start)
+        start += len(part.positions)
+    return {name: np.concatenate(each) for name, each in found.items()}
+
+
+def combined_again(reader: RecordReader, places: Sequence[Path] = ()) -> CombinedRecipe | None:
+    """Return the recipe by which a combined set was made; None if its sets are not there, or are others now.
+
+    Args:
+        reader: The set.
+        places: Directories in which to look for the sets, by their names, before where they were.
+    """
+    data = reader.extra(COMBINED_FILE, MAX_EXTRA_BYTES)
+    made_of: Any = reader.manifest.metadata.get("made_of")  # JSON, maybe a stranger's
+    try:
+        noted = [{}] * len(made_of["sets"]) if data is None else json.loads(data)["sets"]
+        parts = []
+        for said, where in zip(made_of["sets"], noted, strict=True):
+            found = _open_again(str(said["name"]), str(said["digest"]), where.get("path"), places)
+            if found is None:
+                return None
+            chosen = said.get("chosen", {})
+            indices, labels = where.get("indices"), chosen.get("labels")
+            choice = Choice(
+                chosen.get("split"),
+                None if indices is None else np.array(indices, np.int64).reshape(-1),
+                None if labels is None else tuple(map(int, labels)),
+            )
+            parts.append(Part(found, choice, str(said.get("as_split", ""))))
+        written = reader.manifest.metadata.get("written")
+        recipe = CombinedRecipe(parts, reader.folder, unite=made_of["classes"] == "union", written=written)
+    except (LookupError, TypeError, ValueError, AttributeError, OverflowError):  # a stranger wrote it
+        return None
+    is_same = recipe.made_of == made_of and recipe.variant == reader.manifest.variant
+    return recipe if is_same else None
+
+
+def _open_again(name: str, digest: str, path: object, places: Sequence[Path]) -> RecordReader | None:
+    """Open a set by its digest, where it may be."""
+    candidates = [place / Path(name).name for place in places]
+    if isinstance(path, str) and "://" not in path:  # no address of a stranger's is asked
+        candidates.append(Path(path))
+    for candidate in candidates:
+        with contextlib.suppress(OSError):  # RecordErrors among them: it is another one
+            if is_record_set(candidate):
+                return RecordReader(candidate, digest=digest)
+    return None

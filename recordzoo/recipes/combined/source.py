@@ -1,0 +1,149 @@
+"""The stored values of several record sets as one source, each once, in the order in which they are stored."""
+
+import functools
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.recipes.combined.part import Part
+from recordzoo.recipes.variants.source import FieldValues, StoredValue, field_values
+from recordzoo.records.reader import RecordReader
+from recordzoo.sources.member import Member, Unit
+from recordzoo.sources.sized import SizedSource
+
+_HINTED = 64
+"""So many values are announced at once: of a set at a URL they are fetched together."""
+
+Entry = tuple[int, str, str, int, int]
+"""A stored value: part, field, name, position in that part's set, size in bytes."""
+
+
+def distinct_names(parts: Sequence[Part]) -> list[list[str]]:
+    """Return the names of each part's records; one that several parts have gets the part's name in front."""
+    names = [part.names() for part in parts]
+    times = Counter(name for each in names for name in set(each))
+    shared = {name for name, count in times.items() if count > 1}
+    if not shared:
+        return names
+    folders: dict[str, int] = {}
+    for place, part in enumerate(parts):
+        folders[part.stem] = folders.get(part.stem, 0) + 1
+        number = folders[part.stem]
+        prefix = part.stem if number == 1 else f"{part.stem}-{number}"
+        new_names = {}
+        for name in sorted(shared.intersection(names[place])):
+            new = f"{prefix}/{name.lstrip('/')}"
+            while new in times:
+                new = f"{prefix}/{new}"
+            times[new], new_names[name] = 1, new
+        names[place] = [new_names.get(name, name) for name in names[place]]
+    return names
+
+
+@dataclass(frozen=True)
+class CombinedSource(SizedSource):
+    """All stored values of the chosen records of some record sets."""
+
+    parts: Sequence[Part]
+
+    @property
+    @override
+    def description(self) -> str:
+        return ", ".join(str(part.reader.path) for part in self.parts)
+
+    def fingerprint(self) -> str:
+        """Return a digest of the sets' digests and of what is chosen."""
+        said = [part.to_json() for part in self.parts]
+        return hashlib.blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+    def files(self) -> None:
+        """See `Source`: the record sets stand for their files."""
+
+    @override
+    def records_bytes(self, expansion: float, cost: Callable[[int], int]) -> int:
+        return sum(map(cost, self._sizes))
+
+    @override
+    def member_sizes(self) -> Sequence[int]:
+        return self._sizes
+
+    @functools.cached_property
+    def names(self) -> list[list[str]]:
+        """The names of each part's records in the new set."""
+        return distinct_names(self.parts)
+
+    @functools.cached_property
+    def values(self) -> list[dict[str, FieldValues]]:
+        """Of each part the values of each blob field; `of_position` counts the chosen records."""
+        return [
+            {name: field_values(part.reader, name, part.positions, names) for name in part.reader.manifest.blobs}
+            for part, names in zip(self.parts, self.names, strict=True)
+        ]
+
+    @functools.cached_property
+    def _order(self) -> list[tuple[int, str, int]]:
+        """Part, field and number of all values: part by part, as they are stored."""
+        found: list[tuple[int, str, int]] = []
+        for number, fields in enumerate(self.values):
+            numbered = [(number, field, value) for field, each in fields.items() for value in range(len(each.keys))]
+            places = [each.places for each in fields.values()]
+            order = np.argsort(np.concatenate(places), kind="stable").tolist() if places else []
+            found += [numbered[i] for i in order]
+        return found
+
+    @functools.cached_property
+    def _sizes(self) -> list[int]:
+        lengths = [{field: each.lengths.tolist() for field, each in fields.items()} for fields in self.values]
+        return [lengths[part][field][value] for part, field, value in self._order]
+
+    @override
+    def unit(self, start: int, stop: int) -> Unit:
+        entries: list[Entry] = []
+        for (part, field, number), size in zip(self._order[start:stop], self._sizes[start:stop], strict=True):
+            values = self.values[part][field]
+            entries.append((part, field, values.keys[number], int(values.positions[number]), size))
+        used = {part: self.parts[part].reader for part, *_ in entries}
+        return CombinedUnit(used, tuple(entries))
+
+
+@dataclass(frozen=True, slots=True)
+class CombinedUnit:
+    """Some consecutive values; see `Unit`.
+
+    Attributes:
+        readers: The record sets that they are in, by number of the part.
+        entries: The values.
+    """
+
+    readers: dict[int, RecordReader]
+    entries: tuple[Entry, ...]
+
+    @property
+    def size_bytes(self) -> int:
+        """The values' sizes together."""
+        return sum(size for *_, size in self.entries)
+
+    @property
+    def stamp(self) -> str:
+        """See `Unit`: the sets' digests, of which the source's fingerprint consists, tell of any change."""
+        return ""
+
+    def members(self) -> Iterator[Member]:
+        """Yield the values; `Member.read` raises `CorruptRecordError` if one is damaged."""
+        for place, (part, field, name, position, size) in enumerate(self.entries):
+            if place % _HINTED == 0:
+                self._hint(self.entries[place : place + _HINTED])
+            read = functools.partial(self.readers[part].read, field, position)
+            yield StoredValue(name, size, read, field)
+
+    def _hint(self, entries: Sequence[Entry]) -> None:
+        wanted: dict[tuple[int, str], list[int]] = {}
+        for part, field, _, position, _ in entries:
+            wanted.setdefault((part, field), []).append(position)
+        for (part, field), positions in wanted.items():
+            self.readers[part].hint(field, positions)

@@ -1,0 +1,147 @@
+"""Is the record set at a URL whole? Its server is asked, not the node's cache, and nothing is kept."""
+
+import hashlib
+import os
+import tempfile
+import weakref
+from collections.abc import Sequence
+from typing import IO
+
+import numpy as np
+from typing_extensions import override
+
+from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, RemoteError
+from recordzoo.progress import Progress
+from recordzoo.records.checking import Check, Report
+from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, ShardSpec
+from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
+from recordzoo.remote.store import Store
+from recordzoo.remote.url import Url
+
+_DAMAGE = (NOT_FOUND, RANGE_NOT_SATISFIABLE)
+"""What a server answers where a file is missing or too short; all else says nothing of the record set."""
+
+
+def verify_at_url(url: Url, full: bool, progress: Progress) -> Report:
+    """Do what `recordzoo.verify` does for a URL.
+
+    Raises:
+        ManifestError: There is no manifest: it is not a record set.
+        FormatVersionError: It was written in a later format.
+        RemoteError: The server cannot be reached, or refuses access.
+    """
+    directory = _Streamed(url)
+    try:
+        os.close(directory.open(MANIFEST_NAME))
+    except RemoteError as err:
+        if err.status != NOT_FOUND:
+            raise
+        text = f"{url} is not a record set: it has no {MANIFEST_NAME}."
+        raise ManifestError(text, path=str(url), status=NOT_FOUND) from None
+    check = _RemoteCheck(directory, progress)
+    check.run(full)
+    return check.report
+
+
+class _Streamed:
+    """The files at a URL as `Check` opens them: each is fetched once, into a file without a name."""
+
+    def __init__(self, url: Url) -> None:
+        self.path, self.store = url, Store(url)
+        self._sizes: dict[str, int] | None = None
+        self._fetched: dict[str, IO[bytes]] = {}
+
+    def listed(self) -> dict[str, int]:
+        """Return the sizes of the files there; empty where the server does not list them."""
+        if self._sizes is None:
+            try:
+                self._sizes = self.store.list()
+            except RemoteError:
+                self._sizes = {}
+        return self._sizes
+
+    def size(self, name: str) -> int | None:
+        """Return the size of a file; None if there is none, or the server does not say."""
+        return self.listed().get(name) or self.store.size(name)
+
+    def open(self, name: str, size_bytes: int | None = None) -> int:
+        """Fetch a file and return its descriptor.
+
+        Raises:
+            CorruptRecordError: It has another size.
+            RemoteError: It cannot be read.
+        """
+        if name not in self._fetched:
+            file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
+            weakref.finalize(self, file.close)
+            if size_bytes is None:
+                file.write(self.store.read(name, MAX_MANIFEST_BYTES + 1))
+            else:
+                self.check_size(name, size_bytes)
+                for piece in self.store.pieces(name, size_bytes):
+                    file.write(piece)
+            file.flush()
+            self._fetched[name] = file
+        return os.dup(self._fetched[name].fileno())
+
+    def check_size(self, name: str, size_bytes: int) -> None:
+        """Refuse a file of another size.
+
+        Raises:
+            CorruptRecordError: It has, or is missing.
+        """
+        found = self.size(name)
+        if found != size_bytes:
+            what = "is missing" if found is None else f"has {found:,} bytes instead of {size_bytes:,}"
+            raise CorruptRecordError(f"{self.path / name} {what}.", path=str(self.path / name))
+
+    def drop(self, name: str) -> bool:
+        """Return False: there is no copy."""
+        return False
+
+
+class _RemoteCheck(Check):
+    """One run of `verify` over a URL."""
+
+    def __init__(self, directory: _Streamed, progress: Progress) -> None:
+        super().__init__(directory, progress)
+        self.there = directory
+
+    @override
+    def error(self, where: str, err: OSError | MemoryError) -> None:
+        """Report a file that is missing or cut; a server that does not answer says nothing of the record set.
+
+        Raises:
+            RemoteError: It does not answer.
+        """
+        if isinstance(err, RemoteError) and err.status not in _DAMAGE:
+            raise err
+        super().error(where, err)
+
+    @override
+    def listed(self) -> set[str]:
+        return set(self.there.listed())
+
+    @override
+    def read_head(self, spec: ShardSpec) -> bytes:
+        self.there.check_size(spec.name, spec.size_bytes)
+        return self.there.store.read_range(spec.name, 0, min(2 * spec.page_size, spec.size_bytes), spec.size_bytes)
+
+    @override
+    def check_shards(self, numbers: Sequence[int], manifest: bytes) -> None:
+        for number in numbers:
+            spec = self.manifest.shards[number]
+            state = hashlib.blake2b(digest_size=32)
+            try:
+                for data in self.there.store.pieces(spec.name, spec.size_bytes):
+                    state.update(data)
+                    self.progress.advance(len(data))
+            except RecordError as err:
+                self.error(spec.name, err)
+                continue
+            self.count(0, spec.size_bytes)
+            if state.hexdigest() != spec.blake2b:
+                self.problem(spec.name, "its hash is not the one in the manifest; it was damaged or replaced")
+                continue
+            values = sum(int(np.count_nonzero(index["shard"] == number)) for index in self.indices.values())
+            self.count(0, 0, values)  # their bytes are those that were written

@@ -1,0 +1,208 @@
+"""`RemoteDirectory`: a record set's files at a URL, through the node's cache, each compared with the manifest."""
+
+import hashlib
+import logging
+import os
+import tempfile
+from collections.abc import Sequence
+
+from recordzoo import settings
+from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, RemoteError
+from recordzoo.program import command
+from recordzoo.records.arrays import file_name
+from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ShardSpec, manifest_digest
+from recordzoo.records.remote_shards import RemoteShards, close_evicted
+from recordzoo.remote.cache import Cache, NoRoomError
+from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
+from recordzoo.remote.fetching import Wanted, WrongBytesError, open_cached
+from recordzoo.remote.store import Store
+from recordzoo.remote.url import Url
+
+logger = logging.getLogger("recordzoo")
+
+_OPENED = "opened"  # in the cache: which record set was last at a URL, for a machine that is offline
+
+
+class RemoteDirectory:
+    """The files of one generation of the record set at a URL: what is fetched later has the hashes of its manifest.
+
+    Args:
+        url: The record set.
+        cache_bytes: What the node's cache may take; None for the setting.
+    """
+
+    def __init__(self, url: Url, cache_bytes: int | None = None) -> None:
+        self.path, self.cache, self.store = url, Cache.default(cache_bytes), Store(url)
+        self.digest = ""
+        self._arrays: dict[str, Wanted] = {}
+        self._shards: dict[str, Wanted] = {}
+
+    def read_manifest(self, digest: str | None = None) -> bytes:
+        """Return the manifest: that of a digest from the cache without asking the server, otherwise the present one.
+
+        Raises:
+            ManifestError: There is none at the URL.
+            RemoteError: It cannot be read.
+        """
+        known = digest
+        if known is None and settings.offline():
+            known = (self._cached(_OPENED, self._place) or b"").decode("ascii", "replace")
+        if known and "/" not in known:
+            data = self._cached(known, MANIFEST_NAME)
+            if data is not None and manifest_digest(data) == known:
+                return data
+        try:
+            data = self.store.read(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1)
+        except RemoteError as err:
+            if err.status == NOT_FOUND:
+                raise ManifestError(
+                    f"{self.path / MANIFEST_NAME} does not exist: there is no record set at this address.",
+                    path=str(self.path),
+                    status=NOT_FOUND,
+                ) from None
+            raise
+        self._keep(manifest_digest(data), MANIFEST_NAME, data)
+        self._keep(_OPENED, self._place, manifest_digest(data).encode())
+        return data
+
+    def describe(self, digest: str, manifest: Manifest) -> None:
+        """Set which files there are, and their hashes."""
+        self.digest = digest
+        for name, spec in manifest.arrays.items():
+            self._arrays[file_name(name)] = Wanted(file_name(name), spec.size_bytes, spec.blake2b)
+        for shard in manifest.shards:
+            self._shards[shard.name] = Wanted(shard.name, shard.size_bytes, shard.blake2b)
+
+    def open(self, name: str, size_bytes: int | None = None) -> int:
+        """Open a file of the record set; fetch it if it is not in the cache.
+
+        Raises:
+            ManifestError: There is no such file.
+            CorruptRecordError: Its bytes are not those of the manifest.
+            RecordError: The record set was replaced by another one since it was opened.
+            RemoteError: It cannot be fetched.
+            NoRoomError: It is a shard that the cache cannot take.
+        """
+        if name in self._shards:
+            return self._fetch(self._shards[name], is_bounded=True)
+        if name not in self._arrays:
+            return _in_memory(self._extra(name))
+        try:
+            return self._fetch(self._arrays[name], is_bounded=False)
+        except NoRoomError as err:
+            logger.warning("%s is kept in memory: %s", self.path / name, err)
+            return _in_memory(self._array(self._arrays[name]))
+
+    def is_here(self, name: str) -> bool:
+        """Whether a shard is in the cache; notes its use."""
+        return self.cache.touch(self.digest, name)
+
+    def is_coming(self, name: str) -> bool:
+        """Whether a process of this machine fetches a shard."""
+        return self.cache.is_coming(self.digest, name)
+
+    def read_range(self, name: str, begin: int, end: int) -> bytes:
+        """Return a range of a shard from the server.
+
+        Raises:
+            As `open`.
+        """
+        try:
+            return self.store.read_range(name, begin, end, self._shards[name].size_bytes)
+        except RemoteError as err:
+            raise self.explained(name, err) from None
+
+    def drop(self, name: str) -> bool:
+        """Remove a damaged file from the cache; it is fetched again."""
+        self.cache.drop(self.digest, name)
+        return True
+
+    def shards(self, specs: Sequence[ShardSpec]) -> RemoteShards:
+        """Return the shards."""
+        return RemoteShards(self, specs)
+
+    def explained(self, name: str, err: RemoteError | None) -> RecordError:
+        """Return what to raise for a file that has other bytes, or cannot be read: was the record set replaced?
+
+        Args:
+            name: The file.
+            err: Why it cannot be read; None if its bytes are wrong.
+        """
+        if err is not None and err.status not in (NOT_FOUND, RANGE_NOT_SATISFIABLE):
+            return err
+        try:
+            now = manifest_digest(self.store.read(MANIFEST_NAME, MAX_MANIFEST_BYTES + 1))
+        except RemoteError as gone:
+            now = "" if gone.status == NOT_FOUND else self.digest
+        if now != self.digest:
+            what = "replaced by another record set" if now else "removed"
+            return RecordError(
+                f"{self.path} was {what} since it was opened. Open the dataset again.", path=str(self.path)
+            )
+        problem = "is missing or shorter" if err is not None else "is damaged: its bytes are not those of the manifest"
+        return CorruptRecordError(
+            f"{self.path / name} {problem}. Push the record set again, or run: {command('verify', self.path)}",
+            path=str(self.path / name),
+        )
+
+    def _fetch(self, file: Wanted, *, is_bounded: bool) -> int:
+        try:
+            return open_cached(self.cache, self.store, self.digest, file, close_evicted if is_bounded else None)
+        except WrongBytesError:
+            failure = self.explained(file.name, None)
+        except RemoteError as err:
+            failure = self.explained(file.name, err)
+        raise failure
+
+    def _array(self, file: Wanted) -> bytes:
+        data = b"".join(self.store.pieces(file.name, file.size_bytes))
+        if hashlib.blake2b(data, digest_size=32).hexdigest() != file.blake2b:
+            raise self.explained(file.name, None)
+        return data
+
+    def _extra(self, name: str) -> bytes:
+        """Return a file that the manifest does not name: it is believed as little as one on the disk.
+
+        Raises:
+            ManifestError: There is none.
+            RemoteError: It cannot be read.
+        """
+        absent = f"{name}.absent"
+        if (data := self._cached(self.digest, name)) is not None:
+            return data
+        if self._cached(self.digest, absent) is None:
+            try:
+                data = self.store.read(name, MAX_MANIFEST_BYTES + 1)
+            except RemoteError as err:
+                if err.status != NOT_FOUND:
+                    raise
+                self._keep(self.digest, absent, b"")
+            else:
+                self._keep(self.digest, name, data)
+                return data
+        raise ManifestError(f"{self.path / name} is missing.", path=str(self.path / name))
+
+    @property
+    def _place(self) -> str:
+        return hashlib.blake2b(str(self.path).encode(), digest_size=16).hexdigest() + ".json"
+
+    def _cached(self, digest: str, name: str) -> bytes | None:
+        fd = self.cache.find(digest, name)
+        if fd is None:
+            return None
+        with open(fd, "rb") as file:
+            return file.read(MAX_MANIFEST_BYTES + 1)
+
+    def _keep(self, digest: str, name: str, data: bytes) -> None:
+        try:
+            self.cache.write(digest, name, data)
+        except NoRoomError as err:
+            logger.debug("not cached: %s", err)
+
+
+def _in_memory(data: bytes) -> int:
+    """Return the descriptor of a file without a name that holds these bytes."""
+    with tempfile.TemporaryFile() as file:
+        file.write(data)
+        file.flush()
+        return os.dup(file.fileno())

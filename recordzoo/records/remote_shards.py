@@ -1,0 +1,274 @@
+"""`RemoteShards`: shards at a URL, read whole through the cache, or value by value where the cache cannot hold them."""
+
+import contextlib
+import functools
+import logging
+import os
+import weakref
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, Literal, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from recordzoo import settings
+from recordzoo.errors import RecordError
+from recordzoo.records.files import shard_files
+from recordzoo.records.manifest import ShardSpec
+from recordzoo.records.shards import Shards
+from recordzoo.records.spans import Ahead, Span, near
+from recordzoo.remote.background import Background
+from recordzoo.remote.cache import NoRoomError
+
+if TYPE_CHECKING:
+    from recordzoo.records.remote_directory import RemoteDirectory
+
+logger = logging.getLogger("recordzoo")
+
+IN_A_ROW = 16
+"""After so many values in a row from one shard all of it is fetched: somebody reads in storage order."""
+
+_SHARDS_AT_ONCE = 2
+_SPANS_AT_ONCE = 32
+
+_tokens: set[int] = set()  # of the readers of this process whose shards are at URLs
+
+
+class Plan(Protocol):
+    """Who knows which shards are read next."""
+
+    is_alone: bool
+    """Whether it has given up: values are fetched alone."""
+
+
+class RemoteShards(Shards):
+    """The shards of a record set at a URL.
+
+    If the cache can hold all of them, each is fetched whole when it is first needed. If it can hold some, a shard is
+    fetched whole when a plan says so (`bring`) or it is read in storage order; other values are fetched alone. If it
+    can hold hardly any, all values are. Values that `hint` names are fetched together, those that lie near each other
+    by one request.
+
+    Args:
+        directory: Where they are.
+        specs: What the manifest says of them.
+
+    Attributes:
+        is_planned_elsewhere: Whether another process fetches whole shards ahead for this one, which waits for them.
+    """
+
+    def __init__(self, directory: "RemoteDirectory", specs: Sequence[ShardSpec]) -> None:
+        super().__init__(directory, specs)
+        self._directory: RemoteDirectory = directory
+        _tokens.add(self._token)
+        weakref.finalize(self, _tokens.discard, self._token)
+        self._sizes = [spec.size_bytes for spec in specs]
+        self.is_planned_elsewhere = False
+        self._plan: Callable[[], Plan | None] = lambda: None
+        self._holds: Literal["", "all", "some", "none"] = ""
+        self._limit = 0
+        self._ahead = Ahead()
+        self._kept: dict[tuple[int, int, int], bytes] | None = None
+        self._fetchers = Background(_SHARDS_AT_ONCE, "recordzoo-shards")
+        self._readers = Background(_SPANS_AT_ONCE, "recordzoo-values")
+
+    @property
+    def holds(self) -> Literal["all", "some", "none"]:
+        """How many of the shards the cache can hold; "none" if less than two."""
+        if not self._holds:
+            self._limit = self._directory.cache.limit()
+            is_small = 2 * max(self._sizes, default=0) > self._limit
+            self._holds = "all" if sum(self._sizes) <= self._limit else "none" if is_small else "some"
+        return self._holds
+
+    @property
+    def limit_bytes(self) -> int:
+        """What the cache may take."""
+        return self._limit if self.holds else 0
+
+    @property
+    def ahead_bytes(self) -> int:
+        """How much of shards may be fetched before it is needed: half of the cache, shared by the ranks here."""
+        return self._limit // 2 // settings.ranks_here() if self.holds == "some" else sum(self._sizes)
+
+    @override
+    def read(self, number: int, length: int, offset: int) -> bytes:
+        """Return bytes of a shard.
+
+        Raises:
+            RecordError: They cannot be fetched.
+            OSError: They cannot be read from the cache.
+        """
+        ahead = self._own()
+        span = ahead.take((number, offset, length)) if ahead.spans else None
+        if span is not None and (data := span.value(offset, length)) is not None:
+            return data
+        if self._is_whole(number):
+            try:
+                return super().read(number, length, offset)
+            except NoRoomError as err:
+                self._no_room(err)
+        kept, key = self._kept, (number, offset, length)
+        if kept is not None and key in kept:
+            return kept[key]
+        data = self._directory.read_range(self.specs[number].name, offset, offset + length)
+        if kept is not None:
+            kept[key] = data
+        return data
+
+    @contextlib.contextmanager
+    def keeping_values(self) -> Iterator[None]:
+        """Keep in memory, until the block ends, each value that is fetched alone; reading it again fetches nothing."""
+        self._kept = {}
+        try:
+            yield
+        finally:
+            self._kept = None
+
+    @override
+    def read_again(self, number: int, length: int, offset: int) -> bytes:
+        """Return bytes from the server, and remove the shard from the cache.
+
+        Raises:
+            RecordError: They cannot be read there.
+        """
+        name = self.specs[number].name
+        shard_files.close((self._token, number))
+        self._directory.drop(name)
+        return self._directory.read_range(name, offset, offset + length)
+
+    def changed(self, number: int) -> RecordError:
+        """Return what to raise for a value that is damaged at the server too."""
+        return self._directory.explained(self.specs[number].name, None)
+
+    # Any, here and below: rows of an index.
+    @override
+    def hint(self, rows: NDArray[Any]) -> None:
+        """Fetch what values are in: their shards, or the values themselves."""
+        self.will_need(rows)
+        if self.holds == "all" or self.is_planned:
+            return
+        alone = [number for number in _in_order(rows["shard"]) if not self._is_whole(number, is_read=False)]
+        if alone:
+            self._fetch_values(rows[np.isin(rows["shard"], alone)])
+
+    @override
+    def will_need(self, rows: NDArray[Any]) -> None:
+        """Fetch the shards of values in the order in which they are first needed, if the cache can hold all."""
+        here = [number for number in np.unique(rows["shard"]).tolist() if self._is_here(number)]
+        self._advise_values(rows[np.isin(rows["shard"], here)])
+        if self.holds == "all":
+            self.bring([number for number in _in_order(rows["shard"]) if number not in here])
+
+    @override
+    def forget(self, rows: NDArray[Any]) -> None:
+        """As `Shards.forget`; of shards that are here."""
+        here = [number for number in np.unique(rows["shard"]).tolist() if self._is_here(number)]
+        super().forget(rows[np.isin(rows["shard"], here)])
+
+    # Any: what pickle wants.
+    def __getstate__(self) -> dict[str, Any]:
+        raise TypeError("A reader pickles, its shards do not.")
+
+    @override
+    def _open(self, number: int) -> int:
+        close_evicted()
+        return super()._open(number)
+
+    def _own(self) -> Ahead:
+        if self._ahead.pid != os.getpid():
+            self._ahead = Ahead()
+        return self._ahead
+
+    def _is_here(self, number: int) -> bool:
+        """Whether a shard is in the cache."""
+        return self._directory.is_here(self.specs[number].name)
+
+    def _is_whole(self, number: int, *, is_read: bool = True) -> bool:
+        """Whether a shard is read whole, through the cache."""
+        if self.holds == "all" or shard_files.has((self._token, number)):
+            return True
+        if self._is_here(number):
+            return True
+        if self.holds == "none":
+            return False
+        if self.is_planned:
+            return True
+        ahead = self._own()
+        if number in ahead.coming or self._directory.is_coming(self.specs[number].name):
+            return True
+        if is_read:
+            shard, count = ahead.last
+            ahead.last = (number, count + 1 if shard == number else 1)
+        return ahead.last[0] == number and ahead.last[1] >= IN_A_ROW
+
+    def plan(self, plan: Plan) -> None:
+        """Let shards be read whole as long as something lives that names each of them with `bring` in time."""
+        self._plan = weakref.ref(plan)
+
+    @property
+    def is_planned(self) -> bool:
+        """Whether there is such a plan: in this process, or in the one that gives work to this one."""
+        plan = self._plan()
+        return self.is_planned_elsewhere or (plan is not None and not plan.is_alone)
+
+    def touch(self, numbers: Iterable[int]) -> None:
+        """Note the use of shards, so that they are not removed from the cache soon."""
+        for number in numbers:
+            self._is_here(number)
+
+    def bring(self, numbers: Sequence[int]) -> None:
+        """Let threads fetch shards, in this order, that are not here and not being fetched."""
+        ahead = self._own()
+        for number in numbers:
+            if self._is_here(number):
+                continue
+            with ahead.lock:
+                if number in ahead.coming:
+                    continue
+                ahead.coming.add(number)
+            self._fetchers.submit(functools.partial(self._bring, ahead, number))
+
+    def _bring(self, ahead: Ahead, number: int) -> None:
+        try:
+            os.close(self._open(number))
+        except NoRoomError as err:
+            self._no_room(err)
+        except RecordError as err:
+            logger.debug("not fetched ahead: %s", err)
+        finally:
+            ahead.coming.discard(number)
+
+    def _fetch_values(self, rows: NDArray[Any]) -> None:
+        """Let threads fetch values, near ones by one request."""
+        ahead = self._own()
+        rows = np.sort(np.unique(rows), order=("shard", "offset"))
+        keys = [
+            (int(row["shard"]), int(row["offset"]), int(row["length"]))
+            for row in rows
+            if int(row["offset"]) + int(row["length"]) <= self.specs[int(row["shard"])].size_bytes
+        ]
+        for group in near([key for key in keys if key not in ahead.spans]):
+            number, begin, _ = group[0]
+            end = max(offset + length for _, offset, length in group)
+            work = functools.partial(self._directory.read_range, self.specs[number].name, begin, end)
+            data = self._readers.submit(work)
+            ahead.put(Span(begin, end, data, set(group)))
+
+    def _no_room(self, err: NoRoomError) -> None:
+        if self._holds != "none":
+            self._holds = "none"
+            logger.warning("%s: values are fetched one by one, because %s.", self._directory.path, err)
+
+
+def close_evicted() -> None:
+    """Close the shards that were removed from the cache. A read that is under way is finished first."""
+    shard_files.close_deleted(_tokens.copy())
+
+
+def _in_order(numbers: NDArray[Any]) -> list[int]:
+    """Return each number once, in the order in which they come first."""
+    found, first = np.unique(numbers, return_index=True)
+    ordered: list[int] = found[np.argsort(first)].tolist()
+    return ordered

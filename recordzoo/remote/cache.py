@@ -1,0 +1,295 @@
+"""The node's cache of files from URLs: verified, bounded, shared by all processes of a machine.
+
+    CACHE/<digest>/<file>                            complete, its hash compared
+    CACHE/<digest>/.<file>.<size>.<owner>.part       its first bytes; owned by the process that writes to it
+    CACHE/<digest>/.<file>.lock                      who holds it fetches the file, the others wait
+    CACHE/.lock                                      who holds it makes room
+
+The digest is that of the record set's manifest. A file's time of change is that of its last use. Everything may be
+deleted at any time: a file that is open stays readable.
+"""
+
+import contextlib
+import errno
+import os
+import re
+import secrets
+import shutil
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import filelock
+
+from recordzoo import settings
+from recordzoo.owner import Owner
+from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, rename, replace
+
+NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
+"""Errors of a disk that takes no more, or nothing at all."""
+
+_SMALL = (".npy", ".json", ".marks", ".absent")
+_PART = re.compile(r"\.(?P<name>.+)\.(?P<size>[0-9]+)\.(?P<owner>[0-9A-Za-z_]+-[0-9]+-[0-9]+-[0-9a-f]+)\.part")
+_FREE = "free"  # in place of an owner's host
+_POLL_S = (0.005, 0.1)
+
+
+class NoRoomError(Exception):
+    """The cache cannot take a file; the caller reads ranges of it, or keeps it in memory."""
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """A file of the cache.
+
+    Attributes:
+        path: Where it is.
+        size_bytes: What it takes; of a part what it will take.
+        used: When it was used last.
+        is_small: Whether it is removed last: manifests and arrays.
+    """
+
+    path: Path
+    size_bytes: int
+    used: float
+    is_small: bool
+
+
+@dataclass(frozen=True)
+class Cache:
+    """The cache in a folder.
+
+    Args:
+        folder: Need not exist.
+        limit_bytes: What it may take; None for half of the room that the volume has without it.
+    """
+
+    folder: Path
+    limit_bytes: int | None = None
+
+    @classmethod
+    def default(cls, limit_bytes: int | None = None) -> "Cache":
+        """Return the one that the settings name.
+
+        Args:
+            limit_bytes: Instead of the setting.
+
+        Raises:
+            ArgumentError: A setting is not valid.
+        """
+        return cls(settings.cache_folder(), settings.cache_bytes() if limit_bytes is None else limit_bytes)
+
+    def limit(self) -> int:
+        """Return what it may take, in bytes."""
+        if self.limit_bytes is not None:
+            return self.limit_bytes
+        place = self.folder
+        while not place.exists() and place != place.parent:
+            place = place.parent
+        with contextlib.suppress(OSError):
+            return (shutil.disk_usage(place).free + sum(each.size_bytes for each in self.files())) // 2
+        return 0
+
+    def path(self, digest: str, name: str) -> Path:
+        """Return where a file is, or would be."""
+        return self.folder / digest / name
+
+    def find(self, digest: str, name: str, size_bytes: int | None = None) -> int | None:
+        """Open a file and note its use; None if it is not there. The caller closes the descriptor."""
+        path = self.path(digest, name)
+        try:
+            fd = open_file(path)
+        except OSError:
+            return None
+        if size_bytes is not None and os.fstat(fd).st_size != size_bytes:
+            os.close(fd)
+            self.drop(digest, name)
+            return None
+        self.touch(digest, name)
+        return fd
+
+    def touch(self, digest: str, name: str) -> bool:
+        """Note the use of a file; whether it is there."""
+        try:
+            os.utime(self.path(digest, name))
+        except OSError:
+            return False
+        return True
+
+    def drop(self, digest: str, name: str) -> None:
+        """Remove a file, as far as that can be done: Windows keeps what is open."""
+        with contextlib.suppress(OSError):
+            self.path(digest, name).unlink()
+
+    def write(self, digest: str, name: str, data: bytes) -> None:
+        """Write a small file that was verified.
+
+        Raises:
+            NoRoomError: It cannot be written.
+        """
+        path = self.path(digest, name)
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            part = self.new_part(digest, name, len(data))
+            part.write_bytes(data)
+            replace(part, path)
+        except OSError as err:
+            raise NoRoomError(f"{path} cannot be written: {err.strerror}") from err
+
+    def new_part(self, digest: str, name: str, size_bytes: int) -> Path:
+        """Return the name of a new part, which this process owns."""
+        return self.path(digest, f".{name}.{size_bytes}.{Owner.current()}.part")
+
+    def claim_part(self, digest: str, name: str, size_bytes: int) -> Path:
+        """Return a part that another process left, made this one's; otherwise a new one, which is not there yet."""
+        mine = self.new_part(digest, name, size_bytes)
+        for path in self._entries(mine.parent):
+            match = _PART.fullmatch(path.name)
+            is_alike = match and match["name"] == name and int(match["size"]) == size_bytes
+            if is_alike and not _is_living_part(path):
+                with contextlib.suppress(OSError):
+                    rename(path, mine)
+                    return mine
+        return mine
+
+    def release_part(self, part: Path) -> None:
+        """Let another attempt go on with a part."""
+        match = _PART.fullmatch(part.name)
+        assert match is not None
+        with contextlib.suppress(OSError):
+            rename(part, part.with_name(part.name.replace(match["owner"], f"{_FREE}-0-0-{secrets.token_hex(4)}")))
+
+    @contextlib.contextmanager
+    def turn(self, digest: str, name: str) -> Iterator[bool]:
+        """Wait until this process may fetch a file, or another one has done so.
+
+        Yields:
+            Whether to fetch it; False if it is there now.
+        """
+        path = self.path(digest, name)
+        lock_path = path.with_name(f".{name}.lock")
+        with _locked(lock_path, path.exists, lambda: self._progress(digest, name)) as is_ours:
+            yield is_ours and not path.exists()
+
+    def is_coming(self, digest: str, name: str) -> bool:
+        """Whether a living process fetches a file."""
+        return any(
+            path.name.startswith(f".{name}.") and _is_living_part(path) for path in self._entries(self.folder / digest)
+        )
+
+    def make_room(self, size_bytes: int, *, at_least_one: bool = False) -> None:
+        """Remove the files that were used least recently, until a file has room.
+
+        Args:
+            size_bytes: Of the file.
+            at_least_one: The disk is full: remove one even if the bound does not ask for it.
+
+        Raises:
+            NoRoomError: There is not that much room.
+        """
+        limit = self.limit()
+        if size_bytes > limit:
+            raise NoRoomError(f"{self.folder} may take {limit:,} bytes, and the file has {size_bytes:,}")
+        try:
+            self.folder.mkdir(parents=True, exist_ok=True)
+        except OSError as err:
+            raise NoRoomError(f"{self.folder} cannot be made: {err.strerror}") from err
+        with _locked(self.folder / ".lock", lambda: False, lambda: None):
+            files = self.files()
+            used = sum(each.size_bytes for each in files)
+            removable = [each for each in files if not _is_living_part(each.path)]
+            for each in sorted(removable, key=lambda each: (each.is_small, each.used)):
+                if used + size_bytes <= limit and not at_least_one:
+                    return
+                if each.is_small and at_least_one:
+                    break
+                with contextlib.suppress(OSError):  # Windows keeps what is open; another process was faster
+                    each.path.unlink()
+                    at_least_one = False
+                used -= each.size_bytes
+        if used + size_bytes > limit or at_least_one:
+            raise NoRoomError(f"{self.folder} is full, and what is in it is being written")
+
+    def files(self) -> list[Kept]:
+        """List what is in the cache; parts count as large as they will become."""
+        found = []
+        for folder in self._entries(self.folder):
+            for path in self._entries(folder):
+                if path.name.endswith(".lock"):
+                    continue
+                with contextlib.suppress(OSError):
+                    status, part = path.stat(), _PART.fullmatch(path.name)
+                    size = int(part["size"]) if part else status.st_size
+                    found.append(Kept(path, size, status.st_mtime, path.name.endswith(_SMALL)))
+        return found
+
+    def _progress(self, digest: str, name: str) -> list[tuple[str, int]]:
+        """Return what changes while somebody fetches a file."""
+        found = []
+        for path in self._entries(self.folder / digest):
+            if path.name.startswith(f".{name}.") and path.name.endswith(".part"):
+                with contextlib.suppress(OSError):
+                    found.append((path.name, path.stat().st_size))
+        return found
+
+    @staticmethod
+    def _entries(folder: Path) -> list[Path]:
+        try:
+            return [Path(entry.path) for entry in os.scandir(folder)]
+        except OSError:
+            return []
+
+
+def _is_living_part(path: Path) -> bool:
+    """Whether a part is being written: by a process of this machine that lives, or lately by one of another."""
+    match = _PART.fullmatch(path.name)
+    owner = match and Owner.parse(match["owner"])
+    if owner is None or owner.host == _FREE or owner.is_gone():
+        return False
+    with contextlib.suppress(OSError):
+        return time.time() - path.stat().st_mtime < max(600.0, settings.stale_s())
+    return False
+
+
+@contextlib.contextmanager
+def _locked(path: Path, done: Callable[[], bool], progress: Callable[[], object]) -> Iterator[bool]:
+    """Hold a lock file; go on without it where locks do not work, or its holder does nothing for a long time.
+
+    Args:
+        path: The lock file.
+        done: Whether the lock is no longer needed.
+        progress: What changes while the holder works.
+
+    Yields:
+        Whether this process works now; False if it is done.
+    """
+    nap, seen, since = _POLL_S[0], progress(), time.monotonic()
+    lock = None
+    while lock is None:
+        if done():
+            yield False
+            return
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            tried = filelock.FileLock(path, timeout=0, mode=0o666)
+            tried.acquire()
+            lock = tried
+        except filelock.Timeout:
+            if (now := progress()) != seen:
+                seen, since = now, time.monotonic()
+            if time.monotonic() - since > settings.stale_s():
+                yield True
+                return
+            time.sleep(nap)
+            nap = min(_POLL_S[1], nap * 1.5)
+        except (OSError, NotImplementedError):
+            yield True
+            return
+    try:
+        yield True
+    finally:
+        lock.release(force=True)
+        if LOCKS_ARE_MANDATORY:
+            with contextlib.suppress(OSError):
+                path.unlink()

@@ -1,0 +1,144 @@
+"""What an error of a file system means: whether it may pass, and the `RemoteError` that says what helps."""
+
+import errno
+import re
+from collections.abc import Iterator
+
+from recordzoo.addresses import public_text
+from recordzoo.errors import RemoteError
+from recordzoo.remote.url import Url
+
+EXTRAS = {
+    "s3": "s3",
+    "s3a": "s3",
+    "gs": "gcs",
+    "gcs": "gcs",
+    "az": "azure",
+    "abfs": "azure",
+    "abfss": "azure",
+    "adl": "azure",
+    "hf": "hf",
+    "http": "http",
+    "https": "http",
+}
+"""The extra that installs a scheme's file system."""
+
+NOT_FOUND = 404
+RANGE_NOT_SATISFIABLE = 416
+_REFUSED = (401, 403, 407)
+_PASSING = (408, 425, 429)
+_PASSING_ERRNOS = (
+    errno.EIO,
+    errno.EBUSY,
+    errno.EAGAIN,
+    errno.EINTR,
+    errno.ETIMEDOUT,
+    errno.ECONNRESET,
+    errno.ECONNREFUSED,
+    errno.ECONNABORTED,
+    errno.EHOSTUNREACH,
+    errno.ENETUNREACH,
+    errno.EPIPE,
+)
+_FOR_EVER = (PermissionError, FileNotFoundError, IsADirectoryError, NotADirectoryError, FileExistsError)
+_NETWORK_PACKAGES = (
+    "aiohttp",
+    "botocore",
+    "aiobotocore",
+    "urllib3",
+    "requests",
+    "httpx",
+    "httpx2",
+    "google",
+    "azure",
+    "http",
+)
+_QUERY = re.compile(r"(\w+://[^\s'\"?<>]*)\?[^\s'\"<>)]*")
+_MAX_TEXT = 300
+
+
+def status_of(err: BaseException) -> int | None:
+    """Return the HTTP status behind an error; None if there is none."""
+    for each in _chain(err):
+        response = getattr(each, "response", None)
+        if isinstance(response, dict):  # botocore's
+            response = response.get("ResponseMetadata", {}).get("HTTPStatusCode")
+        else:
+            response = getattr(response, "status_code", None)
+        for found in (getattr(each, "status", None), getattr(each, "status_code", None), response):
+            if isinstance(found, int) and 100 <= found < 600:
+                return found
+    return NOT_FOUND if isinstance(err, FileNotFoundError) else None
+
+
+def may_pass(err: BaseException) -> bool:
+    """Whether the same request may succeed a moment later."""
+    if isinstance(err, TimeoutError | ConnectionError):
+        return True
+    if _is_refused(err) or isinstance(err, ImportError):
+        return False
+    status = status_of(err)
+    if status is not None:
+        return status in _PASSING or status >= 500
+    if isinstance(err, _FOR_EVER):
+        return False
+    if isinstance(err, OSError) and err.errno is not None:
+        return err.errno in _PASSING_ERRNOS
+    if isinstance(err, OSError | EOFError):
+        return True
+    return type(err).__module__.partition(".")[0] in _NETWORK_PACKAGES
+
+
+def remote_error(err: BaseException, url: Url, doing: str) -> RemoteError:
+    """Return the error to raise; it shows no login and no signature.
+
+    Args:
+        err: What a file system raised.
+        url: The file or folder.
+        doing: What was tried: "read", "written", "listed".
+    """
+    status = status_of(err)
+    if isinstance(err, ImportError):
+        extra = EXTRAS.get(url.scheme)
+        cure = f"Run: pip install 'recordzoo[{extra}]'" if extra else "Install the package that fsspec needs for it."
+        text = f"{url} cannot be {doing}: {url.scheme}:// needs another package. {cure}"
+        return RemoteError(text, url=str(url), status=None)
+    if status == NOT_FOUND:
+        what, cure = "there is no such file", "Check the address."
+    elif status == RANGE_NOT_SATISFIABLE:
+        what, cure = "it is shorter than it was", "It was replaced, or was not written completely."
+    elif _is_refused(err):
+        what = f"access was refused ({_text(err, url)})"
+        cure = (
+            "Check the credentials, which may have expired: they come from the environment or from fsspec's "
+            "configuration."
+        )
+    elif isinstance(err, TimeoutError):
+        what, cure = "the server did not answer in time", "Try again, or set RECORDZOO_TIMEOUT to more seconds."
+    else:
+        what, cure = _text(err, url), "Try again." if may_pass(err) else ""
+    return RemoteError(f"{url} cannot be {doing}: {what}. {cure}".strip(), url=str(url), status=status)
+
+
+def _is_refused(err: BaseException) -> bool:
+    """Whether credentials are missing, wrong or expired."""
+    if isinstance(err, PermissionError) or status_of(err) in _REFUSED:
+        return True
+    names = [type(each).__name__ for each in _chain(err)]
+    return any("Credential" in name or "TokenRetrieval" in name or "SSOToken" in name for name in names)
+
+
+def _chain(err: BaseException) -> Iterator[BaseException]:
+    found: BaseException | None = err
+    for _ in range(8):
+        if found is None:
+            return
+        yield found
+        found = found.__cause__
+
+
+def _text(err: BaseException, url: Url) -> str:
+    """Return another package's error as one line, without secrets."""
+    text = url.without_secret(public_text(_QUERY.sub(r"\1", str(err) or type(err).__name__)))
+    line = " ".join(text.split())
+    return (line if len(line) <= _MAX_TEXT else f"{line[:_MAX_TEXT]}...").rstrip(". ")

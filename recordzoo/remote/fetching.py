@@ -1,0 +1,137 @@
+"""Fetch a file from a store into the cache: once on a machine, resumed, and verified before it gets its name."""
+
+import contextlib
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+from recordzoo.remote.cache import NO_ROOM, Cache, NoRoomError
+from recordzoo.remote.store import Store
+from recordzoo.steps import step
+from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, replace
+
+_CHUNK_BYTES = 4 << 20
+
+
+class WrongBytesError(Exception):
+    """A file does not have the hash that it should have, twice."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A file of a record set.
+
+    Attributes:
+        name: Its name.
+        size_bytes: Its size.
+        blake2b: Its BLAKE2b-256.
+    """
+
+    name: str
+    size_bytes: int
+    blake2b: str
+
+
+def open_cached(
+    cache: Cache, store: Store, digest: str, file: Wanted, evicted: Callable[[], None] | None = None
+) -> int:
+    """Open a file of the cache; fetch it if it is not there.
+
+    Args:
+        cache: The cache.
+        store: Where it comes from.
+        digest: Of the record set.
+        file: What is wanted.
+        evicted: Called when others were removed to make room for it, so that they are closed. None: none are removed;
+            for arrays, which are small.
+
+    Returns:
+        A descriptor, which the caller closes.
+
+    Raises:
+        NoRoomError: The cache cannot take it.
+        WrongBytesError: What was fetched is something else, twice.
+        RemoteError: It cannot be fetched.
+    """
+    while True:
+        found = cache.find(digest, file.name, file.size_bytes)
+        if found is not None:
+            return found
+        with cache.turn(digest, file.name) as is_ours:
+            if is_ours:
+                if evicted is not None:
+                    cache.make_room(file.size_bytes)
+                    evicted()
+                return _fetch(cache, store, digest, file, evicted)
+
+
+def _fetch(cache: Cache, store: Store, digest: str, file: Wanted, evicted: Callable[[], None] | None) -> int:
+    part = cache.claim_part(digest, file.name, file.size_bytes)
+    try:
+        part.parent.mkdir(parents=True, exist_ok=True)
+        with open(part, "ab+", buffering=0) as out:
+            is_right = _is_right(cache, store, out, file, evicted)
+            if not is_right:  # a part of an earlier attempt, or an old copy in a proxy
+                out.truncate(0)
+                is_right = _is_right(cache, store, out, file, evicted)
+        if is_right:
+            return _publish(part, cache.path(digest, file.name))
+    except BaseException as err:
+        if isinstance(err, NoRoomError) or (isinstance(err, OSError) and err.errno in NO_ROOM):
+            _remove(part)
+            raise NoRoomError(f"{part.parent} takes no more: {err}") from err
+        cache.release_part(part)
+        raise
+    _remove(part)
+    raise WrongBytesError(file.name)
+
+
+def _is_right(cache: Cache, store: Store, out: BinaryIO, file: Wanted, evicted: Callable[[], None] | None) -> bool:
+    """Fetch what is missing of a part; whether all of it has the right hash."""
+    found = hashlib.blake2b(digest_size=32)
+    out.seek(0)
+    while data := out.read(_CHUNK_BYTES):
+        found.update(data)
+    have = out.tell()
+    if have > file.size_bytes:
+        return False
+    for piece in store.pieces(file.name, file.size_bytes, have):
+        _write(cache, out, piece, evicted)
+        found.update(piece)
+        step("cache.received")
+    return found.hexdigest() == file.blake2b
+
+
+def _write(cache: Cache, out: BinaryIO, piece: bytes, evicted: Callable[[], None] | None) -> None:
+    """Append to a part; where the disk is full, remove what was used least recently.
+
+    Raises:
+        NoRoomError: There is nothing to remove.
+    """
+    left = memoryview(piece)
+    while left:
+        try:
+            left = left[out.write(left) :]
+        except OSError as err:
+            if err.errno not in NO_ROOM or evicted is None:
+                raise
+            cache.make_room(0, at_least_one=True)
+            evicted()
+
+
+def _publish(part: Path, path: Path) -> int:
+    """Give a part its name and open it; somebody may delete it, or the whole cache, at any time."""
+    if LOCKS_ARE_MANDATORY:  # Windows renames nothing that is open
+        replace(part, path)
+        return open_file(path)
+    fd = open_file(part)
+    with contextlib.suppress(FileNotFoundError):
+        replace(part, path)
+    return fd
+
+
+def _remove(path: Path) -> None:
+    with contextlib.suppress(OSError):
+        path.unlink()

@@ -1,0 +1,361 @@
+"""`Store`: the files below a URL, read and written through fsspec, with retries; it pickles to its URL."""
+
+import logging
+import os
+import random
+import time
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from recordzoo import settings
+from recordzoo.errors import RemoteError
+from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE, may_pass, remote_error
+from recordzoo.remote.url import Url
+
+if TYPE_CHECKING:
+    from fsspec import AbstractFileSystem
+
+logger = logging.getLogger("recordzoo")
+
+T = TypeVar("T")
+
+PIECE_BYTES = 4 << 20
+"""A file is requested in pieces of this size: one that stalls is noticed, and only it is requested again."""
+
+PARALLEL = 4
+"""Pieces of a file that are under way at once: the latency of one is hidden behind the others."""
+
+RANGES_AT_ONCE = 64
+"""Ranges that are under way at once."""
+
+ATTEMPTS = 5
+BACKOFF_S = 0.5
+"""The pause before the second attempt; each later one is twice as long."""
+
+S3_SCHEMES = ("s3", "s3a")
+_PART_BYTES, _MAX_PARTS = 8 << 20, 9_000  # S3 takes 10,000 parts
+
+_MIN_PIECE_BYTES = 64 << 10
+_OPTIONS: dict[str, dict[str, Any]] = {  # Any: options of all kinds
+    "s3": {"config_kwargs": {"max_pool_connections": RANGES_AT_ONCE}},  # botocore's 10 would be waited for
+}
+_abandoned: list[object] = []  # file systems of a parent process: their finalizers would use its event loop
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What a server says of a file.
+
+    Attributes:
+        size_bytes: Its size.
+        etag: S3's ETag, without the quotation marks; "" where there is none.
+    """
+
+    size_bytes: int
+    etag: str = ""
+
+
+class Store:
+    """The files below a URL. Any thread may use it; each process makes its own file system.
+
+    What may pass (a timeout, a lost connection, status 5xx, 408, 429) is tried again with growing pauses; what will not
+    (no such file, no access) is not. Every failure is a `RemoteError` that shows no credentials.
+
+    Args:
+        url: The folder.
+    """
+
+    def __init__(self, url: Url) -> None:
+        self.url = url
+        self._fs: AbstractFileSystem | None = None
+        self._pid = 0
+        self._sends_whole_files = False  # a server that does not know ranges
+
+    # Any: what pickle wants.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), (self.url,)
+
+    def __repr__(self) -> str:
+        return f"Store({str(self.url)!r})"
+
+    def file_system(self) -> "AbstractFileSystem":
+        """Return this process's file system.
+
+        Raises:
+            RemoteError: It needs a package that is not installed; the network is switched off.
+        """
+        if self._fs is None or self._pid != os.getpid():
+            if self._fs is not None:
+                _abandoned.append(self._fs)
+            if settings.offline() and self.url.scheme not in ("file", "local", "memory"):
+                text = f"{self.url} cannot be reached: RECORDZOO_OFFLINE is set."
+                raise RemoteError(text, url=str(self.url), status=None)
+            failure = None
+            try:
+                self._fs, self._pid = _make_file_system(self.url), os.getpid()
+            except Exception as err:  # noqa: BLE001 - packages raise errors of all kinds
+                failure = remote_error(err, self.url, "opened")
+            if failure is not None:
+                raise failure
+        assert self._fs is not None
+        return self._fs
+
+    def path(self, name: str = "") -> str:
+        """Return what the file system calls a file, "" for the folder; it may hold credentials."""
+        url = self.url / name if name else self.url
+        stripped: str = self.file_system()._strip_protocol(url.full)
+        return stripped
+
+    def read(self, name: str, max_bytes: int) -> bytes:
+        """Return a small file, or the first `max_bytes` of it.
+
+        Raises:
+            RemoteError: It cannot be read; `status` is 404 if there is none.
+        """
+        return self._retried(name, "read", lambda: self._cat(name, 0, max_bytes))[:max_bytes]
+
+    def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
+        """Yield a file's bytes in order, from `start` on; several requests are under way at once.
+
+        Args:
+            name: The file.
+            size_bytes: Its size.
+            start: The first byte.
+
+        Raises:
+            RemoteError: It cannot be read, or is shorter than that.
+        """
+        step = size_bytes if self._sends_whole_files else PIECE_BYTES
+        begins = iter(range(start, size_bytes, max(1, step)))
+        pool = ThreadPoolExecutor(PARALLEL, "recordzoo-get")
+        under_way: list[Future[bytes]] = []
+        try:
+            while True:
+                while len(under_way) < PARALLEL and (begin := next(begins, None)) is not None:
+                    end = min(begin + step, size_bytes)
+                    under_way.append(pool.submit(self.read_range, name, begin, end, size_bytes))
+                if not under_way:
+                    return
+                yield under_way.pop(0).result()
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)
+
+    def read_range(self, name: str, begin: int, end: int, size_bytes: int) -> bytes:
+        """Return a range of a file; after a timeout, smaller ones are requested: the connection may be slow.
+
+        Args:
+            name: The file.
+            begin, end: The first byte, and the one behind the last.
+            size_bytes: The file's size.
+
+        Raises:
+            RemoteError: It cannot be read, or the file is shorter.
+        """
+        parts: list[bytes] = []
+        step = end - begin
+
+        def cut() -> bytes:
+            return self._cut(name, begin, min(end, begin + step), size_bytes)
+
+        def failed(err: Exception) -> None:
+            nonlocal step
+            if isinstance(err, TimeoutError):
+                step = max(_MIN_PIECE_BYTES, step // 4)
+
+        while begin < end:
+            data = self._retried(name, "read", cut, failed)
+            if not data:
+                raise self._too_short(name, size_bytes)
+            parts.append(data)
+            begin += len(data)
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def ranges(self, spans: Sequence[tuple[str, int, int]], sizes: Sequence[int]) -> list[bytes]:
+        """Return many ranges, requested at once.
+
+        Args:
+            spans: Of each the file, the first byte, and the one behind the last.
+            sizes: The size of each one's file.
+
+        Raises:
+            RemoteError: One cannot be read.
+        """
+        if len(spans) == 1:
+            return [self._range_of(spans[0], sizes[0])]
+        with ThreadPoolExecutor(min(RANGES_AT_ONCE, max(1, len(spans))), "recordzoo-ranges") as pool:
+            return list(pool.map(self._range_of, spans, sizes))
+
+    def _range_of(self, span: tuple[str, int, int], size_bytes: int) -> bytes:
+        return self.read_range(span[0], span[1], span[2], size_bytes)
+
+    def size(self, name: str) -> int | None:
+        """Return the size of a file in bytes; None if there is none.
+
+        Raises:
+            RemoteError: The server does not say.
+        """
+        try:
+            found = self._retried(name, "read", lambda: self.file_system().info(self.path(name)))
+        except RemoteError as err:
+            if err.status == NOT_FOUND:
+                return None
+            raise
+        return None if found.get("size") is None else int(found["size"])
+
+    def list(self) -> dict[str, int]:
+        """Return the size in bytes of each file in the folder, by name; empty if there is no such folder.
+
+        Raises:
+            RemoteError: The server cannot list files, or refuses to.
+        """
+        return {name: entry.size_bytes for name, entry in self.entries().items()}
+
+    def entries(self) -> dict[str, Entry]:
+        """Return what the server says of each file in the folder, by name; empty if there is no such folder.
+
+        Raises:
+            RemoteError: The server cannot list files, or refuses to.
+        """
+
+        files = (entry for entry in self._listing() if entry.get("type") == "file")
+        return {
+            _last_part(each): Entry(int(each["size"] or 0), str(each.get("ETag") or "").strip('"')) for each in files
+        }
+
+    def folders(self) -> Sequence[str]:
+        """Name the folders in the folder.
+
+        Raises:
+            RemoteError: As `entries`.
+        """
+        return [_last_part(entry) for entry in self._listing() if entry.get("type") == "directory"]
+
+    # Any: facts of all kinds.
+    def _listing(self) -> Sequence[dict[str, Any]]:
+        def look() -> Sequence[dict[str, Any]]:
+            found: Sequence[dict[str, Any]] = self.file_system().ls(self.path(), detail=True, refresh=True)
+            return found
+
+        try:
+            return self._retried("", "listed", look)
+        except RemoteError as err:
+            if err.status == NOT_FOUND:
+                return []
+            raise
+
+    def put(self, path: Path, name: str, advance: Callable[[int], None] = lambda num_bytes: None) -> None:
+        """Write a local file, and the folder if there is none.
+
+        Args:
+            path: The local file.
+            name: Its name in the folder.
+            advance: Told how many more bytes were sent; negative when they are sent again.
+
+        Raises:
+            RemoteError: It cannot be written.
+        """
+        told = 0
+
+        def tell(size: int | None, value: int, **_: object) -> None:
+            nonlocal told
+            advance(value - told)
+            told = value
+
+        def send() -> None:
+            from fsspec.callbacks import Callback
+
+            tell(None, 0)
+            fs, target = self.file_system(), self.path(name)
+            if self.url.scheme in ("file", "local", "memory"):
+                fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+            options = {}
+            if self.url.scheme in S3_SCHEMES:  # s3fs would hold ten parts of each file in memory
+                options = {"chunksize": part_bytes(path.stat().st_size), "max_concurrency": PARALLEL}
+            fs.put_file(os.fspath(path), target, callback=Callback(hooks={"advance": tell}), **options)
+
+        self._retried(name, "written", send)
+
+    def remove(self, name: str) -> None:
+        """Remove a file, if it is there.
+
+        Raises:
+            RemoteError: It cannot be removed.
+        """
+        try:
+            self._retried(name, "removed", lambda: self.file_system().rm_file(self.path(name)))
+        except RemoteError as err:
+            if err.status != NOT_FOUND:
+                raise
+
+    def _cut(self, name: str, begin: int, end: int, size_bytes: int) -> bytes:
+        data = self._cat(name, begin, end)
+        if len(data) <= end - begin:
+            return data
+        if len(data) != size_bytes:
+            text = f"{self.url / name} has {len(data):,} bytes instead of {size_bytes:,}: it was replaced."
+            raise RemoteError(text, url=str(self.url / name), status=RANGE_NOT_SATISFIABLE)
+        self._sends_whole_files = True
+        return data[begin:end]
+
+    def _cat(self, name: str, begin: int, end: int) -> bytes:
+        fs, path = self.file_system(), self.path(name)
+        # fsspec's wrapper of its asynchronous file systems takes the timeout; the others have their own.
+        options: dict[str, Any] = {"timeout": settings.timeout_s() or None} if fs.async_impl else {}
+        if self.url.scheme in ("http", "https"):
+            options["headers"] = {"Accept-Encoding": "identity"}  # ranges are of the file, not of what is sent
+        data: bytes = fs.cat_file(path, start=begin, end=end, **options)  # by name: s3fs has another argument first
+        return data
+
+    def _retried(
+        self, name: str, doing: str, action: Callable[[], T], failed: Callable[[Exception], None] | None = None
+    ) -> T:
+        """Do something, again if it fails in a way that may pass."""
+        url = self.url / name if name else self.url
+        for attempt in range(1, ATTEMPTS + 1):
+            try:
+                return action()
+            except RemoteError:
+                raise
+            except Exception as err:  # noqa: BLE001 - packages raise errors of all kinds
+                failure = remote_error(err, url, doing)
+                again = attempt < ATTEMPTS and may_pass(err)
+                if failed is not None:
+                    failed(err)
+            # Not within `except`: the other package's error may show credentials.
+            if not again:
+                raise failure
+            logger.debug("%s attempt %d: %s", url, attempt, failure)
+            time.sleep(BACKOFF_S * 2 ** (attempt - 1) * random.Random().uniform(0.7, 1.0))
+        raise AssertionError("unreachable")
+
+    def _too_short(self, name: str, size_bytes: int) -> RemoteError:
+        url = self.url / name
+        return RemoteError(
+            f"{url} has fewer than {size_bytes:,} bytes: it was replaced, or it was not written completely.",
+            url=str(url),
+            status=RANGE_NOT_SATISFIABLE,
+        )
+
+
+# Any: as above.
+def _last_part(entry: dict[str, Any]) -> str:
+    return str(entry["name"]).partition("?")[0].rstrip("/").rpartition("/")[2]
+
+
+def part_bytes(size_bytes: int) -> int:
+    """Return how large the parts are in which a large file is sent to S3."""
+    return max(_PART_BYTES, -(-size_bytes // _MAX_PARTS))
+
+
+def _make_file_system(url: Url) -> "AbstractFileSystem":
+    from fsspec.config import conf
+    from fsspec.core import url_to_fs
+
+    options = {
+        name: value for name, value in _OPTIONS.get(url.scheme, {}).items() if name not in conf.get(url.scheme, {})
+    }
+    fs: AbstractFileSystem = url_to_fs(url.full, use_listings_cache=False, **options)[0]
+    return fs

@@ -1,0 +1,126 @@
+"""`Url`: an address of a file or folder that fsspec reaches. What is shown or pickled has no login and no signature.
+
+A login or query that was given once holds in this process, and in processes forked from it, for everything below that
+address. A process that is started anew does not get it: it needs fsspec's configuration or the environment.
+"""
+
+import os
+import re
+from dataclasses import dataclass, field
+from typing import Any, TypeGuard
+
+from recordzoo.addresses import public_url
+from recordzoo.errors import ArgumentError
+
+_FORM = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
+_COLLAPSED = re.compile(r"(s3|gs|gcs|az|abfss?|hf|https?|memory):[/\\](?![/\\])", re.IGNORECASE)
+_USER_IS_SECRET = ("http", "https", "ftp", "webhdfs")
+"""Elsewhere a name before "@" without a password is no secret: Azure writes its container there."""
+
+_secrets: dict[str, tuple[str, str]] = {}  # public address → login with its "@", query with its "?"
+
+
+def is_url(text: object) -> "TypeGuard[str | Url]":
+    """Whether something is a URL and not a path.
+
+    Raises:
+        ArgumentError: It was a URL and went through `Path`, which takes one of its slashes away.
+    """
+    if isinstance(text, Url):
+        return True
+    if isinstance(text, os.PathLike) and _COLLAPSED.match(found := os.fspath(text)):
+        raise ArgumentError(f"{found!r} was a URL before it became a Path. Pass the URL as a string.")
+    return isinstance(text, str) and _FORM.fullmatch(text) is not None
+
+
+@dataclass(frozen=True, slots=True)
+class Url:
+    """The address of a file or folder; `str()` gives it without login and query.
+
+    Attributes:
+        public: The address as it may be shown; it ends in no slash.
+    """
+
+    public: str
+    _login: str = field(default="", repr=False, compare=False)
+    _query: str = field(default="", repr=False, compare=False)
+
+    @classmethod
+    def parse(cls, text: "str | Url") -> "Url":
+        """Read an address.
+
+        Raises:
+            ArgumentError: It is none.
+        """
+        if isinstance(text, Url):
+            return text
+        if not _FORM.fullmatch(text):
+            raise ArgumentError(f"{public_url(text)!r} is no URL, such as s3://bucket/folder.")
+        scheme, _, rest = text.partition("://")
+        shown = public_url(f"{scheme}://{rest}").partition("://")[2]
+        login = rest[: len(rest) - len(shown)]
+        if login and ":" not in login and scheme.lower() not in _USER_IS_SECRET:
+            login, shown = "", rest
+        shown, mark, query = shown.partition("?")
+        public = f"{scheme.lower()}://{shown.rstrip('/')}"
+        if login or query:
+            _secrets[public] = login, mark + query
+        return cls(public, *_known_secret(public))
+
+    @property
+    def scheme(self) -> str:
+        """What stands before "://", in small letters."""
+        return self.public.partition("://")[0]
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return self.public.rpartition("/")[2]
+
+    @property
+    def parent(self) -> "Url":
+        """The folder above; that of a bucket or host is itself."""
+        scheme, _, rest = self.public.partition("://")
+        above = rest.rpartition("/")[0] or rest
+        return Url(f"{scheme}://{above}", self._login, self._query)
+
+    @property
+    def full(self) -> str:
+        """The address with login and query: to be sent, and never to be shown, logged or stored."""
+        scheme, _, rest = self.public.partition("://")
+        return f"{scheme}://{self._login}{rest}{self._query}"
+
+    @property
+    def has_secret(self) -> bool:
+        """Whether the address has a login or a query."""
+        return bool(self._login or self._query)
+
+    def without_secret(self, text: str) -> str:
+        """Remove this address's login and query from a text, such as another package's error."""
+        for secret in (self._login, self._query, self._login.rstrip("@"), self._query.lstrip("?")):
+            text = text.replace(secret, "") if secret else text
+        return text
+
+    def __truediv__(self, name: str) -> "Url":
+        slash = "" if self.public.endswith("/") else "/"  # memory://
+        return Url(f"{self.public}{slash}{name.strip('/')}", self._login, self._query)
+
+    def __str__(self) -> str:
+        return self.public
+
+    def __fspath__(self) -> str:
+        """Return what is shown, for messages and for names below it; no file can be opened by it."""
+        return self.public
+
+    # Any: what pickle wants.
+    def __reduce__(self) -> tuple[Any, ...]:
+        return Url.parse, (self.public,)
+
+
+def _known_secret(public: str) -> tuple[str, str]:
+    """Return the login and query that were given for an address, or for one above it."""
+    while public.rpartition("/")[0] and not public.endswith("://"):
+        if public in _secrets:
+            return _secrets[public]
+        public = public.rpartition("/")[0]
+    return _secrets.get(public, ("", ""))

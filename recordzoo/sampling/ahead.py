@@ -1,0 +1,172 @@
+"""`Ahead`: fetches the shards that an epoch reads next, of record sets at URLs, as far as the cache can hold them."""
+
+import contextlib
+import warnings
+from collections.abc import Iterator, Sized
+from typing import Any
+
+import numpy as np
+from torch.utils.data import ConcatDataset, Subset
+
+from recordzoo.families.selection import Selection
+from recordzoo.progress import format_bytes
+from recordzoo.records.reader import RecordReader
+from recordzoo.sampling.epoch import CHUNK, Epoch
+from recordzoo.sampling.storage import FIELD, locate
+
+_STEPS_AT_ONCE = 8  # looked at whenever the epoch goes on, so that none of its batches waits for all of it
+
+_MAX_WASTE = 3
+"""How much of shards is fetched for a byte of samples, at most. Otherwise the samples are fetched alone."""
+
+_warned: set[str] = set()
+
+
+class Ahead:
+    """What one rank reads next in an epoch.
+
+    Args:
+        dataset: Whose samples.
+        epoch: In which order.
+        readers: Its record sets at URLs.
+        shuffle: As the sampler's: True takes samples from all shards at any time.
+    """
+
+    def __init__(self, dataset: Sized, epoch: Epoch, readers: list[RecordReader], shuffle: object) -> None:
+        self._dataset, self._epoch = dataset, epoch
+        self._scanned = epoch.first
+        self._plans = {reader.digest: _Plan(reader, is_random=shuffle is True) for reader in readers}
+        for reader in readers:
+            if shuffle is True and self._plans[reader.digest].is_alone:
+                _warn(reader)
+        self.step = min([CHUNK, *(plan.step for plan in self._plans.values())])
+
+    def advance(self, start: int) -> None:
+        """Let the shards be fetched that are needed from this rank's place number `start` on."""
+        self._scanned = max(self._scanned, start)
+        for plan in self._plans.values():
+            plan.pass_by(start)
+        for _ in range(_STEPS_AT_ONCE):
+            if self._scanned >= self._epoch.end or not self._look(start):
+                return
+
+    def _look(self, start: int) -> bool:
+        """Look at the places behind those that are known; whether there was room for their shards."""
+        end = min(self._scanned + self.step, self._epoch.end)
+        located = locate(self._dataset, self._epoch.indices(self._scanned, end))
+        if located is None:
+            return False
+        for number, reader in enumerate(located.readers):
+            plan = self._plans.get(reader.digest)
+            if plan is None or plan.is_alone:
+                continue
+            shards = plan.shards_of(located.positions[located.numbers == number])
+            if plan.has_room(shards):
+                plan.add(shards, self._scanned, end - self._scanned)
+            elif self._scanned > start:
+                return False
+            else:  # what is read now does not fit, whatever was fetched before
+                plan.is_alone = True
+        self._scanned = end
+        return any(not plan.is_alone for plan in self._plans.values())
+
+
+class _Plan:
+    """The shards of one record set that are needed in the part of the epoch that was looked at."""
+
+    def __init__(self, reader: RecordReader, *, is_random: bool) -> None:
+        assert reader.remote is not None
+        self._reader, self._remote = reader, reader.remote
+        self._sizes = [spec.size_bytes for spec in reader.manifest.shards]
+        self._last: dict[int, int] = {}  # shard → the last place at which it is known to be needed
+        self._budget = self._remote.ahead_bytes
+        self._brought = self._covered = 0.0  # bytes of shards, and those of the samples for which they were fetched
+        self.is_alone = self._remote.holds != "all" if is_random else self._remote.holds == "none"
+        self._mean_bytes = max(1, sum(self._sizes) // max(1, len(reader)))
+        if not self.is_alone:
+            self._remote.plan(self)
+        self.step = max(1, self._budget // self._mean_bytes // 8) if self._remote.holds == "some" else CHUNK
+
+    def shards_of(self, positions: Any) -> list[int]:
+        """Return the shards of positions, in the order in which they are first needed."""
+        numbers = self._reader.array(f"{FIELD}.index")["shard"][positions]
+        found, first = np.unique(numbers[numbers < len(self._sizes)], return_index=True)
+        ordered: list[int] = found[np.argsort(first)].tolist()
+        return ordered
+
+    def has_room(self, shards: list[int]) -> bool:
+        """Whether the cache can hold shards beside those that are needed before them; one more always counts so."""
+        needed = {*self._last, *shards}
+        return sum(self._sizes[shard] for shard in needed) <= self._budget or len(needed) <= 1
+
+    def add(self, shards: list[int], place: int, num_samples: int) -> None:
+        """Fetch shards that so many samples from a place on need; give up where most of what is fetched is not read."""
+        new = [shard for shard in shards if shard not in self._last]
+        self._remote.bring(new)
+        self._last.update(dict.fromkeys(shards, place))
+        self._brought += sum(self._sizes[shard] for shard in new)
+        self._covered += num_samples * self._mean_bytes
+        is_wasted = self._brought > 2 * self._budget and self._brought > _MAX_WASTE * self._covered
+        self.is_alone = is_wasted and self._remote.holds == "some"
+
+    def pass_by(self, start: int) -> None:
+        """Forget the shards that are needed only before a place, and note the use of the others."""
+        self._last = {shard: place for shard, place in self._last.items() if place + self.step > start}
+        self._remote.touch(self._last)
+
+
+def ahead_of(dataset: Sized, epoch: Epoch, shuffle: object) -> Ahead | None:
+    """Return what fetches ahead in an epoch; None if no record set of the dataset is at a URL."""
+    readers = {reader.digest: reader for reader in _readers(dataset) if reader.remote is not None}
+    if not readers:
+        return None
+    return Ahead(dataset, epoch, list(readers.values()), shuffle)
+
+
+@contextlib.contextmanager
+def keeping_values(dataset: Sized) -> Iterator[None]:
+    """Fetch each value of record sets at URLs once, however often it is read before the block ends."""
+    with contextlib.ExitStack() as stack:
+        for reader in _readers(dataset):
+            if reader.remote is not None:
+                stack.enter_context(reader.remote.keeping_values())
+        yield
+
+
+def planned_sets(dataset: Sized) -> set[str] | None:
+    """Return the digests of the record sets at URLs whose shards are fetched ahead; None if none is at a URL."""
+    remotes = [(reader.digest, reader.remote) for reader in _readers(dataset) if reader.remote is not None]
+    return {digest for digest, remote in remotes if remote.is_planned} if remotes else None
+
+
+def follow_plans(dataset: Sized, planned: set[str]) -> None:
+    """From now on, wait for the shards of these record sets: another process fetches them ahead."""
+    for reader in _readers(dataset):
+        if reader.remote is not None:
+            reader.remote.is_planned_elsewhere = reader.digest in planned
+
+
+def _readers(dataset: Any) -> list[RecordReader]:
+    if isinstance(dataset, Subset):
+        return _readers(dataset.dataset)
+    if isinstance(dataset, ConcatDataset):
+        return [reader for part in dataset.datasets for reader in _readers(part)]
+    selection = getattr(dataset, "_selection", None)
+    if not isinstance(selection, Selection) or FIELD not in selection.reader.manifest.blobs:
+        return []
+    return [selection.reader]
+
+
+def _warn(reader: RecordReader) -> None:
+    """Warn, once a process and record set, that each image is fetched alone."""
+    assert reader.remote is not None
+    if reader.digest in _warned:
+        return
+    _warned.add(reader.digest)
+    total = sum(spec.size_bytes for spec in reader.manifest.shards)
+    warnings.warn(
+        f"{reader.path} has {format_bytes(total)}, and the cache may take {format_bytes(reader.remote.limit_bytes)}: "
+        f"with shuffle=True each image is a request of its own. Set RECORDZOO_CACHE_BYTES to at least {total:.2g}, or "
+        'pass shuffle="block".',
+        stacklevel=2,
+    )

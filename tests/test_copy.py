@@ -1,0 +1,150 @@
+"""`copy`: a record set at another place of this machine; from and to URLs it is `pull` and `push`."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import recordzoo
+from recordzoo.copying import fetching
+from recordzoo.copying.copy import CopyJob
+from recordzoo.errors import ArgumentError, CorruptRecordError, ManifestError, OtherSourceError, PrepareError
+from recordzoo.records.verify import verify
+from tests.copying import copied_files, killed, shard, write_set
+from tests.fakes import folder
+from tests.fakes.records import flip
+from tests.faults import fault
+from tests.running import run
+from tests.test_repair import flip as flip_byte
+from tests.test_repair import place_of
+
+
+@pytest.fixture
+def there(tmp_path):
+    """A record set."""
+    return write_set(tmp_path / "source" / "a.records")
+
+
+@pytest.fixture
+def here(tmp_path):
+    """An empty directory."""
+    (tmp_path / "here").mkdir()
+    return tmp_path / "here"
+
+
+def all_files(path: Path) -> dict[str, bytes]:
+    return {file.name: file.read_bytes() for file in path.iterdir()}
+
+
+class TestWhatAppears:
+    def test_all_files_also_those_that_say_where_the_raw_data_is(self, there, here):
+        (there / "notes.txt").write_text("somebody's own")
+        path = recordzoo.copy(there, here, verify=True)
+        assert path == here / "a.records"
+        (there / "notes.txt").unlink()
+        assert all_files(path) == all_files(there)
+        assert "tree.json" in all_files(path)
+        assert not any(file.samefile(there / file.name) for file in path.iterdir())
+        assert [each.name for each in here.iterdir()] == ["a.records"]
+
+    @pytest.mark.slow
+    def test_the_copy_of_a_tree_is_opened_and_repaired_as_the_set_is(self, tmp_path):
+        folder.write_tree(tmp_path / "photos")
+        assert run("prepare", "photos", cwd=tmp_path).returncode == 0
+        assert run("copy", "photos", "disk/birds.records", cwd=tmp_path).returncode == 0
+        images = [recordzoo.open(tmp_path / name) for name in ("photos.records", "disk/birds.records")]
+        assert images[0].samples != []
+        assert [image.tobytes() for image, _ in images[0]] == [image.tobytes() for image, _ in images[1]]
+        flip_byte(*place_of(tmp_path / "disk/birds.records", 1))
+        assert verify(tmp_path / "disk/birds.records", full=True).damaged
+        result = run("verify", "disk/birds.records", "--repair", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert copied_files(tmp_path / "disk/birds.records") == copied_files(tmp_path / "photos.records")
+
+    def test_again_nothing_is_copied(self, there, here):
+        recordzoo.copy(there, here / "b.records")
+        done = CopyJob(str(there), here / "b.records").run()
+        assert (done.was_ready, done.fetched_bytes) == (True, 0)
+
+    def test_from_and_to_a_url(self, there, here):
+        assert recordzoo.copy(there, "memory://sets") == "memory://sets/a.records"
+        assert copied_files(recordzoo.copy("memory://sets", here, verify=True)) == copied_files(there)
+        with pytest.raises(ArgumentError, match=r"are both URLs. Pull the record set first.*pull memory://sets"):
+            recordzoo.copy("memory://sets", "memory://others")
+
+    def test_there_is_none_or_it_is_the_same(self, there, here):
+        with pytest.raises(ManifestError):
+            recordzoo.copy(here, here / "b.records")
+        with pytest.raises(ArgumentError, match="is the record set itself"):
+            recordzoo.copy(there, there.parent)
+        (here / "link.records").symlink_to(there)
+        with pytest.raises(ArgumentError, match="is the record set itself"):
+            recordzoo.copy(there, here / "link.records", replace=True)
+
+
+class TestSomethingIsHere:
+    def test_another_set_is_replaced_only_if_asked(self, there, here):
+        other = all_files(write_set(here / "a.records", seed=1))
+        with pytest.raises(OtherSourceError, match=r"holds another record set. Pass --replace"):
+            recordzoo.copy(there, here)
+        assert all_files(here / "a.records") == other
+        recordzoo.copy(there, here, replace=True)
+        assert all_files(here / "a.records") == all_files(there)
+
+    def test_a_damaged_copy_of_the_right_size_is_found_by_verify(self, there, here):
+        path = recordzoo.copy(there, here)
+        flip(path / shard(1), 200_000)
+        assert recordzoo.copy(there, here) == path
+        with pytest.raises(OtherSourceError, match="a damaged copy of this record set"):
+            recordzoo.copy(there, here, verify=True)
+        recordzoo.copy(there, here, verify=True, replace=True)
+        assert all_files(path) == all_files(there)
+
+
+class TestFaults:
+    @fault("K15", "a record set that is copied is damaged", "an error with the file and the command that repairs it")
+    @pytest.mark.parametrize("how", ["flipped", "cut", "gone"])
+    def test_nothing_is_published_of_a_damaged_set(self, there, here, how):
+        path = there / shard(1)
+        data = path.read_bytes()
+        path.unlink() if how == "gone" else path.write_bytes(data[:-1] + (b"" if how == "cut" else b"?"))
+        with pytest.raises((CorruptRecordError, ManifestError), match=str(path)):
+            recordzoo.copy(there, here)
+        assert not (here / "a.records").exists()
+        path.write_bytes(data)
+        assert all_files(recordzoo.copy(there, here)) == all_files(there)
+
+    def test_a_disk_that_gives_back_other_bytes(self, there, here, monkeypatch):
+        rename = fetching.durable.rename
+
+        def damaging(source, target):
+            rename(source, target)
+            if target.name == shard(2):
+                flip(target, 100_000)
+
+        monkeypatch.setattr(fetching.durable, "rename", damaging)
+        with pytest.raises(PrepareError, match=rf"{shard(2)} reads back otherwise than it was written"):
+            recordzoo.copy(there, here, verify=True)
+        assert not (here / "a.records").exists()
+
+    @pytest.mark.slow
+    @fault("K16", "a copy is killed", "there is no copy; the same command keeps the files that are complete")
+    def test_what_was_copied_before_a_kill_is_kept(self, there, here):
+        killed("pull.fetched:5", "copy", there, here, "--workers", 1, cwd=here)
+        assert not (here / "a.records").exists()
+        kept = {file.name: file.stat().st_ino for file in here.glob("a.records.build.*/set/*")}
+        assert len(kept) == 5
+        result = run("copy", there, here, "--json", cwd=here)
+        document = json.loads(result.stdout)
+        assert 0 < document["copied_bytes"] < document["size_bytes"]
+        assert all_files(here / "a.records") == all_files(there)
+        assert {name: (here / "a.records" / name).stat().st_ino for name in kept} == kept
+        assert [each.name for each in here.iterdir()] == ["a.records"]
+
+
+def test_the_command_says_what_it_does(there, here):
+    words = "copy", there, here
+    assert "would copy" in run(*words, "--dry-run", cwd=here).stdout
+    assert list(here.iterdir()) == []
+    assert run(*words, "--verify", cwd=here).stdout.startswith(f"copied to {here}/a.records: 10 files (")
+    assert "is there already: the record set of" in run(*words, cwd=here).stdout

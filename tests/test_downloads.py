@@ -1,0 +1,183 @@
+"""Several raw files are downloaded at once: how many, what is told of them, and how they end together."""
+
+import hashlib
+import random
+import threading
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from recordzoo.errors import DownloadError
+from recordzoo.preparing import ensure
+from recordzoo.preparing.downloads import MOST, MOST_PER_HOST, Download, Downloads
+from recordzoo.records.reader import is_record_set
+from recordzoo.sources.download import RemoteFile
+from recordzoo.sources.member import Source
+from tests.downloading import quick
+from tests.fakes import simple
+from tests.fakes.server import Fault, FileServer
+from tests.fakes.simple import FORMS, SimpleRecipe
+from tests.faults import fault
+
+__all__ = ["quick"]  # a fixture for all tests here
+
+ARCHIVE = FORMS["stream"]
+OTHERS = {f"other{number}.bin": random.Random(number).randbytes(700_000) for number in range(3)}
+
+
+class Heard:
+    """Keeps what is told, and by which thread."""
+
+    def __init__(self, stop_at: int | None = None) -> None:
+        self.stages: list[tuple[str, int | None]] = []
+        self.notes: list[str] = []
+        self.bytes = 0
+        self.threads = {threading.current_thread()}
+        self._stop_at = stop_at
+
+    def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
+        self.threads.add(threading.current_thread())
+        self.stages.append((stage, total_bytes))
+        self.bytes = done_bytes
+
+    def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
+        self.threads.add(threading.current_thread())
+        self.bytes += num_bytes
+        if self._stop_at is not None and self.bytes >= self._stop_at:
+            raise KeyboardInterrupt
+
+    def note(self, text: str) -> None:
+        self.threads.add(threading.current_thread())
+        self.notes.append(text)
+
+    def end(self) -> None:
+        self.threads.add(threading.current_thread())
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, bytes]:
+    archive = simple.write(tmp_path_factory.mktemp("archive"), "stream")
+    return {ARCHIVE: archive.read_bytes(), **OTHERS}
+
+
+class Several(SimpleRecipe):
+    """Needs all of its files, though it reads only the archive."""
+
+    def find(self, root: Path) -> Source | None:
+        needed = [remote.path(root) for remote in self.raw_files if not remote.optional]
+        return super().find(root) if all(path.exists() for path in needed) else None
+
+
+# Any: fields of a `RemoteFile` by its name.
+def recipe(server: FileServer, files: dict[str, bytes], **changes: dict[str, Any]) -> Several:
+    return Several(
+        "stream",
+        tuple(
+            RemoteFile(
+                **{
+                    "name": name,
+                    "urls": (f"{server.url}/{name}",),
+                    "size_bytes": len(data),
+                    "md5": hashlib.md5(data).hexdigest(),
+                    **changes.get(name.partition(".")[0], {}),
+                }
+            )
+            for name, data in files.items()
+        ),
+    )
+
+
+def test_how_many_at_once(tmp_path: Path) -> None:
+    """As many as may be, of two hosts, and never more: each waits until all others of a round are there."""
+    together = threading.Barrier(MOST, timeout=30)
+    lock, active, most = threading.Lock(), Counter[str](), Counter[str]()
+
+    def fetch(remote: RemoteFile, *_: Any) -> Path:
+        host = remote.name[0]
+        with lock:
+            active.update((host, "all"))
+            for name in active:
+                most[name] = max(most[name], active[name])
+        together.wait()
+        with lock:
+            active.subtract((host, "all"))
+        return tmp_path
+
+    ended: list[str] = []
+    wanted = [Download(RemoteFile(f"{host}{number}"), host, 0) for host in "ab" for number in range(4)]
+    Downloads(fetch, lambda remote, result: ended.append(remote.name), Heard()).run(wanted)
+    assert sorted(ended) == sorted(each.remote.name for each in wanted)
+    assert most == {"a": MOST_PER_HOST, "b": MOST_PER_HOST, "all": MOST}
+
+
+def test_one_progress_for_all(files: dict[str, bytes], tmp_path: Path) -> None:
+    heard = Heard()
+    (tmp_path / "other0.bin.part").write_bytes(files["other0.bin"][:300_000])  # an earlier run's
+    with FileServer(files) as server:
+        made = ensure(recipe(server, files), tmp_path, download=True, progress=heard)
+        assert server.sent("other0.bin") == 400_000
+    assert is_record_set(made)
+    assert {name: (tmp_path / name).read_bytes() for name in files} == files
+    assert heard.stages[0] == ("downloading 4 files", sum(map(len, files.values())))
+    assert heard.threads == {threading.current_thread()}
+
+
+def test_its_bytes_are_those_of_all_files(files: dict[str, bytes], tmp_path: Path) -> None:
+    """However often one of them starts over or goes on."""
+
+    class Ends(Heard):
+        def end(self) -> None:
+            ends.append(self.bytes)
+
+    ends: list[int] = []
+    faults = {"other1.bin": [Fault(drop_after=200_000, ignore_range=True)] * 2, "other2.bin": [Fault(drop_after=1000)]}
+    with FileServer(files, faults) as server:
+        ensure(recipe(server, files), tmp_path, download=True, progress=Ends())
+    assert ends[0] == sum(map(len, files.values()))
+
+
+@fault(
+    "D31",
+    "Ctrl-C while several files are downloaded at once",
+    "all of them end; what each received is kept, and the same command goes on from there",
+)
+def test_ctrl_c_ends_all_and_keeps_what_they_received(files: dict[str, bytes], tmp_path: Path) -> None:
+    faults = {name: [Fault(stall_after=500_000)] for name in ("other0.bin", "other1.bin")}
+    with FileServer(files, faults) as server:
+        with pytest.raises(KeyboardInterrupt):
+            ensure(recipe(server, files), tmp_path, download=True, progress=Heard(stop_at=1_100_000))
+        kept = {path.name: path.stat().st_size for path in tmp_path.glob("other*.part")}
+        assert len(kept) == 2  # handed back: two of a host at once, which were waiting for more
+        assert all(size >= 400_000 for size in kept.values())
+        assert not list(tmp_path.glob("other*.part.*-*"))
+        before = sum(map(server.sent, OTHERS))
+        assert is_record_set(ensure(recipe(server, files), tmp_path, download=True))
+        again = sum(map(server.sent, OTHERS)) - before
+    assert again == sum(map(len, OTHERS.values())) - sum(kept.values())
+
+
+@fault(
+    "D32",
+    "one of several files that are downloaded at once cannot be had",
+    "the others end, too, and its error is raised; what they received is kept",
+)
+def test_the_first_error_ends_the_others(files: dict[str, bytes], tmp_path: Path) -> None:
+    few = {name: files[name] for name in ("other0.bin", "other1.bin")}
+    faults = {"other0.bin": [Fault(stall_after=500_000)], "other1.bin": [Fault(status=404)]}
+    with FileServer(few, faults) as server, pytest.raises(DownloadError, match=r"other1\.bin: .*404"):
+        ensure(recipe(server, few), tmp_path, download=True)
+    names = {path.name for path in tmp_path.iterdir()}
+    assert names <= {"other0.bin.part", "other0.bin.part.json"}  # handed back, if anything came before the error
+
+
+def test_a_file_that_may_be_missing(files: dict[str, bytes], tmp_path: Path) -> None:
+    heard = Heard()
+    with FileServer(files, {"other1.bin": [Fault(status=404)]}) as server:
+        ensure(recipe(server, files, other1={"optional": True}), tmp_path, download=True, progress=heard)
+    assert any(
+        note.startswith("other1.bin cannot be downloaded; the records are made without it.") for note in heard.notes
+    )
+    assert not (tmp_path / "other1.bin").exists()
+    assert (tmp_path / ".other2.bin.recordzoo").exists()  # the mark of what was downloaded

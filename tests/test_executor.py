@@ -1,0 +1,360 @@
+"""Any `concurrent.futures.Executor` converts, with the same bytes, however units are placed and how often they run."""
+
+import os
+import pickle
+import socket
+import tarfile
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import recordzoo
+from recordzoo import durable
+from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, SourceError
+from recordzoo.preparing import assignment, ensure
+from recordzoo.preparing.division import Division
+from recordzoo.preparing.elsewhere import num_workers
+from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.records.reader import RecordReader
+from recordzoo.sources.archive import NestedTarSource
+from tests.fakes import simple
+from tests.fakes.samples import Samples
+from tests.fakes.simple import SimpleRecipe
+from tests.faults import fault
+from tests.preparing import SHARD_BYTES, contents
+
+
+@pytest.fixture(scope="module")
+def raw(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("raw")
+    for form in ("tree", "nested"):
+        simple.write(root, form)
+    return root
+
+
+@pytest.fixture(scope="module")
+def wanted(raw: Path) -> dict[str, str]:
+    """The files of a set that this process made of the tree."""
+    return contents(prepared(raw, raw / "wanted.records", workers=1))
+
+
+# Any: the options of `ensure`.
+def prepared(raw: Path, place: Path, form: str = "tree", **options: Any) -> Path:
+    return ensure(SimpleRecipe(form), raw, **{"shard_bytes": SHARD_BYTES, "records_dir": place, **options})
+
+
+Change = Callable[[dict[str, Any]], dict[str, Any]]
+HERE = socket.gethostname()
+
+
+class Hands(Executor):
+    """Threads that get pickled calls, as workers of other processes do; a test may look at each call and change it."""
+
+    def __init__(self, workers: int = 2, change: Change = lambda call: call) -> None:
+        self._pool = ThreadPoolExecutor(workers)
+        self._max_workers = workers
+        self._change = change
+        self.calls = 0
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        self.calls += 1
+        sent = pickle.dumps((fn, [self._change(call) for call in args], kwargs))
+        return self._pool.submit(run_pickled, sent)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def run_pickled(sent: bytes) -> Any:
+    function, arguments, named = pickle.loads(sent)
+    return function(*arguments, **named)
+
+
+def test_threads_and_processes(raw: Path, wanted: dict[str, str], tmp_path: Path) -> None:
+    with ThreadPoolExecutor(3) as pool:
+        assert contents(prepared(raw, tmp_path / "threads.records", executor=pool)) == wanted
+        assert pool.submit(int).result() == 0  # it is left running
+    with Hands() as hands:
+        assert contents(prepared(raw, tmp_path / "hands.records", executor=hands)) == wanted
+        assert hands.calls > 5
+
+
+@pytest.mark.slow
+def test_processes_without_an_initializer_get_the_dataset(tmp_path: Path) -> None:
+    samples = Samples("bytes", 40)
+    wanted = contents(recordzoo.convert(samples, tmp_path / "wanted.records", workers=1, num_shards=4))
+    with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as pool:
+        made = recordzoo.convert(samples, tmp_path / "made.records", executor=pool, num_shards=4)
+    assert contents(made) == wanted
+
+
+def test_threads_convert_a_dataset_that_cannot_be_sent(tmp_path: Path) -> None:
+    samples = Samples("bytes", 6)
+    samples.lock = threading.Lock()  # type: ignore[attr-defined]  # what pickle refuses
+    with Hands() as hands, pytest.raises(ArgumentError, match="cannot be sent to the executor's processes"):
+        recordzoo.convert(samples, tmp_path / "x.records", executor=hands)
+    with ThreadPoolExecutor(2) as pool:
+        assert len(RecordReader(recordzoo.convert(samples, tmp_path / "x.records", executor=pool))) == 6
+
+
+class Twice(Hands):
+    """Runs each unit in two workers at the same moment, of which the first counts."""
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        both = [super(Twice, self).submit(fn, *args, **kwargs) for _ in range(2)]
+        first: Future[Any] = Future()
+
+        def ended(future: Future[Any]) -> None:
+            if not first.done():
+                first.set_result(future.result())
+
+        for each in both:
+            each.add_done_callback(ended)
+        self.runs = [*getattr(self, "runs", []), *both]
+        return first
+
+
+@fault(
+    "C17",
+    "an executor runs the same unit twice, at the same time or after one another",
+    "each run writes files of its own and gives them their names by a rename; both have the same bytes",
+)
+def test_a_unit_runs_twice_at_the_same_time(raw: Path, wanted: dict[str, str], tmp_path: Path) -> None:
+    with Twice(4) as hands:
+        assert contents(prepared(raw, tmp_path / "twice.records", executor=hands)) == wanted
+    assert os.listdir(tmp_path) == ["twice.records"]  # a slower run adds nothing to what was published and removed
+
+
+class Again(Hands):
+    """Runs each unit a second time, which fails while it writes; the first run counts."""
+
+    fails = False
+
+    def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+        def both() -> Any:
+            result = fn(*args)
+            self.fails = True
+            with pytest.raises(OSError, match="half-way"):
+                fn(*args)
+            self.fails = False
+            return result
+
+        return self._pool.submit(both)
+
+
+@fault("C17")
+@pytest.mark.parametrize("kind", ["rows", "sidecars"])
+def test_a_second_run_that_dies_harms_nothing(
+    kind: str, raw: Path, wanted: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_file = durable.write_file
+
+    def write(path: Path, *data: bytes) -> None:
+        if hands.fails and f".{kind}." in path.name:
+            path.write_bytes(data[0][: len(data[0]) // 2])
+            raise OSError("half-way")
+        write_file(path, *data)
+
+    monkeypatch.setattr(durable, "write_file", write)
+    with Again(1) as hands:
+        assert contents(prepared(raw, tmp_path / "again.records", executor=hands)) == wanted
+
+
+def test_a_relative_root_means_the_same_to_workers(
+    raw: Path, wanted: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They have other current directories: this one has when they run."""
+    monkeypatch.chdir(raw)
+
+    def elsewhere(call: dict[str, Any]) -> dict[str, Any]:
+        os.chdir(tmp_path)
+        return call
+
+    with Hands(change=elsewhere) as hands:
+        assert contents(prepared(Path(), tmp_path / "x.records", executor=hands)) == wanted
+
+
+@fault(
+    "C18",
+    "a worker of a cluster has another version of recordzoo, Pillow or lmdb, or pages of another size",
+    "the unit is refused, with both versions: the records could have other bytes",
+)
+def test_other_versions_are_refused(raw: Path, tmp_path: Path) -> None:
+    def older(call: dict[str, Any]) -> dict[str, Any]:
+        return {**call, "versions": {**call["versions"], "recordzoo": "0.0.1"}}
+
+    with Hands(change=older) as hands, pytest.raises(PrepareError) as caught:
+        prepared(raw, tmp_path / "x.records", executor=hands)
+    text = f"The worker on {HERE} has recordzoo {recordzoo.__version__} instead of 0.0.1. "
+    assert str(caught.value).startswith(text)
+
+
+@fault(
+    "C19",
+    "a worker of a cluster does not see the directory of the records, or the raw data",
+    "an error names the host and the path, and says that it must be on a shared file system",
+)
+def test_a_worker_that_does_not_see_the_build(raw: Path, tmp_path: Path) -> None:
+    def lost(call: dict[str, Any]) -> dict[str, Any]:
+        path = Path(call["shared"]["path"])
+        return {**call, "host": "login1", "shared": {**call["shared"], "path": str(path.parent / "x" / path.name)}}
+
+    with Hands(change=lost) as hands, pytest.raises(PrepareError) as caught:
+        prepared(raw, tmp_path / "x.records", executor=hands)
+    assert f"Host {HERE}: The worker on {HERE} cannot read {tmp_path}" in str(caught.value)
+    assert "put both on a shared file system" in str(caught.value)
+
+
+def test_an_error_of_another_host_names_it(raw: Path, tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    simple.write(root, "nested")
+
+    def broken(call: dict[str, Any]) -> dict[str, Any]:
+        (root / simple.FORMS["nested"]).unlink(missing_ok=True)
+        return {**call, "host": "login1"}
+
+    with (
+        Hands(1, broken) as hands,
+        pytest.raises(SourceError, match=f"^Host {HERE}: .*cannot be opened"),
+    ):
+        prepared(root, tmp_path / "x.records", "nested", executor=hands)
+
+
+def test_what_finished_before_an_error_is_kept(raw: Path, wanted: dict[str, str], tmp_path: Path) -> None:
+    place = tmp_path / "x.records"
+    sent = iter(range(1000))
+
+    def full(call: dict[str, Any]) -> dict[str, Any]:
+        if next(sent) == 4:
+            raise DiskSpaceError("no room")
+        return call
+
+    with Hands(1, full) as hands, pytest.raises(PrepareError, match="no room"):
+        prepared(raw, place, executor=hands)
+    (build,) = tmp_path.glob("*.build.free-*")
+    assert not list(build.glob("task.*"))
+    before = {path.name: path.stat().st_ino for path in build.glob("*.lmdb")}
+    with Hands(1) as hands:
+        assert contents(prepared(raw, place, executor=hands)) == wanted
+    after = {path.stat().st_ino for path in place.glob("*.lmdb")}
+    assert set(before.values()) <= after
+
+
+@fault(
+    "C20",
+    "the process that prepares ends while workers of a cluster still convert",
+    "they notice that the build directory has another name, write nothing more and end",
+)
+def test_a_worker_ends_when_the_preparation_has(
+    raw: Path, wanted: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(assignment, "_WATCH_S", 0)
+    held, go_on = threading.Event(), threading.Event()
+
+    class Holds(SimpleRecipe):
+        def extract(self, member: Any) -> Iterator[Any]:
+            held.set()
+            go_on.wait()
+            yield from super().extract(member)
+
+    class Interrupted:
+        """A progress that hears Ctrl-C once a worker is in the middle of a unit."""
+
+        def begin(self, *_: Any) -> None: ...
+        def note(self, _: str) -> None: ...
+        def end(self) -> None: ...
+
+        def advance(self, *_: Any) -> None:
+            held.wait()
+            raise KeyboardInterrupt
+
+    with ThreadPoolExecutor(1) as pool:
+        with pytest.raises(KeyboardInterrupt):
+            ensure(
+                Holds("tree"),
+                raw,
+                records_dir=tmp_path / "x.records",
+                shard_bytes=SHARD_BYTES,
+                executor=pool,
+                progress=Interrupted(),
+            )
+        go_on.set()
+    (left,) = tmp_path.glob("*.build.*")
+    assert ".build.free-" in left.name
+    assert not list(left.glob("u*"))
+    assert contents(prepared(raw, tmp_path / "x.records", workers=1)) == wanted
+
+
+def test_arguments(raw: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"^Argument executor is 'int'; .* a concurrent\.futures\.Executor\.$"):
+        prepared(raw, tmp_path / "x.records", executor=4)
+
+    class Client:
+        def get_executor(self) -> None: ...
+
+    with pytest.raises(ArgumentError, match=r"Pass client\.get_executor\(\)\.$"):
+        prepared(raw, tmp_path / "x.records", executor=Client())
+    with ThreadPoolExecutor(1) as pool, pytest.raises(ArgumentError, match="workers=2 and executor are both given"):
+        prepared(raw, tmp_path / "x.records", executor=pool, workers=2)
+    assert not os.listdir(tmp_path)
+
+
+def test_an_executor_that_was_shut_down(raw: Path, tmp_path: Path) -> None:
+    pool = ThreadPoolExecutor(1)
+    pool.shutdown()
+    with pytest.raises(PrepareError, match=r"The executor takes no more units .*run the same command again"):
+        prepared(raw, tmp_path / "x.records", executor=pool)
+
+
+def test_executors_that_do_not_say_how_many_they_are(raw: Path, wanted: dict[str, str], tmp_path: Path) -> None:
+    with Hands() as hands:
+        assert num_workers(hands) == 2
+        del hands._max_workers
+        assert num_workers(hands) is None
+        assert contents(prepared(raw, tmp_path / "x.records", executor=hands)) == wanted
+
+
+@pytest.mark.slow
+def test_imagenet_is_cut_into_enough_units_for_a_cluster(tmp_path: Path) -> None:
+    """With the default size of shards: 1,000 inner tars of the real sizes' mean, in a file that is one large hole."""
+    inner_bytes = 137_900_000 // 512 * 512
+    with open(tmp_path / "ILSVRC2012_img_train.tar", "wb") as file:
+        for label in range(1000):
+            info = tarfile.TarInfo(f"n{label:08d}.tar")
+            info.size = inner_bytes
+            file.write(info.tobuf())
+            file.seek(inner_bytes, os.SEEK_CUR)
+        file.write(bytes(1024))
+    recipe = dataset_recipe("imagenet", "train")
+    source = recipe.find(tmp_path)
+    assert isinstance(source, NestedTarSource)
+    units = Division(recipe, {}).units(source)
+    assert len(units) >= 140
+    assert max(unit.size_bytes for unit in units) <= 1 << 30
+    assert sum(unit.size_bytes for unit in units) == 1000 * inner_bytes
+
+
+@pytest.mark.slow
+def test_every_worker_of_an_executor_has_work_at_once(tmp_path: Path) -> None:
+    """Each waits until all others have a unit, too."""
+    names = [f"c{label:03d}/0.jpg" for label in range(100)]
+    files = {name: simple.values()["c000/0001.jpg"] for name in names}
+    files[simple.LABELS] = "".join(f"{name} 0\n" for name in names).encode()
+    simple.write(tmp_path, "nested", files)
+    wanted = contents(prepared(tmp_path, tmp_path / "wanted.records", "nested", workers=1))
+    together = threading.Barrier(16, timeout=30)
+
+    class All(Hands):
+        def submit(self, fn: Any, /, *args: Any, **kwargs: Any) -> Future[Any]:
+            self.calls += 1
+            is_first = self.calls <= 16
+            return self._pool.submit(lambda: (is_first and together.wait(), fn(*args, **kwargs))[1])
+
+    with All(16) as hands:
+        assert contents(prepared(tmp_path, tmp_path / "x.records", "nested", executor=hands)) == wanted
+    assert hands.calls > 32

@@ -1,0 +1,138 @@
+"""What `export` writes, read back by `import_records`, and by TensorFlow and MosaicML Streaming where they are.
+
+`make formats` makes their environments. webdataset and datasets: tests/frameworks/test_export.py.
+"""
+
+import io
+import json
+import os
+import subprocess
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import recordzoo
+from recordzoo.custom.importing import import_records
+from recordzoo.custom.writer import RecordWriter
+from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.exporting.mds import MDS
+from recordzoo.exporting.samples import Content, Field, Sample
+from recordzoo.records.reader import RecordReader
+from tests.exporting import CLASSES, SHARD_BYTES, Given, given, write
+from tests.fakes.records import write_records
+from tests.foreign import digest, pairs
+
+HERE = Path(__file__).parent
+ENVIRONMENTS = {"tfrecord": "tensorflow", "mds": "streaming"}
+SAID = {name: os.environ.get(f"RECORDZOO_{name.upper()}_PYTHON") for name in ENVIRONMENTS.values()}
+"""`make formats` says which Python, and then it must be there."""
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A record set with two splits and fields of each kind."""
+    return write(tmp_path_factory.mktemp("export") / "a.records", fields=True)
+
+
+# Any: what the library gives, as JSON.
+def read(to: str, folder: Path) -> Mapping[str, list[dict[str, Any]]]:
+    """Read an export with the format's own library, in its environment."""
+    name = ENVIRONMENTS[to]
+    python = Path(SAID[name] or HERE / f".venv-{name}/bin/python").absolute()
+    if not python.exists() and not SAID[name]:
+        pytest.skip(f"{name} is installed by `make formats`")
+    done = subprocess.run(
+        [python, HERE / "read_exports.py", to, folder], cwd=folder, capture_output=True, timeout=280, check=False
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    found: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)
+    return found
+
+
+def sizes(images: list[bytes]) -> list[list[int]]:
+    return [list(Image.open(io.BytesIO(data)).size[::-1]) for data in images]
+
+
+@pytest.mark.slow
+def test_tensorflow(there: Path, tmp_path: Path) -> None:
+    root = recordzoo.export(there, tmp_path / "records", to="tfrecord", shard_bytes=SHARD_BYTES, workers=1)
+    found, wanted = read("tfrecord", root), given(there)
+    assert set(found) == {"train", "val"}
+    for split, rows in found.items():
+        assert [row["image/encoded"] for row in rows] == list(map(digest, wanted.images[split]))
+        assert [row["size"] for row in rows] == sizes(wanted.images[split])
+        assert [row["image/class/label"] for row in rows] == [[label] for label in wanted.labels[split]]
+        assert [row["image/class/text"] for row in rows] == [[CLASSES[label]] for label in wanted.labels[split]]
+        assert [row["image/filename"] for row in rows] == [[name] for name in wanted.names[split]]
+        formats = {".jpg": "JPEG", ".png": "PNG"}
+        assert [row["image/format"] for row in rows] == [[formats[name[-4:]]] for name in wanted.names[split]]
+        for row, fields in zip(rows, wanted.fields[split], strict=True):
+            assert row["caption"] == [fields["caption"].encode().decode("latin-1")]
+            assert json.loads(*row["boxes"]) == fields["boxes"]
+            assert (row["weight"], row["corner"]) == ([fields["weight"]], fields["corner"].tolist())
+            assert (row["depth/shape"], row["depth"]) == (list(fields["depth"].shape), fields["depth"].ravel().tolist())
+            assert row["code"] == [fields["code"].decode("latin-1")]
+
+
+@pytest.mark.slow
+def test_streaming(there: Path, tmp_path: Path) -> None:
+    root = recordzoo.export(there, tmp_path / "mds", to="mds", shard_bytes=SHARD_BYTES, workers=1)
+    assert len(json.loads((root / "train" / "index.json").read_text())["shards"]) == 3
+    found, wanted = read("mds", root), given(there)
+    assert set(found) == {"train", "val"}
+    for split, rows in found.items():
+        assert [row["image"] for row in rows] == list(map(digest, wanted.images[split]))
+        assert [row["size"] for row in rows] == sizes(wanted.images[split])
+        for row, fields in zip(rows, wanted.fields[split], strict=True):
+            assert (row["label"], row["name"]) == (fields["target"], fields["name"])
+            assert (row["caption"], row["boxes"]) == (fields["caption"], fields["boxes"])
+            assert (row["weight"], row["corner"]) == (fields["weight"], fields["corner"].tolist())
+            assert row["depth"] == fields["depth"].tolist()
+            assert row["code"] == fields["code"].decode("latin-1")
+
+
+def assert_same(found: Given, wanted: Given) -> None:
+    assert found.images == wanted.images
+    assert found.labels == wanted.labels
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("to", "format"), [("tfrecord", "tfrecord"), ("parquet", "huggingface"), ("webdataset", "webdataset")]
+)
+def test_imported_again_it_is_the_same(to: str, format: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.records")
+    root = recordzoo.export(path, tmp_path / to, to=to, shard_bytes=SHARD_BYTES, workers=1)
+    again = import_records(root, tmp_path / "again.records", format=format, workers=1)
+    assert_same(given(again), given(path))
+
+
+def test_a_number_that_is_negative_and_one_that_is_large(tmp_path: Path) -> None:
+    """Varints of ten bytes, and of several."""
+    ((image, _),) = pairs(1)
+    with RecordWriter(tmp_path / "a.records") as writer:
+        for number in (-1, 300, 1 << 40):
+            writer.write({"image": image, "target": number, "count": [number, -number]})
+    root = recordzoo.export(tmp_path / "a.records", tmp_path / "out", to="tfrecord")
+    again = RecordReader(import_records(root, tmp_path / "again.records", workers=1))
+    assert again.array("target").tolist() == [-1, 300, 1 << 40]
+
+
+def test_what_mds_has_no_place_for(tmp_path: Path) -> None:
+    path = write_records(tmp_path / "a.records", [pairs(1)[0][0]], encoding="image")
+    with pytest.raises(ArgumentError, match="2 GiB at most"):
+        recordzoo.export(path, tmp_path / "out", to="mds", shard_bytes=3 << 30)
+    sample = Sample("a.jpg", b"", "", 0, "", {"mask": None})
+    with pytest.raises(OtherSourceError, match=r"record 'a.jpg' has no 'mask'; MDS has no place for that"):
+        MDS(Content(RecordReader(path)), [""])._value(Field("mask", "image"), sample)
+
+
+def test_pixels_that_are_none(tmp_path: Path) -> None:
+    with RecordWriter(tmp_path / "a.records") as writer:
+        writer.write({"image": np.zeros((4, 4, 2), np.uint8), "target": 0})
+    with pytest.raises(OtherSourceError, match=r"record 0 \(.*\): an array uint8\[4, 4, 2\] is no image"):
+        recordzoo.export(tmp_path / "a.records", tmp_path / "out", to="webdataset")

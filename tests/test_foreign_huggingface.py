@@ -1,0 +1,396 @@
+"""Hugging Face datasets, as `datasets` writes them to Parquet, to disk and to its cache, become record sets."""
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from recordzoo.custom.importing import import_records
+from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError, RemoteError
+from recordzoo.formats import base, table_files
+from recordzoo.formats.hub import Hub
+from recordzoo.formats.table_layout import layout
+from recordzoo.records.reader import RecordReader
+from tests.fakes.hub import HubServer
+from tests.foreign import check, check_refused, check_resumed, digest, expected_of, pairs
+from tests.preparing import REPOSITORY
+
+if TYPE_CHECKING:
+    from datasets import Dataset
+
+NAMES = ["crow", "gull", "owl", "tit", "wren"]
+SAMPLES = pairs(12)
+
+
+def birds(**more: Any) -> "Dataset":
+    """A dataset with encoded images, labels, and more columns: for each its values and feature."""
+    from datasets import ClassLabel, Dataset, Features, Image, disable_progress_bars  # which takes a second
+
+    disable_progress_bars()
+    rows = {
+        "image": [{"bytes": data, "path": None} for data, _ in SAMPLES],
+        "label": [label for _, label in SAMPLES],
+        **{name: values for name, (values, _) in more.items()},
+    }
+    features = {"image": Image(), "label": ClassLabel(names=NAMES), **{name: each for name, (_, each) in more.items()}}
+    return Dataset.from_dict(rows, features=Features(features))
+
+
+def write_shards(folder: Path, dataset: "Dataset", split: str = "train", count: int = 3) -> Path:
+    folder.mkdir(parents=True, exist_ok=True)
+    for number in range(count):
+        shard = dataset.shard(count, number, contiguous=True)
+        shard.to_parquet(folder / f"{split}-{number:05d}-of-{count:05d}.parquet")
+    return folder
+
+
+def imported(path: Path | str, output: Path, **options: Any) -> RecordReader:
+    return RecordReader(import_records(path, output, workers=1, **options))
+
+
+@pytest.mark.slow
+def test_parquet_shards_of_two_splits(tmp_path: Path) -> None:
+    folder = tmp_path / "birds"
+    write_shards(folder / "data", birds().select(range(8)))
+    write_shards(folder / "data", birds().select(range(8, 12)), "validation", 1)
+    splits = {"train": list(range(8)), "validation": list(range(8, 12))}
+    reader = check(folder, expected_of(SAMPLES, classes=NAMES, splits=splits), tmp_path / "one.records")
+    assert list(reader.names)[2:4] == ["data/train-00000-of-00003/000002.jpg", "data/train-00001-of-00003/000000.png"]
+    assert set(reader.manifest.blobs) == {"image"}
+    check_resumed(folder, reader, tmp_path / "resumed.records")
+
+
+@pytest.mark.slow
+def test_what_save_to_disk_wrote(tmp_path: Path) -> None:
+    from datasets import DatasetDict
+
+    folder = tmp_path / "birds"
+    both = DatasetDict(test=birds().select(range(4)), train=birds().select(range(4, 12)))
+    both.save_to_disk(folder, num_shards={"train": 3, "test": 1})
+    splits = {"test": list(range(4)), "train": list(range(4, 12))}
+    expected = expected_of(SAMPLES, classes=NAMES, splits=splits)
+    reader = check(folder, expected, tmp_path / "one.records")
+    check_resumed(folder, reader, tmp_path / "resumed.records")
+
+
+@pytest.mark.slow
+def test_columns_of_all_kinds(tmp_path: Path) -> None:
+    """What each becomes; the same from Parquet and from Arrow."""
+    from datasets import Array2D, Array3D, ClassLabel, Image, List, Value
+
+    numbers = range(12)
+    boxes = [[{"x": n, "on": [True]}] for n in numbers]
+    thumbs = [{"bytes": SAMPLES[0][0], "path": f"{n}.jpg"} if n % 2 else None for n in numbers]
+    pictures = [np.full((20, 20, 3), n, np.uint8) for n in numbers]
+    dataset = birds(
+        coarse=([n % 2 for n in numbers], ClassLabel(names=["sea", "land"])),
+        caption=([None if n == 3 else f"é{n}" for n in numbers], Value("string")),
+        height=([n / 2 for n in numbers], Value("float32")),
+        count=([None if n == 4 else n for n in numbers], Value("int32")),
+        seen=(["2026-11-22T10:00:00"] * 12, Value("timestamp[s]")),
+        grid=([[[n, 2], [3, 4]] for n in numbers], Array2D((2, 2), "int16")),
+        track=([[[n, 2]] * (n % 3 + 1) for n in numbers], Array2D((None, 2), "float32")),
+        picture=(pictures, Array3D((20, 20, 3), "uint8")),
+        tags=([[n] * (n % 3) for n in numbers], List(Value("int64"))),
+        embedding=([[n, 0.5] for n in numbers], List(Value("float32"), length=2)),
+        boxes=(boxes, List({"x": Value("int32"), "on": List(Value("bool"))})),
+        thumb=(thumbs, Image()),
+        blob=([bytes([n]) for n in numbers], Value("binary")),
+        name=(["n"] * 12, Value("string")),
+    )
+    dataset.save_to_disk(tmp_path / "saved", num_shards=2)
+    dataset.to_parquet(tmp_path / "birds.parquet")
+    for path in (tmp_path / "saved", tmp_path / "birds.parquet"):
+        reader = imported(path, tmp_path / f"{path.stem}.records")
+        third, fourth = reader[3], reader[4]
+        assert (third["image"], third["target"]) == SAMPLES[3]
+        assert (third["coarse"], third["caption"], third["height"], third["seen"]) == (
+            1,
+            None,
+            1.5,
+            "2026-11-22T10:00:00",
+        )
+        assert (fourth["count"], fourth["caption"], reader[5]["count"]) == (None, "é4", 5)
+        assert reader.array("height").dtype == np.float32
+        assert reader.array("grid").dtype == np.int16
+        assert third["grid"].tolist() == [[3, 2], [3, 4]]
+        assert reader[5]["track"].tolist() == [[5, 2]] * 3
+        assert reader.array("embedding").tolist() == [[n, 0.5] for n in numbers]
+        assert [reader[n]["tags"] for n in (3, 5)] == [[], [5, 5]]
+        assert third["boxes"] == boxes[3]
+        assert third["thumb"] == SAMPLES[0][0]
+        assert "thumb" not in fourth
+        assert (third["thumb_path"], fourth["thumb_path"]) == ("3.jpg", None)
+        assert (third["blob"], third["field_name"]) == (b"\3", "n")
+        assert "image_path" not in third
+        assert third["picture"].shape == (20, 20, 3)
+        assert third["picture"].tolist() == pictures[3].tolist()
+        assert reader.manifest.metadata["class_names"] == {"coarse": ["sea", "land"]}
+
+
+def test_paths_of_images_are_kept_and_missing_bytes_are_read(tmp_path: Path) -> None:
+    (tmp_path / "one.jpg").write_bytes(SAMPLES[0][0])
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    rows = [{"bytes": None, "path": "one.jpg"}, {"bytes": SAMPLES[1][0], "path": "two.jpg"}]
+    parquet.write_table(pa.table({"photo": pa.array(rows, kind), "label": [4, 5]}), tmp_path / "birds.parquet")
+    reader = imported(tmp_path / "birds.parquet", tmp_path / "one.records")
+    assert [reader.read("image", position) for position in (0, 1)] == [data for data, _ in SAMPLES[:2]]
+    assert [reader[position]["image_path"] for position in (0, 1)] == ["one.jpg", "two.jpg"]
+    assert reader.array("target").tolist() == [4, 5]
+    assert reader.manifest.classes is None
+
+
+@pytest.mark.parametrize(("path", "text"), [("secret.txt", "it is no image"), ("none.jpg", "No such file")])
+def test_a_path_that_leads_to_no_image(tmp_path: Path, path: str, text: str) -> None:
+    (tmp_path / "secret.txt").write_text("a password")
+    rows = [{"bytes": None, "path": path}]
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    parquet.write_table(pa.table({"image": pa.array(rows, kind)}), tmp_path / "birds.parquet")
+    check_refused(tmp_path / "birds.parquet", tmp_path / "one.records", "rows 0 to 0, column image", repr(path), text)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFOs")
+def test_a_path_to_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    rows = pa.array([{"bytes": None, "path": str(tmp_path / "pipe.jpg")}], kind)
+    parquet.write_table(pa.table({"image": rows}), tmp_path / "birds.parquet")
+    check_refused(tmp_path / "birds.parquet", tmp_path / "one.records", "it is no file")
+
+
+@pytest.mark.slow
+def test_other_names_of_fields(tmp_path: Path) -> None:
+    from datasets import ClassLabel
+
+    dataset = birds(coarse=([n % 2 for n in range(12)], ClassLabel(names=["sea", "land"])))
+    dataset.to_parquet(tmp_path / "birds.parquet")
+    reader = imported(tmp_path / "birds.parquet", tmp_path / "one.records", fields={"coarse": "target"})
+    assert reader.manifest.classes == ("sea", "land")
+    assert reader.array("label").tolist() == [label for _, label in SAMPLES]
+    with pytest.raises(ArgumentError, match=r"has no 'coars', .* Did you mean"):
+        imported(tmp_path / "birds.parquet", tmp_path / "two.records", fields={"coars": "target"})
+    with pytest.raises(ArgumentError, match="two columns become the field 'label'"):
+        imported(tmp_path / "birds.parquet", tmp_path / "two.records", fields={"coarse": "label", "label": "label"})
+
+
+@pytest.mark.slow
+def test_row_groups_and_batches_are_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(table_files, "PART_BYTES", 1)
+    birds().to_parquet(tmp_path / "birds.parquet", batch_size=5)
+    table = birds().data.table
+    with pa.OSFile(str(tmp_path / "stream.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=5)
+    with pa.OSFile(str(tmp_path / "file.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
+        writer.write_table(table, max_chunksize=5)
+    for name, parts in (("birds.parquet", [0, 5, 10]), ("stream.arrow", [0, 5, 10]), ("file.arrow", [0])):
+        assert [part.first_row for part in table_files.look(tmp_path / name).parts] == parts
+        reader = imported(tmp_path / name, tmp_path / f"{name}.records")
+        assert [reader.read("image", position) for position in range(12)] == [data for data, _ in SAMPLES]
+        assert list(reader.names)[10] == f"{Path(name).stem}/000010.jpg"
+        assert reader.manifest.classes == tuple(NAMES)
+
+
+@pytest.mark.slow
+def test_every_cut_of_an_arrow_stream_is_an_error(tmp_path: Path) -> None:
+    birds().save_to_disk(tmp_path / "saved")
+    path = tmp_path / "saved" / "data-00000-of-00001.arrow"
+    data = path.read_bytes()
+    for length in (*range(0, 400, 40), *range(400, len(data), 500), len(data) - 8, len(data) - 4):
+        path.write_bytes(data[:length])
+        check_refused(path.parent, tmp_path / "one.records", str(path))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["birds.parquet", "birds.arrow"])
+def test_flipped_bytes_never_crash(tmp_path: Path, name: str) -> None:
+    """In a process of its own: what is read is right, or an error of ours."""
+    path = tmp_path / name
+    if name.endswith(".parquet"):
+        birds().to_parquet(path)
+    else:
+        birds().save_to_disk(tmp_path / "saved")
+        shutil.copy(tmp_path / "saved" / "data-00000-of-00001.arrow", path)
+    command = [sys.executable, "-c", _FLIP, str(path)]
+    ended = subprocess.run(command, env={**os.environ, "PYTHONPATH": str(REPOSITORY)}, capture_output=True, timeout=200)
+    assert ended.returncode == 0, ended.stderr.decode()
+    good, bad = map(int, ended.stdout.split())
+    assert good + bad == 400
+    assert bad > 20
+
+
+_FLIP = """
+import random, sys
+from pathlib import Path
+from recordzoo.errors import RecordZooError
+from recordzoo.formats.huggingface import find
+
+path = Path(sys.argv[1])
+data = path.read_bytes()
+rng = random.Random(1)
+good = bad = 0
+for number in range(400):
+    damaged = bytearray(data)
+    # images are most of a file: look at its beginning and its end, where the structure is
+    place = rng.randrange(1500) if number % 2 else len(data) - 1 - rng.randrange(3000)
+    damaged[place] ^= rng.choice((1, 128, 255))
+    path.write_bytes(damaged)
+    try:
+        found = find(str(path), {})
+        if found is not None:
+            found.open()
+            for piece in found.pieces:
+                for sample in found.read(piece):
+                    pass
+        good += 1
+    except RecordZooError:
+        bad += 1
+print(good, bad)
+"""
+
+
+def test_forged_offsets(tmp_path: Path) -> None:
+    """A string that ends behind its buffer: pyarrow itself would read other memory."""
+    batch = pa.record_batch({"caption": ["x" * 38, "x" * 39]})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_stream(file, batch.schema) as writer:
+        writer.write_batch(batch)
+    data, offsets = (tmp_path / "x.arrow").read_bytes(), np.array([0, 38, 77], np.int32).tobytes()
+    assert data.count(offsets) == 1
+    (tmp_path / "x.arrow").write_bytes(data.replace(offsets, np.array([0, 38, 1 << 30], np.int32).tobytes()))
+    check_refused(tmp_path / "x.arrow", tmp_path / "one.records", "x.arrow is cut or damaged")
+
+
+def test_a_forged_number_of_rows(tmp_path: Path) -> None:
+    """Columns of nulls have no bytes: their rows would never end."""
+    batch = pa.record_batch({"nothing": pa.nulls(4242)})
+    with pa.OSFile(str(tmp_path / "x.arrow"), "wb") as file, pa.ipc.new_stream(file, batch.schema) as writer:
+        writer.write_batch(batch)
+    data, rows = (tmp_path / "x.arrow").read_bytes(), np.array([4242], np.int64).tobytes()
+    assert rows in data
+    (tmp_path / "x.arrow").write_bytes(data.replace(rows, np.array([1 << 50], np.int64).tobytes()))
+    check_refused(tmp_path / "x.arrow", tmp_path / "one.records", "x.arrow, byte ", "rows are too many")
+
+
+@pytest.mark.parametrize("metadata", [b"[]", b"{", b'{"info": {"features": 3}}', b"[" * 100_000])
+def test_forged_features(tmp_path: Path, metadata: bytes) -> None:
+    table = pa.table({"image": [b"x"]}).replace_schema_metadata({"huggingface": metadata})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    check_refused(tmp_path / "x.parquet", tmp_path / "one.records", "does not describe its columns as datasets does")
+
+
+def test_a_forged_shape(tmp_path: Path) -> None:
+    features = b'{"info": {"features": {"grid": {"_type": "Array2D", "shape": [7, 1000000000], "dtype": "uint8"}}}}'
+    table = pa.table({"grid": [[[1, 2]]]}).replace_schema_metadata({"huggingface": features})
+    parquet.write_table(table, tmp_path / "x.parquet")
+    check_refused(tmp_path / "x.parquet", tmp_path / "one.records", "rows 0 to 0, column grid", "reshape")
+
+
+@pytest.mark.slow
+def test_a_missing_shard_and_other_columns(tmp_path: Path) -> None:
+    folder = write_shards(tmp_path / "birds", birds())
+    parquet.write_table(pa.table({"text": ["x"]}), folder / "train-00001-of-00003.parquet")
+    check_refused(folder, tmp_path / "one.records", "train-00001-of-00003.parquet has the columns text; ")
+    (folder / "train-00001-of-00003.parquet").unlink()
+    check_refused(folder, tmp_path / "one.records", "1 of 3 files are missing: train-00001-of-00003")
+
+
+def split_of(*names: str) -> list[str]:
+    return [file.split for file in layout("x", dict.fromkeys(names, 1))]
+
+
+def test_splits_from_names() -> None:
+    assert split_of("data/train-00000-of-00001-0123abcd.parquet", "data/test-00000-of-00001.parquet") == [
+        "test",
+        "train",
+    ]
+    assert split_of("train/0000.parquet", "validation/0000.parquet") == ["train", "validation"]
+    assert split_of("default/partial-train/0000.parquet") == ["train"]
+    assert split_of("birds-train-00000-of-00001.arrow", "birds-test.arrow", "cache-1a2b.arrow") == ["test", "train"]
+    assert split_of("train/data-00000-of-00001.arrow", "train/state.json", "train/cache-1.arrow") == ["train"]
+    assert split_of("data-00000-of-00001.arrow", "state.json") == [""]
+    assert split_of("part-0.parquet", "part-1.parquet") == ["", ""]
+    assert split_of("birds.parquet") == [""]
+    with pytest.raises(ArgumentError, match=r"x has several datasets, in the folders a, b\. Name one: x/b"):
+        split_of("a/train-00000-of-00001.parquet", "b/train-00000-of-00001.parquet")
+
+
+def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    parquet.write_table(pa.table({"image": [b""]}), tmp_path / "birds.parquet")
+    monkeypatch.setattr(base, "is_installed", lambda package: False)
+    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[parquet\]'"):
+        import_records(tmp_path / "birds.parquet", tmp_path / "one.records")
+    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[hf\]'"):
+        import_records("hf://datasets/user/birds", tmp_path / "one.records")
+
+
+def test_nothing_of_this_format(tmp_path: Path) -> None:
+    with pytest.raises(NotPreparedError, match=r"nothing of format huggingface at .* \(looked for files \*\.parquet"):
+        import_records(tmp_path, tmp_path / "one.records", format="huggingface")
+
+
+@pytest.mark.parametrize(
+    ("address", "parts"),
+    [
+        ("user/birds", ("user/birds", "main", "")),
+        ("user/birds@v1.0/data/", ("user/birds", "v1.0", "data")),
+        ("user/birds@refs/convert/parquet/default", ("user/birds", "refs/convert/parquet", "default")),
+        ("user/birds@refs%2Fpr%2F1", ("user/birds", "refs/pr/1", "")),
+        ("user/birds@~parquet/default", ("user/birds", "refs/convert/parquet", "default")),
+    ],
+)
+def test_addresses(address: str, parts: tuple[str, str, str]) -> None:
+    hub = Hub(f"hf://datasets/{address}")
+    assert (hub.repository, hub.revision, hub.folder) == parts
+
+
+def test_an_address_of_no_dataset() -> None:
+    with pytest.raises(ArgumentError, match="is no dataset of the Hub: hf://datasets/USER/NAME"):
+        Hub("hf://user/model")
+
+
+@pytest.mark.slow
+def test_a_private_repository_of_the_hub(tmp_path: Path) -> None:
+    folder = tmp_path / "repository"
+    write_shards(folder / "data", birds())
+    (folder / "README.md").write_text("# Birds")
+    output = tmp_path / "birds.records"
+    environment = {
+        **{name: value for name, value in os.environ.items() if not name.startswith(("HF_", "RECORDZOO_"))},
+        "HF_HOME": str(tmp_path / "home"),
+        "NO_PROXY": "127.0.0.1",
+        "no_proxy": "127.0.0.1",
+        "PYTHONPATH": str(REPOSITORY),
+    }
+
+    def run(address: str, output: Path, **more: str) -> "subprocess.CompletedProcess[str]":
+        words = [sys.executable, "-m", "recordzoo", "import", address, "--output", str(output), "--workers", "2"]
+        known = {**environment, "HF_ENDPOINT": hub.url, **more}
+        return subprocess.run(words, env=known, capture_output=True, text=True, timeout=120, check=False)
+
+    with HubServer("user/birds", folder, token="hf_secret") as hub:
+        refused = run("hf://datasets/user/birds", output)
+        assert refused.returncode
+        assert "it may not be read (status 401). If it is private or gated" in " ".join(refused.stderr.split())
+        made = run("hf://datasets/user/birds", output, HF_TOKEN="hf_secret")
+        assert made.returncode == 0, made.stderr
+        reader = RecordReader(output)
+        assert [digest(reader.read("image", n)) for n in range(12)] == list(expected_of(SAMPLES).images)
+        assert reader.manifest.classes == tuple(NAMES)
+        assert list(reader.manifest.splits) == ["train"]
+        assert sorted(hub.sent) == [f"data/train-0000{n}-of-00003.parquet" for n in range(3)]
+        shutil.rmtree(tmp_path / "home")
+        again = run("hf://datasets/user/birds", output, HF_TOKEN="hf_secret")
+        assert (again.returncode, len(hub.sent)) == (0, 3), again.stderr
+        assert "hf_secret" not in "".join(path.read_text(errors="ignore") for path in output.iterdir())
+
+
+def test_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECORDZOO_OFFLINE", "1")
+    with pytest.raises(RemoteError, match="hf://datasets/user/birds cannot be reached: RECORDZOO_OFFLINE is set"):
+        Hub("hf://datasets/user/birds").sizes()

@@ -1,0 +1,198 @@
+"""MongoDB collections and GridFS, written and read with pymongo over the wire protocol, become record sets."""
+
+import datetime
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import bson
+import gridfs
+import pymongo
+import pytest
+
+from recordzoo.cli.importing import default_place
+from recordzoo.custom.importing import import_records
+from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
+from recordzoo.formats import base, mongodb
+from recordzoo.formats.find import find_foreign
+from recordzoo.records.reader import RecordReader
+from tests.fakes.mongo import Mongo, serving
+from tests.foreign import UNIT_BYTES, check, check_refused, check_resumed, expected_of, pairs
+
+SAMPLES = pairs(20)
+LOGIN = ("ann", "s3cr3t")
+
+
+@pytest.fixture
+def server() -> Iterator[Mongo]:
+    with serving() as mongo:
+        yield mongo
+
+
+def write(server: Mongo, **more: list[Any]) -> str:
+    """Write the collection that articles have, `bson_img` and a label; return its address."""
+    documents: list[dict[str, Any]] = [{"bson_img": bson.Binary(image), "label": label} for image, label in SAMPLES]
+    for key, values in more.items():
+        for document, value in zip(documents, values, strict=True):
+            document |= {} if value is ... else {key: value}
+    with pymongo.MongoClient[dict[str, Any]](server.address) as client:
+        client.db.photos.insert_many(documents)
+    return f"mongodb://{server.address}/db/photos"
+
+
+@pytest.mark.slow
+def test_a_collection(server: Mongo, tmp_path: Path) -> None:
+    when = datetime.datetime(2026, 1, 2, 3, 4, 5, 678000)
+    address = write(
+        server,
+        name=[f"é{number}" for number in range(20)],
+        taken=[when] * 20,
+        count=[bson.Int64(1 << 40)] * 20,
+        price=[bson.Decimal128("1.10")] * 20,
+        score=[0.5, *[...] * 19],
+        meta=[{"boxes": [[1, 2.5], []], "of": bson.ObjectId("0" * 24)}] * 20,
+        thumbnail=[..., *[b"\0\1"] * 19],
+    )
+    fields = {
+        "field_name": [f"é{number}" for number in range(20)],
+        "taken": [when.isoformat()] * 20,
+        "count": [1 << 40] * 20,
+        "price": ["1.10"] * 20,
+        "score": [0.5, *[None] * 19],
+        "meta": [{"boxes": [[1, 2.5], []], "of": "0" * 24}] * 20,
+        "thumbnail": [None, *[b"\0\1"] * 19],
+        "id": [str(document["_id"]) for document in server.collections["db.photos"]],
+    }
+    reader = check(address, expected_of(SAMPLES, fields=fields), tmp_path / "one.records")
+    assert reader.names[0] == "photos-000000/000000.jpg"
+    assert reader.manifest.source == "mongodb"
+    assert "getMore" in server.asked
+
+
+@pytest.mark.slow
+def test_gridfs(server: Mongo, tmp_path: Path) -> None:
+    with pymongo.MongoClient[dict[str, Any]](server.address) as client:
+        bucket = gridfs.GridFS(client.db, "photos")
+        for number, (image, label) in enumerate(SAMPLES):
+            metadata = {"label": label, "filename": "again"}
+            bucket.put(image, _id=number, filename=f"{number}.jpg", chunk_size=256, metadata=metadata, more=[number])
+    names = [f"{number}.jpg" for number in range(20)]
+    fields = {
+        "filename": names,
+        "id": list(range(20)),
+        "more": [[number] for number in range(20)],
+        "metadata_filename": ["again"] * 20,
+    }
+    address = f"mongodb://{server.address}/db/photos"
+    check(address, expected_of(SAMPLES, fields=fields), tmp_path / "one.records")
+    del server.collections["db.photos.chunks"][1]
+    check_refused(address, tmp_path / "damaged.records", f"{address}: CorruptGridFile")
+    server.collections["db.photos.files"][0]["length"] = 1 << 40
+    check_refused(address, tmp_path / "damaged.records", "_id 0: its length is 1099511627776")
+
+
+@pytest.mark.slow
+def test_resumed(server: Mongo, tmp_path: Path) -> None:
+    address = write(server)
+    check_resumed(address, check(address, expected_of(SAMPLES), tmp_path / "one.records"), tmp_path / "again.records")
+
+
+@pytest.mark.slow
+def test_ids_of_several_types_keep_their_order(server: Mongo) -> None:
+    ids = [None, -3, 2.5, 7, "a", "b", bson.ObjectId("1" * 24), True, *range(100, 112)]
+    address = write(server, _id=ids)
+    foreign = find_foreign(address, None, {})
+    assert foreign is not None
+    samples = [sample for piece in foreign.pieces for sample in foreign.read(piece)]
+    expected = [None, -3, 2.5, 7, *range(100, 112), "a", "b", "1" * 24, True]
+    assert [sample["id"] for sample in samples] == expected
+    images = {repr(mongodb._plain(each)): image for each, (image, _) in zip(ids, SAMPLES, strict=True)}
+    assert [sample["image"] for sample in samples] == [images[repr(each)] for each in expected]
+    assert len(foreign.pieces) == 20
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("user", ["ann:s3cr3t", "ann:s%33cr3t"])
+def test_the_login_is_sent_and_neither_shown_nor_stored(
+    server: Mongo, tmp_path: Path, caplog: pytest.LogCaptureFixture, user: str
+) -> None:
+    address = write(server)
+    server.login = LOGIN
+    check_refused(address, tmp_path / "one.records", f"{address}: OperationFailure", "requires authentication")
+    with_login = address.replace("//", f"//{user}@") + "?authMechanism=PLAIN&retryReads=false"
+    with caplog.at_level(logging.DEBUG, "recordzoo"):
+        made = import_records(with_login, tmp_path / "one.records", workers=2, shard_bytes=UNIT_BYTES)
+    assert len(RecordReader(made)) == 20
+    for path in tmp_path.rglob("*"):
+        assert path.is_dir() or b"s3cr3t" not in path.read_bytes(), path
+    with pytest.raises(OtherSourceError) as other:
+        import_records(with_login, made, fields={"label": "number"})
+    server.login = ("ann", "other")
+    refused = check_refused(with_login, tmp_path / "two.records", "OperationFailure", "no user ann with password ***")
+    shown = [str(other.value), str(refused), repr(refused.details), caplog.text, repr(find_parts(with_login))]
+    assert not any("s3cr3t" in text or "s%33" in text for text in shown)
+    assert default_place(with_login).name == "photos.records"
+
+
+def find_parts(address: str) -> Any:
+    return mongodb._Place.parse(address)
+
+
+@pytest.mark.parametrize("format", [None, "tfrecord", "caffe", "mongodb"])
+def test_the_login_is_not_in_messages_of_other_formats(tmp_path: Path, format: str | None) -> None:
+    with pytest.raises((ArgumentError, NotPreparedError)) as caught:
+        import_records(
+            "mongodb://ann:s3cr3t@host/db?tlsCertificateKeyFilePassword=s3cr3t", tmp_path / "one.records", format=format
+        )
+    assert "s3cr3t" not in str(caught.value)
+    assert "mongodb://host" in str(caught.value)
+
+
+def test_parts_of_an_address() -> None:
+    parts = find_parts("mongodb+srv://a:b%40c@x:1,y:2/my%20db/a.b/c?tls=true")
+    assert (parts.database, parts.collection, parts.login) == ("my db", "a.b/c", "a:b%40c")
+    assert parts.address == "mongodb+srv://a:b%40c@x:1,y:2/my%20db?tls=true"
+
+
+@pytest.mark.slow
+def test_documents_with_other_keys(server: Mongo, tmp_path: Path) -> None:
+    # The one that has it is neither among the first documents nor the first of a piece.
+    with pymongo.MongoClient[dict[str, Any]](server.address) as client:
+        client.db.photos.insert_many(
+            {"_id": number, "image": SAMPLES[number % 20][0], "label": 1, **({"odd": 5} if number == 31 else {})}
+            for number in range(60)
+        )
+    address = f"mongodb://{server.address}/db/photos"
+    check_refused(address, tmp_path / "one.records", "_id 31: it has 'odd'", "--field odd=FIELD")
+    foreign = find_foreign(address, None, {"odd": "strange"})
+    assert foreign is not None
+    assert [sample["strange"] for piece in foreign.pieces for sample in foreign.read(piece)].count(5) == 1
+    with pytest.raises(ArgumentError, match="has no 'od', which argument fields names"):
+        find_foreign(address, None, {"od": "strange"})
+
+
+def test_a_collection_that_changes(server: Mongo, tmp_path: Path) -> None:
+    address = write(server)
+    foreign = find_foreign(address, None, {})
+    assert foreign is not None
+    del server.collections["db.photos"][3]
+    with pytest.raises(SourceError, match=r"changed while it was read: from _id ObjectId\(.*\) there are 0 documents"):
+        list(foreign.read(foreign.pieces[3]))
+    other = find_foreign(address, None, {})
+    assert other is not None
+    assert other.identity() != foreign.identity()
+
+
+@pytest.mark.slow
+def test_nothing_there(server: Mongo, tmp_path: Path) -> None:
+    check_refused(f"mongodb://{server.address}/db/none", tmp_path / "one.records", "no documents", "'none.files'")
+    check_refused("mongodb://host/db", tmp_path / "one.records", "mongodb://host/db names no collection")
+    address = "mongodb://127.0.0.1:1/db/photos?serverSelectionTimeoutMS=10"
+    check_refused(address, tmp_path / "one.records", "mongodb://127.0.0.1:1/db/photos: ServerSelectionTimeoutError")
+
+
+def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "is_installed", lambda package: False)
+    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[mongodb\]'"):
+        import_records("mongodb://host/db/photos", tmp_path / "one.records")

@@ -1,0 +1,120 @@
+"""TFRecord files, as TensorFlow wrote them, become record sets."""
+
+import shutil
+import struct
+from pathlib import Path
+
+import google_crc32c
+import pytest
+
+from recordzoo.custom.importing import import_records
+from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError
+from recordzoo.formats import base
+from recordzoo.records.reader import RecordReader
+from tests.foreign import check, check_refused, check_resumed, written
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A copy of TensorFlow's files, to be damaged."""
+    return Path(shutil.copytree(written("tfrecord")[0], tmp_path / "tfrecord"))
+
+
+def framed(data: bytes) -> bytes:
+    """Frame a record as TensorFlow does."""
+
+    def crc(part: bytes) -> bytes:
+        value = google_crc32c.value(part)
+        return struct.pack("<I", ((value >> 15 | value << 17) + 0xA282EAD8) & 0xFFFFFFFF)
+
+    head = struct.pack("<Q", len(data))
+    return head + crc(head) + data + crc(data)
+
+
+@pytest.mark.slow
+def test_what_tensorflow_wrote(tmp_path: Path) -> None:
+    path, expected = written("tfrecord")
+    reader = check(path, expected, tmp_path / "one.records")
+    assert list(reader.names)[2:4] == ["train-00000-of-00002/000002.jpg", "train-00000-of-00002/000003.png"]
+    assert reader.manifest.source == "tfrecord"
+
+
+@pytest.mark.slow
+def test_resumed(tmp_path: Path) -> None:
+    path, expected = written("tfrecord")
+    check_resumed(path, check(path, expected, tmp_path / "one.records"), tmp_path / "resumed.records")
+
+
+def test_one_file_and_other_names_of_fields(files: Path, tmp_path: Path) -> None:
+    path = files / "validation-00000-of-00001"
+    fields = {"image/class/text": "name_of_class", "image/class/label": "number"}
+    made = import_records(path, tmp_path / "one.records", fields=fields, workers=1)
+    reader = RecordReader(made)
+    assert len(reader) == 3
+    assert {"number", "image_height"} <= set(reader.manifest.arrays)
+    assert set(reader.manifest.blobs) == {"image", "name_of_class"}
+
+
+@pytest.mark.parametrize(
+    ("offset", "text"), [(0, "the checksum of a length is wrong"), (200, "the checksum of a record is wrong")]
+)
+def test_a_flipped_bit(files: Path, tmp_path: Path, offset: int, text: str) -> None:
+    path = files / "train-00000-of-00002"
+    data = bytearray(path.read_bytes())
+    data[offset] ^= 1
+    path.write_bytes(data)
+    check_refused(files, tmp_path / "one.records", str(path), "byte 0", text, format="tfrecord")
+
+
+def test_a_cut_file(files: Path, tmp_path: Path) -> None:
+    path = files / "train-00001-of-00002"
+    path.write_bytes(path.read_bytes()[:-3])
+    check_refused(files, tmp_path / "one.records", str(path), "the file is cut")
+
+
+def test_a_missing_file(files: Path, tmp_path: Path) -> None:
+    (files / "train-00001-of-00002").unlink()
+    check_refused(files, tmp_path / "one.records", "1 of 2 files are missing: train-00001-of-00002")
+
+
+def test_no_example(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(framed(b"\x0a\xff\xff\xff\xff\x0f"))
+    check_refused(path, tmp_path / "one.records", str(path), "it is no tf.train.Example")
+
+
+def example(**values: bytes) -> bytes:
+    """Encode an `Example` of short values of bytes."""
+
+    def part(number: int, data: bytes) -> bytes:
+        assert len(data) < 128
+        return bytes([number << 3 | 2, len(data)]) + data
+
+    entries = [part(1, key.encode()) + part(2, part(1, part(1, value))) for key, value in values.items()]
+    return part(1, b"".join(part(1, entry) for entry in entries))
+
+
+def test_two_keys_that_usually_are_the_image(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord"
+    path.write_bytes(framed(example(image=b"\xff\xd8\xff", image_raw=b"\xff\xd8\x00")))
+    reader = RecordReader(import_records(path, tmp_path / "one.records", workers=1))
+    assert reader.read("image", 0) == b"\xff\xd8\xff"
+    assert reader.read("image_raw", 0) == b"\xff\xd8\x00"
+    with pytest.raises(ArgumentError, match="'image' and 'image_raw' would both become the field 'photo'"):
+        import_records(path, tmp_path / "two.records", fields={"image": "photo", "image_raw": "photo"})
+
+
+def test_an_unknown_key(files: Path, tmp_path: Path) -> None:
+    with pytest.raises(ArgumentError, match=r"has no 'image/clas', .* Did you mean"):
+        import_records(files, tmp_path / "one.records", fields={"image/clas": "target"})
+
+
+def test_without_the_package(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base, "is_installed", lambda package: False)
+    with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[tfrecord\]'"):
+        import_records(files / "train-00000-of-00002", tmp_path / "one.records", format="tfrecord")
+
+
+def test_nothing_of_this_format(tmp_path: Path) -> None:
+    with pytest.raises(NotPreparedError, match=r"There is nothing of format tfrecord at .* \(looked for files"):
+        import_records(tmp_path, tmp_path / "one.records", format="tfrecord")

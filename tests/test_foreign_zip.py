@@ -1,0 +1,149 @@
+"""Zips of class folders become record sets of what `ImageFolder` reads in the unpacked trees."""
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from torchvision.datasets import ImageFolder
+
+from recordzoo import ImageFolderRecord
+from recordzoo.custom.importing import import_records
+from recordzoo.formats import zip as zip_format
+from recordzoo.records.reader import RecordReader
+from tests.fakes import archives as fake
+from tests.foreign import UNIT_BYTES, check, check_refused, check_resumed, expected_of, pairs
+
+IMAGES = [image for image, _ in pairs(8)]
+NAMES = (
+    *("dog/b.JPG", "cat/10.jpg", "cat/sub/z.png", "cat/9.jpg"),
+    *("Emu/x.webp", "dog/a.jpeg", "cat-1/a.bmp", "cat/s.png"),
+)
+
+
+def write(path: Path, files: Mapping[str, bytes], method: int = zipfile.ZIP_DEFLATED, **options: Any) -> Path:
+    with zipfile.ZipFile(path, "w", method) as archive:
+        for name, data in files.items():
+            if name.endswith("/"):
+                archive.writestr(name, b"")
+            else:
+                with archive.open(name, "w", **options) as member:
+                    member.write(data)
+    return path
+
+
+def tree(path: Path, folder: Path) -> Path:
+    """Unpack a zip without what macOS added."""
+    with zipfile.ZipFile(path) as archive:
+        archive.extractall(folder, [name for name in archive.namelist() if "__MACOSX" not in name and "/." not in name])
+    return folder
+
+
+def assert_same(reader: RecordReader, split: str, theirs: ImageFolder) -> None:
+    """Compare a split with torchvision's dataset: classes, order, labels, bytes."""
+    positions = reader.split(split).tolist() if split else range(len(reader))
+    assert reader.manifest.classes == tuple(theirs.classes)
+    assert [reader.array("target")[position] for position in positions] == theirs.targets
+    assert [reader.read("image", p) for p in positions] == [Path(path).read_bytes() for path, _ in theirs.samples]
+    names = [Path(path).relative_to(theirs.root).as_posix() for path, _ in theirs.samples]
+    assert [reader.names[position].removeprefix(f"{split}/") for position in positions] == names
+
+
+FILES = dict(zip(NAMES, IMAGES, strict=True))
+SPLITS = {f"{split}/{name}": data for split in ("val", "train") for name, data in FILES.items()}
+JUNK = {"__MACOSX/cat/._9.jpg": b"x", "cat/._9.jpg": b"x", "cat/readme.txt": b"x", "cat/": b"", "emptied/": b""}
+
+
+@pytest.mark.parametrize(
+    ("files", "top", "splits", "options"),
+    [
+        pytest.param({**JUNK, **FILES}, "", [""], {"method": zipfile.ZIP_STORED}, id="plain"),
+        pytest.param({f"photos/{k}": v for k, v in FILES.items()}, "photos", [""], {"force_zip64": True}, id="top"),
+        pytest.param(SPLITS, "", ["train", "val"], {}, id="splits"),
+        pytest.param({f"x/{k}": v for k, v in SPLITS.items()}, "x", ["train", "val"], {}, id="top and splits"),
+        pytest.param({f"train/{k}": v for k, v in FILES.items()}, "train", [""], {}, id="one split"),
+        pytest.param({"cat/1.jpg": IMAGES[0]}, "", [""], {}, id="one class"),
+    ],
+)
+def test_as_image_folder_reads_the_tree(
+    files: Mapping[str, bytes], top: str, splits: list[str], options: Mapping[str, Any], tmp_path: Path
+) -> None:
+    path = write(tmp_path / "photos.zip", files, **options)
+    reader = RecordReader(import_records(path, tmp_path / "my.records", workers=1))
+    assert set(reader.manifest.splits) == set(splits) - {""}
+    root = tree(path, tmp_path / "tree") / top
+    if (root / "emptied").is_dir():
+        (root / "emptied").rmdir()  # which ImageFolder refuses
+    for split in splits:
+        assert_same(reader, split, ImageFolder(root / split))
+
+
+@pytest.mark.slow
+def test_in_pieces_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    samples = sorted(pairs(24), key=lambda pair: pair[1])
+    classes = [f"c{label}" for label in range(5)]
+    files = {f"c{label}/{number:02d}.jpg": data for number, (data, label) in enumerate(samples)}
+    path = write(tmp_path / "photos.zip", {f"{split}/{k}": v for split in ("train", "test") for k, v in files.items()})
+    splits = {"test": range(24), "train": range(24, 48)}
+    monkeypatch.setattr(zip_format, "_PIECE_BYTES", 4096)
+    foreign = zip_format.find(str(path), {})
+    assert foreign is not None
+    assert len(foreign.pieces) > 4
+    check(path, expected_of([*samples, *samples], classes=classes, splits=splits), tmp_path / "one.records")
+    monkeypatch.undo()
+    whole = RecordReader(import_records(path, tmp_path / "whole.records", workers=1, shard_bytes=UNIT_BYTES))
+    check_resumed(path, whole, tmp_path / "resumed.records")
+
+
+def test_a_split_without_classes(tmp_path: Path) -> None:
+    path = write(tmp_path / "k.zip", {"test/2.jpg": IMAGES[0], "test/1.jpg": IMAGES[1], "train/cat/1.jpg": IMAGES[2]})
+    reader = RecordReader(import_records(path, tmp_path / "my.records", workers=1, fields={"target": "label"}))
+    assert reader.array("label").tolist() == [-1, -1, 0]
+    assert list(reader.names) == ["test/1.jpg", "test/2.jpg", "train/cat/1.jpg"]
+    assert [reader.read("image", position) for position in range(3)] == [IMAGES[1], IMAGES[0], IMAGES[2]]
+
+
+def test_the_dataset(tmp_path: Path) -> None:
+    path = write(tmp_path / "k.zip", SPLITS)
+    dataset = ImageFolderRecord(import_records(path, tmp_path / "my.records", workers=1), split="val")
+    assert (len(dataset), dataset.classes) == (8, ["Emu", "cat", "cat-1", "dog"])
+    assert dataset[7][1] == 3
+
+
+@pytest.mark.parametrize(
+    ("files", "text"),
+    [
+        ({"1.jpg": b"", "2.jpg": b""}, "2 images lie in no class folder, such as '1.jpg'"),
+        ({"cat/1.jpg": b"", "2.jpg": b""}, "1 image lies in no class folder, such as '2.jpg'"),
+        ({"train/cat/1.jpg": b"", "train/2.jpg": b""}, "1 image lies in no class folder, such as 'train/2.jpg'"),
+        ({"test/1.jpg": b""}, "1 image lies in no class folder"),
+        ({"cat/1.txt": b""}, "There are no images in"),
+        ({"cat/../../1.jpg": b""}, "has '..' in its name"),
+    ],
+)
+def test_no_class_folders(files: Mapping[str, bytes], text: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "k.zip", files)
+    check_refused(path, tmp_path / "my.records", str(path), text)
+
+
+def test_damaged_encrypted_and_linked(tmp_path: Path) -> None:
+    path = write(tmp_path / "k.zip", {"a/1.jpg": IMAGES[0], "b/2.jpg": IMAGES[1]}, zipfile.ZIP_STORED)
+    whole = path.read_bytes()
+    path.write_bytes(fake.forge_zip(whole, 8, 6, b"\1"))
+    check_refused(path, tmp_path / "my.records", str(path), "member 'b/2.jpg' is encrypted")
+    at = whole.index(IMAGES[1]) + 100
+    path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
+    check_refused(path, tmp_path / "my.records", str(path), "member 'b/2.jpg' cannot be read", "CRC-32")
+    path.write_bytes(whole[:-30])
+    check_refused(path, tmp_path / "my.records", str(path), "its directory cannot be read")
+    path.write_bytes(b"GIF89a")
+    check_refused(path, tmp_path / "my.records", str(path), "is no zip")
+    path.write_bytes(fake.zipped([("a/1.jpg", IMAGES[0]), (fake.zip_entry("b/2.jpg", 0o120777), b"/etc/passwd")]))
+    check_refused(path, tmp_path / "my.records", "'b/2.jpg' is a symbolic link")
+
+
+def test_an_image_larger_than_a_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = write(tmp_path / "k.zip", {"a/1.jpg": b"x", "b/2.jpg": b"yy"})
+    monkeypatch.setattr(zip_format, "MAX_MEMBER_BYTES", 1)
+    check_refused(path, tmp_path / "my.records", f"{path}: b/2.jpg has 2 bytes; 1 are the limit.")

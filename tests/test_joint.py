@@ -1,0 +1,180 @@
+"""Transforms of an image with its boxes and masks: the samples of torchvision's class in torchvision's loader."""
+
+import pickle
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from torch.utils.data import DataLoader
+from torchvision.datasets import VOCDetection, VOCSegmentation, wrap_dataset_for_transforms_v2
+from torchvision.transforms import v2
+
+from recordzoo import (
+    CelebARecord,
+    LFWPairsRecord,
+    MovingMNISTRecord,
+    RecordLoader,
+    VOCDetectionRecord,
+    VOCSegmentationRecord,
+)
+from recordzoo.batches.source import BatchSource
+from recordzoo.errors import ImageError
+from recordzoo.loading import decode
+from recordzoo.loading.deferred import Deferred, deferring
+from tests.batching import assert_same
+from tests.fakes import voc
+from tests.fakes.pictures import jpeg, picture
+
+# Any, here and below: samples and targets of all kinds.
+pytestmark = pytest.mark.usefixtures("threads")
+
+TO_FLOAT = v2.ToDtype(torch.float32, scale=True)
+CHAINS = {
+    "geometry": [v2.Resize((50, 60)), v2.CenterCrop(40), v2.RandomHorizontalFlip(1), v2.ToImage(), TO_FLOAT],
+    "tensors": [v2.ToImage(), v2.Resize(40), v2.RandomHorizontalFlip(1), v2.SanitizeBoundingBoxes(), TO_FLOAT],
+    "boxes": [v2.ConvertBoundingBoxFormat("CXCYWH"), v2.ClampBoundingBoxes(), v2.ToImage(), v2.ToPureTensor()],
+    "colours": [v2.RandomInvert(1), v2.RandomGrayscale(1), v2.ToImage()],
+    "not known": [v2.Resize((50, 60)), v2.RandomVerticalFlip(1), v2.SanitizeBoundingBoxes(), v2.ToImage(), TO_FLOAT],
+}
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return voc.build().write_tree(tmp_path_factory.mktemp("voc"))
+
+
+def listed(samples: list[Any]) -> list[Any]:
+    return samples
+
+
+def batches(dataset: Any) -> tuple[list[Any], list[Any]]:
+    assert BatchSource(dataset).leaves
+    ours = RecordLoader(dataset, 4, collate_fn=listed, num_workers=2)
+    return list(ours), list(DataLoader(dataset, 4, collate_fn=listed))
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_detection(root: Path, name: str) -> None:
+    transforms = v2.Compose(CHAINS[name])
+    ours = wrap_dataset_for_transforms_v2(VOCDetectionRecord(root, transforms=transforms))
+    found, right = batches(ours)
+    assert_same(found, right)
+    theirs = wrap_dataset_for_transforms_v2(VOCDetection(root, transforms=transforms))
+    assert_same(found, list(DataLoader(theirs, 4, collate_fn=listed)))
+
+
+@pytest.mark.parametrize("name", ["geometry", "tensors", "not known"])
+def test_segmentation(root: Path, name: str) -> None:
+    chain = [each for each in CHAINS[name] if not isinstance(each, v2.SanitizeBoundingBoxes)]
+    ours = wrap_dataset_for_transforms_v2(VOCSegmentationRecord(root, transforms=v2.Compose(chain)))
+    theirs = wrap_dataset_for_transforms_v2(VOCSegmentation(root, transforms=v2.Compose(chain)))
+    found, _ = batches(ours)
+    assert_same(found, list(DataLoader(theirs, 4, collate_fn=listed)))
+
+
+def test_a_mask_that_is_a_picture_is_left_to_torchvision(root: Path) -> None:
+    """v2 takes it for a second image, and resamples it."""
+    transforms = v2.Compose([v2.Resize((30, 20)), v2.ToImage()])
+    found, right = batches(VOCSegmentationRecord(root, transforms=transforms))
+    assert_same(found, right)
+
+
+def test_image_and_target_apart(root: Path) -> None:
+    """The usual `transform` of a dataset whose target is more than a label."""
+    transform = v2.Compose([v2.Resize((30, 20)), v2.Lambda(lambda image: image), v2.PILToTensor(), TO_FLOAT])
+    dataset = VOCDetectionRecord(root, transform=transform, target_transform=lambda target: target["annotation"])
+    found, right = batches(dataset)
+    assert_same(found, right)
+
+
+def test_random_crops_move_masks_with_the_image(tmp_path: Path) -> None:
+    """Image and mask show the same; they do so behind a crop and a flip, wherever these are."""
+    root = voc.build().write_tree(tmp_path)
+    for path in (root / "VOCdevkit/VOC2012/SegmentationClass").glob("*.png"):
+        pattern = np.random.default_rng(len(path.name)).integers(0, 21, (60, 80), np.uint8)
+        Image.fromarray(pattern).save(path)
+        Image.fromarray(pattern).save(root / "VOCdevkit/VOC2012/JPEGImages" / f"{path.stem}.jpg", "PNG")
+    transforms = v2.Compose([v2.ToImage(), v2.RandomCrop(20, padding=3), v2.RandomHorizontalFlip()])
+    dataset = wrap_dataset_for_transforms_v2(VOCSegmentationRecord(root, transforms=transforms))
+    seen = set()
+    for _ in range(3):
+        for image, mask in RecordLoader(dataset, None, shuffle=True):
+            assert torch.equal(image[0], mask.reshape(20, 20))
+            seen.add(mask.sum().item())
+    assert len(seen) > 4
+
+
+def test_it_is_the_image_that_is_compiled(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(decode, "decoded_rgb", lambda data: pytest.fail("decoded as a whole, by Pillow"))
+    transforms = v2.Compose([v2.RandomResizedCrop(20), v2.RandomHorizontalFlip(), v2.ToImage(), TO_FLOAT])
+    dataset = wrap_dataset_for_transforms_v2(VOCDetectionRecord(root, transforms=transforms))
+    for image, target in next(iter(RecordLoader(dataset, 4, collate_fn=listed))):
+        assert image.shape == (3, 20, 20)
+        assert target["boxes"].canvas_size == (20, 20)
+
+
+def test_boxes_are_centered_as_torchvision_rounds(tmp_path: Path) -> None:
+    """Otherwise than the image, where it is smaller than the crop by an odd number of pixels."""
+    root = voc.build().write_tree(tmp_path)
+    for path in (root / "VOCdevkit/VOC2012/JPEGImages").iterdir():
+        path.write_bytes(jpeg(picture(np.random.default_rng(1), 97, 97)))
+    transforms = v2.Compose([v2.CenterCrop(100), v2.ToImage()])
+    dataset = wrap_dataset_for_transforms_v2(VOCDetectionRecord(root, transforms=transforms))
+    found, right = batches(dataset)
+    assert_same(found, right)
+
+
+def test_what_does_not_transform_pairs_is_left_alone(root: Path) -> None:
+    dataset = VOCDetectionRecord(root, transform=v2.Resize(9))
+    assert BatchSource(dataset).leaves
+    for kind in (CelebARecord, LFWPairsRecord, MovingMNISTRecord):
+        assert not kind.transforms_pairs
+
+
+def test_an_image_that_cannot_be_decoded_is_named(tmp_path: Path) -> None:
+    root = voc.build().write_tree(tmp_path)
+    for path in (root / "VOCdevkit/VOC2012/JPEGImages").iterdir():
+        path.write_bytes(path.read_bytes()[:-200])
+    dataset = wrap_dataset_for_transforms_v2(VOCDetectionRecord(root, transforms=v2.Compose(CHAINS["geometry"])))
+    with pytest.raises(ImageError, match=r"JPEGImages/.*jpg"):
+        list(RecordLoader(dataset, 4, collate_fn=listed))
+
+
+def test_what_is_said(root: Path) -> None:
+    dataset = wrap_dataset_for_transforms_v2(VOCDetectionRecord(root, transforms=v2.Compose(CHAINS["not known"])))
+    said = RecordLoader(dataset, 4, collate_fn=listed).explain()
+    assert "boxes and masks are moved as the image is" in said
+    assert "not fused: RandomVerticalFlip(p=1)" in said
+
+
+def test_a_class_of_ones_own_is_left_alone(root: Path) -> None:
+    class Own(VOCDetectionRecord):
+        def __getitem__(self, index: int) -> Any:
+            image, target = super().__getitem__(index)
+            return image, len(target)
+
+    class Renamed(VOCDetectionRecord):
+        pass
+
+    assert not BatchSource(Own(root, transforms=v2.Resize(9))).leaves
+    assert BatchSource(Renamed(root, transforms=v2.Resize(9))).leaves
+
+
+def test_a_deferred_image_is_an_image() -> None:
+    data = jpeg(picture(np.random.default_rng(0), 40, 30))
+    right = decode.decoded_rgb(data)
+    with deferring():
+        image = decode.decode_rgb(data)
+    assert isinstance(image, Deferred)
+    assert (image.size, image.mode, image.is_loaded) == (right.size, "RGB", False)
+    assert np.array_equal(np.asarray(image), np.asarray(right))
+    assert image.is_loaded
+    with deferring():
+        image = decode.decode_rgb(data)
+    assert pickle.loads(pickle.dumps(image)).tobytes() == right.tobytes()
+    assert image.resize((5, 6)).tobytes() == right.resize((5, 6)).tobytes()
+    assert isinstance(decode.decode_rgb(data), Image.Image)
+    assert type(decode.decode_rgb(data)) is not Deferred

@@ -1,0 +1,278 @@
+"""`merge`: the records of several sets as one, compared record by record; what does not fit; what faults do."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+import recordzoo
+from recordzoo import ImageFolderRecord, RecordReader
+from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError
+from recordzoo.records.verify import verify
+from tests.combining import PER_SHARD, assert_holds, every, killed_at, write_set
+from tests.fakes.folder import bad_image
+from tests.fakes.records import edit_manifest
+from tests.fakes.server import FileServer
+from tests.faults import fault
+from tests.running import run
+from tests.test_repair import flip, place_of
+from tests.urls import with_own_cache
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def sets(tmp_path_factory):
+    """Two sets with the same classes; a directory with nothing else in it."""
+    folder = tmp_path_factory.mktemp("sets")
+    return folder, write_set(folder / "a.records"), write_set(folder / "b.records", 9, seed=1)
+
+
+def merged(paths, output, **options):
+    options = {"workers": 1, "shard_bytes": PER_SHARD, **options}
+    return RecordReader(recordzoo.merge([str(path) for path in paths], output, **options))
+
+
+class TestWhatIsMade:
+    def test_all_records_in_order_each_as_it_was(self, sets, tmp_path):
+        _, a, b = sets
+        new = merged([a.path, b.path], tmp_path / "c.records")
+        assert_holds(new, every(a, b))
+        assert verify(new.folder, full=True).problems == []
+        assert len(new.manifest.shards) > 2
+        assert new.manifest.classes == ("cat", "dog", "owl")
+        assert {name: new.split(name).tolist() for name in new.manifest.splits} == {
+            name: [*a.split(name).tolist(), *(b.split(name) + 12).tolist()] for name in ("train", "val", "small")
+        }
+        names = [f"{number:04d}.jpg" for number in range(12)]
+        assert list(new.names) == [*(f"a/{name}" for name in names[:9]), *names[9:], *(f"b/{n}" for n in names[:9])]
+        assert new.marks("image") == a.marks("image") + b.marks("image")
+
+    def test_the_manifest_says_of_what(self, sets, tmp_path):
+        _, a, b = sets
+        new = merged([a.path, b.path], tmp_path / "c.records")
+        of = [{"name": r.path.name, "digest": r.digest, "records": len(r)} for r in (a, b)]
+        assert new.manifest.metadata["made_of"] == {"sets": of, "classes": "equal"}
+        shown = run("info", "c.records", cwd=tmp_path).stdout
+        assert f"made of:  a.records, 12 records, digest {a.digest}\n" in shown
+        assert f"made of:  b.records, 9 records, digest {b.digest}\n" in shown
+        assert str(tmp_path) not in json.dumps(new.manifest.metadata)
+
+    def test_a_dataset_shows_it(self, sets, tmp_path):
+        _, a, b = sets
+        new = merged([a.path, b.path], tmp_path / "c.records")
+        dataset = recordzoo.open(new.path)
+        assert dataset.targets == [*a.array("target"), *b.array("target")]
+        assert dataset[14][0].tobytes() == recordzoo.open(b.path)[2][0].tobytes()
+        assert len(ImageFolderRecord(new.path)) == 21
+
+    def test_the_same_bytes_with_two_processes(self, sets, tmp_path):
+        paths = [reader.path for reader in sets[1:]]
+        assert merged(paths, tmp_path / "c.records").digest == merged(paths, tmp_path / "d.records", workers=2).digest
+
+    def test_a_file_that_several_records_share_is_stored_once(self, tmp_path):
+        (tmp_path / "0.jpg").write_bytes(bad_image())
+        (tmp_path / "list.txt").write_text("0.jpg 1\n0.jpg 2\n")
+        one = RecordReader(recordzoo.prepare_list(tmp_path / "list.txt"))
+        new = merged([one.path], tmp_path / "c.records")
+        assert sum(shard.num_values for shard in new.manifest.shards) == 1
+        assert [new.read("image", position) for position in range(2)] == [bad_image()] * 2
+        assert new.manifest.bad == one.manifest.bad != {}
+
+    def test_again_nothing_is_done_and_other_sets_are_refused(self, sets, tmp_path):
+        _, a, b = sets
+        paths = [a.path, b.path]
+        before = merged(paths, tmp_path / "c.records").folder.stat().st_ino
+        assert merged(paths, tmp_path / "c.records").folder.stat().st_ino == before
+        with pytest.raises(OtherSourceError, match=r"was not made of these records of b.records, a.records"):
+            merged(paths[::-1], tmp_path / "c.records")
+        assert_holds(merged(paths[::-1], tmp_path / "c.records", refresh="if-changed"), every(b, a))
+
+
+class TestClasses:
+    def test_united_by_name_labels_are_numbered_anew(self, sets, tmp_path):
+        _, a, _ = sets
+        b = write_set(tmp_path / "b.records", seed=2, classes=("owl", "ant", "cat"))
+        new = merged([a.path, b.path], tmp_path / "c.records", classes="union")
+        assert new.manifest.classes == ("cat", "dog", "owl", "ant")
+        assert_holds(new, every(a, b))
+        assert np.bincount(new.array("target")).tolist() == [8, 4, 8, 4]
+
+    def test_other_classes_are_refused_without_it(self, sets, tmp_path):
+        b = write_set(tmp_path / "b.records", classes=("cat", "dog", "ant"))
+        with pytest.raises(ArgumentError, match=r"different classes: owl, ant are in one of them only. Pass --classes"):
+            merged([sets[1].path, b.path], tmp_path / "c.records")
+        b = write_set(tmp_path / "d.records", classes=("dog", "cat", "owl"))
+        with pytest.raises(ArgumentError, match="the same names in another order"):
+            merged([sets[1].path, b.path], tmp_path / "c.records")
+
+    def test_without_names_nothing_can_be_united(self, tmp_path):
+        sets = [write_set(tmp_path / f"{name}.records", classes=None).path for name in "ab"]
+        assert merged(sets, tmp_path / "c.records").manifest.classes is None
+        with pytest.raises(ArgumentError, match=r"a.records has no class names"):
+            merged(sets, tmp_path / "d.records", classes="union")
+
+    def test_a_label_that_is_no_class_is_named(self, sets, tmp_path):
+        path = shutil.copytree(sets[1].path, tmp_path / "a.records")
+        edit_manifest(path, lambda document: document.update(classes=["dog", "cat"]))
+        with pytest.raises(recordzoo.errors.SourceError, match="has the class 2, and there are only 2 classes"):
+            merged([sets[1].path, path], tmp_path / "c.records", classes="union")
+
+
+class TestSplits:
+    def test_a_set_as_a_split(self, sets, tmp_path):
+        paths = [str(reader.path) for reader in sets[1:]]
+        new = merged(paths, tmp_path / "c.records", splits={paths[0]: "train", paths[1]: "test"})
+        assert {name: new.split(name).tolist() for name in new.manifest.splits} == {
+            "train": list(range(12)),
+            "test": list(range(12, 21)),
+        }
+        with pytest.raises(ArgumentError, match="names 'c', which is none of the sets"):
+            merged(paths, tmp_path / "d.records", splits={"c": "train"})
+        with pytest.raises(ArgumentError, match="'No Split' is no name of a split"):
+            merged(paths, tmp_path / "d.records", splits={paths[0]: "No Split"})
+
+
+class TestWhatDoesNotFit:
+    @pytest.mark.parametrize(
+        ("other", "said"),
+        [
+            ({"without": ["note"]}, "the field 'note' is bytes in the first, absent in the second"),
+            ({"words": np.zeros((20, 20))}, "the field 'words' is json in the first, raw float64 with 2 dimensions"),
+            (
+                {"mask": np.zeros((20, 20, 1))},
+                "'mask' is raw float32 with 2 dimensions in the first, raw float64 with 3",
+            ),
+            ({"weight": 1.5}, r"the field 'weight' is float32 \[2\] in the first, float64 \[\] in the second"),
+        ],
+    )
+    def test_fields_are_named(self, sets, tmp_path, other, said):
+        path = write_set(tmp_path / "b.records", 3, **other).path
+        with pytest.raises(ArgumentError, match=f"cannot be merged: .*{said}"):
+            merged([sets[1].path, path], tmp_path / "c.records")
+
+    def test_one_shape_and_several_fit(self, tmp_path):
+        a = write_set(tmp_path / "a.records", 3, mask=np.zeros((20, 20), np.float32))
+        b = write_set(tmp_path / "b.records", 3)
+        assert (a.manifest.blobs["mask"].shape, b.manifest.blobs["mask"].shape) == ((20, 20), None)
+        assert_holds(merged([a.path, b.path], tmp_path / "c.records"), every(a, b))
+        assert merged([a.path, a.path], tmp_path / "d.records").manifest.blobs["mask"].shape == (20, 20)
+
+    def test_arguments(self, sets, tmp_path):
+        folder, a, _ = sets
+        for wrong, said in (([], "is empty"), (str(a.path), "must be a list")):
+            with pytest.raises(ArgumentError, match=said):
+                recordzoo.merge(wrong, tmp_path / "c.records")
+        with pytest.raises(ArgumentError, match=r"is one of the record sets that are read"):
+            recordzoo.merge([a.path], a.path)
+        with pytest.raises(ArgumentError, match="made on this machine"):
+            recordzoo.merge([a.path], "s3://bucket/c.records")
+        with pytest.raises(ArgumentError, match="Unknown value 'both' for argument classes"):
+            recordzoo.merge([a.path], tmp_path / "c.records", classes="both")
+        with pytest.raises(TypeError, match="unexpected keyword argument 'shuffle'"):
+            recordzoo.merge([a.path], tmp_path / "c.records", shuffle=True)
+        with pytest.raises(RecordError):
+            recordzoo.merge([folder], tmp_path / "c.records")
+
+
+class TestFaults:
+    @fault("C23", "a merge is killed", "there is no new set; the same command goes on and makes the same bytes")
+    def test_after_a_kill_the_same_bytes(self, sets, tmp_path):
+        paths = [str(reader.path) for reader in sets[1:]]
+        whole = merged(paths, tmp_path / "c.records")
+        options = f"workers=1, shard_bytes={PER_SHARD}"
+        killed_at("shard.journalled:2", f"recordzoo.merge({paths}, 'd.records', {options})", tmp_path)
+        (build,) = tmp_path.glob("d.records.build.*")
+        kept = {file.stat().st_ino for file in build.glob("*.lmdb")}
+        assert len(kept) == 2
+        new = merged(paths, tmp_path / "d.records")
+        assert new.digest == whole.digest
+        assert kept <= {file.stat().st_ino for file in new.folder.glob("*.lmdb")}
+        assert sorted(file.name for file in tmp_path.iterdir()) == ["c.records", "d.records"]
+
+    @fault("C24", "a value of a set that is merged is damaged", "an error that names the value; nothing is published")
+    def test_a_damaged_value_is_never_copied(self, sets, tmp_path):
+        path = shutil.copytree(sets[1].path, tmp_path / "a.records")
+        flip(*place_of(path, 5))
+        with pytest.raises(CorruptRecordError, match=r"image 5 \(0005.jpg\) is damaged.*verify"):
+            merged([path, sets[2].path], tmp_path / "c.records")
+        assert not (tmp_path / "c.records").exists()
+
+    @pytest.mark.parametrize("what", ["a value", "an array"])
+    def test_repair_reads_the_sets_it_was_made_of(self, tmp_path, what):
+        paths = [str(write_set(tmp_path / f"{name}.records", seed=seed).path) for seed, name in enumerate("ab")]
+        new = merged(paths, tmp_path / "c.records", shard_bytes=PER_SHARD)
+        before = {file.name: file.read_bytes() for file in new.folder.iterdir()}
+        flip(*place_of(new.folder, 17)) if what == "a value" else flip(new.folder / "target.npy", 130)
+        assert verify(new.folder, full=True).damaged
+        (tmp_path / "moved").mkdir()
+        (tmp_path / "a.records").rename(tmp_path / "moved" / "a.records")
+        (tmp_path / "b.records").rename(tmp_path / "moved" / "b.records")
+        refused = run("verify", "c.records", "--repair", cwd=tmp_path)
+        assert refused.returncode == 3
+        assert "Pass its place (--root)" in refused.stderr
+        done = run("verify", "c.records", "--repair", "--root", "moved", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        after = {file.name: file.read_bytes() for file in new.folder.iterdir()}
+        del before["combined.json"], after["combined.json"]  # where the sets were
+        assert after == before
+
+    def test_a_set_that_is_replaced_meanwhile(self, sets, tmp_path, monkeypatch):
+        path = shutil.copytree(sets[1].path, tmp_path / "a.records")
+        from recordzoo.preparing import run as running
+
+        convert = running.run_tasks
+
+        def replacing(*arguments):
+            convert(*arguments)
+            shutil.rmtree(path)
+            shutil.copytree(sets[2].path, path)
+
+        monkeypatch.setattr("recordzoo.preparing.job.run_tasks", replacing)
+        with pytest.raises(RecordError, match=r"a.records was replaced by another record set"):
+            merged([path], tmp_path / "c.records")
+        assert not (tmp_path / "c.records").exists()
+
+    def test_a_strangers_file_beside_a_set_is_not_believed(self, sets, tmp_path):
+        new = merged([sets[1].path], tmp_path / "c.records")
+        from recordzoo.recipes.combined.recipe import COMBINED_FILE, combined_again
+
+        assert combined_again(new) is not None
+        for text in (
+            "",
+            "[]",
+            '{"sets": 3}',
+            '{"sets": [{"path": 7, "indices": "x"}]}',
+            '{"sets": [{"indices": [[1]]}]}',
+        ):
+            (new.folder / COMBINED_FILE).write_text(text)
+            assert combined_again(RecordReader(new.path)) is None
+        edit_manifest(new.folder, lambda document: document["metadata"].update(made_of={"sets": [{"name": "/etc"}]}))
+        assert combined_again(RecordReader(new.path)) is None
+        assert "made of:  /etc, None records" in run("info", new.path, cwd=tmp_path).stdout
+
+
+def test_sets_at_urls(sets, tmp_path, monkeypatch):
+    with_own_cache(monkeypatch, tmp_path)
+    folder, a, b = sets
+    files = {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    with FileServer(files) as server:
+        new = merged([f"{server.url}/a.records", b.path], tmp_path / "c.records")
+        other = merged([f"{server.url}/a.records", f"{server.url}/b.records"], tmp_path / "d.records", workers=2)
+    assert_holds(new, every(a, b))
+    assert new.digest == other.digest == merged([a.path, b.path], tmp_path / "e.records").digest
+    assert server.url not in json.dumps(new.manifest.metadata)
+
+
+def test_the_command(sets, tmp_path):
+    folder, a, b = sets
+    words = ["merge", a.path, b.path, "--output", "c.records", "--split-of", f"{a.path}=train", "--json"]
+    result = run(*words, cwd=tmp_path)
+    assert result.returncode == 0, result.stderr
+    assert json.loads(result.stdout)["digest"] == RecordReader(tmp_path / "c.records").digest
+    assert "ready, 21 records in" in result.stderr
+    assert RecordReader(tmp_path / "c.records").manifest.splits == {"train": 18, "val": 3, "small": 5}
+    assert json.loads(run(*words, cwd=tmp_path).stdout)["was_ready"]
+    refused = run("merge", "a", "b", "--output", "c.records", "--split-of", "x=train", cwd=folder)
+    assert (refused.returncode, "it must be SET=SPLIT" in refused.stderr) == (2, True)

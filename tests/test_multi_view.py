@@ -1,0 +1,122 @@
+"""Several views of one image: each is what its own transform makes, and the image is decoded once."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import ConcatDataset, DataLoader, Subset
+from torchvision import transforms as v1
+
+from recordzoo import ImageFolderRecord, MultiView, RecordLoader
+from recordzoo.batches.fuse import read_plan
+from recordzoo.batches.makers import RowMaker
+from recordzoo.batches.render import render
+from recordzoo.batches.source import BatchSource
+from recordzoo.batches.steps import decide
+from recordzoo.batches.uniform import uniforms
+from recordzoo.batches.writer import with_values
+from recordzoo.errors import ArgumentError
+from recordzoo.loading.decode import decode_rgb
+from recordzoo.loading.frames import JpegFrame, open_raw
+from tests.batching import FIXED, RANDOM, UINT8, assert_same, image_file, make_tree
+
+pytestmark = pytest.mark.usefixtures("threads")
+
+# Any: transforms and batches of all kinds.
+SMALL = v1.Compose([v1.RandomResizedCrop(12, scale=(0.1, 0.3)), v1.RandomHorizontalFlip(), v1.ToTensor()])
+CENTER = v1.Compose([v1.CenterCrop(40), v1.Resize((16, 20)), v1.ToTensor()])
+
+
+class TwoCrops:
+    """As MoCo has it, with what tells a loader of its views."""
+
+    def __init__(self, transform: Any) -> None:
+        self.transform = transform
+
+    def __call__(self, image: Any) -> list[Any]:
+        return [self.transform(image), self.transform(image)]
+
+    def image_views(self) -> list[Any]:
+        return [self.transform] * 2
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tree(tmp_path_factory.mktemp("tree"))
+
+
+@pytest.mark.parametrize("views", [[FIXED, CENTER], [UINT8, CENTER, v1.Compose([FIXED, v1.Lambda(torch.neg)])]])
+def test_the_batches_of_dataloader(tree: Path, views: list[Any]) -> None:
+    dataset = ImageFolderRecord(tree, transform=v1.Compose([MultiView(views)]))
+    assert_same(list(RecordLoader(dataset, 8, num_workers=2)), list(DataLoader(dataset, 8)))
+    assert_same(list(RecordLoader(dataset, None)), list(DataLoader(dataset, None)))
+
+
+def test_random_views_are_crops_of_the_whole_image(tree: Path) -> None:
+    """Each is decided from numbers of its own; its pixels are those of its crop of the image, decoded as a whole."""
+    dataset = ImageFolderRecord(tree, transform=MultiView([RANDOM, SMALL]))
+    loader = RecordLoader(dataset, 41, seed=2)
+    assert isinstance(loader._making().maker(BatchSource(dataset)), RowMaker)
+    (views, _) = next(iter(loader))
+    plans = [read_plan(each) for each in (RANDOM, SMALL)]
+    draws = uniforms(2, 0, np.arange(41), sum(plan.num_draws for plan in plans))
+    for number, row in enumerate(draws.tolist()):
+        image = open_raw(np.asarray(decode_rgb(image_file(number_of(dataset, number)))))
+        for plan, view in zip(plans, views, strict=True):
+            right = render(image, decide(plan.steps, (image.height, image.width), row), "exact")
+            assert torch.equal(view[number], with_values(plan, right))
+            row = row[plan.num_draws :]
+
+
+def number_of(dataset: ImageFolderRecord, index: int) -> int:
+    return int(Path(dataset.samples[index][0]).stem)
+
+
+@pytest.mark.needs("turbojpeg")
+def test_two_crops_of_one_decoding(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    decoded = []
+    pixels = JpegFrame.pixels
+    monkeypatch.setattr(JpegFrame, "pixels", lambda self, *box: (decoded.append(box), pixels(self, *box))[1])
+    dataset = ImageFolderRecord(tree, transform=TwoCrops(SMALL))
+    ((one, other), labels), *_ = RecordLoader(dataset, 41, seed=1, num_workers=1)
+    assert one.shape == other.shape == (41, 3, 12, 12)
+    assert not torch.equal(one, other)
+    assert len(labels) == 41
+    assert len(decoded) == sum(number % 7 != 6 for number in range(41))  # the JPEGs
+    assert all(box and box[0] is not None for box in decoded)  # only what the views need
+
+
+def test_in_worker_processes(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=MultiView([RANDOM, SMALL]))
+    found, right = (list(RecordLoader(dataset, 8, seed=1, workers=workers)) for workers in ("processes", "threads"))
+    assert_same(found, right)
+
+
+@pytest.mark.parametrize("views", [FIXED, [FIXED, 3], None])
+def test_what_is_no_list_of_transforms(views: Any) -> None:
+    with pytest.raises(ArgumentError, match="is no list of transforms"):
+        MultiView(views)
+
+
+class Stacked(MultiView):
+    def __call__(self, image: Any) -> Any:
+        return torch.stack(super().__call__(image))
+
+
+def test_a_subclass_may_do_something_else(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=Stacked([FIXED, FIXED]))
+    assert_same(list(RecordLoader(dataset, 8)), list(DataLoader(dataset, 8)))
+
+
+def test_beside_a_dataset_of_one_view(tree: Path) -> None:
+    """The batches that are all of one kind are that kind's."""
+    plain, several = (ImageFolderRecord(tree, transform=each) for each in (FIXED, MultiView([FIXED, CENTER])))
+    both = ConcatDataset([Subset(plain, range(8)), Subset(several, range(8))])
+    assert_same(list(RecordLoader(both, 8)), list(DataLoader(both, 8)))
+
+
+def test_a_list_of_tensors_of_a_transform_that_does_not_tell(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=lambda image: [UINT8(image), FIXED(image)])
+    assert_same(list(RecordLoader(dataset, 8)), list(DataLoader(dataset, 8)))

@@ -1,0 +1,334 @@
+"""Changes of pixels: the compiled operations give torchvision's bytes, and transforms become the right ones."""
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from scipy import stats
+from torchvision import transforms as v1
+from torchvision.transforms import InterpolationMode, autoaugment, v2
+
+from recordzoo.batches.augment import named_changes
+from recordzoo.batches.changes import OPERATIONS, Change
+from recordzoo.batches.compiled import BYTES, kernel
+from recordzoo.batches.compiled_changes import CompiledChanges, compiled_changes
+from recordzoo.batches.fuse import read_plan
+from recordzoo.batches.render import erase_, render
+from recordzoo.batches.rows import RowRenderer
+from recordzoo.batches.steps import Action, Erase, Flip, decide
+from recordzoo.batches.uniform import uniforms
+from recordzoo.loading.frames import ArrayFrame, open_encoded
+from tests.fakes.pictures import jpeg, picture
+
+RNG = np.random.default_rng(2)
+PHOTO = picture(RNG, 123, 91, 0.6, (40, 30, 60, 40))
+SIZES = [(64, 64), (37, 51), (1, 1), (2, 3), (3, 3), (7, 200)]
+needs_numba = pytest.mark.needs("numba")
+
+# Any, here and below: arguments of torchvision's functions, transforms, results of either kind.
+ARGUMENTS: dict[str, list[tuple[Any, ...]]] = {
+    **{name: [(f,) for f in (0, 0.2, 0.73, 1, 1.3, 1.99, 2.5)] for name in ("brightness", "contrast", "saturation")},
+    "sharpness": [(f,) for f in (0, 0.01, 0.5, 1, 1.9, 3.0)],
+    "hue": [(f,) for f in (-0.5, -0.2, 0, 0.003, 0.1, 0.37, 0.5)],
+    "posterize": [(bits,) for bits in range(1, 9)],
+    "solarize": [(threshold,) for threshold in (0, 1, 99.5, 128, 255, 256)],
+    "affine": [
+        (move, shear, is_central, fill)
+        for move, shear in (([3, 0], [0.0, 0.0]), ([0, -40], [0.0, 0.0]), ([0, 0], [31.3, 0.0]), ([0, 0], [0.0, -44.7]))
+        for is_central, fill in ((True, None), (False, (1, 2, 250)), (True, 128))
+    ],
+    "rotate": [(4.5 * step, fill) for step in range(-30, 31) for fill in (None, [7.0, 8.0, 9.0])],
+    "blur": [(*window, sigma, sigma) for window in ((5, 9), (23, 23)) for sigma in (0.1, 0.9, 2.0)],
+    "grayscale": [()],
+    "invert": [()],
+    "autocontrast": [()],
+    "equalize": [()],
+    "mirror": [()],
+}
+
+
+def pixels(height: int, width: int) -> Iterator[NDArray[np.uint8]]:
+    rng = np.random.default_rng(height * width)
+    yield rng.integers(0, 256, (height, width, 3), dtype=np.uint8)
+    yield np.clip(rng.normal((60, 120, 220), 20, (height, width, 3)), 0, 255).astype(np.uint8)
+    yield np.full((height, width, 3), 77, np.uint8)
+    yield (rng.integers(0, 2, (height, width, 3)) * 255).astype(np.uint8)
+
+
+@pytest.fixture(scope="module")
+def found() -> CompiledChanges:
+    existing = compiled_changes()
+    assert existing is not None
+    return existing
+
+
+def changed(found: CompiledChanges, image: NDArray[np.uint8], change: Change) -> NDArray[np.uint8]:
+    size = image.shape[0], image.shape[1]
+    asked = change.compiled(size)
+    assert asked is not None
+    out = np.empty((1, image.size), np.uint8)
+    found.run(image.reshape(1, -1), [0], size, [[asked]], BYTES, out, is_last=True)
+    return out.reshape(image.shape)
+
+
+# The operations
+
+
+@needs_numba
+@pytest.mark.parametrize("name", OPERATIONS)
+def test_as_torchvision(found: CompiledChanges, name: str) -> None:
+    assert name in found.exact
+    for height, width in SIZES:
+        for image, arguments in itertools.product(pixels(height, width), ARGUMENTS[name]):
+            if Change(name, arguments).compiled((height, width)) is None:
+                continue
+            right = np.asarray(Change(name, arguments).on_picture(Image.fromarray(image))).astype(np.int16)
+            made = changed(found, image, Change(name, arguments))
+            assert np.abs(made - right).max() <= OPERATIONS[name].tolerance, (image.shape, arguments)
+
+
+@needs_numba
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["hue", "saturation", "grayscale"])
+def test_every_color(found: CompiledChanges, name: str) -> None:
+    levels = np.arange(256, dtype=np.uint8)
+    change = Change(name, OPERATIONS[name].probe)
+    for red in range(256):
+        image = np.empty((256, 256, 3), np.uint8)
+        image[..., 0], image[..., 1], image[..., 2] = red, levels[:, None], levels
+        assert np.array_equal(changed(found, image, change), np.asarray(change.on_picture(Image.fromarray(image))))
+
+
+@pytest.mark.parametrize(
+    ("change", "size"),
+    [
+        (Change("blur", (23, 5, 1.0, 1.0)), (40, 11)),
+        (Change("blur", (5, 23, 1.0, 1.0)), (11, 40)),
+        (Change("posterize", (9,)), (4, 4)),
+    ],
+)
+def test_where_torchvision_raises_nothing_is_compiled(change: Change, size: tuple[int, int]) -> None:
+    assert change.compiled(size) is None
+    with pytest.raises((RuntimeError, ValueError)):
+        change.on_picture(Image.new("RGB", (size[1], size[0])))
+
+
+@needs_numba
+def test_what_differs_from_torchvision_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    from recordzoo.batches.pixels import run
+
+    monkeypatch.setitem(OPERATIONS, "invert", replace(OPERATIONS["invert"], compiled=lambda size: ("mirror", ())))
+    found, code = CompiledChanges(run), kernel()
+    assert code is not None
+    assert found.exact == OPERATIONS.keys() - {"invert"}
+    rows = torch.empty((2, 3, 40, 50), dtype=torch.uint8)
+    images = [(ArrayFrame(np.asarray(PHOTO)[:40, :50]), [Change(name)]) for name in ("invert", "mirror")]
+    assert RowRenderer(40, 50, None, "exact", code, found).make(images, rows) == [0]
+    assert RowRenderer(40, 50, None, "exact", code).make(images, rows) == [0, 1]  # without the compiled operations
+
+
+# torchvision's transforms
+
+
+NAMES = {
+    "Posterize": [1.0, 4.0, 8.0],
+    "Solarize": [0.0, 93.5, 255.0],
+    "Rotate": [-135.0, -4.5, 0.0, 90.0, 180.0],
+    "TranslateX": [-32.0, -1.5, 0.0, 9.9],
+    "TranslateY": [-32.0, -1.5, 0.0, 9.9],
+}
+OTHER_NAMES = ["ShearX", "ShearY", "Brightness", "Color", "Contrast", "Sharpness"]
+ONCE = ["AutoContrast", "Equalize", "Invert", "Identity"]
+
+
+@pytest.mark.parametrize("fill", [None, [10.0, 20.0, 30.0]])
+@pytest.mark.parametrize("name", [*NAMES, *OTHER_NAMES, *ONCE])
+def test_names_of_automatic_augmentations(name: str, fill: Any) -> None:
+    magnitudes = NAMES.get(name, [-0.99, -0.3, 0.0, 0.5] if name in OTHER_NAMES else [0.0])
+    of_v2 = v2.TrivialAugmentWide()
+    for magnitude in magnitudes:
+        made = PHOTO
+        for change in named_changes(name, magnitude, fill):
+            made = change.on_picture(made)
+        nearest = InterpolationMode.NEAREST
+        assert made == autoaugment._apply_op(PHOTO, name, magnitude, nearest, fill)
+        of_its_own = magnitude / 255 if name == "Solarize" else magnitude
+        assert made == of_v2._apply_image_or_video_transform(PHOTO, name, of_its_own, nearest, {Image.Image: fill})
+
+
+def decided(transform: Any, count: int = 400, size: tuple[int, int] = (91, 123)) -> list[list[Action]]:
+    plan = read_plan(transform)
+    assert plan.rest == ()
+    draws = uniforms(5, 0, np.arange(count), plan.num_draws)
+    return [decide(plan.steps, size, each.tolist()) for each in draws]
+
+
+def changes_of(actions: list[Action]) -> list[Change]:
+    assert all(isinstance(action, Change) for action in actions)
+    return [action for action in actions if isinstance(action, Change)]
+
+
+@pytest.mark.parametrize("version", [v1, v2])
+def test_color_jitter(version: Any) -> None:
+    found = [changes_of(each) for each in decided(version.ColorJitter(0.4, (0.1, 0.3), 0, (-0.2, 0.1)), 4000)]
+    names = ["brightness", "contrast", "hue"]
+    assert {frozenset(change.name for change in each) for each in found} == {frozenset(names)}
+    orders = Counter(tuple(change.name for change in each) for each in found)
+    assert len(orders) == 6
+    assert stats.chisquare(list(orders.values())).pvalue > 0.001
+    for name, low, high in (("brightness", 0.6, 1.4), ("contrast", 0.1, 0.3), ("hue", -0.2, 0.1)):
+        factors = [change.arguments[0] for each in found for change in each if change.name == name]
+        assert stats.kstest(factors, stats.uniform(low, high - low).cdf).pvalue > 0.001
+
+
+@pytest.mark.parametrize("version", [v1, v2])
+@pytest.mark.parametrize("name", ["TrivialAugmentWide", "RandAugment"])
+def test_automatic_augmentations(version: Any, name: str) -> None:
+    transform = getattr(version, name)()
+    found = decided(transform, 3000)
+    num_operations = 1 if name == "TrivialAugmentWide" else transform.num_ops
+    assert max(map(len, found)) == num_operations
+    kinds = Counter(change.name for each in found for change in changes_of(each))
+    share = num_operations * len(found) / 14
+    expected = {**dict.fromkeys(kinds, share), "affine": 4 * share}
+    assert kinds.keys() == expected.keys()
+    assert all(abs(kinds[kind] - expected[kind]) < 5 * math.sqrt(expected[kind]) for kind in kinds)
+    angles = {change.arguments[0] for each in found for change in changes_of(each) if change.name == "rotate"}
+    right = (
+        {round(4.5 * step, 3) for step in range(31)} if name == "TrivialAugmentWide" else {round(9.0, 3)}
+    )  # of 30 degrees, the ninth of 30 steps
+    assert {abs(round(angle, 3)) for angle in angles} <= right
+    assert min(angles) < 0 < max(angles)
+
+
+@pytest.mark.parametrize("version", [v1, v2])
+@pytest.mark.parametrize("policy", list(autoaugment.AutoAugmentPolicy))
+def test_auto_augment(version: Any, policy: Any) -> None:
+    transform = version.AutoAugment(policy)
+    found = Counter(len(each) for each in decided(transform, 1000))
+    policies = getattr(transform, "policies", None) or transform._policies
+    both = np.mean([p * q for (_, p, _), (_, q, _) in policies])
+    assert abs(found[2] / 1000 - both) < 0.08
+    assert set(found) <= {0, 1, 2}
+
+
+CHAINS: dict[str, list[Any]] = {
+    "reference": [v1.RandomResizedCrop(48), v1.RandomHorizontalFlip(), v1.TrivialAugmentWide()],
+    "rand": [
+        v2.RandomResizedCrop(40, interpolation=InterpolationMode.BICUBIC),
+        v2.RandAugment(num_ops=3, magnitude=14),
+    ],
+    "auto": [v1.Resize((40, 50)), v1.AutoAugment()],
+    "jitter": [v2.RandomResizedCrop(48), v2.ColorJitter(0.4, 0.4, 0.4, 0.1), v2.RandomHorizontalFlip(1.0)],
+    "contrastive": [
+        v1.RandomResizedCrop(48),
+        v1.RandomHorizontalFlip(),
+        v1.RandomApply([v1.ColorJitter(0.8, 0.8, 0.8, 0.2)], 0.8),
+        v1.RandomGrayscale(0.2),
+    ],
+    "others": [
+        v1.CenterCrop(32),
+        v1.RandomOrder([v1.RandomPosterize(3), v1.RandomSolarize(100), v1.RandomInvert()]),
+        v1.RandomChoice([v1.RandomAutocontrast(1.0), v1.RandomEqualize(1.0), v1.RandomAdjustSharpness(2.0, 1.0)]),
+        v1.Grayscale(3),
+    ],
+}
+FINISHED = [v1.ToTensor(), v1.Normalize((0.4, 0.5, 0.6), (0.2, 0.3, 0.25)), v1.RandomErasing(value=(0.5, -1.0, 2.0))]
+
+
+@needs_numba
+@pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last], ids=["first", "last"])
+@pytest.mark.parametrize("finished", [[v1.PILToTensor()], FINISHED], ids=["bytes", "floats"])
+@pytest.mark.parametrize("name", CHAINS)
+def test_chains_are_compiled_as_torchvision_makes_them(name: str, finished: list[Any], layout: Any) -> None:
+    plan = read_plan(v1.Compose([*CHAINS[name], *finished]))
+    assert plan.is_whole
+    assert plan.size is not None
+    code = kernel()
+    assert code is not None
+    data = jpeg(PHOTO)
+    draws = uniforms(1, 0, np.arange(12), plan.num_draws)
+    actions = [decide(plan.steps, (PHOTO.height, PHOTO.width), each.tolist()) for each in draws]
+    rows = torch.empty((12, 3, *plan.size), dtype=plan.pointwise.dtype, memory_format=layout)
+    renderer = RowRenderer(*plan.size, plan.pointwise, "exact", code, compiled_changes())
+    assert renderer.make([(open_encoded(data), each) for each in actions], rows) == []
+    for row, each in zip(rows, actions, strict=True):
+        right = render(open_encoded(data), each, "exact")  # torchvision's functions, of one image
+        if plan.pointwise.operations is not None:
+            right = erase_(plan.pointwise.apply_(right.to(torch.float32).contiguous()), each)
+        assert torch.equal(row, right)
+
+
+@pytest.mark.parametrize("version", [v1, v2])
+def test_erasing(version: Any) -> None:
+    transform = version.Compose([v1.Resize((80, 60)), v1.ToTensor(), version.RandomErasing(0.4, (0.1, 0.2), (0.5, 2))])
+    boxes = [each[1:] for each in decided(transform, 2000)]
+    assert abs(sum(map(len, boxes)) / 2000 - 0.4) < 0.05
+    for box in itertools.chain.from_iterable(boxes):
+        assert isinstance(box, Erase)
+        assert 0.08 < box.height * box.width / 4800 < 0.22
+        assert 0.45 < box.height / box.width < 2.2
+        assert box.top + box.height <= 80
+        assert box.left + box.width <= 60
+        assert box.values == (0, 0, 0)
+
+
+def test_what_only_moves_pixels() -> None:
+    moved = [v1.RandomResizedCrop(9), v1.RandomHorizontalFlip(), v1.ToTensor()]
+    assert read_plan(v1.Compose(moved)).is_geometric
+    assert not read_plan(v1.Compose([v1.ColorJitter(0.1), *moved])).is_geometric
+    assert not read_plan(v1.Compose([*moved, v1.RandomErasing()])).is_geometric
+
+
+def test_an_operation_of_a_later_torchvision(monkeypatch: pytest.MonkeyPatch) -> None:
+    known = v1.TrivialAugmentWide()._augmentation_space(31)
+    later = {**known, "Twirl": (torch.linspace(0.0, 1.0, 31), True)}
+    monkeypatch.setattr(v1.TrivialAugmentWide, "_augmentation_space", lambda self, num_bins: later)
+    assert read_plan(v1.TrivialAugmentWide()).reason == "this torchvision has another table of its magnitudes"
+
+
+UNKNOWN = {
+    "after ToTensor": v1.Compose([v1.ToTensor(), v1.ColorJitter(0.3)]),
+    "noise": v1.Compose([v1.Resize((9, 9)), v1.ToTensor(), v1.RandomErasing(value="random")]),
+    "erased before Normalize": v1.Compose(
+        [v1.Resize((9, 9)), v1.ToTensor(), v1.RandomErasing(), v1.Normalize(0.5, 0.5)]
+    ),
+    "flipped after erasing": v1.Compose(
+        [v1.Resize((9, 9)), v1.ToTensor(), v1.RandomErasing(), v1.RandomHorizontalFlip()]
+    ),
+    "bilinear": v1.TrivialAugmentWide(interpolation=InterpolationMode.BILINEAR),
+    "one channel": v1.Grayscale(),
+    "unknown inside": v1.RandomApply([v1.ColorJitter(0.3), lambda image: image]),
+    "crop inside": v1.RandomApply([v1.CenterCrop(9)]),
+}
+
+
+@pytest.mark.parametrize("name", UNKNOWN)
+def test_what_is_left_to_torchvision(name: str) -> None:
+    plan = read_plan(UNKNOWN[name])
+    assert len(plan.rest) >= 1
+    assert plan.reason
+
+
+@needs_numba
+def test_geometry_behind_changes_is_left_to_torchvision() -> None:
+    plan = read_plan(v1.Compose([v1.ColorJitter(0.3), v1.Resize((20, 30)), v1.PILToTensor()]))
+    assert plan.is_whole
+    code = kernel()
+    assert code is not None
+    actions = decide(plan.steps, (40, 50), [0.3] * plan.num_draws)
+    rows = torch.empty((1, 3, 20, 30), dtype=torch.uint8)
+    frame = ArrayFrame(np.asarray(PHOTO)[:40, :50])
+    assert RowRenderer(20, 30, None, "exact", code, compiled_changes()).make([(frame, actions)], rows) == [0]
+    (jitter,) = changes_of(actions[:1])
+    right = jitter.on_picture(PHOTO.crop((0, 0, 50, 40))).resize((30, 20), Image.Resampling.BILINEAR)
+    assert np.array_equal(render(frame, actions, "exact").permute(1, 2, 0), np.asarray(right))
+    assert not any(isinstance(action, Flip) for action in actions)

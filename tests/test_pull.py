@@ -1,0 +1,224 @@
+"""`pull` through the real client from the real server: what appears, and what faults do."""
+
+import json
+import re
+
+import pytest
+
+import recordzoo
+from recordzoo import settings
+from recordzoo.copying.pull import PullJob
+from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, OtherSourceError, RemoteError
+from recordzoo.records.verify import verify
+from recordzoo.remote import store
+from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
+from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
+from tests.fakes.server import FileServer
+from tests.faults import fault
+from tests.running import run
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
+    monkeypatch.setattr(store, "BACKOFF_S", 0.01)
+
+
+@pytest.fixture
+def there(s3, tmp_path):
+    """A record set in the bucket; the files that it has here."""
+    path = write_set(tmp_path / "source" / "a.records")
+    s3.put_folder(path, "data/a.records")
+    return copied_files(path)
+
+
+@pytest.fixture
+def here(tmp_path):
+    """An empty directory."""
+    (tmp_path / "here").mkdir()
+    return tmp_path / "here"
+
+
+def gets(s3, name):
+    return s3.server.requests(f"a.records/{name}", "GET")
+
+
+class TestWhatAppears:
+    def test_the_set_whole_and_checked(self, s3, there, here):
+        path = recordzoo.pull(f"{s3.url}/data/a.records", here)
+        assert path == here / "a.records"
+        assert copied_files(path) == there
+        assert verify(path, full=True).problems == []
+        assert [each.name for each in here.iterdir()] == ["a.records"]
+
+    @pytest.mark.parametrize("source", ["data", "data/a.records", "data/"])
+    @pytest.mark.parametrize("target", ["b.records", "c/b.records"])
+    def test_under_another_name(self, s3, there, here, source, target):
+        assert recordzoo.pull(f"{s3.url}/{source}", here / target) == here / target
+        assert copied_files(here / target) == there
+
+    def test_again_nothing_is_fetched(self, s3, there, here):
+        recordzoo.pull(f"{s3.url}/data", here)
+        s3.server.forget()
+        assert PullJob(f"{s3.url}/data", here).run().was_ready
+        assert gets(s3, "shard") == []
+
+    def test_marks_that_are_damaged_or_absent_are_left_out(self, s3, there, here):
+        s3.put("data/a.records/image.marks", there.pop("image.marks")[::-1])
+        assert copied_files(recordzoo.pull(f"{s3.url}/data", here / "1")) == there
+        s3.delete("data/a.records/image.marks")
+        assert copied_files(recordzoo.pull(f"{s3.url}/data", here / "2")) == there
+
+    def test_of_several_sets_one_is_named(self, s3, there, here):
+        s3.put("data/b.records/manifest.json", b"{}")
+        with pytest.raises(ArgumentError, match=r"several record sets.*/data/a.records, s3://.*/data/b.records"):
+            recordzoo.pull(f"{s3.url}/data", here)
+
+    @pytest.mark.parametrize("url", ["", "/data/b.records", "/else"])
+    def test_there_is_none(self, s3, there, here, url):
+        with pytest.raises(NotPreparedError, match=f"There is no record set at {s3.url}{url}: it has no manifest.json"):
+            recordzoo.pull(f"{s3.url}{url}", here)
+        assert list(here.iterdir()) == []
+
+
+class TestSomethingIsHere:
+    def test_another_set_is_replaced_only_if_asked(self, s3, there, here):
+        other = copied_files(write_set(here / "a.records", seed=1))
+        with pytest.raises(OtherSourceError, match=r"holds another record set. Pass --replace"):
+            recordzoo.pull(f"{s3.url}/data", here)
+        assert copied_files(here / "a.records") == other
+        recordzoo.pull(f"{s3.url}/data", here, replace=True)
+        assert copied_files(here / "a.records") == there
+
+    def test_a_damaged_copy_is_named_as_one(self, s3, there, here):
+        path = recordzoo.pull(f"{s3.url}/data", here)
+        (path / shard(1)).unlink()
+        with pytest.raises(OtherSourceError, match="a damaged copy of this record set"):
+            recordzoo.pull(f"{s3.url}/data", here)
+        assert copied_files(recordzoo.pull(f"{s3.url}/data", here, replace=True)) == there
+
+    def test_something_else_is_left_alone(self, s3, there, here):
+        (here / "a.records").mkdir()
+        (here / "a.records" / "thesis.txt").write_text("mine")
+        for replace in (False, True):
+            with pytest.raises(OtherSourceError, match="is no record set that can be read"):
+                recordzoo.pull(f"{s3.url}/data", here, replace=replace)
+        assert [each.name for each in (here / "a.records").iterdir()] == ["thesis.txt"]
+
+
+class TestInterrupted:
+    @fault(
+        "S7",
+        "a pull is killed",
+        "there is no record set; the same command keeps files that are complete, and goes on within the others",
+    )
+    def test_files_that_were_fetched_are_kept(self, s3, there, here):
+        killed("pull.fetched:5", "pull", f"{s3.url}/data/a.records", here, "--workers", 1, cwd=here)
+        assert not (here / "a.records").exists()
+        assert run("pull", f"{s3.url}/data/a.records", here, cwd=here).returncode == 0
+        names = set(there) - {MANIFEST_NAME}
+        assert {name: len(gets(s3, re.escape(name))) for name in names} == dict.fromkeys(names, 1)
+        assert copied_files(here / "a.records") == there
+        assert [each.name for each in here.iterdir()] == ["a.records"]
+
+    @fault("S7")
+    def test_so_is_the_part_of_a_file(self, s3, there, here, monkeypatch):
+        name, size = shard(2), len(there[shard(2)])
+        first = PullJob(f"{s3.url}/data/a.records", here, workers=1)
+        monkeypatch.setattr(store, "PIECE_BYTES", 16 << 10)
+        monkeypatch.setattr(store, "PARALLEL", 1)
+        first.files = [file for file in first.files if file.name == name]  # alone, so that it is met first
+        s3.server.fail("GET", rf"{name}", Fault())
+        s3.server.fail("GET", rf"{name}", EXPIRED, times=None)
+        with pytest.raises(RemoteError):
+            first.run()
+        kept = next(here.glob("a.records.build.free-*/set/*")).stat().st_size
+        assert 0 < kept < size
+        s3.server.forget()
+        recordzoo.pull(f"{s3.url}/data/a.records", here)
+        assert min(int(each.range.split("=")[1].split("-")[0]) for each in gets(s3, name)) == kept
+        assert copied_files(here / "a.records") == there
+
+    @fault("S7")
+    def test_a_part_that_was_damaged_is_fetched_again(self, s3, there, here):
+        killed("pull.received:3", "pull", f"{s3.url}/data/a.records", here, "--workers", 1, cwd=here)
+        found = sorted(here.glob("a.records.build.*/set/*"))
+        assert len(found) == 3
+        for each in found:
+            each.write_bytes(bytes(each.stat().st_size))
+        recordzoo.pull(f"{s3.url}/data/a.records", here)
+        assert copied_files(here / "a.records") == there
+
+
+class TestFaults:
+    @fault(
+        "S1",
+        "the server answers 500 or 503 (SlowDown), cuts an answer, or drops the connection",
+        "the request is made again, up to five times with growing pauses; nothing is noticed",
+    )
+    def test_errors_of_the_server_pass(self, s3, there, here):
+        for each in (Fault(500), SLOW_DOWN, Fault(drop_after=100), Fault(lost=True)):
+            s3.server.fail("GET", "shard-|npy", each)
+        assert copied_files(recordzoo.pull(f"{s3.url}/data", here)) == there
+
+    @fault("S2", "a connection stalls", "after `RECORDZOO_TIMEOUT` seconds the piece is requested again")
+    def test_a_stall_ends_after_the_timeout(self, s3, there, here, monkeypatch):
+        monkeypatch.setattr(settings, "timeout_s", lambda: 0.3)
+        s3.server.fail("GET", shard(1), Fault(stall_after=1000))
+        s3.server.fail("GET", shard(2), Fault(mute=True))
+        assert copied_files(recordzoo.pull(f"{s3.url}/data", here)) == there
+        assert s3.server.stalled.is_set()
+
+    @fault("S3", "wrong bytes arrive", "the file is fetched once more")
+    def test_wrong_bytes_are_fetched_once_more(self, s3, there, here):
+        s3.server.fail("GET", shard(1), Fault(flip=500))
+        assert copied_files(recordzoo.pull(f"{s3.url}/data", here)) == there
+        assert len(gets(s3, shard(1))) == 2
+
+    @fault("S4", "an object is damaged, cut or replaced", "an error with its address; nothing is published")
+    @pytest.mark.parametrize("how", ["flipped", "cut", "replaced"])
+    def test_an_object_that_stays_wrong_is_named(self, s3, there, here, how):
+        data = there[shard(1)]
+        wrong = {"flipped": data[:-1] + b"?", "cut": data[:-5000], "replaced": there[shard(0)] + b"?"}[how]
+        s3.put(f"data/a.records/{shard(1)}", wrong)
+        with pytest.raises((CorruptRecordError, RemoteError), match=f"{s3.url}/data/a.records/{shard(1)}"):
+            recordzoo.pull(f"{s3.url}/data", here)
+        assert not (here / "a.records").exists()
+        s3.put(f"data/a.records/{shard(1)}", data)
+        assert copied_files(recordzoo.pull(f"{s3.url}/data", here)) == there
+
+    @fault("S5")
+    def test_expired_credentials_are_one_error_at_once(self, s3, there, here):
+        s3.server.fail("GET", shard(0), EXPIRED, times=None)
+        with Log() as log, pytest.raises(RemoteError) as caught:
+            recordzoo.pull(f"{s3.url}/data", here)
+        assert len(gets(s3, shard(0))) == 1
+        result = run("pull", f"{s3.url}/data", here, "--json", cwd=here)
+        assert result.returncode == 4
+        error = json.loads(result.stderr.partition("\n")[2])["error"]
+        assert "ExpiredToken" in error["message"]
+        assert error["details"]["url"] == f"{s3.url}/data/a.records/{shard(0)}"
+        s3.server.forget()
+        recordzoo.pull(f"{s3.url}/data", here)
+        assert_no_secret(log.text, caught.value, result.stdout, result.stderr, here)
+
+
+class TestOtherPlaces:
+    def test_a_web_server_that_lists_nothing_and_wants_a_login(self, tmp_path, here):
+        path = write_set(tmp_path / "a.records")
+        files = {f"data/a.records/{name}": data for name, data in copied_files(path).items()}
+        with FileServer(files) as server:
+            url = server.url.replace("://", "://user:the-password@") + "/data/a.records"
+            with Log() as log:
+                result = run("pull", url, here, "--json", cwd=tmp_path)
+                assert run("pull", f"{url}x", here, cwd=tmp_path).returncode == 3
+            assert all(each.headers["Authorization"].startswith("Basic ") for each in server.log)
+        assert copied_files(here / "a.records") == copied_files(path)
+        assert json.loads(result.stdout)["url"] == f"{server.url}/data/a.records"
+        for text in (log.text, result.stdout, result.stderr, *map(str, here.rglob("*"))):
+            assert "the-password" not in text
+
+    def test_no_directory_of_this_machine(self):
+        with pytest.raises(ArgumentError, match="pulled into a directory of this machine"):
+            recordzoo.pull("s3://bucket/a.records", "s3://bucket/b.records")

@@ -1,0 +1,195 @@
+"""`push` through the real client to the real server: what arrives, in which order, and what faults do."""
+
+import json
+
+import pytest
+
+import recordzoo
+from recordzoo.copying.push import PushJob
+from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RemoteError
+from recordzoo.records.reader import RecordReader
+from recordzoo.remote import store
+from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
+from tests.fakes.records import write_records
+from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
+from tests.faults import fault
+from tests.running import run
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def short_pauses(monkeypatch):
+    monkeypatch.setattr(store, "BACKOFF_S", 0.01)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return write_set(tmp_path / "a.records")
+
+
+def arrived(s3, key="a.records"):
+    """The files below a key, by name."""
+    names = s3.keys()
+    return {name.rpartition("/")[2]: s3.get(name) for name in names if name.startswith(f"{key}/")}
+
+
+def puts(s3):
+    return [each.path.rpartition("/")[2] for each in s3.server.requests("", "PUT") if "uploads" not in each.query]
+
+
+class TestWhatArrives:
+    def test_all_files_the_manifest_last_and_nothing_of_this_machine(self, s3, path):
+        assert recordzoo.push(path, f"{s3.url}/data") == f"{s3.url}/data/a.records"
+        assert arrived(s3, "data/a.records") == copied_files(path)
+        assert puts(s3)[-1] == MANIFEST_NAME
+        assert len(puts(s3)) == len(copied_files(path))
+
+    def test_again_nothing_is_sent(self, s3, path):
+        for options in ({}, {}, {"verify": True}):
+            job = PushJob(path, s3.url, **options)
+            job.run()
+        assert len(puts(s3)) == len(copied_files(path))
+        assert len(s3.server.requests(shard(0), "GET")) == 1  # --verify read it back
+
+    def test_a_file_that_is_lost_or_cut_there_is_sent_again(self, s3, path):
+        recordzoo.push(path, f"{s3.url}/b.records")
+        s3.delete(f"b.records/{shard(1)}")
+        s3.put(f"b.records/{shard(2)}", b"cut")
+        s3.server.forget()
+        recordzoo.push(path, f"{s3.url}/b.records")
+        assert sorted(puts(s3)) == [shard(1), shard(2)]
+        assert arrived(s3, "b.records") == copied_files(path)
+
+    def test_other_bytes_of_the_same_size_are_found_by_verify(self, s3, path):
+        recordzoo.push(path, s3.url)
+        right = s3.get(f"a.records/{shard(1)}")
+        s3.put(f"a.records/{shard(1)}", bytes(len(right)))
+        recordzoo.push(path, s3.url)
+        assert s3.get(f"a.records/{shard(1)}") != right  # of a set that is there, only sizes are compared
+        recordzoo.push(path, s3.url, verify=True)
+        assert s3.get(f"a.records/{shard(1)}") == right
+
+    def test_a_large_file_goes_in_parts_and_its_checksum_is_known(self, s3, tmp_path, monkeypatch):
+        monkeypatch.setattr(store, "_PART_BYTES", 5 << 20)
+        large = write_records(tmp_path / "large.records", [bytes([number]) * (3 << 20) for number in range(5)])
+        recordzoo.push(large, s3.url)
+        assert len(s3.server.requests(f"{shard(0)}.*partNumber=", "PUT")) > 2
+        assert arrived(s3, "large.records") == copied_files(large)
+        assert s3.server.requests(shard(0), "GET") == []  # nothing had to be read back
+
+
+class TestAnotherSetIsThere:
+    def test_it_is_refused_and_kept(self, s3, path, tmp_path):
+        other = write_set(tmp_path / "other" / "a.records", seed=1)
+        recordzoo.push(other, s3.url)
+        with pytest.raises(OtherSourceError, match=r"another record set .* at s3://bucket-\d+/a.records. Pass --repl"):
+            recordzoo.push(path, s3.url)
+        assert arrived(s3) == copied_files(other)
+
+    def test_it_is_replaced_its_manifest_first(self, s3, path, tmp_path):
+        recordzoo.push(write_set(tmp_path / "other" / "a.records", seed=1, count=18), s3.url)
+        s3.put("a.records/notes.txt", b"of the user's")
+        s3.server.forget()
+        recordzoo.push(path, s3.url, replace=True)
+        changes = [each for each in s3.server.log if each.method in ("PUT", "DELETE")]
+        assert (changes[0].method, changes[0].path.rpartition("/")[2]) == ("DELETE", MANIFEST_NAME)
+        assert arrived(s3) == {**copied_files(path), "notes.txt": b"of the user's"}
+        assert s3.server.requests(shard(0), "GET") == []  # what is replaced is not read
+
+
+class TestInterrupted:
+    @fault(
+        "S6",
+        "a push is killed",
+        "there is no manifest, so no record set; the same command sends only the files that are not there",
+    )
+    def test_what_was_sent_is_not_sent_again(self, s3, path, tmp_path):
+        killed("push.sent:4", "push", path, s3.url, "--workers", 1, cwd=tmp_path)
+        assert MANIFEST_NAME not in arrived(s3)
+        assert len(puts(s3)) == 4
+        assert run("pull", f"{s3.url}/a.records", cwd=tmp_path).returncode == 3  # not a set yet
+        done = run("push", path, s3.url, cwd=tmp_path)
+        assert done.returncode == 0
+        assert "; 4 are there already" in done.stdout
+        assert sorted(puts(s3)) == sorted(copied_files(path))
+        assert arrived(s3) == copied_files(path)
+
+    @fault("S6")
+    def test_only_the_manifest_is_missing(self, s3, path, tmp_path):
+        killed("push.complete", "push", path, s3.url, cwd=tmp_path)
+        s3.server.forget()
+        assert run("push", path, s3.url, cwd=tmp_path).returncode == 0
+        assert puts(s3) == [MANIFEST_NAME]
+
+
+class TestFaults:
+    @fault("S1")
+    def test_errors_of_the_server_pass(self, s3, path):
+        for each in (Fault(500), SLOW_DOWN, Fault(503), Fault(lost=True)):
+            s3.server.fail("PUT", r"shard-|npy", each)
+        s3.server.fail("GET", "list-type", Fault(500))
+        recordzoo.push(path, s3.url)
+        assert arrived(s3) == copied_files(path)
+
+    @fault(
+        "S5",
+        "credentials expire, or are refused",
+        "an error at once, with the address; no key is in it, in the log, in a pickle or in a file",
+    )
+    def test_expired_credentials_are_one_error_at_once(self, s3, path, tmp_path):
+        s3.server.fail("PUT", "", EXPIRED, times=None)
+        with Log() as log, pytest.raises(RemoteError) as caught:
+            recordzoo.push(path, s3.url, workers=1)
+        assert len(s3.server.requests("", "PUT")) == 1
+        assert "access was refused (ExpiredToken" in str(caught.value)
+        assert s3.url in str(caught.value)
+        result = run("push", path, s3.url, "--json", cwd=tmp_path)
+        assert result.returncode == 4
+        assert json.loads(result.stderr.partition("\n")[2])["error"]["type"] == "RemoteError"
+        assert_no_secret(log.text, caught.value, result.stdout, result.stderr, path)
+
+    @fault(
+        "S8", "another process writes to the place of a push", "files are sent again; if that does not help, an error"
+    )
+    def test_what_does_not_arrive_is_not_published(self, s3, path, monkeypatch):
+        """The server keeps another object than was sent: here, somebody else writes one over it each time."""
+        put = store.Store.put
+
+        def put_and_lose(self, local, name, *rest):
+            put(self, local, name, *rest)
+            if name == shard(0):
+                s3.put(f"a.records/{name}", bytes(local.stat().st_size))
+
+        monkeypatch.setattr(store.Store, "put", put_and_lose)
+        with pytest.raises(CorruptRecordError, match=f"{s3.url}/a.records/{shard(0)} is not what was sent"):
+            recordzoo.push(path, s3.url)
+        assert MANIFEST_NAME not in arrived(s3)
+
+    def test_a_damaged_set_is_not_published(self, s3, path):
+        data = bytearray((path / shard(2)).read_bytes())
+        data[-1] ^= 1
+        (path / shard(2)).write_bytes(data)
+        with pytest.raises(CorruptRecordError, match=rf"{shard(2)} is missing or damaged.*--repair"):
+            recordzoo.push(path, s3.url)
+        assert shard(2) not in arrived(s3)
+        assert MANIFEST_NAME not in arrived(s3)
+
+
+class TestOtherPlaces:
+    def test_a_store_without_checksums(self, path, tmp_path):
+        """There, what an earlier push left is read back before it is taken for the same."""
+        url = (tmp_path / "store").as_uri()
+        recordzoo.push(path, url)
+        there = tmp_path / "store" / "a.records"
+        assert copied_files(there) == copied_files(path)
+        (there / MANIFEST_NAME).unlink()
+        (there / shard(1)).write_bytes(bytes((there / shard(1)).stat().st_size))
+        assert PushJob(path, url).run().sent_files == 1
+        assert copied_files(there) == copied_files(path)
+        assert RecordReader(there).digest == RecordReader(path).digest
+
+    @pytest.mark.parametrize("url", ["https://example.org/data", "a/path"])
+    def test_no_place_to_push_to(self, url, path):
+        with pytest.raises(ArgumentError, match=r"cannot be written to|is no URL"):
+            recordzoo.push(path, url)

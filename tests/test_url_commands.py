@@ -1,0 +1,145 @@
+"""`info`, `verify`, `show` and the others at a URL: what they say, what they ask of the server, what they refuse."""
+
+import json
+
+import pytest
+
+import recordzoo
+from recordzoo.errors import ManifestError, RemoteError
+from recordzoo.remote import store
+from tests.copying import MANIFEST_NAME, assert_no_secret, shard, write_set
+from tests.fakes import folder
+from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
+from tests.running import run
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("RECORDZOO_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setattr(store, "BACKOFF_S", 0.01)
+
+
+@pytest.fixture
+def url(s3, tmp_path):
+    """The URL of a record set with four shards."""
+    s3.put_folder(write_set(tmp_path / "a.records"), "data/a.records")
+    return f"{s3.url}/data/a.records"
+
+
+@pytest.fixture
+def photos(s3, tmp_path):
+    """The URL of a record set of images; the tree lies here."""
+    folder.write_tree(tmp_path / "photos")
+    assert run("prepare", "photos", cwd=tmp_path).returncode == 0
+    assert run("push", "photos", f"{s3.url}/data", cwd=tmp_path).returncode == 0
+    s3.server.forget()
+    return f"{s3.url}/data/photos.records"
+
+
+def cached(tmp_path):
+    return {path.name for path in (tmp_path / "cache").rglob("*.lmdb")}
+
+
+class TestVerify:
+    def test_it_says_what_was_checked(self, s3, url, tmp_path):
+        result = run("verify", url, cwd=tmp_path)
+        assert result.returncode == 0
+        assert f"{url}: ok. The sizes of 9 files, and the contents of the manifest" in result.stdout
+        assert [each.range for each in s3.server.requests(shard(0), "GET")] == ["bytes=0-8191"]
+
+    def test_full_reads_every_byte_once_and_keeps_none(self, s3, url, tmp_path):
+        result = run("verify", url, "--full", cwd=tmp_path)
+        assert result.returncode == 0
+        assert "Every byte of 9 files" in result.stdout
+        read = sum(each.sent for each in s3.server.requests(r"shard-|\.npy", "GET"))
+        heads = 4 * 8192
+        assert read - heads == sum(path.stat().st_size for path in (tmp_path / "a.records").glob("*.[ln][mp]*"))
+        assert cached(tmp_path) == set()
+
+    def test_damage_is_named(self, s3, url):
+        data = bytearray(s3.get(f"data/a.records/{shard(1)}"))
+        data[9000] ^= 1
+        s3.put(f"data/a.records/{shard(1)}", bytes(data))
+        s3.put("data/a.records/target.npy", s3.get("data/a.records/target.npy")[::-1])
+        s3.put(f"data/a.records/{shard(2)}", b"short")
+        s3.delete(f"data/a.records/{shard(3)}")
+        s3.put("data/a.records/notes.txt", b"")
+        quick, full = recordzoo.verify(url), recordzoo.verify(url, full=True)
+        assert sorted(quick.damaged) == [shard(2), shard(3), "target.npy"]
+        assert sorted(full.damaged) == [shard(1), shard(2), shard(3), "target.npy"]
+        assert f"{url}/{shard(3)} is missing." in full.problems
+        assert f"{url}/{shard(2)} has 5 bytes instead of" in "".join(full.problems)
+        assert full.notes[:1] == ["notes.txt is not named in the manifest; nothing reads it as data."]
+        assert full.checked["records"] == 3  # of the one shard that is whole
+
+    def test_the_server_is_asked_not_the_cache(self, s3, url, tmp_path):
+        assert len(list(recordzoo.RecordReader(url))) == 12
+        assert cached(tmp_path) != set()
+        s3.delete(f"data/a.records/{shard(0)}")
+        result = run("verify", url, "--json", cwd=tmp_path)
+        assert result.returncode == 5
+        assert json.loads(result.stdout)["damaged"] == [shard(0)]
+
+    def test_errors_of_the_server_pass_or_are_no_damage(self, s3, url):
+        for each in (Fault(500), SLOW_DOWN, Fault(drop_after=10)):
+            s3.server.fail("GET", r"shard-|npy", each)
+        assert recordzoo.verify(url, full=True).ok
+        s3.server.fail("GET", shard(2), EXPIRED, times=None)
+        with pytest.raises(RemoteError, match="access was refused") as caught:
+            recordzoo.verify(url, full=True)
+        assert_no_secret(caught.value)
+
+    def test_there_is_no_record_set(self, s3, tmp_path):
+        with pytest.raises(ManifestError, match=r"is not a record set: it has no manifest.json"):
+            recordzoo.verify(f"{s3.url}/none.records")
+        assert run("verify", f"{s3.url}/none.records", cwd=tmp_path).returncode == 3
+        s3.put(f"bad.records/{MANIFEST_NAME}", b"{}")
+        assert recordzoo.verify(f"{s3.url}/bad.records").damaged == [MANIFEST_NAME]
+
+
+class TestLooking:
+    def test_info_is_that_of_the_set_here(self, s3, photos, tmp_path):
+        here = json.loads(run("info", "photos", "--json", cwd=tmp_path).stdout)["record_set"]
+        there = json.loads(run("info", f"{s3.url}/data", "--json", cwd=tmp_path).stdout)["record_set"]
+        assert there["path"] == photos
+        of_this_machine = {"path", "tree", "variants"}
+        assert {key: there[key] for key in there.keys() - of_this_machine} == {
+            key: here[key] for key in here.keys() - of_this_machine
+        }
+        assert cached(tmp_path) == set()
+
+    @pytest.mark.parametrize("kind", ["png", "html"])
+    def test_show_writes_the_same_images(self, photos, tmp_path, kind):
+        for name, source in (("here", "photos"), ("there", photos)):
+            result = run("show", source, "--no-open", "--number", 5, "--output", f"{name}.{kind}", cwd=tmp_path)
+            assert result.returncode == 0
+        assert (tmp_path / f"here.{kind}").read_bytes() == (tmp_path / f"there.{kind}").read_bytes()
+        assert cached(tmp_path) == set()
+
+
+class TestRefused:
+    @pytest.mark.parametrize(
+        ("words", "said"),
+        [
+            ("bench THERE", "bench needs a record set on this machine. Run: recordzoo pull THERE"),
+            ("verify THERE --repair", "--repair needs a record set on this machine. Run: recordzoo pull THERE"),
+            ("push THERE s3://b/c", "push needs a record set on this machine."),
+            ("pull THERE THERE", "THERE is a URL. A record set is pulled into a directory."),
+            ("pull photos", "'photos' is no URL"),
+            ("push photos there", "'there' is no URL"),
+            ("prepare THERE", "THERE is a URL; raw data and the record sets made from it are on this machine."),
+            ("prepare mnist --root THERE", "--root is a URL, and must be on this machine."),
+            ("prepare mnist --output THERE", "--output (--records-dir) is a URL"),
+            ("import THERE", "Nothing is imported from THERE; addresses are hf://"),
+            ("info s3://", "s3:// names no bucket"),
+        ],
+    )
+    def test_what_needs_this_machine(self, words, said, tmp_path):
+        folder.write_tree(tmp_path / "photos")
+        url = "s3://bucket/data/a.records"
+        result = run(*words.replace("THERE", url).split(), cwd=tmp_path)
+        assert result.returncode == 2
+        assert said.replace("THERE", url) in result.stderr
+        assert result.stderr.count("\n") == 1

@@ -1,0 +1,416 @@
+"""`RecordLoader` in worker processes: the same batches as in threads, the same errors, and nothing left behind."""
+
+import gc
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import namedtuple
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch.utils.data import ConcatDataset, DataLoader, Subset, get_worker_info
+from torchvision import transforms as v1
+from torchvision.transforms import v2
+
+from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
+from recordzoo.batches import choice, processes
+from recordzoo.errors import ArgumentError, ImageError
+from tests.batching import FIXED, RANDOM, UINT8, assert_same, make_tree
+from tests.fakes.folder import bad_image, write_tree
+from tests.preparing import wait_for
+from tests.running import REPOSITORY
+
+# Any, here and below: of loaders, datasets and batches of all kinds.
+
+CHAINS = {
+    "known at both ends": v1.Compose([v1.RandomResizedCrop(24), v1.Lambda(lambda image: image), FIXED]),
+    "known at the beginning": v1.Compose([RANDOM, v1.Lambda(lambda image: image.float().mean((1, 2)))]),
+    "not known": np.asarray,
+    "all known": FIXED,
+}
+
+
+class Mirrored(v1.RandomHorizontalFlip):
+    """Not known, and random."""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tree(tmp_path_factory.mktemp("tree"))
+
+
+@pytest.fixture(autouse=True)
+def _no_process_is_left() -> Any:
+    yield
+    gc.collect()
+    wait_for(lambda: not multiprocessing.active_children(), "the end of the worker processes")
+
+
+def loader(dataset: Any, *arguments: Any, **options: Any) -> RecordLoader:
+    return RecordLoader(dataset, *arguments, **{"num_workers": 2, "workers": "processes", **options})
+
+
+def plain(samples: list[Any]) -> list[Any]:
+    return samples
+
+
+def pid(samples: list[Any]) -> int:
+    return os.getpid()
+
+
+@pytest.mark.parametrize("name", CHAINS)
+def test_the_batches_of_threads(tree: Path, name: str) -> None:
+    """Random numbers of fused transforms depend on the sample, and not on the process."""
+    dataset = ImageFolderRecord(tree, transform=CHAINS[name])
+    everything = ConcatDataset([dataset, Subset(dataset, [3, 4])])
+    options = {"seed": 3, "collate_fn": plain} if name == "not known" else {"seed": 3}
+    found = list(loader(everything, 8, True, **options))
+    assert_same(found, list(loader(everything, 8, True, workers="threads", **options)))
+    assert len(found) == 6
+
+
+def test_single_samples(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=UINT8)
+    found, right = (list(loader(dataset, None, workers=workers)) for workers in ("processes", "threads"))
+    assert_same(found, right)
+
+
+def test_deterministic_and_resumed(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=v1.Compose([UINT8, Mirrored()]))
+    options = {"seed": 5, "deterministic": True}
+    before = torch.get_rng_state()
+    right = list(loader(dataset, 8, True, workers="threads", **options))
+    one, other = loader(dataset, 8, True, **options), loader(dataset, 8, True, num_workers=1, **options)
+    assert_same(list(islice(one, 2)), right[:2])
+    other.load_state_dict(one.state_dict())
+    assert_same(list(other), right[2:])
+    assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_persistent_workers_stay(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=UINT8)
+    kept = loader(dataset, 8, collate_fn=pid, persistent_workers=True)
+    first = set(kept)
+    next(iter(kept))  # an epoch that is left
+    assert set(kept) == first
+    assert len(first) == 2
+    assert os.getpid() not in first
+    fresh = loader(dataset, 8, collate_fn=pid)
+    assert set(fresh).isdisjoint(fresh)
+
+
+@pytest.mark.parametrize("leave", ["close", "forget", "all"])
+def test_processes_end_with_the_epoch(tree: Path, leave: str) -> None:
+    iterator: Any = iter(loader(ImageFolderRecord(tree, transform=UINT8), 4))
+    next(iterator)
+    assert len(multiprocessing.active_children()) == 2
+    if leave == "close":
+        iterator.close()
+        assert list(iterator) == []
+    elif leave == "forget":
+        del iterator
+    else:
+        assert len(list(iterator)) == 10
+    wait_for(lambda: not multiprocessing.active_children(), "the end of the worker processes")
+
+
+def test_an_image_that_cannot_be_decoded(tmp_path: Path) -> None:
+    write_tree(tmp_path, {"a/0.jpg": bad_image(), **{f"a/{number}.jpg": bad_image() for number in range(1, 3)}})
+    dataset = ImageFolderRecord(tmp_path, transform=UINT8)
+    errors = []
+    for workers in ("threads", "processes"):
+        with pytest.raises(ImageError, match=r"sample 0 \(a/0\.jpg\)") as caught:
+            list(loader(dataset, 3, workers=workers, num_workers=1))
+        errors.append(str(caught.value))
+    assert errors[0] == errors[1]
+    assert any(note.startswith("In worker process 0:") for note in caught.value.__notes__)
+
+
+class TooMuchError(Exception):
+    def __init__(self, one: int, other: int) -> None:
+        super().__init__(one + other)
+
+
+def fail(image: Any) -> None:
+    raise LookupError("mine")
+
+
+def fail_oddly(image: Any) -> None:
+    raise TooMuchError(3, 4)
+
+
+def test_an_error_of_the_users_function(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=v1.Compose([UINT8, fail]))
+    with pytest.raises(LookupError, match="mine") as caught:
+        list(loader(dataset, 4))
+    assert caught.value.__notes__[0].startswith("while transforming sample 0 (")
+    with pytest.raises(Exception, match="TooMuchError"):  # it cannot be pickled: torch describes it
+        list(loader(ImageFolderRecord(tree, transform=fail_oddly), 4))
+
+
+def test_errors_of_the_sampler_come_in_their_place(tree: Path) -> None:
+    def keys() -> Any:
+        yield [1, 2]
+        yield [3]
+        raise RuntimeError("the sampler")
+
+    class Keys:
+        def __iter__(self) -> Any:
+            return keys()
+
+    dataset = ImageFolderRecord(tree, transform=UINT8)
+    iterator = iter(loader(dataset, batch_sampler=Keys()))
+    assert [len(labels) for _, labels in islice(iterator, 2)] == [2, 1]
+    with pytest.raises(RuntimeError, match="the sampler"):
+        next(iterator)
+    outside = iter(loader(dataset, batch_sampler=[[1], [99]]))
+    next(outside)
+    with pytest.raises(IndexError):
+        next(outside)
+
+
+@pytest.mark.slow
+def test_timeout(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=lambda image: time.sleep(60))
+    with pytest.raises(TimeoutError, match=r"timeout=0\.3 seconds"):
+        list(loader(dataset, 4, timeout=0.3, num_workers=1))
+
+
+def test_a_killed_worker(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=lambda image: os.kill(os.getpid(), signal.SIGKILL))
+    with pytest.raises(RuntimeError, match=r"exited unexpectedly|killed by signal"):
+        list(loader(dataset, 4))
+
+
+def test_after_a_killed_worker_there_are_new_ones(tree: Path, tmp_path: Path) -> None:
+    def fail_once(image: Any) -> torch.Tensor:
+        if not (tmp_path / "failed").exists():
+            (tmp_path / "failed").touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return torch.zeros(1)
+
+    again = loader(ImageFolderRecord(tree, transform=fail_once), 8, persistent_workers=True)
+    with pytest.raises(RuntimeError, match=r"exited unexpectedly|killed by signal"):
+        list(again)
+    assert len(list(again)) == 6
+
+
+def test_a_changed_transform_reaches_persistent_workers(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=UINT8)
+    kept = loader(dataset, 8, persistent_workers=True)
+    assert next(iter(kept))[0].dtype is torch.uint8
+    dataset.transform = FIXED
+    assert next(iter(kept))[0].dtype is torch.float32
+
+
+def noise(image: Any) -> torch.Tensor:
+    return torch.rand(3)
+
+
+def test_ranks_draw_other_random_numbers(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=noise)
+    one, other = (next(iter(loader(dataset, 4, seed=0, num_replicas=2, rank=rank)))[0] for rank in range(2))
+    assert not torch.isin(one, other).any()
+
+
+def test_empty_batches(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=UINT8)
+    for workers in ("threads", "processes"):
+        found = list(loader(dataset, batch_sampler=[[0, 1], [], [2]], collate_fn=len, workers=workers))
+        assert found == [2, 0, 1]
+
+
+def test_images_of_two_dtypes(tree: Path) -> None:
+    kinds = v1.PILToTensor(), v1.ToTensor()
+    byte, real = (ImageFolderRecord(tree, transform=v1.Compose([v1.CenterCrop(9), each])) for each in kinds)
+    both = ConcatDataset([Subset(byte, range(16)), Subset(real, range(16))])
+    assert_same(list(loader(both, 32, workers="threads", num_workers=1)), list(DataLoader(both, 32)))
+    with pytest.raises(TypeError):  # as in torch's own worker processes
+        list(loader(both, 32))
+
+
+def test_what_cannot_be_sent_to_a_spawned_process(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=lambda image: torch.zeros(1))
+    spawned = RecordLoader(dataset, 8, multiprocessing_context="spawn")
+    assert "workers: threads: the dataset cannot be sent" in spawned.explain()
+    assert len(list(spawned)) == 6
+
+
+def note_worker(number: int) -> None:
+    os.environ["NOTED"] = f"{number} of {len(get_worker_info().dataset)}"  # type: ignore[union-attr]
+
+
+def noted(samples: list[Any]) -> str:
+    return os.environ["NOTED"]
+
+
+def test_worker_init_fn(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=v1.Compose([UINT8, v1.Lambda(lambda image: image)]))
+    found = set(loader(dataset, 8, collate_fn=noted, worker_init_fn=note_worker, workers="auto"))
+    assert found == {"0 of 41", "1 of 41"}
+    assert "NOTED" not in os.environ
+
+
+def test_batches_that_cannot_be_sent(tree: Path) -> None:
+    """torch would wait for them for ever."""
+    local = namedtuple("local", "label")
+    dataset = ImageFolderRecord(tree, transform=v1.Lambda(lambda image: 0), target_transform=local)
+    options = {"batch_size": 4, "collate_fn": plain}
+    assert RecordLoader(dataset, **options).explain().splitlines()[-1].startswith("  workers: threads: a batch cannot")
+    assert len(list(RecordLoader(dataset, worker_init_fn=note_worker, **options))) == 11
+    with pytest.raises(Exception, match="local"):
+        list(loader(dataset, **options))
+
+
+def sum_of_each(images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, int]:
+    return images.sum((1, 2, 3)), os.getpid()
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_batch_transform(tree: Path, workers: str) -> None:
+    dataset = ImageFolderRecord(tree, transform=FIXED)
+    found = list(loader(dataset, 8, workers=workers, batch_transform=sum_of_each))
+    right = [images.sum((1, 2, 3)) for images, _ in RecordLoader(dataset, 8)]
+    assert all(torch.equal(sums, expected) for (sums, _), expected in zip(found, right, strict=True))
+    assert (os.getpid() in {process for _, process in found}) is (workers == "threads")
+
+
+def test_mix_up_and_cut_mix(tree: Path) -> None:
+    mix = v2.RandomChoice([v2.MixUp(num_classes=5), v2.CutMix(num_classes=5)])
+    dataset = ImageFolderRecord(tree, transform=FIXED)
+    options = {"batch_transform": mix, "deterministic": True, "seed": 1}
+    (one, others), (_, again) = (
+        list(loader(dataset, 8, num_workers=n, workers="threads", **options))[:2] for n in (1, 3)
+    )
+    assert one[0].shape == (8, 3, 24, 24)
+    assert one[1].shape == (8, 5)
+    assert torch.allclose(one[1].sum(1), torch.ones(8))
+    assert_same(others, again)
+    in_processes = list(loader(dataset, 8, **options))
+    assert_same(in_processes[1], again)
+
+
+def test_slow_samples_are_made_less_often_for_the_choice(tree: Path) -> None:
+    made: list[Any] = []
+
+    def slow(image: Any) -> torch.Tensor:
+        made.append(time.sleep(0.2))
+        return torch.zeros(1)
+
+    RecordLoader(ImageFolderRecord(tree, transform=slow), 8, num_workers=2).explain()
+    assert len(made) < 12
+
+
+def test_the_choice_is_made_once_for_a_transform(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[str] = []
+    monkeypatch.setattr(choice, "slowdown", lambda work, threads: made.append("measured") or 1.0)
+    dataset = ImageFolderRecord(tree, transform=v1.Compose([RANDOM, v1.Lambda(lambda image: image)]))
+    one = RecordLoader(dataset, 8)
+    for _ in range(2):
+        list(one)
+    assert made == ["measured"]
+    dataset.transform = v1.Compose([RANDOM, v1.Lambda(lambda image: -image)])
+    list(one)
+    assert made == ["measured"] * 2
+
+
+def is_shared(images: torch.Tensor, labels: torch.Tensor) -> bool:
+    return images.is_shared()
+
+
+def test_batches_travel_in_shared_memory(tree: Path) -> None:
+    """Not copied once more: neither finished rows, nor what is compiled at the end."""
+    for name in ("all known", "known at both ends"):
+        dataset = ImageFolderRecord(tree, transform=CHAINS[name])
+        assert set(loader(dataset, 8, batch_transform=is_shared)) == {True}
+
+
+def test_only_threads_refuse_worker_init_fn(tree: Path) -> None:
+    with pytest.raises(ArgumentError, match="Leave one of them out"):
+        RecordLoader(ImageFolderRecord(tree), workers="threads", worker_init_fn=note_worker)
+
+
+def test_blocks_are_forgotten_when_the_user_has_them(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    forgotten: list[int] = []
+    monkeypatch.setattr(processes, "forget", lambda dataset, indices: forgotten.extend(indices.tolist()))
+    dataset = ImageFolderRecord(tree, transform=UINT8)
+    sampler = RecordSampler(dataset, shuffle="block", block_bytes=20_000, window=1)
+    batches = iter(loader(dataset, 4, sampler=sampler, drop_cache=True))
+    next(batches)
+    assert not forgotten
+    assert len(list(batches)) == 10
+    wait_for(lambda: sorted(forgotten) == list(range(len(dataset))), "all blocks to be forgotten")
+
+
+SCRIPT = """
+import os, signal, sys, time
+from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
+from recordzoo.batches import choice, processes
+from tests.batching import UINT8
+from torchvision import transforms as v1
+
+def slow(image):
+    time.sleep(0.2)
+    return image
+
+if __name__ == "__main__":
+    dataset = ImageFolderRecord(sys.argv[1], transform=v1.Compose([UINT8, slow]))
+    loader = RecordLoader(dataset, 4, num_workers=2, workers="processes", multiprocessing_context=sys.argv[2])
+    for number, (images, labels) in enumerate(loader):
+        print(number, len(labels), flush=True)
+        if number == 1 and sys.argv[3] == "wait":
+            time.sleep(60)
+"""
+
+
+def is_alive(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(os.name == "nt", reason="Ctrl-C is sent differently there")
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_ctrl_c(tree: Path, tmp_path: Path, context: str) -> None:
+    """It reaches the whole group of processes, as a terminal sends it; all of them end."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    process = subprocess.Popen(
+        [sys.executable, str(script), str(tree), context, "wait"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        text=True,
+        start_new_session=True,
+    )
+    assert process.stdout is not None
+    assert [process.stdout.readline() for _ in range(2)] == ["0 4\n", "1 4\n"]
+    os.killpg(process.pid, signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert "KeyboardInterrupt" in err
+    wait_for(lambda: not is_alive(process.pid), "the end of the last process")
+
+
+@pytest.mark.slow
+def test_spawned_workers(tree: Path, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT)
+    done = subprocess.run(
+        [sys.executable, str(script), str(tree), "spawn", "run"],
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(REPOSITORY)},
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.stdout.splitlines() == [*(f"{number} 4" for number in range(10)), "10 1"], done.stderr

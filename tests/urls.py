@@ -1,0 +1,17 @@
+"""What tests of record sets at URLs share."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from recordzoo.remote import store
+
+
+def with_own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Give a test a cache of its own, without pauses between attempts, without a proxy."""
+    monkeypatch.setattr(store, "BACKOFF_S", 0.001)
+    for name in list(os.environ):
+        if name.lower().endswith("_proxy") or name.startswith("RECORDZOO_"):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("RECORDZOO_CACHE_DIR", str(tmp_path / "cache"))
