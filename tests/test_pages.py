@@ -25,6 +25,7 @@ from PIL import Image
 
 from recordzoo import catalogue
 from tests import warm
+from tests.combining import write_set
 from tests.fakes import coloured, cub200, imagenet, legacy, lists
 from tests.fakes.server import FileServer
 from tests.test_docs import BLOCK, NOT_RUN, PAGES, ROOT, name_of
@@ -191,12 +192,25 @@ def own_records(folder: Path) -> None:
         writer.write({"image": legacy.files(1)[0][0], "target": 0})
 
 
+def record_sets(folder: Path) -> None:
+    """What is copied, merged and chosen from: sets of the same classes, and two of a class each."""
+    write_set(folder / "photos.records", 160)
+    for number, name in enumerate(("2025", "2026", "a", "b", "data/photos")):
+        write_set(folder / f"{name}.records", 6 + number, seed=number)
+    for name in ("cat", "dog"):
+        write_set(folder / f"{name}s.records", 4, classes=[name])
+    (folder / "places.txt").write_text("3\n1\n")
+    for disk in ("scratch", "backup"):
+        (folder / disk).mkdir()
+
+
 GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
     "README.md": (photos, a_csv_and_a_database),
     "faults.md": (records_of_birds,),
     "format.md": (records_of_birds,),
     "guides/changed-files.md": (photos,),
     "guides/cluster.md": (photos,),
+    "guides/combining.md": (record_sets,),
     "guides/from-databases.md": (photos,),
     "guides/from-arrays.md": (arrays,),
     "guides/from-ffcv.md": (betons, photos),

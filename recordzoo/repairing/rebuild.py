@@ -101,7 +101,8 @@ class _Rebuild(Job):
 
 def _other_files(old: Path, new: Path) -> list[str]:
     """Name the files of a set that are not, byte for byte, in another; without its manifest."""
-    names = sorted({entry.name for entry in os.scandir(old)} - {MANIFEST_NAME, *BESIDE})  # the place of the raw data may differ
+    # Without `BESIDE`: the raw data may lie elsewhere now.
+    names = sorted({entry.name for entry in os.scandir(old)} - {MANIFEST_NAME, *BESIDE})
     return [name for name in names if not (new / name).is_file() or not filecmp.cmp(old / name, new / name, False)]
 
 
