@@ -1,4 +1,4 @@
-"""Record sets to merge and choose from, and the comparison of what came of it, record by record."""
+"""Record sets to merge and choose from, and the comparison of the new sets with them, record by record."""
 
 import os
 import subprocess

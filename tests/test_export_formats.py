@@ -18,7 +18,7 @@ from PIL import Image
 import recordzoo
 from recordzoo.custom.importing import import_records
 from recordzoo.custom.writer import RecordWriter
-from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.errors import ArgumentError, OtherSourceError, SampleError, SourceError
 from recordzoo.exporting.mds import MDS
 from recordzoo.exporting.samples import Content, Field, Sample
 from recordzoo.records.reader import RecordReader
@@ -95,20 +95,60 @@ def test_streaming(there: Path, tmp_path: Path) -> None:
             assert row["code"] == fields["code"].decode("latin-1")
 
 
-def assert_same(found: Given, wanted: Given) -> None:
-    assert found.images == wanted.images
-    assert found.labels == wanted.labels
+def samples(of: Given) -> dict[str, list[tuple[bytes, int]]]:
+    """The image and the label of each sample, by split."""
+    return {split: list(zip(images, of.labels[split], strict=True)) for split, images in of.images.items()}
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("to", "format"), [("tfrecord", "tfrecord"), ("parquet", "huggingface"), ("webdataset", "webdataset")]
+    ("to", "format"),
+    [
+        ("tfrecord", "tfrecord"),
+        ("parquet", "huggingface"),
+        ("webdataset", "webdataset"),
+        ("mds", "mds"),
+        ("zip", "zip"),
+    ],
 )
 def test_imported_again_it_is_the_same(to: str, format: str, tmp_path: Path) -> None:
-    path = write(tmp_path / "a.records")
-    root = recordzoo.export(path, tmp_path / to, to=to, shard_bytes=SHARD_BYTES, workers=1)
+    """One class has no images."""
+    path = write(tmp_path / "a.records", classes=(*CLASSES, "fox"))
+    output = tmp_path / (f"{to}.zip" if to == "zip" else to)
+    root = recordzoo.export(path, output, to=to, shard_bytes=SHARD_BYTES, workers=1)
     again = import_records(root, tmp_path / "again.records", format=format, workers=1)
-    assert_same(given(again), given(path))
+    assert RecordReader(again).manifest.classes == (*CLASSES, "fox")
+    found, wanted = given(again), given(path)
+    if to == "zip":  # in the order of the folders
+        assert {key: sorted(each) for key, each in samples(found).items()} == {
+            key: sorted(each) for key, each in samples(wanted).items()
+        }
+    else:
+        assert samples(found) == samples(wanted)
+
+
+@pytest.mark.parametrize(("to", "key"), [("tfrecord", "image/filename"), ("parquet", "name"), ("mds", "name")])
+def test_names_come_back_from_a_field(to: str, key: str, tmp_path: Path) -> None:
+    path = write(tmp_path / "a.records")
+    root = recordzoo.export(path, tmp_path / to, to=to)
+    again = import_records(root, tmp_path / "again.records", fields={key: "name"}, workers=1)
+    assert list(RecordReader(again).names) == list(RecordReader(path).names)
+
+
+def test_a_field_of_names_that_are_none(tmp_path: Path) -> None:
+    root = recordzoo.export(write(tmp_path / "a.records"), tmp_path / "out", to="parquet")
+    with pytest.raises(
+        SampleError, match=r"position 0 of data/train-00000-of-00001:0 in .*: its name is a numpy.int64"
+    ):
+        import_records(root, tmp_path / "again.records", fields={"label": "name"}, workers=1)
+
+
+@pytest.mark.parametrize(("text", "message"), [("[", "is no JSON"), ('{"a": 1}', "is no list"), ("[1]", "is no list")])
+def test_classes_beside_that_are_none(text: str, message: str, tmp_path: Path) -> None:
+    root = recordzoo.export(write(tmp_path / "a.records"), tmp_path / "out", to="webdataset")
+    (root / "classes.json").write_text(text)
+    with pytest.raises(SourceError, match=rf"classes\.json {message}"):
+        import_records(root, tmp_path / "again.records", workers=1)
 
 
 def test_a_number_that_is_negative_and_one_that_is_large(tmp_path: Path) -> None:

@@ -104,6 +104,17 @@ def test_two_keys_that_usually_are_the_image(tmp_path: Path) -> None:
         import_records(path, tmp_path / "two.records", fields={"image": "photo", "image_raw": "photo"})
 
 
+def test_a_key_that_the_first_example_lacks(tmp_path: Path) -> None:
+    path = tmp_path / "a.tfrecord"
+    records = [example(image=b"\xff\xd8\xff"), example(image=b"\xff\xd8\x00", caption=b"a cat")]
+    path.write_bytes(b"".join(map(framed, records)))
+    reader = RecordReader(import_records(path, tmp_path / "one.records", workers=1))
+    assert reader.value("caption", 1) == "a cat"
+    assert reader.value("caption", 0) is None
+    path.write_bytes(b"".join(map(framed, records[:1] * 64 + records[1:])))
+    check_refused(path, tmp_path / "two.records", "it has caption, which the first examples have not")
+
+
 def test_an_unknown_key(files: Path, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"has no 'image/clas', .* Did you mean"):
         import_records(files, tmp_path / "one.records", fields={"image/clas": "target"})

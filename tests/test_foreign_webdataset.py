@@ -1,4 +1,4 @@
-"""Tar shards, written by WebDataset's own writers, become record sets of what WebDataset reads in them."""
+"""Tar shards that WebDataset's own writers wrote become record sets with the samples that WebDataset reads."""
 
 import gc
 import io

@@ -1,8 +1,6 @@
 """How samples that another tool stored become records: piece by piece, each sample as `RecordWriter` would store it."""
 
 import functools
-import hashlib
-import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,33 +15,28 @@ from recordzoo.aliases import JSON
 from recordzoo.custom.infer import infer
 from recordzoo.custom.recipe import Rows, SchemaRecipe, columns_of
 from recordzoo.custom.schema import Kind, Schema, at_position
+from recordzoo.custom.values import describe
 from recordzoo.errors import SampleError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample
+from recordzoo.formats.base import Foreign, Piece, Sample, first_of
 from recordzoo.program import command
 from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
-from recordzoo.sources.file_table import FileTable
 from recordzoo.sources.member import Member, Source, Unit
 from recordzoo.sources.sized import SizedSource
 
-_LOOKED_AT = 64
-_PIECES_LOOKED_AT = 8
 _SIDE = "names"
 
 
 def schema_of(foreign: Foreign, kinds: Mapping[str, Kind]) -> Schema:
-    """Find the fields from the first samples of the first piece, and the first one of some other pieces.
+    """Find the fields from some samples; see `first_of`.
 
     Raises:
         SourceError: There are no samples.
         SampleError: A value cannot be stored.
     """
-    step = max(1, len(foreign.pieces) // _PIECES_LOOKED_AT)
-    samples: list[Sample] = []
-    for number, piece in enumerate(foreign.pieces[::step]):
-        samples += itertools.islice(foreign.read(piece), _LOOKED_AT if number == 0 or not samples else 1)
+    samples = first_of(foreign.pieces, foreign.read)
     if not samples:
         raise SourceError(f"{foreign.location} is empty: there is no sample in it.", path=foreign.location)
-    stored = {name: cast(Kind, kind) for name, kind in foreign.kinds.items()}
+    stored = {name: cast(Kind, kind) for name, kind in foreign.kinds.items() if name != "name"}
     return infer(dict(enumerate(map(_without_name, samples))), None, {**stored, **kinds}, has_gaps=True)
 
 
@@ -117,13 +110,9 @@ class ForeignRecipe(SchemaRecipe):
         rows, names = Rows(), []
         for number, sample in enumerate(foreign.read(member.piece)):
             key = f"{member.name}-{number:09d}"
-            try:
-                with at_position(number):
-                    encoded = self.schema.encode(_without_name(sample))
-            except SampleError as err:
-                err.add_note(f"in {member.piece.name} of {foreign.location}")
-                raise
-            names.append(sample.get("name", f"{member.piece.name}/{number:06d}"))
+            with at_position(number, f"of {member.piece.name} in {foreign.location}"):
+                encoded = self.schema.encode(_without_name(sample))
+                names.append(_name_of(sample, f"{member.piece.name}/{number:06d}"))
             for plan, data, ending in encoded.blobs:
                 yield Blob(plan.name, f"{key}{ending}", data, checked=plan.kind == "image")
             yield from (_of_piece(member, side) for side in rows.add(number, encoded))
@@ -161,6 +150,18 @@ class ForeignRecipe(SchemaRecipe):
             metadata={**self.metadata, "sample": self.schema.to_json()},
             shapes={name.removesuffix(".shape"): c[kept] for name, c in columns.items() if name.endswith(".shape")},
         )
+
+
+def _name_of(sample: Sample, otherwise: str) -> str:
+    """Return a sample's name.
+
+    Raises:
+        SampleError: It is no text.
+    """
+    name = sample.get("name", otherwise)
+    if not isinstance(name, str) or not name:
+        raise SampleError(f"its name is a {describe(name)}, not a text")
+    return name
 
 
 def _of_piece(member: Member, side: Sidecar) -> Sidecar:
@@ -211,8 +212,7 @@ class ForeignSource(SizedSource):
 
     def fingerprint(self) -> str:
         """See `Source`."""
-        files = self.foreign.files().fingerprint(self.foreign.identity().encode())
-        return hashlib.blake2b(files.encode(), digest_size=16).hexdigest()
+        return self.foreign.files(self.foreign.pieces).fingerprint(self.foreign.identity().encode())
 
     def files(self) -> None:
         """See `Source`: pieces stand for their samples."""
@@ -220,9 +220,7 @@ class ForeignSource(SizedSource):
     @override
     def unit(self, start: int, stop: int) -> Unit:
         pieces = tuple(self.foreign.pieces[start:stop])
-        table = FileTable("")
-        for path in dict.fromkeys(path for piece in pieces for path in piece.files):
-            table.add(str(path), path.stat())
+        table = self.foreign.files(pieces)
         return _ForeignUnit(start, pieces, table.stamp(0, len(table)))
 
 

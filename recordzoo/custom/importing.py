@@ -12,7 +12,7 @@ from recordzoo.custom.options import OwnOptions, check_options, check_place, is_
 from recordzoo.custom.schema import Kind, UnevenError
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError
 from recordzoo.formats import FORMATS
-from recordzoo.formats.base import Foreign
+from recordzoo.formats.base import Foreign, classes_beside
 from recordzoo.formats.find import find_foreign
 from recordzoo.meant import did_you_mean
 from recordzoo.preparing import ensure, is_record_set
@@ -132,6 +132,8 @@ def _import_foreign(foreign: Foreign, place: Path, kinds: Mapping[str, Kind], op
     if is_record_set(place) and is_current(options, lambda: _check_foreign(place, foreign)):
         return place
     foreign.open()
+    if foreign.classes is None:
+        foreign.classes = classes_beside(foreign.location)
     schema = schema_of(foreign, kinds)
     progress = options.get("progress") or default_progress()
     while True:

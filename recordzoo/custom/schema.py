@@ -214,15 +214,20 @@ def _wrong(plan: FieldPlan, value: Any, expected: str) -> SampleError:
 
 
 class at_position:
-    """Put the position of a sample before what is wrong with it. Context manager."""
+    """Put the position of a sample before what is wrong with it. Context manager.
 
-    def __init__(self, position: int) -> None:
-        self.position = position
+    Args:
+        position: The position.
+        of: What it counts in, if that is a part of the samples only.
+    """
+
+    def __init__(self, position: int, of: str = "") -> None:
+        self.position, self._of = position, f" {of}" if of else ""
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, trace: object) -> None:
         if isinstance(err, SampleError) and "position" not in err.details:
-            text = str(err).rstrip(".")
-            raise type(err)(f"position {self.position}: {text}.", **err.details, position=self.position) from None
+            text = f"position {self.position}{self._of}: {str(err).rstrip('.')}."
+            raise type(err)(text, **err.details, position=self.position) from None

@@ -13,7 +13,8 @@ from typing_extensions import override
 from recordzoo import durable
 from recordzoo.exporting.names import class_folders, split_ending, unique
 from recordzoo.exporting.samples import Content
-from recordzoo.exporting.target import CLASSES_NAME, Shard, Target, Tick, Written, cut, json_line
+from recordzoo.exporting.target import Shard, Target, Tick, Written, cut, json_line
+from recordzoo.formats.base import CLASSES_NAME
 
 TABLE_NAME = "labels.csv"
 

@@ -16,9 +16,7 @@ from recordzoo import durable
 from recordzoo.aliases import JSON
 from recordzoo.errors import PrepareError
 from recordzoo.exporting.samples import Content, Sample
-
-CLASSES_NAME = "classes.json"
-"""The names of the classes in the order of labels, where the format itself has no place for them."""
+from recordzoo.formats.base import CLASSES_NAME
 
 Tick = Callable[[int], None]
 """Told how many stored bytes more are written."""

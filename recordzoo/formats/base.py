@@ -2,12 +2,14 @@
 
 import hashlib
 import importlib.util
+import itertools
+import json
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError, PrepareError, SourceError
@@ -19,9 +21,16 @@ from recordzoo.system.names import is_device
 Sample = Mapping[str, Any]
 """A sample: the name of each field and its value, as `RecordWriter` takes them; "name" is the record's name."""
 
+CLASSES_NAME = "classes.json"
+"""In a folder: the names of the classes in the order of labels, of a format that itself has no place for them."""
+
 _NO_NAME = re.compile(r"[^a-z0-9_]+")
 _TAKEN = ("name", "names", "names_offsets", "split")
 _LONGEST = 64
+_LOOKED_AT, _PIECES_LOOKED_AT = 64, 8
+
+_T = TypeVar("_T")
+_S = TypeVar("_S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +103,15 @@ class Foreign(ABC):
             digest.update(f"{piece.name}\0{piece.size_bytes}\0".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()
 
-    def files(self) -> FileTable:
-        """Look at all files that are read.
+    @staticmethod
+    def files(pieces: Sequence[Piece]) -> FileTable:
+        """Look at all files that are read for some pieces.
 
         Raises:
             SourceError: One cannot be looked at.
         """
         table = FileTable("")
-        for path in dict.fromkeys(path for piece in self.pieces for path in piece.files):
+        for path in dict.fromkeys(path for piece in pieces for path in piece.files):
             try:
                 table.add(str(path), path.stat())
             except OSError as err:
@@ -147,6 +157,32 @@ class Foreign(ABC):
                     f"{self.location} has no {key!r}, which argument fields names. It has {', '.join(map(repr, keys))}."
                     f"{did_you_mean(key, keys)}"
                 )
+
+
+def first_of(pieces: Sequence[_T], read: Callable[[_T], Iterator[_S]]) -> list[_S]:
+    """Read enough to know what there is: the first 64 of the first piece, and the first one of some others."""
+    found: list[_S] = []
+    for piece in pieces[:: max(1, len(pieces) // _PIECES_LOOKED_AT)]:
+        found += itertools.islice(read(piece), 1 if found else _LOOKED_AT)
+    return found
+
+
+def classes_beside(location: str) -> list[str] | None:
+    """Return the names of the classes that the folder's `CLASSES_NAME` has, as an export writes it; None without one.
+
+    Raises:
+        SourceError: It is no list of names.
+    """
+    path = Path(location) / CLASSES_NAME
+    try:
+        found = json.loads(path.read_bytes())
+    except OSError:
+        return None
+    except ValueError as err:
+        raise SourceError(f"{path} is no JSON ({err}).", path=str(path)) from err
+    if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
+        raise SourceError(f"{path} is no list of the names of classes.", path=str(path))
+    return found
 
 
 def field_name(key: str) -> str:

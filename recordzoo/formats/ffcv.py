@@ -1,8 +1,8 @@
 """FFCV: `.beton` files, read without ffcv, which wants numba and a library that is compiled on installing.
 
 What is where follows ffcv/types.py, ffcv/writer.py and ffcv/memory_allocator.py of libffcv/ffcv (version 2 of the
-format): a header, a descriptor for each field, a row of metadata for each sample, pages with what has no fixed size,
-and at the end a table of what was allocated in the pages.
+format): a header, a descriptor for each field, a row of metadata for each sample, pages with the values that have no
+fixed size, and at the end a table of where each of these values is.
 """
 
 import re

@@ -58,7 +58,7 @@ class Field:
 
     @property
     def metadata(self) -> "np.dtype[Any]":
-        """The dtype of what a sample's row has of it."""
+        """The dtype of the field in a sample's row: its value, or where the value is."""
         return _METADATA[self.type]
 
 

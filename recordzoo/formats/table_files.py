@@ -93,7 +93,7 @@ def batches(path: Path, start: int, stop: int) -> Iterator[Any]:
 
 @contextlib.contextmanager
 def _reading(path: Path) -> Iterator[None]:
-    """Say of what pyarrow raises where it was."""
+    """Turn an error of pyarrow into ours, which names the file."""
     import pyarrow
 
     try:

@@ -7,7 +7,7 @@ tsl/lib/io/record_writer.h). An `Example` maps keys to lists of bytes, floats or
 
 import re
 import struct
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,7 +15,7 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, is_installed, need, split_name
+from recordzoo.formats.base import Foreign, Piece, Sample, first_of, is_installed, need, split_name
 from recordzoo.recipes.images import sniffed_ending
 from recordzoo.recipes.imports.protobuf import Message, WireError
 from recordzoo.sources.member import MAX_MEMBER_BYTES
@@ -58,11 +58,11 @@ class TFRecords(Foreign):
             Piece(path.name, path.stat().st_size, (path,), split=split_name(prefixes[path]) if are_split else "")
             for path in files
         ]
-        self._texts: set[str] | None = None
-        first = next((examples for path in files if (examples := _first(path))), {})
-        self.check_fields(sorted(first))
-        self._keys = self.name_fields(sorted(first), self._usual(first))
-        self._texts = {key for key, value in first.items() if isinstance(value, bytes) and _is_text(key, value)}
+        examples = [example for _, example in first_of(self.pieces, _examples)]
+        keys = sorted({key for example in examples for key in example})
+        self.check_fields(keys)
+        self._keys = self.name_fields(keys, self._usual(keys))
+        self._texts = {key for key in keys if _are_texts(key, [example.get(key) for example in examples])}
 
     def _usual(self, keys: Collection[str]) -> dict[str, str]:
         """Return which keys are the image and the label, unless the person names others."""
@@ -75,28 +75,26 @@ class TFRecords(Foreign):
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:
-        (path,) = piece.files
-        with path.open("rb") as file:
-            for number, (where, data) in enumerate(_records(file, path)):
-                example = _example(data, where)
-                if other := example.keys() - self._keys.keys():
-                    raise SourceError(
-                        f"{where}: it has {', '.join(sorted(other))}, which the first example has not.", path=str(path)
-                    )
-                sample = {field: self._value(key, example, where) for key, field in self._keys.items()}
-                image = sample.get("image")
-                ending = sniffed_ending(image) if isinstance(image, bytes) else ""
-                yield {"name": f"{piece.name}/{number:06d}{ending}", **sample}
+        for number, (where, example) in enumerate(_examples(piece)):
+            if other := example.keys() - self._keys.keys():
+                raise SourceError(
+                    f"{where}: it has {', '.join(sorted(other))}, which the first examples have not.",
+                    path=str(piece.files[0]),
+                )
+            sample = {field: self._value(key, example, where) for key, field in self._keys.items()}
+            image = sample.get("image")
+            ending = sniffed_ending(image) if isinstance(image, bytes) else ""
+            yield {"name": f"{piece.name}/{number:06d}{ending}", **sample}
 
     # Any, here and below: numbers, bytes, arrays or None.
     def _value(self, key: str, example: Mapping[str, Any], where: str) -> Any:
         value = example.get(key)
-        if key not in (self._texts or ()) or value is None:
+        if key not in self._texts or value is None:
             return value
         try:
             return value.decode()
         except (AttributeError, UnicodeDecodeError) as err:
-            raise SourceError(f"{where}: {key} is text in the first example, and not here ({err}).") from err
+            raise SourceError(f"{where}: {key} is text in the first examples, and not here ({err}).") from err
 
 
 def _begins_with_a_record(path: Path) -> bool:
@@ -169,11 +167,12 @@ def _masked_crc(data: bytes) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _first(path: Path) -> dict[str, Any]:
+def _examples(piece: Piece) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield where each example of a file is, for messages, and its values."""
+    (path,) = piece.files
     with path.open("rb") as file:
         for where, data in _records(file, path):
-            return _example(data, where)
-    return {}
+            yield where, _example(data, where)
 
 
 def _example(data: bytes, where: str) -> dict[str, Any]:
@@ -211,8 +210,14 @@ def _as_text(value: bytes) -> str:
     return value.decode("utf-8", "backslashreplace")
 
 
-def _is_text(key: str, value: bytes) -> bool:
-    if key in _IMAGES or sniffed_ending(value):
+def _are_texts(key: str, values: Iterable[Any]) -> bool:
+    """Whether there are values of a key, and all are UTF-8 and no images."""
+    there = [value for value in values if value is not None]
+    return bool(there) and key not in _IMAGES and all(map(_is_text, there))
+
+
+def _is_text(value: Any) -> bool:
+    if not isinstance(value, bytes) or sniffed_ending(value):
         return False
     try:
         value.decode()

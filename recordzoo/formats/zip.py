@@ -1,6 +1,7 @@
 """A zip of class folders, as Kaggle has them: ``train/cat/1.jpg``, in the order of torchvision's `ImageFolder`."""
 
 import itertools
+import zipfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -59,7 +60,7 @@ class ZippedFolders(Foreign):
         self._path = path
         with path.open("rb") as file, opened_zip(path, file, path.stat().st_size, is_strict=True) as members:
             images = _in_order(path, members)
-        self.classes = sorted({image.label for image in images if image.label})
+        self.classes = sorted({image.label for image in images if image.label} | set(_empty_classes(path, images)))
         self.pieces = list(self._cut(images))
         self._images: list[_Image] | None = images
 
@@ -142,6 +143,20 @@ def _of_split(path: Path, sizes: Mapping[str, int], start: str, top: str, split:
         _Image(members[index], members[index][len(top) :], sizes[members[index]], split, labels[index])
         for index in order
     ]
+
+
+def _empty_classes(path: Path, images: Sequence[_Image]) -> Iterator[str]:
+    """Name the class folders, also those without images: `ImageFolder` numbers them, too."""
+    labelled = next(image for image in images if image.label)
+    top = labelled.member.removesuffix(labelled.name)
+    starts = {f"{top}{image.split}/" if image.split else top for image in images if image.label}
+    with zipfile.ZipFile(path) as archive:
+        folders = [name for name in archive.namelist() if name.endswith("/") and _is_shown(name)]
+    for name in folders:
+        for start in starts:
+            inner = name.removeprefix(start).removesuffix("/")
+            if name.startswith(start) and inner and "/" not in inner:
+                yield inner
 
 
 def _is_shown(name: str) -> bool:

@@ -202,7 +202,7 @@ def _entries(path: Path, archive: zipfile.ZipFile, passed_over: PassedOver | Non
     Args:
         path: The zip.
         archive: The same, opened.
-        passed_over: Is told of members that are no regular files; None: they are refused.
+        passed_over: Counts the members that are no regular files. None: they are refused.
     """
     entries = []
     seen = set()

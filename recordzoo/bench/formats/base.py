@@ -92,8 +92,8 @@ class Format:
         name: What `--formats` calls it.
         title: What tables call it.
         write: Stores samples at a place.
-        read: Opens a place and returns an iterable of batches, one epoch each time: tuples of what `Finish` made, and
-            labels.
+        read: Opens a place. The iterable that it returns gives an epoch each time it is iterated: batches, each a
+            tuple of what `Finish` made and the labels.
         reader: How it is read, in words.
         packages: What must be installed: the modules' names.
         install: The command that installs them.

@@ -57,7 +57,7 @@ class CombinedSource(SizedSource):
         return ", ".join(str(part.reader.path) for part in self.parts)
 
     def fingerprint(self) -> str:
-        """Return a digest of the sets' digests and of what is chosen."""
+        """Return a digest of the digests of all sets and of the choice."""
         said = [part.to_json() for part in self.parts]
         return hashlib.blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).hexdigest()
 
