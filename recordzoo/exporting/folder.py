@@ -3,7 +3,7 @@
 import csv
 import io
 import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +13,7 @@ from typing_extensions import override
 from recordzoo import durable
 from recordzoo.exporting.names import class_folders, split_ending, unique
 from recordzoo.exporting.samples import Content
-from recordzoo.exporting.target import Shard, Target, Tick, Written, cut, json_line
+from recordzoo.exporting.target import Shard, Target, Tick, Written, json_line
 from recordzoo.formats.base import CLASSES_NAME
 
 TABLE_NAME = "labels.csv"
@@ -30,15 +30,8 @@ class Folder(Target):
         self.tree = Tree(content, self.split_folder)
 
     @override
-    def shards(self, splits: Mapping[str, NDArray[np.int64]], shard_bytes: int) -> list[Shard]:
-        found = []
-        for split, positions in splits.items():
-            paths, start = self.tree.paths(split, positions), 0
-            parts = cut(self.content, positions, shard_bytes)
-            for number, part in enumerate(parts):
-                found.append(Shard(split, number, len(parts), part, paths[start : start + len(part)]))
-                start += len(part)
-        return found
+    def paths(self, split: str, positions: NDArray[np.int64]) -> list[str]:
+        return self.tree.paths(split, positions)
 
     @override
     def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:

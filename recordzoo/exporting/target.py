@@ -85,9 +85,16 @@ class Target(ABC):
         """Cut the splits into shards; the same each time."""
         found = []
         for split, positions in splits.items():
+            paths, start = self.paths(split, positions), 0
             parts = cut(self.content, positions, shard_bytes)
-            found += [Shard(split, number, len(parts), part) for number, part in enumerate(parts)]
+            for number, part in enumerate(parts):
+                found.append(Shard(split, number, len(parts), part, paths[start : start + len(part)]))
+                start += len(part)
         return found
+
+    def paths(self, split: str, positions: NDArray[np.int64]) -> Sequence[str]:
+        """Return the name of each sample's file; nothing where the format has none for each."""
+        return ()
 
     def split_folder(self, split: str) -> str:
         """Return the folder of a split, for formats that have such; "" if it is the only split."""

@@ -6,7 +6,7 @@ and `base_plus_ext` of webdataset/tariterators.py).
 
 import io
 import tarfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +15,7 @@ from typing_extensions import override
 
 from recordzoo.exporting.names import split_ending, unique
 from recordzoo.exporting.samples import Sample
-from recordzoo.exporting.target import Shard, Target, Tick, Written, cut, json_line, sync
+from recordzoo.exporting.target import Shard, Target, Tick, Written, json_line, sync
 from recordzoo.recipes.images import sniffed_ending
 
 _UNKNOWN = ".bin"
@@ -27,16 +27,9 @@ class WebDataset(Target):
     name = "webdataset"
 
     @override
-    def shards(self, splits: Mapping[str, NDArray[np.int64]], shard_bytes: int) -> list[Shard]:
-        found = []
-        for split, positions in splits.items():
-            names = (split_ending(self.content.reader.names[position])[0] for position in positions.tolist())
-            keys, start = unique(names, [""] * len(positions), whole=True, dots=False), 0
-            parts = cut(self.content, positions, shard_bytes)
-            for number, part in enumerate(parts):
-                found.append(Shard(split, number, len(parts), part, keys[start : start + len(part)]))
-                start += len(part)
-        return found
+    def paths(self, split: str, positions: NDArray[np.int64]) -> list[str]:
+        names = (split_ending(self.content.reader.names[position])[0] for position in positions.tolist())
+        return unique(names, [""] * len(positions), whole=True, dots=False)
 
     @override
     def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:

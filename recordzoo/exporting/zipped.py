@@ -30,8 +30,12 @@ class Zipped(Target):
         self.tree = Tree(content, self.split_folder)
 
     @override
+    def paths(self, split: str, positions: NDArray[np.int64]) -> list[str]:
+        return self.tree.paths(split, positions)
+
+    @override
     def shards(self, splits: Mapping[str, NDArray[np.int64]], shard_bytes: int) -> list[Shard]:
-        paths = [path for split, positions in splits.items() for path in self.tree.paths(split, positions)]
+        paths = [path for split, positions in splits.items() for path in self.paths(split, positions)]
         self._split_of = [split for split, positions in splits.items() for _ in range(len(positions))]
         return [Shard("", 0, 1, np.concatenate(list(splits.values())), paths)]
 
