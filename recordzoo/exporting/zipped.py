@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.exporting.folder import Tree, with_ending
-from recordzoo.exporting.samples import Content
-from recordzoo.exporting.target import Shard, Target, Tick, Written, sync
+from recordzoo.exporting.folder import Folder, with_ending
+from recordzoo.exporting.target import Shard, Tick, Written, sync
 
 FILE_NAME = "all.zip"
 _TIME = (1980, 1, 1, 0, 0, 0)  # the first that a zip can have: the same samples give the same bytes
@@ -19,19 +18,11 @@ _MODE = 0o644 << 16
 _FOLDER_MODE = 0o40755 << 16
 
 
-class Zipped(Target):
-    """See `Target`: one shard with everything, which an interrupted export writes again."""
+class Zipped(Folder):
+    """The same tree in a zip: one shard with everything, which an interrupted export writes again."""
 
     name = "zip"
     ending = ".zip"
-
-    def __init__(self, content: Content, splits: Sequence[str]) -> None:
-        super().__init__(content, splits)
-        self.tree = Tree(content, self.split_folder)
-
-    @override
-    def paths(self, split: str, positions: NDArray[np.int64]) -> list[str]:
-        return self.tree.paths(split, positions)
 
     @override
     def shards(self, splits: Mapping[str, NDArray[np.int64]], shard_bytes: int) -> list[Shard]:
