@@ -25,6 +25,8 @@ PLACES = {
     "H": ("Damaged and hostile record sets", 21),
     "U": ("Arguments", 12),
     "S": ("In object storage", 8),
+    "F": ("In files of other formats", 10),
+    "E": ("While exporting", 6),
 }
 """For each letter the heading, and how many faults there are at least, numbered from 1."""
 
@@ -32,10 +34,6 @@ NOT_TRIED: dict[str, tuple[str, str]] = {
     "H10": (
         "py-lmdb is built upon the system's LMDB, without its hardening against forged files",
         "no such build is at hand; images are read without LMDB, and `verify --full` asks it in another process (H9)",
-    ),
-    "U10": (
-        "a command removes records or downloads that are in use, or not recordzoo's",
-        "there is no such command yet; what is removed otherwise is tried as H21",
     ),
 }
 """Faults that no test tries: what happens, and why there is no test."""

@@ -21,6 +21,7 @@ from recordzoo.preparing import download_mark
 from recordzoo.recipes.beside import BESIDE
 from recordzoo.records.reader import is_record_set
 from tests.fakes.records import write_records
+from tests.faults import fault
 from tests.running import run
 from tests.terminals import drawn_by
 
@@ -226,6 +227,7 @@ class TestRemove:
         (path / "manifest.json").unlink()
         assert item_at(path).kind is Kind.REMAINS
 
+    @fault("U10")
     def test_a_set_with_files_of_others_is_left(self, data):
         (data / "photos.records" / "notes.txt").write_text("mine")
         result = run("cache", "rm", data / "photos.records", "--yes", cwd=data)
@@ -233,6 +235,7 @@ class TestRemove:
         assert "it holds files that recordzoo did not write (notes.txt); move them away" in result.stderr
         assert is_record_set(data / "photos.records")
 
+    @fault("U10")
     def test_a_link_is_refused(self, data, others):
         result = run("cache", "rm", "linked.records", "--yes", cwd=data)
         assert (result.returncode, "linked.records is a link" in result.stderr) == (2, True)
@@ -241,6 +244,11 @@ class TestRemove:
         assert [item.path for item in find_items([data]) if "linked" in item.path.name] == []
 
     @pytest.mark.parametrize("how", ["build", "lock"])
+    @fault(
+        "U10",
+        "a command removes records or downloads that are in use, or not recordzoo's",
+        "it leaves them, and says why",
+    )
     def test_what_is_being_prepared_is_left(self, data, how):
         owner = str(Owner.current())
         if how == "build":
@@ -255,6 +263,7 @@ class TestRemove:
         assert all(owner not in item["path"] for item in json.loads(result.stdout)["deleted"])
         assert (data / f"photos.records.build.{owner}").exists() == (how == "build")
 
+    @fault("U10")
     def test_a_living_download_is_left(self, data):
         part = sparse(data / f"{RAW_FILE.name}.part.{Owner.current()}", 100)
         run("cache", "prune", "--builds", "--root", data, "--yes", cwd=data)

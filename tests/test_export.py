@@ -23,6 +23,7 @@ from recordzoo.exporting.targets import TARGETS
 from tests.copying import killed
 from tests.exporting import CLASSES, SHARD_BYTES, damaged, files, given, write
 from tests.fakes.records import write_records
+from tests.faults import fault
 from tests.preparing import REPOSITORY
 from tests.running import run
 
@@ -162,6 +163,7 @@ class TestSomethingIsThere:
         assert root.stat().st_ino == made
 
     @pytest.mark.slow
+    @fault("E6")
     def test_another_is_replaced_only_if_asked(self, there: Path, tmp_path: Path) -> None:
         root = recordzoo.export(there, tmp_path / "tree", **EXPORT)
         before = files(root)
@@ -174,6 +176,11 @@ class TestSomethingIsThere:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("refresh", [False, True])
+    @fault(
+        "E6",
+        "the output is there, and is something else",
+        "an error; only another export is replaced, and only with `--refresh`",
+    )
     def test_what_is_no_export_never(self, there: Path, tmp_path: Path, refresh: bool) -> None:
         (tmp_path / "thesis").mkdir()
         (tmp_path / "thesis" / "a.txt").write_text("mine")
@@ -195,6 +202,7 @@ class TestInterrupted:
         ("step", "kept"),
         [("export.written:3", 2), ("export.counted:3", 3), ("export.complete", None), ("set.published", None)],
     )  # fmt: skip
+    @fault("E1", "an export is killed", "no output; the same command goes on with the finished files")
     def test_killed_and_run_again(self, step: str, kept: int | None, there: Path, tmp_path: Path) -> None:
         whole = files(recordzoo.export(there, tmp_path / "whole", **EXPORT))
         root = tmp_path / "tree"
@@ -214,6 +222,7 @@ class TestInterrupted:
         assert sorted(name for name in os.listdir(tmp_path) if name.startswith("tree")) == ["tree"]
 
     @pytest.mark.slow
+    @fault("E1")
     def test_of_a_killed_zip_nothing_is_left(self, there: Path, tmp_path: Path) -> None:
         whole = files(recordzoo.export(there, tmp_path / "whole" / "a.zip", to="zip"))
         killed("export.complete", "export", there, "--to", "zip", "--output", tmp_path / "a.zip", cwd=tmp_path)
@@ -221,6 +230,11 @@ class TestInterrupted:
         assert files(recordzoo.export(there, tmp_path / "a.zip", to="zip")) == whole
         assert sorted(os.listdir(tmp_path)) == ["a.zip", "whole"]
 
+    @fault(
+        "E2",
+        "a finished file of an unfinished export is cut or another one is put beside it",
+        "it is written again; the other one is not in the output",
+    )
     def test_a_file_that_was_cut_meanwhile_is_written_again(self, there: Path, tmp_path: Path, monkeypatch) -> None:
         root = tmp_path / "tree"
         write_all = work.write
@@ -239,6 +253,7 @@ class TestInterrupted:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("to", TARGETS)
+    @fault("E3", "a record is damaged", "an error that names it; no output")
     def test_a_damaged_record_is_an_error_and_there_is_no_output(self, to: str, there: Path, tmp_path: Path) -> None:
         path = damaged(Path(shutil.copytree(there, tmp_path / "a.records")), 7)
         output = tmp_path / ("out.zip" if to == "zip" else "out")
@@ -247,12 +262,18 @@ class TestInterrupted:
         assert not output.exists()
 
     @pytest.mark.slow
+    @fault("E3")
     def test_so_it_is_in_a_process_of_ours(self, there: Path, tmp_path: Path) -> None:
         path = damaged(Path(shutil.copytree(there, tmp_path / "a.records")), 7)
         with pytest.raises(CorruptRecordError, match=r"image 7 \(raw/1/002.png\) is damaged"):
             recordzoo.export(path, tmp_path / "tree", **{**EXPORT, "workers": 2})
         assert not (tmp_path / "tree").exists()
 
+    @fault(
+        "E4",
+        "the disk is too small, or becomes full",
+        "an error before or while writing, with the bytes that are missing; what is finished is kept",
+    )
     def test_too_little_room(self, there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("recordzoo.exporting.job.free_bytes", lambda folder: 1000)
         with pytest.raises(DiskSpaceError, match=r"has 1 kB free; the images take .* more"):
@@ -260,6 +281,7 @@ class TestInterrupted:
         assert not (tmp_path / "tree").exists()
 
     @pytest.mark.slow
+    @fault("E4")
     def test_no_files_may_be_so_large(self, there: Path, tmp_path: Path) -> None:
         """The real system refuses the write."""
         script = f"import resource, signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n{_LIMITED}"
@@ -289,6 +311,7 @@ export(sys.argv[1], sys.argv[2], to="webdataset", workers=1)
 
 
 @pytest.mark.slow
+@fault("E5", "two exports to one output run at once", "one writes, the other waits")
 def test_two_at_once_write_it_once(there: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "recordzoo", "export", str(there), "--to", "folder", "--output", "tree", "--json"]
     processes = [

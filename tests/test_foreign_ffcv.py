@@ -13,6 +13,7 @@ from PIL import Image
 
 from recordzoo.custom.importing import import_records
 from recordzoo.records.reader import RecordReader
+from tests.faults import fault
 from tests.foreign import WRITTEN, Expected, check, check_refused, check_resumed, digest
 
 EXPECTED = json.loads((WRITTEN / "ffcv" / "expected.json").read_text(encoding="utf-8"))
@@ -43,6 +44,7 @@ def patched(path: Path, offset: int, layout: str, *values: int) -> Path:
 
 
 @pytest.mark.slow
+@fault("F8")
 def test_every_field_and_a_kill(tmp_path: Path) -> None:
     """Pixels are those that FFCV got, with JPEGs in between, whose bytes are kept."""
     path = unpack("every.beton", tmp_path)
@@ -139,11 +141,13 @@ ROW = 24  # an image: mode, width, height, place; 3 bytes of padding; a label
         (METADATA + 5, "<Q", 1 << 40, "sample 0, image: pixels of 4 x 5, but 0 bytes"),
     ],
 )
+@fault("F4")
 def test_forged(tmp_path: Path, offset: int, layout: str, value: int, text: str) -> None:
     path = patched(unpack("raw.beton", tmp_path), offset, layout, value)
     check_refused(path, tmp_path / "one.records", str(path), text)
 
 
+@fault("F4")
 def test_a_forged_table(tmp_path: Path) -> None:
     """A sample that is not there, and an image that reaches beyond the pages."""
     path = unpack("jpg.beton", tmp_path)
@@ -157,6 +161,7 @@ def test_a_forged_table(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("left", [10, 1000, 1 << 21])
+@fault("F2")
 def test_a_cut_file(tmp_path: Path, left: int) -> None:
     path = unpack("raw.beton", tmp_path)
     path.write_bytes(path.read_bytes()[:left])

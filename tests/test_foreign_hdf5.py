@@ -10,6 +10,7 @@ import pytest
 from recordzoo.custom.importing import import_records
 from recordzoo.errors import PrepareError
 from recordzoo.formats import base
+from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
 from tests.test_foreign_numpy import FEW, IMAGES, LABELS, SMALL, assert_rows, imported
 
@@ -163,6 +164,7 @@ def test_refused(tmp_path: Path, write: Any, text: str) -> None:
     check_refused(path, tmp_path / "one.records", str(path), text)
 
 
+@fault("F1")
 def test_damaged(tmp_path: Path) -> None:
     """Cut, and a damaged chunk, of which HDF5 has a checksum only if it was asked to."""
     path = tmp_path / "a.h5"
@@ -180,6 +182,7 @@ def test_damaged(tmp_path: Path) -> None:
     check_refused(path, tmp_path / "one.records", str(path), "cannot be read")
 
 
+@fault("F7")
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.h5").write_bytes(b"")
     monkeypatch.setattr(base, "is_installed", lambda package: False)

@@ -18,6 +18,7 @@ from recordzoo.formats.chunks import BAD_VALUE
 from recordzoo.formats.litdata_json import nested_value
 from recordzoo.formats.litdata_leaves import leaf_of
 from recordzoo.records.reader import RecordReader
+from tests.faults import fault
 from tests.foreign import WRITTEN, check, check_refused, check_resumed, written
 
 
@@ -70,6 +71,7 @@ def test_every_serializer(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@fault("F8")
 def test_resumed(tmp_path: Path) -> None:
     path, expected = written("litdata")
     check_resumed(path, check(path, expected, tmp_path / "one.records"), tmp_path / "resumed.records")
@@ -107,12 +109,14 @@ def test_a_chunk_that_litdata_decompressed(data: Path, tmp_path: Path) -> None:
         ("sample/chunk-0-0.bin", 16, 7, "damaged"),
     ],
 )
+@fault("F4")
 def test_a_forged_chunk(data: Path, tmp_path: Path, file: str, offset: int, value: int, text: str) -> None:
     write(data / file, offset, value)
     check_refused((data / file).parent, tmp_path / "one.records", str(data / file), text)
 
 
 @pytest.mark.parametrize("file", ["train/chunk-0-0.bin", "batch/chunk-0-0.bin", "chunk/chunk-0-0.zstd.bin"])
+@fault("F2")
 def test_a_cut_chunk(data: Path, tmp_path: Path, file: str) -> None:
     path = data / file
     path.write_bytes(path.read_bytes()[:-3])
@@ -129,6 +133,7 @@ def test_forged_rows(tmp_path: Path, offset: int, value: int, text: str) -> None
     check_refused(data, tmp_path / "one.records", str(data / "chunk-0-0.bin"), text)
 
 
+@fault("F3")
 def test_rows_that_are_missing(tmp_path: Path) -> None:
     data = Path(shutil.copytree(written("litdata_rows")[0] / "train", tmp_path / "rows"))
     change_index(data, {"chunk_size": 3})
@@ -152,11 +157,13 @@ def test_rows_that_are_missing(tmp_path: Path) -> None:
         ({"chunk": {"chunk_size": -1}}, "is damaged"),
     ],
 )
+@fault("F4")
 def test_a_forged_index(data: Path, tmp_path: Path, config: dict[str, Any], text: str) -> None:
     change_index(data / "train", **config)
     check_refused(data / "train", tmp_path / "one.records", text)
 
 
+@fault("F5")
 def test_a_tree_that_names_a_type(data: Path, tmp_path: Path) -> None:
     """A factory of a defaultdict is not imported."""
     leaf = {"type": None, "context": None, "children_spec": []}
@@ -224,12 +231,14 @@ def test_what_a_worker_process_gets() -> None:
     assert [sample["target"] for piece in copy.pieces for sample in copy.read(piece)] == expected.targets
 
 
+@fault("F5")
 def test_pickles(tmp_path: Path) -> None:
     check_refused(
         WRITTEN / "litdata_kinds" / "pickled", tmp_path / "one.records", "'1' is stored as pickle: with Python's pickle"
     )
 
 
+@fault("F7")
 def test_without_the_package(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "is_installed", lambda package: False)
     for name in ("batch", "chunk", "sample"):

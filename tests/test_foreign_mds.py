@@ -18,6 +18,7 @@ from recordzoo.formats import base, mds
 from recordzoo.formats.leaves import list_of_bytes, pil_image
 from recordzoo.formats.mds_encodings import encoding_of
 from recordzoo.records.reader import RecordReader
+from tests.faults import fault
 from tests.foreign import WRITTEN, check, check_refused, check_resumed, written
 
 
@@ -63,6 +64,7 @@ def test_every_encoding(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@fault("F8")
 def test_resumed(tmp_path: Path) -> None:
     path, expected = written("mds")
     check_resumed(path, check(path, expected, tmp_path / "one.records"), tmp_path / "resumed.records")
@@ -79,6 +81,7 @@ def test_one_split_and_other_names_of_fields(data: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("split", ["train", "bz2", "snappy", "zstd"])
+@fault("F1")
 def test_a_flipped_bit(data: Path, tmp_path: Path, split: str) -> None:
     (path, *_) = sorted((data / split).glob("shard*"))
     flip(path, 300)
@@ -96,6 +99,7 @@ def test_a_flipped_bit_without_a_hash(data: Path, tmp_path: Path) -> None:
     check_refused(data, tmp_path / "one.records", str(path), "damaged")
 
 
+@fault("F2")
 def test_a_cut_file(data: Path, tmp_path: Path) -> None:
     path = data / "train" / "shard.00001.mds"
     path.write_bytes(path.read_bytes()[:-3])
@@ -103,6 +107,7 @@ def test_a_cut_file(data: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["br", "bz2", "gz", "zstd", "snappy"])
+@fault("F2")
 def test_a_cut_compressed_file(data: Path, tmp_path: Path, kind: str) -> None:
     path = data / kind / f"shard.00000.mds.{kind}"
     path.write_bytes(path.read_bytes()[:-9])
@@ -111,6 +116,7 @@ def test_a_cut_compressed_file(data: Path, tmp_path: Path, kind: str) -> None:
     check_refused(data / kind, tmp_path / "one.records", str(path), "damaged")
 
 
+@fault("F3")
 def test_missing_files(data: Path, tmp_path: Path) -> None:
     (data / "train" / "shard.00001.mds").unlink()
     check_refused(data, tmp_path / "one.records", "1 of 2 files are missing: shard.00001.mds")
@@ -139,6 +145,11 @@ def test_missing_files(data: Path, tmp_path: Path) -> None:
         ({"column_encodings": ["str", "bytes", "pkl"]}, "column 'label' is stored with Python's pickle"),
     ],
 )
+@fault(
+    "F4",
+    "sizes, offsets, types or shapes in a file of another format are forged",
+    "an error that names the place; nothing is allocated or read on their word",
+)
 def test_a_forged_index(data: Path, tmp_path: Path, values: dict[str, Any], text: str) -> None:
     change_index(data / "train", **values)
     check_refused(data / "train", tmp_path / "one.records", text)
@@ -154,6 +165,7 @@ def test_a_forged_index(data: Path, tmp_path: Path, values: dict[str, Any], text
         (-1, 1 << 31, "its values have other sizes than it says"),
     ],
 )
+@fault("F4")
 def test_a_forged_shard(data: Path, tmp_path: Path, offset: int, value: int, text: str) -> None:
     path = data / "train" / "shard.00000.mds"
     shard = bytearray(path.read_bytes())
@@ -165,6 +177,7 @@ def test_a_forged_shard(data: Path, tmp_path: Path, offset: int, value: int, tex
     check_refused(data / "train", tmp_path / "one.records", str(path), text)
 
 
+@fault("F4")
 def test_what_snappy_says_of_its_size(data: Path, tmp_path: Path) -> None:
     shard = json.loads((data / "snappy" / "index.json").read_text())["shards"][0]
     for size in (shard["raw_data"]["bytes"] + 5, (1 << 32) - 1):
@@ -191,6 +204,7 @@ def test_what_snappy_says_of_its_size(data: Path, tmp_path: Path) -> None:
         ("jpeg_array", struct.pack("<II", 1, 9) + b"abc"),
     ],
 )
+@fault("F4")
 def test_a_forged_value(name: str, value: bytes) -> None:
     with pytest.raises(mds.BAD_VALUE):
         encoding_of(name, "here").decode(value)
@@ -216,6 +230,11 @@ def test_what_a_worker_process_gets() -> None:
     assert [sample["target"] for sample in copy.read(piece)] == written("mds_kinds")[1].targets
 
 
+@fault(
+    "F5",
+    "a file of another format holds a pickle or names code to import",
+    "nothing is executed or imported: an error that names the field",
+)
 def test_pickles(tmp_path: Path) -> None:
     check_refused(
         WRITTEN / "mds_kinds" / "pickled", tmp_path / "one.records", "column 'extra'", "Python's pickle (pkl)"
@@ -237,6 +256,7 @@ def test_fields_that_are_not_there(data: Path, tmp_path: Path) -> None:
         import_records(data, tmp_path / "one.records", fields={"label": "target", "caption": "target"})
 
 
+@fault("F7")
 def test_without_the_packages(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"xxhash, which is not installed. Run: pip install 'recordzoo\[mds\]'"):

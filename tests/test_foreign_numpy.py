@@ -11,6 +11,7 @@ import pytest
 from recordzoo.custom.importing import import_records
 from recordzoo.errors import ArgumentError
 from recordzoo.records.reader import RecordReader
+from tests.faults import fault
 from tests.foreign import UNIT_BYTES, check_refused, check_resumed
 
 RNG = np.random.default_rng(0)
@@ -141,6 +142,7 @@ def test_refused(tmp_path: Path, arrays: Mapping[str, Any], text: str) -> None:
 
 
 @pytest.mark.parametrize("save", [np.savez, np.savez_compressed])
+@fault("F1")
 def test_a_flipped_bit(tmp_path: Path, save: Any) -> None:
     path = tmp_path / "a.npz"
     save(path, images=SMALL, labels=FEW)
@@ -171,6 +173,7 @@ def header(shape: tuple[int, ...], dtype: str = "|u1") -> bytes:
     ],
 )
 @pytest.mark.parametrize("is_packed", [False, True])
+@fault("F4")
 def test_a_forged_header(tmp_path: Path, data: bytes, text: str, is_packed: bool) -> None:
     path = tmp_path / ("images.npz" if is_packed else "images.npy")
     path.write_bytes(data)
@@ -186,6 +189,7 @@ def test_text_of_no_letters(tmp_path: Path) -> None:
     check_refused(tmp_path, tmp_path / "one.records", "tag.npy is not text")
 
 
+@fault("F2")
 def test_a_cut_archive(tmp_path: Path) -> None:
     path = tmp_path / "a.npz"
     np.savez(path, images=SMALL, labels=FEW)

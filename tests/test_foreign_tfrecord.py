@@ -11,6 +11,7 @@ from recordzoo.custom.importing import import_records
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError
 from recordzoo.formats import base
 from recordzoo.records.reader import RecordReader
+from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, written
 
 
@@ -40,6 +41,7 @@ def test_what_tensorflow_wrote(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@fault("F8", "an import is killed", "no record set; the same command goes on, and the bytes are the same")
 def test_resumed(tmp_path: Path) -> None:
     path, expected = written("tfrecord")
     check_resumed(path, check(path, expected, tmp_path / "one.records"), tmp_path / "resumed.records")
@@ -58,6 +60,11 @@ def test_one_file_and_other_names_of_fields(files: Path, tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("offset", "text"), [(0, "the checksum of a length is wrong"), (200, "the checksum of a record is wrong")]
 )
+@fault(
+    "F1",
+    "a bit of a file of another format is flipped, and the format has checksums",
+    "an error that names the file and the byte; no record set",
+)
 def test_a_flipped_bit(files: Path, tmp_path: Path, offset: int, text: str) -> None:
     path = files / "train-00000-of-00002"
     data = bytearray(path.read_bytes())
@@ -66,12 +73,16 @@ def test_a_flipped_bit(files: Path, tmp_path: Path, offset: int, text: str) -> N
     check_refused(files, tmp_path / "one.records", str(path), "byte 0", text, format="tfrecord")
 
 
+@fault("F2", "a file of another format is cut", "an error that names the file; no record set")
 def test_a_cut_file(files: Path, tmp_path: Path) -> None:
     path = files / "train-00001-of-00002"
     path.write_bytes(path.read_bytes()[:-3])
     check_refused(files, tmp_path / "one.records", str(path), "the file is cut")
 
 
+@fault(
+    "F3", "numbered files of another format are not all there", "an error that counts and names those that are missing"
+)
 def test_a_missing_file(files: Path, tmp_path: Path) -> None:
     (files / "train-00001-of-00002").unlink()
     check_refused(files, tmp_path / "one.records", "1 of 2 files are missing: train-00001-of-00002")
@@ -104,6 +115,11 @@ def test_two_keys_that_usually_are_the_image(tmp_path: Path) -> None:
         import_records(path, tmp_path / "two.records", fields={"image": "photo", "image_raw": "photo"})
 
 
+@fault(
+    "F9",
+    "samples have not all the same keys",
+    "keys of the first samples are fields, with None where a sample lacks one; a later new key is an error",
+)
 def test_a_key_that_the_first_example_lacks(tmp_path: Path) -> None:
     path = tmp_path / "a.tfrecord"
     records = [example(image=b"\xff\xd8\xff"), example(image=b"\xff\xd8\x00", caption=b"a cat")]
@@ -120,6 +136,11 @@ def test_an_unknown_key(files: Path, tmp_path: Path) -> None:
         import_records(files, tmp_path / "one.records", fields={"image/clas": "target"})
 
 
+@fault(
+    "F7",
+    "a package that reads or writes the format is not installed",
+    "the command that installs it, before anything is done",
+)
 def test_without_the_package(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(base, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[tfrecord\]'"):
