@@ -22,6 +22,7 @@ from recordzoo.batches.iteration import Epoch, late
 from recordzoo.batches.makers import Maker
 from recordzoo.batches.making import Making
 from recordzoo.batches.order import EpochBatches, Wanted
+from recordzoo.batches.sending import Sent
 from recordzoo.batches.source import BatchSource
 from recordzoo.batches.work import Piece, batch_seed, cut
 from recordzoo.remote.background import Background
@@ -152,15 +153,16 @@ class Workplace:
             memory = maker.memory(len(task.piece))
             batch = maker.batch(memory, [maker.make(task.piece, memory)])
             batch = self._making.made_here(batch, task.seed)
+            sent = Sent(batch)
             if not self._is_sent:  # torch would wait for ever for a batch that cannot be sent
-                pickle.dumps(batch)
+                pickle.dumps(sent)
                 self._is_sent = True
         except Exception as err:
             err.add_note(f"In worker process {get_worker_info().id}:\n{traceback.format_exc()}")  # type: ignore[union-attr]
             if not _is_picklable(err):
                 raise
             return _Failed(err, list(err.__notes__))
-        return batch
+        return sent
 
     def _there(self) -> Maker:
         if self._maker is None:
