@@ -369,10 +369,12 @@ def test_the_layout_may_be_told(tmp_path: Path) -> None:
 
 
 def test_where_there_is_no_database(tmp_path: Path) -> None:
-    with pytest.raises(NotPreparedError, match="does not exist"):
+    with pytest.raises(NotPreparedError, match="There is nothing at"):
         imported(tmp_path / "none")
+    with pytest.raises(NotPreparedError, match="does not exist"):
+        imported(tmp_path / "none", format="caffe")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(NotPreparedError, match=r"looked for data\.mdb"):
+    with pytest.raises(NotPreparedError, match=r"looked for data\.mdb.* prepare .*empty"):
         imported(tmp_path / "empty")
     for name in ("train.lmdb", "val.lmdb"):
         legacy.folder2lmdb(tmp_path / "several" / name, legacy.files(1))
@@ -383,6 +385,9 @@ def test_where_there_is_no_database(tmp_path: Path) -> None:
     (tmp_path / "text.lmdb").write_text("no database" * 1000)
     with pytest.raises(ArchiveError, match="is no LMDB database"):
         imported(tmp_path / "text.lmdb")
+    (tmp_path / "notes").write_text("no database")
+    with pytest.raises(NotPreparedError, match=r"notes is of no known format. Formats: .*webdataset"):
+        imported(tmp_path / "notes")
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(NotPreparedError):
         imported(tmp_path / "fifo")

@@ -76,6 +76,12 @@ def photos(folder: Path) -> None:
         Image.new("RGB", (300 + index, 200)).save(folder / "photos" / name)
 
 
+def shared_photos(folder: Path) -> None:
+    """Photos that are not prepared yet: otherwise Slurm's script ends while its workers start."""
+    (folder / "shared").mkdir()
+    photos(folder / "shared")
+
+
 def a_zip(folder: Path) -> None:
     with zipfile.ZipFile(folder / "birds.zip", "w") as archive:
         for number, (image, _) in enumerate(legacy.files(4)):
@@ -209,7 +215,7 @@ GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
     "faults.md": (records_of_birds,),
     "format.md": (records_of_birds,),
     "guides/changed-files.md": (photos,),
-    "guides/cluster.md": (photos,),
+    "guides/cluster.md": (photos, shared_photos),
     "guides/combining.md": (record_sets,),
     "guides/from-databases.md": (photos,),
     "guides/from-arrays.md": (arrays,),

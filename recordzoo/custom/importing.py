@@ -16,6 +16,8 @@ from recordzoo.formats.base import Foreign, classes_beside
 from recordzoo.formats.find import find_foreign
 from recordzoo.meant import did_you_mean
 from recordzoo.preparing import ensure, is_record_set
+from recordzoo.program import command
+from recordzoo.recipes.imports.places import database_files, may_be_database
 from recordzoo.recipes.imports.recipe import ImportRecipe
 from recordzoo.recipes.imports.source import LAYOUTS, identity
 from recordzoo.records.reader import RecordReader
@@ -108,17 +110,32 @@ def import_records(
     if fields or kinds:
         raise ArgumentError("Arguments fields and kinds are not for LMDB databases, whose fields are image and target.")
     databases = Path(location)
+    if format is None:
+        _check_known(databases)
     if is_record_set(place) and is_current(options, lambda: _check_same(place, databases, format)):
         return place
-    try:
-        recipe = ImportRecipe(databases, place, format)
-    except NotPreparedError as err:
-        if format is not None:
-            raise
-        raise NotPreparedError(f"{err} It is of no other known format either: {', '.join(FORMATS)}.") from None
-    ensure(recipe, place.parent, prepare=True, records_dir=place, **options)
+    ensure(ImportRecipe(databases, place, format), place.parent, prepare=True, records_dir=place, **options)
     _check_same(place, databases, format)  # another process may have been faster, with other databases
     return place
+
+
+def _check_known(path: Path) -> None:
+    """Refuse what is no LMDB database, and so of no known format.
+
+    Raises:
+        NotPreparedError: It is none, or is not there.
+    """
+    try:
+        database_files(path)
+        reason = f"{path} is of no known format."
+        is_known = not path.is_file() or may_be_database(path)
+    except NotPreparedError as err:
+        if not path.exists():
+            raise NotPreparedError(f"There is nothing at {path}.", path=str(path)) from None
+        reason, is_known = f"{err} It is of no other known format either.", False
+    if not is_known:
+        advice = f" A folder of images is prepared: {command('prepare', path)}" if path.is_dir() else ""
+        raise NotPreparedError(f"{reason} Formats: {', '.join((*LAYOUTS, *FORMATS))}.{advice}", path=str(path))
 
 
 def _location(path: str | os.PathLike[str]) -> str:

@@ -1,13 +1,16 @@
 """Where databases are: the LMDB files that a path means, and the databases in each."""
 
 import re
+import sys
 from collections.abc import Collection
 from pathlib import Path
 
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.recipes.imports.database import DATA_FILE, Database, Tree
+from recordzoo.records.layout import MAGIC, PAGE_HEADER
 
 _PART = re.compile(r"db(0|[1-9]\d{0,5})")
+_ENDINGS = (".lmdb", ".mdb")
 _OTHERS_NAMED = 10
 
 
@@ -38,6 +41,14 @@ def database_files(path: Path) -> dict[str, Path]:
         f"There is no LMDB database at {path} (looked for {DATA_FILE}, *.lmdb, and db0/{DATA_FILE}).",
         path=str(path),
     )
+
+
+def may_be_database(path: Path) -> bool:
+    """Whether a file is called as an LMDB database or begins as one; it may be damaged."""
+    if path.suffix in _ENDINGS:
+        return True
+    with path.open("rb") as file:
+        return file.read(PAGE_HEADER + 4)[PAGE_HEADER:] == MAGIC.to_bytes(4, sys.byteorder)
 
 
 def _numbered_parts(names: Collection[str], path: Path) -> list[str]:
@@ -81,4 +92,4 @@ def parts_of(database: Database) -> dict[str, Tree]:
 def _is_database(path: Path) -> bool:
     if path.is_dir():
         return (path / DATA_FILE).is_file()
-    return path.suffix in (".lmdb", ".mdb") and path.name != "lock.mdb"
+    return path.suffix in _ENDINGS and path.name != "lock.mdb"
