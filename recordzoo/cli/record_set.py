@@ -40,6 +40,7 @@ _ALL_CLASSES = 20  # so many are charted in full
 _MOST_FREQUENT, _LEAST_FREQUENT = 10, 5
 _SIZES_SHOWN = 4
 _NAMES_SHOWN = 5
+_NOT_LISTED = {"own": "own data", "combined": "other record sets"}  # what the manifest calls those of no dataset
 _MOST_METADATA = 1000  # characters; a line shows fewer
 
 
@@ -181,7 +182,8 @@ def _lines(reader: RecordReader, headers: Headers | None, document: Mapping[str,
 
 def _summary(reader: RecordReader, document: Mapping[str, JSON]) -> list[str]:
     manifest = reader.manifest
-    name = f"{manifest.dataset}.{manifest.part}" if manifest.part else manifest.dataset
+    name = _NOT_LISTED.get(manifest.dataset, manifest.dataset)
+    name = f"{name}.{manifest.part}" if manifest.part else name
     shards = "shard" if len(manifest.shards) == 1 else "shards"
     counts = ", ".join(f"{split} {count:,}" for split, count in manifest.splits.items())
     classes = "-" if manifest.classes is None else f"{len(manifest.classes):,}"
