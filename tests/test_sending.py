@@ -76,4 +76,4 @@ def test_small_tensors_are_not_shared_and_large_memory_is_once(shared: list[int]
 
 def test_what_cannot_be_pickled_is_said() -> None:
     with pytest.raises((pickle.PicklingError, AttributeError, TypeError)):
-        pickle.dumps(Sent([lambda: None]))
+        Sent([lambda: None])

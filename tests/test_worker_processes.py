@@ -269,6 +269,21 @@ def test_batches_that_cannot_be_sent(tree: Path) -> None:
         list(loader(dataset, **options))
 
 
+def odd_later(label: int) -> Any:
+    """A label that cannot be pickled, of the second class only."""
+    return label if label == 0 else (lambda: label)
+
+
+def test_a_later_batch_that_cannot_be_sent(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=v1.Lambda(lambda image: 0), target_transform=odd_later)
+    sampler = [position for position, label in enumerate(dataset.targets) if label == 0]
+    sampler += [position for position, label in enumerate(dataset.targets) if label == 1]
+    batches = iter(loader(dataset, 2, sampler=sampler, collate_fn=plain, num_workers=1))
+    assert len(next(batches)) == 2
+    with pytest.raises(Exception, match="odd_later"):
+        list(batches)
+
+
 def sum_of_each(images: torch.Tensor, labels: torch.Tensor) -> tuple[torch.Tensor, int]:
     return images.sum((1, 2, 3)), os.getpid()
 

@@ -137,10 +137,9 @@ class Workplace:
         self._making = making
         self._source: BatchSource | None = source
         self._maker: Maker | None = maker
-        self._is_sent = False
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_making": self._making, "_source": None, "_maker": None, "_is_sent": False}
+        return {"_making": self._making, "_source": None, "_maker": None}
 
     def __getitems__(self, task: _Task) -> Any:
         """Make a batch, or return what went wrong."""
@@ -152,17 +151,12 @@ class Workplace:
                     hint(self._making.dataset, task.upcoming)
             memory = maker.memory(len(task.piece))
             batch = maker.batch(memory, [maker.make(task.piece, memory)])
-            batch = self._making.made_here(batch, task.seed)
-            sent = Sent(batch)
-            if not self._is_sent:  # torch would wait for ever for a batch that cannot be sent
-                pickle.dumps(sent)
-                self._is_sent = True
+            return Sent(self._making.made_here(batch, task.seed))
         except Exception as err:
             err.add_note(f"In worker process {get_worker_info().id}:\n{traceback.format_exc()}")  # type: ignore[union-attr]
             if not _is_picklable(err):
                 raise
             return _Failed(err, list(err.__notes__))
-        return sent
 
     def _there(self) -> Maker:
         if self._maker is None:

@@ -21,15 +21,23 @@ _PROTOCOL = pickle.HIGHEST_PROTOCOL
 
 
 class Sent:
-    """Pickled and unpickled, by multiprocessing, it is the batch itself."""
+    """Pickled and unpickled, by multiprocessing, it is the batch itself.
+
+    Args:
+        batch: The batch.
+
+    Raises:
+        Exception: The batch cannot be pickled; it is what pickle or a class in the batch raises. Multiprocessing would
+            pickle it in a thread of its own and only print the error, and the other process would wait for ever.
+    """
 
     def __init__(self, batch: Any) -> None:
-        self._batch = batch
+        pickler = _Pickler()
+        pickler.dump(batch)
+        self._parts = pickler.file.getvalue(), pickler.storages
 
     def __reduce__(self) -> tuple[Any, ...]:
-        pickler = _Pickler()
-        pickler.dump(self._batch)
-        return _received, (pickler.file.getvalue(), pickler.storages)
+        return _received, self._parts
 
 
 def _received(data: bytes, storages: "list[torch.UntypedStorage | bytes]") -> Any:
