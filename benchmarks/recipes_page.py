@@ -29,7 +29,7 @@ compiled](guides/transforms.md). In exact precision the images are torchvision's
 Two workers: processes of `DataLoader`; threads or processes of `RecordLoader`. Batches of 64, everything in the page
 cache. The readers of a recipe take turns, each in a fresh process that has run through one epoch before; medians.
 "torchvision" is `ImageFolder`, for boxes `VOCDetection`; the ratio is to it. "Wanted" is what we aimed at in exact
-precision.
+precision. Rows may have been measured on different days: compare the numbers within a row.
 
 {table}
 

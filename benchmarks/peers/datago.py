@@ -51,7 +51,7 @@ class _Batches:
 
     def _transformed(self, sample: dict[str, Any]) -> tuple[Any, int]:
         path = Path(json.loads(sample["id"]))
-        return self.transform(sample["image"]), self.labels[path.parent.name]
+        return self.transform(sample["image"].convert("RGB")), self.labels[path.parent.name]
 
 
 def loader(tree: Path, folder: Path, work: Work, crop: str = "torchvision") -> _Batches:
