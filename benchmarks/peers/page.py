@@ -63,7 +63,8 @@ _SHORT = """Where less than the target was reached (what is said of parts was me
   by size*, so that threads end together: 1,777 images a second of 1.10 ms already keep two cores busy for 98 % of the
   time. *Fewer DCT coefficients at half the size*: libjpeg-turbo decodes all bits in any case. *Huge pages for batches*:
   six pairs of runs, between 12 % slower and 10 % faster, no trend. Not tried: prefetching into the processor's cache,
-  because a decoder reads a file once, from its start to its end.
+  because a decoder reads a file once, from its start to its end: reading a value and comparing its CRC takes 17 us
+  (58,214 a second in random order, above).
 - Of an image of 16 x 16 pixels, decoding and resizing in compiled code take a tenth. The rest is Python, which decides
   for each image alone, in 140 calls. More images a second need decisions made for a whole batch at once.
 """
