@@ -143,6 +143,16 @@ def test_a_field_of_names_that_are_none(tmp_path: Path) -> None:
         import_records(root, tmp_path / "again.records", fields={"label": "name"}, workers=1)
 
 
+def test_fewer_classes_beside_than_labels(tmp_path: Path) -> None:
+    root = recordzoo.export(write(tmp_path / "a.records"), tmp_path / "out", to="webdataset")
+    (root / "classes.json").write_text('["a", "b"]')
+    with pytest.raises(SourceError, match=r"label 4 has no name; 2 classes have one"):
+        import_records(root, tmp_path / "again.records", workers=1)
+    (root / "classes.json").write_text(json.dumps(CLASSES))
+    again = import_records(root, tmp_path / "again.records", workers=1)
+    assert RecordReader(again).manifest.classes == CLASSES
+
+
 @pytest.mark.parametrize(("text", "message"), [("[", "is no JSON"), ('{"a": 1}', "is no list"), ("[1]", "is no list")])
 def test_classes_beside_that_are_none(text: str, message: str, tmp_path: Path) -> None:
     root = recordzoo.export(write(tmp_path / "a.records"), tmp_path / "out", to="webdataset")

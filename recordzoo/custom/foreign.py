@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.aliases import JSON
@@ -125,7 +126,7 @@ class ForeignRecipe(SchemaRecipe):
         """See `Recipe`.
 
         Raises:
-            SourceError: Two samples have one name.
+            SourceError: Two samples have one name, or a label is beyond the names of classes.
         """
         sides = {name: json.loads(data) for name, data in sorted(sidecars.items()) if name.startswith(f"{_SIDE}-")}
         columns = columns_of({name: data for name, data in sidecars.items() if name not in sides})
@@ -140,6 +141,8 @@ class ForeignRecipe(SchemaRecipe):
         kept = np.flatnonzero([key not in skipped for key in keys])
         names = [names[position] for position in kept]
         _check_names(names, self.output)
+        if self.classes is not None and "target" in columns:
+            _check_labels(columns["target"][kept], self.classes, self.output)
         blobs = {name: {_key(key): key for key in stored.keys.get(name, ())} for name in self.fields}
         return Table(
             names=names,
@@ -185,6 +188,16 @@ def _check_names(names: Sequence[str], output: Path) -> None:
     if len(set(names)) != len(names):
         twice = next(name for name, count in Counter(names).items() if count > 1)
         raise SourceError(f"{output}: two samples are called {twice!r}.", path=str(output))
+
+
+# Any: labels may be numbers of any dtype and shape.
+def _check_labels(labels: NDArray[Any], classes: Sequence[str], output: Path) -> None:
+    if labels.size and labels.max() >= len(classes):
+        raise SourceError(
+            f"{output}: label {labels.max()} has no name; {len(classes)} classes have one. If their names are in "
+            "classes.json, correct that file and run the same again.",
+            path=str(output),
+        )
 
 
 _in_worker: dict[str, Foreign] = {}

@@ -27,6 +27,7 @@ CLASSES_NAME = "classes.json"
 _NO_NAME = re.compile(r"[^a-z0-9_]+")
 _TAKEN = ("name", "names", "names_offsets", "split")
 _LONGEST = 64
+_MAX_CLASSES_BYTES = 16 << 20
 _LOOKED_AT, _PIECES_LOOKED_AT = 64, 8
 
 _T = TypeVar("_T")
@@ -174,11 +175,13 @@ def classes_beside(location: str) -> list[str] | None:
         SourceError: It is no list of names.
     """
     path = Path(location) / CLASSES_NAME
-    try:
-        found = json.loads(path.read_bytes())
-    except OSError:
+    if not path.is_file():
         return None
-    except ValueError as err:
+    with path.open("rb") as file:
+        data = file.read(_MAX_CLASSES_BYTES)
+    try:
+        found = json.loads(data)
+    except (ValueError, RecursionError) as err:
         raise SourceError(f"{path} is no JSON ({err}).", path=str(path)) from err
     if not isinstance(found, list) or not all(isinstance(name, str) for name in found):
         raise SourceError(f"{path} is no list of the names of classes.", path=str(path))
