@@ -101,7 +101,7 @@ class Forked:
                 return
 
     def communicate(self, timeout: float) -> tuple[str, str]:
-        """Return the rest of what it prints to stdout and stderr, once it has ended.
+        """Wait until the process has ended; return the rest of its stdout and of its stderr.
 
         Raises:
             subprocess.TimeoutExpired: It goes on, or another process holds its output open.
@@ -115,7 +115,7 @@ class Forked:
         return self._read[self._out].decode(), self._read[self._err].decode()
 
     def _fill(self, ends: list[int], deadline: float | None) -> bool:
-        """Read more of what it prints; whether there was more."""
+        """Read more of its output. Returns whether there was more."""
         found = False
         for end in self._wait_for([end for end in ends if end in self._open], deadline):
             data = os.read(end, 1 << 16)

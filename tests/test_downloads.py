@@ -1,4 +1,4 @@
-"""Several raw files are downloaded at once: how many, what is told of them, and how they end together."""
+"""Several raw files are downloaded at once: how many, what the progress says, and how all end if one fails."""
 
 import hashlib
 import random
@@ -180,4 +180,4 @@ def test_a_file_that_may_be_missing(files: dict[str, bytes], tmp_path: Path) -> 
         note.startswith("other1.bin cannot be downloaded; the records are made without it.") for note in heard.notes
     )
     assert not (tmp_path / "other1.bin").exists()
-    assert (tmp_path / ".other2.bin.recordzoo").exists()  # the mark of what was downloaded
+    assert (tmp_path / ".other2.bin.recordzoo").exists()  # says that recordzoo downloaded it

@@ -7,9 +7,9 @@ import h5py
 import numpy as np
 import pytest
 
+from recordzoo import packages
 from recordzoo.custom.importing import import_records
 from recordzoo.errors import PrepareError
-from recordzoo.formats import base
 from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
 from tests.test_foreign_numpy import FEW, IMAGES, LABELS, SMALL, assert_rows, imported
@@ -185,6 +185,6 @@ def test_damaged(tmp_path: Path) -> None:
 @fault("F7")
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.h5").write_bytes(b"")
-    monkeypatch.setattr(base, "is_installed", lambda package: False)
+    monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[hdf5\]'"):
         import_records(tmp_path / "a.h5", tmp_path / "one.records")

@@ -12,9 +12,10 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
+from recordzoo import packages
 from recordzoo.custom.importing import import_records
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError, RemoteError
-from recordzoo.formats import base, table_files
+from recordzoo.formats import table_files
 from recordzoo.formats.hub import Hub
 from recordzoo.formats.table_layout import layout
 from recordzoo.records.reader import RecordReader
@@ -336,7 +337,7 @@ def test_splits_from_names() -> None:
 @fault("F7")
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     parquet.write_table(pa.table({"image": [b""]}), tmp_path / "birds.parquet")
-    monkeypatch.setattr(base, "is_installed", lambda package: False)
+    monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[parquet\]'"):
         import_records(tmp_path / "birds.parquet", tmp_path / "one.records")
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[hf\]'"):

@@ -11,9 +11,10 @@ import numpy as np
 import pyarrow
 import pytest
 
+from recordzoo import packages
 from recordzoo.custom.importing import import_records
 from recordzoo.errors import NotPreparedError, PrepareError
-from recordzoo.formats import base, litdata
+from recordzoo.formats import litdata
 from recordzoo.formats.chunks import BAD_VALUE
 from recordzoo.formats.litdata_json import nested_value
 from recordzoo.formats.litdata_leaves import leaf_of
@@ -240,7 +241,7 @@ def test_pickles(tmp_path: Path) -> None:
 
 @fault("F7")
 def test_without_the_package(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "is_installed", lambda package: False)
+    monkeypatch.setattr(packages, "is_installed", lambda package: False)
     for name in ("batch", "chunk", "sample"):
         with pytest.raises(
             PrepareError, match=r"pyarrow, which is not installed. Run: pip install 'recordzoo\[litdata\]'"

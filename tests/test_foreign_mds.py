@@ -12,9 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from recordzoo import packages
 from recordzoo.custom.importing import import_records
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError
-from recordzoo.formats import base, mds
+from recordzoo.formats import mds
 from recordzoo.formats.leaves import list_of_bytes, pil_image
 from recordzoo.formats.mds_encodings import encoding_of
 from recordzoo.records.reader import RecordReader
@@ -258,7 +259,7 @@ def test_fields_that_are_not_there(data: Path, tmp_path: Path) -> None:
 
 @fault("F7")
 def test_without_the_packages(data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "is_installed", lambda package: False)
+    monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"xxhash, which is not installed. Run: pip install 'recordzoo\[mds\]'"):
         import_records(data / "train", tmp_path / "one.records")
     with pytest.raises(PrepareError, match=r"MDS compressed with zstd is read with pyarrow, .*'recordzoo\[mds\]'"):

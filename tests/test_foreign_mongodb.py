@@ -11,10 +11,11 @@ import gridfs
 import pymongo
 import pytest
 
+from recordzoo import packages
 from recordzoo.cli.importing import default_place
 from recordzoo.custom.importing import import_records
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
-from recordzoo.formats import base, mongodb
+from recordzoo.formats import mongodb
 from recordzoo.formats.find import find_foreign
 from recordzoo.records.reader import RecordReader
 from tests.fakes.mongo import Mongo, serving
@@ -197,6 +198,6 @@ def test_nothing_there(server: Mongo, tmp_path: Path) -> None:
 
 @fault("F7")
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "is_installed", lambda package: False)
+    monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[mongodb\]'"):
         import_records("mongodb://host/db/photos", tmp_path / "one.records")

@@ -7,9 +7,9 @@ from pathlib import Path
 import google_crc32c
 import pytest
 
+from recordzoo import packages
 from recordzoo.custom.importing import import_records
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError
-from recordzoo.formats import base
 from recordzoo.records.reader import RecordReader
 from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, written
@@ -142,7 +142,7 @@ def test_an_unknown_key(files: Path, tmp_path: Path) -> None:
     "the command that installs it, before anything is done",
 )
 def test_without_the_package(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(base, "is_installed", lambda package: False)
+    monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[tfrecord\]'"):
         import_records(files / "train-00000-of-00002", tmp_path / "one.records", format="tfrecord")
 

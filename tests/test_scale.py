@@ -26,7 +26,7 @@ MANY = 1 << 36
 
 @pytest.fixture(scope="module")
 def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A record set of 69 billion samples, of which there is the manifest alone: whoever opens an array fails."""
+    """The manifest of a record set of 69 billion samples. It has no arrays, so opening one fails."""
     path = tmp_path_factory.mktemp("huge") / "huge.records"
     path.mkdir()
 

@@ -8,10 +8,9 @@ import pytest
 from torch.utils.data import Subset
 
 import recordzoo
-from recordzoo import ImageFolderRecord, RecordReader, RecordWriter
+from recordzoo import ImageFolderRecord, RecordReader, RecordWriter, packages
 from recordzoo.custom.importing import import_records
 from recordzoo.errors import ArgumentError, CorruptRecordError, PrepareError
-from recordzoo.exporting import target
 from tests.foreign import pairs
 
 SAMPLES = pairs(10)
@@ -157,6 +156,6 @@ def test_labels_without_names(tmp_path: Path) -> None:
 
 
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(target.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[datasets\]'"):
         recordzoo.to_hf(tmp_path / "x.records")

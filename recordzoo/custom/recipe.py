@@ -38,7 +38,7 @@ class Rows:
             yield from self.rest()
 
     def rest(self) -> Iterator[Sidecar]:
-        """Give the side file of what has not been given."""
+        """Give the side file of the rows that no side file has yet."""
         if self._rows and self._rows[0]:
             buffer = io.BytesIO()
             columns = {f".{name}": np.stack([row[name] for row in self._rows]) for name in self._rows[0]}

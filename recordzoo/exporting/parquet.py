@@ -13,7 +13,8 @@ from typing_extensions import override
 
 from recordzoo.aliases import JSON
 from recordzoo.exporting.samples import Content, Field, Sample, printable
-from recordzoo.exporting.target import Shard, Target, Tick, Written, json_line, need, plain, sync
+from recordzoo.exporting.target import Shard, Target, Tick, Written, json_line, plain, sync
+from recordzoo.packages import need
 
 if TYPE_CHECKING:
     import pyarrow
@@ -31,7 +32,7 @@ class Parquet(Target):
 
     def __init__(self, content: Content, splits: Sequence[str]) -> None:
         super().__init__(content, splits)
-        need("pyarrow", "parquet", "Parquet")
+        need("pyarrow", "parquet", "Parquet is written")
 
     @override
     def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:

@@ -1,6 +1,5 @@
 """What a format has to say: how samples are cut into shards, how one is written, and what comes beside them."""
 
-import importlib.util
 import json
 import os
 from abc import ABC, abstractmethod
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 
 from recordzoo import durable
 from recordzoo.aliases import JSON
-from recordzoo.errors import PrepareError
 from recordzoo.exporting.samples import Content, Sample
 from recordzoo.formats.base import CLASSES_NAME
 
@@ -154,16 +152,3 @@ def json_line(value: Any, indent: int | None = None) -> bytes:
 def plain(value: Any) -> Any:
     """Return numbers and arrays as Python has them."""
     return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
-
-
-def need(package: str, extra: str, what: str) -> None:
-    """Refuse to go on without a package, before anything is done.
-
-    Raises:
-        PrepareError: It is not installed.
-    """
-    if importlib.util.find_spec(package) is None:
-        raise PrepareError(
-            f"{what} is written with {package}, which is not installed. Run: pip install 'recordzoo[{extra}]'",
-            package=package,
-        )

@@ -13,7 +13,8 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.exporting.samples import Content, Field, Sample
-from recordzoo.exporting.target import Shard, Target, Tick, Written, json_line, need, sync
+from recordzoo.exporting.target import Shard, Target, Tick, Written, json_line, sync
+from recordzoo.packages import need
 
 _FEATURES, _FEATURE, _KEY, _VALUE = 1, 1, 1, 2
 _BYTES, _FLOATS, _INTEGERS, _LIST = 1, 2, 3, 1
@@ -28,7 +29,7 @@ class TFRecord(Target):
 
     def __init__(self, content: Content, splits: Sequence[str]) -> None:
         super().__init__(content, splits)
-        need("google_crc32c", "tfrecord", "TFRecord")
+        need("google_crc32c", "tfrecord", "TFRecord is written")
 
     @override
     def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:

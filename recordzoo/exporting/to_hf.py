@@ -12,7 +12,7 @@ from recordzoo.errors import ArgumentError, RecordZooError
 from recordzoo.exporting.hf_features import HFColumn, columns_of, features_of
 from recordzoo.exporting.samples import Content
 from recordzoo.exporting.splits import chosen_splits
-from recordzoo.exporting.target import need
+from recordzoo.packages import need
 from recordzoo.records.reader import RecordReader
 from recordzoo.remote.url import Url, is_url
 
@@ -55,7 +55,7 @@ def to_hf(
         >>> rows = recordzoo.to_hf("my.records", split="train")
         >>> rows[0]["image"], rows.features["label"].names
     """
-    need("datasets", "datasets", "A Hugging Face dataset")
+    need("datasets", "datasets", "A Hugging Face dataset is written")
     import datasets
 
     chosen = _chosen(dataset)

@@ -1,7 +1,6 @@
 """`Foreign`: what another tool stored, as pieces that are read on their own, and the samples of a piece."""
 
 import hashlib
-import importlib.util
 import itertools
 import json
 import re
@@ -12,7 +11,7 @@ from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 from recordzoo.aliases import JSON
-from recordzoo.errors import ArgumentError, PrepareError, SourceError
+from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.meant import did_you_mean
 from recordzoo.records.manifest import NAME_PATTERN
 from recordzoo.sources.file_table import FileTable
@@ -199,21 +198,3 @@ def field_name(key: str) -> str:
 def split_name(text: str) -> str:
     """Return a valid name of a split: small letters, digits and "-" only."""
     return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
-
-
-def is_installed(package: str) -> bool:
-    """Whether a package can be imported, without importing it."""
-    return importlib.util.find_spec(package) is not None
-
-
-def need(package: str, extra: str, what: str) -> None:
-    """Refuse to go on without a package, before anything is done.
-
-    Raises:
-        PrepareError: It is not installed.
-    """
-    if not is_installed(package):
-        raise PrepareError(
-            f"{what} is read with {package}, which is not installed. Run: pip install 'recordzoo[{extra}]'",
-            package=package,
-        )

@@ -16,8 +16,9 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.formats.arrays import Column, Columns, Content, Part
-from recordzoo.formats.base import Foreign, Piece, need
+from recordzoo.formats.base import Foreign, Piece
 from recordzoo.formats.ranges import ranges
+from recordzoo.packages import need
 from recordzoo.sources.member import MAX_MEMBER_BYTES
 
 LOOKS_FOR = "files *.h5, *.hdf5 or *.hdf"
@@ -55,7 +56,7 @@ class HDF5(Columns):
 
     def __init__(self, location: str, fields: Mapping[str, str], files: Sequence[Path]) -> None:
         super().__init__(location, fields)
-        need("h5py", "hdf5", "HDF5")
+        need("h5py", "hdf5", "HDF5 is read")
         self._where: dict[str, tuple[Path, str]] = {}
         steps: dict[str, int] = {}
         columns = []

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from recordzoo import settings
 from recordzoo.errors import ArgumentError, RemoteError
-from recordzoo.formats.base import need
+from recordzoo.packages import need
 from recordzoo.remote.failures import remote_error
 from recordzoo.remote.url import Url
 
@@ -41,7 +41,7 @@ class Hub:
         match = _ADDRESS.fullmatch(location.rstrip("/"))
         if match is None:
             raise ArgumentError(f"{location} is no dataset of the Hub: hf://datasets/USER/NAME, and a path behind it.")
-        need("huggingface_hub", "hf", "The Hugging Face Hub")
+        need("huggingface_hub", "hf", "The Hugging Face Hub is read")
         self.url = Url.parse(location)
         self.repository = match["repository"]
         revision = (match["revision"] or "main").replace("%2F", "/")

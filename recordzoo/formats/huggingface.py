@@ -13,11 +13,12 @@ from typing import Any
 from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, need
+from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.hub import Hub, is_address
 from recordzoo.formats.table_files import batches, look
 from recordzoo.formats.table_layout import TableFile, layout, names_below
 from recordzoo.formats.table_values import Column, holds_files, shape_of, stored_as, values_of
+from recordzoo.packages import need
 from recordzoo.recipes.images import sniffed_ending
 
 LOOKS_FOR = "files *.parquet or *.arrow, or a repository hf://datasets/user/name"
@@ -54,7 +55,7 @@ class HuggingFace(Foreign):
 
     def __init__(self, location: str, fields: Mapping[str, str], files: Sequence[TableFile], place: Path | Hub) -> None:
         super().__init__(location, fields)
-        need("pyarrow", "parquet", "A Hugging Face dataset")
+        need("pyarrow", "parquet", "A Hugging Face dataset is read")
         if not files:
             raise SourceError(f"{location} has no files *.parquet or *.arrow.", path=location)
         self._files, self._place = files, place

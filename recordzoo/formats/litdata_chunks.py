@@ -17,8 +17,8 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from recordzoo.errors import SourceError
-from recordzoo.formats.base import need
 from recordzoo.formats.chunks import check_end, decompressed, split_items, take, take_all
+from recordzoo.packages import need
 
 _FRAMED = b"LDFZ01\0\0"
 _FRAMED_HEAD = struct.Struct("<HHIII")  # version, flags, items, items of a frame, frames
@@ -66,7 +66,7 @@ def _inflated(data: bytes, where: str) -> bytes:
 
 
 def _need_pyarrow() -> None:
-    need("pyarrow", "litdata", "LitData with compressed chunks or rows of Arrow")
+    need("pyarrow", "litdata", "LitData with compressed chunks or rows of Arrow is read")
 
 
 def _framed(file: BinaryIO, count: int, where: str) -> Iterator[bytes]:

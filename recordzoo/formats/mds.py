@@ -16,11 +16,12 @@ from typing import Any, BinaryIO, cast
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.formats.base import Piece, need, split_name
+from recordzoo.formats.base import Piece, split_name
 from recordzoo.formats.chunked import Chunked
 from recordzoo.formats.chunks import BAD_VALUE, check_end, decompressed, split_items
 from recordzoo.formats.indexes import INDEX, check_there, file_in, find_indexes
 from recordzoo.formats.mds_encodings import Encoding, encoding_of
+from recordzoo.packages import need
 
 LOOKS_FOR = f"{INDEX} beside shard.00000.mds, or in folders train, val, ..."
 
@@ -120,9 +121,9 @@ class MDS(Chunked):
     def _need_packages(self) -> None:
         for shard in self._shards.values():
             if shard.compression in _BY_PYARROW:
-                need("pyarrow", "mds", f"MDS compressed with {shard.compression}")
+                need("pyarrow", "mds", f"MDS compressed with {shard.compression} is read")
             if any(name in _XXHASHES for name in shard.hashes):
-                need("xxhash", "mds", "MDS with hashes of xxhash")
+                need("xxhash", "mds", "MDS with hashes of xxhash is read")
 
     @override
     def items(self, piece: Piece) -> Iterator[tuple[str, dict[str, Any]]]:

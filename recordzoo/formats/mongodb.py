@@ -17,8 +17,9 @@ from typing_extensions import override
 
 from recordzoo.addresses import public_url
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, need
+from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.columns import columns_as_fields, image_ending
+from recordzoo.packages import need
 from recordzoo.sources.member import MAX_MEMBER_BYTES
 
 if TYPE_CHECKING:
@@ -66,7 +67,7 @@ class MongoCollection(Foreign):
 
     def __init__(self, location: str, fields: Mapping[str, str]) -> None:
         super().__init__(public_url(location).partition("?")[0], fields)
-        need("pymongo", "mongodb", "MongoDB")
+        need("pymongo", "mongodb", "MongoDB is read")
         self._place = _Place.parse(location)
         with self._connected() as client:
             self._is_gridfs = self._has_files(client)

@@ -15,7 +15,8 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, first_of, is_installed, need, split_name
+from recordzoo.formats.base import Foreign, Piece, Sample, first_of, split_name
+from recordzoo.packages import is_installed, need
 from recordzoo.recipes.images import sniffed_ending
 from recordzoo.recipes.imports.protobuf import Message, WireError
 from recordzoo.sources.member import MAX_MEMBER_BYTES
@@ -50,7 +51,7 @@ class TFRecords(Foreign):
 
     def __init__(self, location: str, fields: Mapping[str, str], files: list[Path]) -> None:
         super().__init__(location, fields)
-        need("google_crc32c", "tfrecord", "TFRecord")
+        need("google_crc32c", "tfrecord", "TFRecord is read")
         _check_complete(files)
         prefixes = {path: _prefix(path) for path in files}
         are_split = len(set(prefixes.values())) > 1

@@ -2,7 +2,6 @@
 
 import dataclasses
 import importlib
-import importlib.util
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -14,6 +13,7 @@ from typing_extensions import override
 from recordzoo import catalogue
 from recordzoo.catalogue import Entry
 from recordzoo.errors import ArgumentError, PrepareError, SourceError
+from recordzoo.packages import is_installed
 from recordzoo.recipes.base import BlobField, Recipe
 from recordzoo.sources.archive import ChainSource
 from recordzoo.sources.download import RemoteFile
@@ -134,7 +134,7 @@ class DeclaredRecipe(Recipe):
 
     def _check_package(self, package: str) -> None:
         # Before the download: it can take hours.
-        if package and importlib.util.find_spec(package) is None:
+        if package and not is_installed(package):
             raise PrepareError(
                 f"{self.set_name}: its raw files are read with {package}, which is not installed. "
                 f"Run: pip install {package}",

@@ -305,7 +305,7 @@ class Store:
         # fsspec's wrapper of its asynchronous file systems takes the timeout; the others have their own.
         options: dict[str, Any] = {"timeout": settings.timeout_s() or None} if fs.async_impl else {}
         if self.url.scheme in ("http", "https"):
-            options["headers"] = {"Accept-Encoding": "identity"}  # ranges are of the file, not of what is sent
+            options["headers"] = {"Accept-Encoding": "identity"}  # a range counts the file's own bytes
         data: bytes = fs.cat_file(path, start=begin, end=end, **options)  # by name: s3fs has another argument first
         return data
 

@@ -100,7 +100,13 @@ class _Plan:
         return sum(self._sizes[shard] for shard in needed) <= self._budget or len(needed) <= 1
 
     def add(self, shards: list[int], place: int, num_samples: int) -> None:
-        """Fetch shards that so many samples from a place on need; give up where most of what is fetched is not read."""
+        """Fetch the shards of the next samples; stop fetching whole shards if most of their bytes are never read.
+
+        Args:
+            shards: The shards.
+            place: The first of the samples, as a place in the epoch.
+            num_samples: How many samples.
+        """
         new = [shard for shard in shards if shard not in self._last]
         self._remote.bring(new)
         self._last.update(dict.fromkeys(shards, place))

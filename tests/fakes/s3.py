@@ -34,7 +34,7 @@ ACCESS_KEY, SECRET_KEY, SESSION_TOKEN = "AKIARECORDZOOTEST", "a-secret/of+the-te
 """What must appear in no log, error, pickle or file."""
 
 _SIGNED = f"AWS4-HMAC-SHA256 Credential={ACCESS_KEY}/20260101/us-east-1/s3/aws4_request, Signature=0"
-"""Moto looks at who asks, not at the signature."""
+"""Moto reads the access key, and does not check the signature."""
 
 _ROOT = Path(__file__).parent.parent.parent
 _CHUNK_BYTES = 16 << 10
@@ -318,7 +318,7 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _answer(self, request: Request, fault: Fault, status: int, headers: dict[str, str], body: bytes) -> None:
         request.status = status
-        if self.command != "HEAD":  # whose answer has the length of what is not sent
+        if self.command != "HEAD":  # its answer has the length of a body that is not sent
             headers = {name: value for name, value in headers.items() if name.lower() != "content-length"}
             headers["Content-Length"] = str(len(body))
         with contextlib.suppress(ConnectionError):

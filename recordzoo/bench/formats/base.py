@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from recordzoo.bench.formats import NAMES
-from recordzoo.formats.base import is_installed
+from recordzoo.packages import is_installed
 
 Task = Literal["bytes", "images"]
 Order = Literal["sequential", "random"]
@@ -93,7 +93,7 @@ class Format:
         title: What tables call it.
         write: Stores samples at a place.
         read: Opens a place. The iterable that it returns gives an epoch each time it is iterated: batches, each a
-            tuple of what `Finish` made and the labels.
+            tuple (images as `Finish` made them, labels).
         reader: How it is read, in words.
         packages: What must be installed: the modules' names.
         install: The command that installs them.
