@@ -131,6 +131,12 @@ def test_a_key_that_the_first_example_lacks(tmp_path: Path) -> None:
     check_refused(path, tmp_path / "two.records", "it has caption, which the first examples have not")
 
 
+def test_plain_numbers_are_no_splits(tmp_path: Path) -> None:
+    for name in ("part_0", "part_1", "part_10"):
+        (tmp_path / f"{name}.tfrecord").write_bytes(framed(example(image=b"\xff\xd8\xff")))
+    assert RecordReader(import_records(tmp_path, tmp_path / "one.records", workers=1)).manifest.splits == {}
+
+
 def test_an_unknown_key(files: Path, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"has no 'image/clas', .* Did you mean"):
         import_records(files, tmp_path / "one.records", fields={"image/clas": "target"})

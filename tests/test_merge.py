@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -128,6 +129,8 @@ class TestSplits:
             "train": list(range(12)),
             "test": list(range(12, 21)),
         }
+        again = merged(paths, tmp_path / "p.records", splits={Path(paths[0]): "train", paths[1]: "test"})
+        assert again.digest == new.digest
         with pytest.raises(ArgumentError, match="names 'c', which is none of the sets"):
             merged(paths, tmp_path / "d.records", splits={"c": "train"})
         with pytest.raises(ArgumentError, match="'No Split' is no name of a split"):

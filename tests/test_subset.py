@@ -59,6 +59,11 @@ class TestStored:
         assert recordzoo.open(new.path).class_to_idx == {"owl": 0, "cat": 1}
         assert stored(old, tmp_path / "b.records", classes=[2, "cat"]).digest == new.digest
 
+    def test_a_number_is_a_number_also_if_a_class_is_called_so(self, tmp_path):
+        old = write_set(tmp_path / "a.records", classes=("1", "10", "2"))
+        assert stored(old, tmp_path / "b.records", classes=[1]).manifest.classes == ("10",)
+        assert stored(old, tmp_path / "c.records", classes=["1"]).manifest.classes == ("1",)
+
     def test_the_manifest_says_what_was_chosen(self, old, tmp_path):
         new = stored(old, tmp_path / "b.records", split="train", classes=["dog"], indices=range(8))
         (said,) = new.manifest.metadata["made_of"]["sets"]

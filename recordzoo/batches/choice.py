@@ -81,7 +81,7 @@ def is_other(known: list[Any], now: list[Any]) -> bool:
 def measured(maker: SampleMaker, source: BatchSource, length: int, num_threads: int) -> Choice:
     """Make the first samples of a dataset of this length, and say what makes them faster.
 
-    Those from all over it would fetch as many shards of a record set at a URL.
+    The first ones, as samples from all over the dataset would make a record set at a URL fetch a shard for each.
     """
     num_threads = max(2, num_threads)
     try:

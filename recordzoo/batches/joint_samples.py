@@ -34,7 +34,7 @@ class JointMaker(SampleMaker):
             with seeding(), leaf.noting(index):
                 sample: tuple[Any, Any] = leaf.plan.transforms(plain, target)
             return sample
-        with seeding(), leaf.noting(index):
+        with self.seeding(piece, number, -1), leaf.noting(index):  # as `SampleMaker` seeds a target
             actions, target = leaf.plan.decide(frame, target, draws)
         own = num_draws(leaf.plan.image.steps)
         (image,) = self.images_of(

@@ -271,7 +271,7 @@ class RecordLoader(DataLoader[Any]):
         if kept is None or kept[0].is_broken or is_other(kept[2], key):
             tasks, init = Tasks(self.dataset, source, self.num_workers, _HINTED), self._worker_init_fn
             loader = Workers(
-                Workplace(making, source, maker),  # type: ignore[arg-type]  # it has __getitems__, which is used
+                Workplace(making, maker),  # type: ignore[arg-type]  # it has __getitems__, which is used
                 batch_sampler=tasks,  # type: ignore[arg-type]  # of tasks, not of indices
                 num_workers=self.num_workers,
                 collate_fn=as_made,
@@ -356,7 +356,7 @@ class RecordLoader(DataLoader[Any]):
         key = self._key(source)
         if self._choice is None or is_other(self._choice[0], key):
             length = len(self.dataset) if hasattr(self.dataset, "__len__") else None
-            workplace = Workplace(making, source, maker)
+            workplace = Workplace(making, maker)
             with keeping_values(self.dataset):
                 found = choose(maker, source, length, self.num_workers, workplace, self.multiprocessing_context)
             if found.is_measured and self._worker_init_fn is not None:

@@ -61,7 +61,7 @@ class _Failed:
     error: Exception
     notes: list[str]
 
-    def raised(self) -> Exception:
+    def error_with_notes(self) -> Exception:
         """Return the error, with all notes."""
         for note in self.notes[len(getattr(self.error, "__notes__", ())) :]:
             self.error.add_note(note)
@@ -129,17 +129,15 @@ class Workplace:
 
     Args:
         making: How batches are made.
-        source: What has the samples.
         maker: What makes them; a process that was not forked makes its own.
     """
 
-    def __init__(self, making: Making, source: BatchSource, maker: Maker) -> None:
+    def __init__(self, making: Making, maker: Maker) -> None:
         self._making = making
-        self._source: BatchSource | None = source
         self._maker: Maker | None = maker
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"_making": self._making, "_source": None, "_maker": None}
+        return {"_making": self._making, "_maker": None}
 
     def __getitems__(self, task: _Task) -> Any:
         """Make a batch, or return what went wrong."""
@@ -160,8 +158,7 @@ class Workplace:
 
     def _there(self) -> Maker:
         if self._maker is None:
-            self._source = BatchSource(self._making.dataset)
-            self._maker = self._making.maker(self._source)
+            self._maker = self._making.maker(BatchSource(self._making.dataset))
         return self._maker
 
 
@@ -221,7 +218,7 @@ class ProcessIteration(Epoch):
             raise
         if isinstance(batch, _Failed):
             self.close()
-            raise batch.raised()
+            raise batch.error_with_notes()
         return batch, self._tasks.taken()
 
     def is_ready(self) -> bool:
@@ -267,7 +264,7 @@ at_fork(in_child=_leave_all_to_parent)
 
 
 class WorkerInit:
-    """A `worker_init_fn` that finds the user's dataset where it looks for it.
+    """Calls the user's `worker_init_fn`, which then finds the user's dataset in `get_worker_info().dataset`.
 
     Args:
         function: The user's.
@@ -279,6 +276,6 @@ class WorkerInit:
 
     def __call__(self, number: int) -> None:
         """Call the user's function, in a worker process."""
-        # It is said to be the dataset of the DataLoader; what says so is frozen.
+        # Otherwise it would be the `Workplace`. torch forbids setting attributes of the worker's info.
         object.__setattr__(get_worker_info(), "dataset", self._dataset)
         self._function(number)

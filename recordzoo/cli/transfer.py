@@ -100,7 +100,7 @@ def copy_set(text: str, destination: str, options: PushOptions, *, as_json: bool
 
 
 def _document(done: Pushed | Arrived, path: Path, *, dry_run: bool) -> dict[str, JSON]:
-    """Make the JSON that both commands print."""
+    """Return the JSON fields that `push`, `pull` and `copy` have in common."""
     return {
         "path": str(path),
         "url": done.url if isinstance(done, Pushed) else done.source,

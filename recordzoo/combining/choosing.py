@@ -26,7 +26,7 @@ def checked_indices(indices: Sequence[int] | NDArray[np.integer[Any]]) -> NDArra
 
 
 def class_numbers(reader: RecordReader, classes: Sequence[str | int]) -> tuple[int, ...]:
-    """Return the numbers of classes that are given by name, or by number.
+    """Return the numbers of classes that are given by name, or by number. An int is a number first.
 
     Raises:
         ArgumentError: There is no such class, or several have one name.
@@ -36,7 +36,10 @@ def class_numbers(reader: RecordReader, classes: Sequence[str | int]) -> tuple[i
         raise ArgumentError(f"{reader.path} has no classes: no field target or label holds a whole number each.")
     found = []
     for given in classes:
-        numbers = labels.find(str(given))
+        is_number = isinstance(given, int) and (
+            0 <= given < len(labels.names) or (not labels.names and given in labels.numbers)
+        )
+        numbers = [int(given)] if is_number else labels.find(str(given))
         if len(numbers) > 1:
             raise ArgumentError(f"Several classes are called {given!r}: {numbers}. Give their numbers.")
         found.append(numbers[0])

@@ -64,7 +64,7 @@ def merge(
         raise ArgumentError("Argument sets is empty; it must name the record sets to merge.")
     if classes not in _CLASSES:
         raise ArgumentError(f"Unknown value {classes!r} for argument classes. Valid values are {_CLASSES}.")
-    named = dict(splits or {})
+    named = {os.fspath(path): split for path, split in (splits or {}).items()}
     given = [os.fspath(path) for path in sets]
     for path, split in named.items():
         if path not in given:

@@ -92,7 +92,6 @@ class CopyJob(Arrival):
     @override
     def find(self) -> Origin:
         self.reader = reader = RecordReader(self.text)
-        self.place = self.place.expanduser().absolute()
         folder = reader.folder
         manifest, supply = reader.manifest, Folder(folder, Directory(folder))
         files = [*named_files(manifest), *local_marks(folder, manifest), *local_extras(reader)]

@@ -14,11 +14,12 @@ from recordzoo.errors import ArgumentError, CorruptRecordError, RemoteError
 from recordzoo.progress import Progress
 from recordzoo.records.files import Directory
 from recordzoo.records.marks import marks_name, read_marks
+from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.remote.store import Store
 from recordzoo.remote.url import Url, is_url
 
 _MARKS_EXTRA_BYTES = 4  # their checksum
-_ABSENT = (403, 404)  # S3 answers 403 for what is not there to those who may not list
+_NO_MARKS = (403, NOT_FOUND, RANGE_NOT_SATISFIABLE)  # 403: S3's for an absent file, to those who may not list
 
 
 def pull(
@@ -103,7 +104,7 @@ class PullJob(Arrival):
                     file.flush()
                     os.fsync(file.fileno())
             except RemoteError as err:
-                if err.details.get("status") not in _ABSENT:
+                if err.details.get("status") not in _NO_MARKS:
                     raise
             if read_marks(Directory(folder), name, index) is None:
                 durable.remove(path)

@@ -82,7 +82,8 @@ class ForeignRecipe(SchemaRecipe):
     @override
     def command(self, root: Path) -> str:
         assert self._foreign is not None
-        return command("import", self._foreign.location, "--output", self.output)
+        named = [word for key, field in self._foreign.fields.items() for word in ("--field", f"{key}={field}")]
+        return command("import", self._foreign.location, *named, "--output", self.output)
 
     @property
     def _token(self) -> str:

@@ -61,8 +61,8 @@ def import_records(
     Nothing that is read is executed, imported or unpickled, and nothing is written beside it. What cannot be read is
     an error that says where it is.
 
-    The work is spread over processes, goes on where it was interrupted, and gives the same bytes each time. What is
-    there already is left alone if it is of these databases.
+    The work is spread over processes, goes on where it was interrupted, and gives the same bytes each time. An existing
+    record set stays as it is if it was imported from the same data.
 
     Args:
         path: A file or a directory: an LMDB file, a directory with ``data.mdb``, TorchRecord's directory of ``db0``,

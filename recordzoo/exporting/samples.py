@@ -14,8 +14,6 @@ from recordzoo.records.reader import RecordReader
 FieldKind = Literal["image", "bytes", "json", "raw", "numbers"]
 """What a field holds: files of images, bytes, JSON, arrays each with its own shape, or numbers of one shape."""
 
-MAX_LABEL = (1 << 63) - 1
-
 
 @dataclass(frozen=True, slots=True)
 class Field:

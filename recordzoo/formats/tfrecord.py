@@ -111,7 +111,10 @@ def _prefix(path: Path) -> str:
     """Return what tells the files of a split: ``train`` of ``train-00000-of-01024``."""
     match = _SHARD.fullmatch(path.name)
     prefix = match["prefix"] if match else path.stem
-    return re.sub(r"\.tfrecords?$", "", prefix).rpartition("-")[2] or prefix
+    prefix = re.sub(r"\.tfrecords?$", "", prefix)
+    if match is None:
+        prefix = re.sub(r"[-_.]?\d+$", "", prefix)  # train_07 is a file of train
+    return prefix.rpartition("-")[2] or prefix
 
 
 def _check_complete(files: list[Path]) -> None:

@@ -90,11 +90,6 @@ class Url:
         scheme, _, rest = self.public.partition("://")
         return f"{scheme}://{self._login}{rest}{self._query}"
 
-    @property
-    def has_secret(self) -> bool:
-        """Whether the address has a login or a query."""
-        return bool(self._login or self._query)
-
     def without_secret(self, text: str) -> str:
         """Remove this address's login and query from a text, such as another package's error."""
         for secret in (self._login, self._query, self._login.rstrip("@"), self._query.lstrip("?")):

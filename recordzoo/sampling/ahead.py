@@ -172,7 +172,8 @@ def _warn(reader: RecordReader) -> None:
     total = sum(spec.size_bytes for spec in reader.manifest.shards)
     warnings.warn(
         f"{reader.path} has {format_bytes(total)}, and the cache may take {format_bytes(reader.remote.limit_bytes)}: "
-        f"with shuffle=True each image is a request of its own. Set RECORDZOO_CACHE_BYTES to at least {total:.2g}, or "
+        f"with shuffle=True each image is a request of its own. Set RECORDZOO_CACHE_BYTES to at least "
+        f"{-(-total // 10**9)}e9, or "
         'pass shuffle="block".',
         stacklevel=2,
     )
