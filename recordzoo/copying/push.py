@@ -131,14 +131,14 @@ class PushJob:
         there = self._find_manifest()
         if there == self._data and not self.verify:
             self._send_all(self._of_other_sizes())
-            return self._result(self._sent)
-        if there not in (None, self._data):
-            self.store.remove(MANIFEST_NAME)
-        self._send_all(self.files)
-        step("push.complete")
-        if there != self._data:
-            self._put_manifest()
-        if self.replace:
+        else:
+            if there not in (None, self._data):
+                self.store.remove(MANIFEST_NAME)
+            self._send_all(self.files)
+            step("push.complete")
+            if there != self._data:
+                self._put_manifest()
+        if self.replace:  # also if the manifest is there: an interrupted call may have left old files
             self._remove_others()
         return self._result(self._sent)
 
