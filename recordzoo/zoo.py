@@ -90,7 +90,7 @@ def open(path: str | os.PathLike[str], **arguments: Any) -> Any:
             VOC, ``split`` of ImageNet) are known. Of several classes (VOC) the first is taken.
 
     Returns:
-        A dataset class of the catalogue; `ImageFolderRecord` for a tree; else `RecordSetDataset`, which has
+        A dataset class of the catalogue; `ImageFolderRecord` for a tree; else `RecordDataset`, which has
         ImageFolder's attributes.
 
     Raises:
@@ -106,7 +106,7 @@ def open(path: str | os.PathLike[str], **arguments: Any) -> Any:
 
     manifest = RecordReader(path).manifest
     modules = catalogue.class_modules()
-    name, module = "RecordSetDataset", "recordzoo.families.record_set"
+    name, module = "RecordDataset", "recordzoo.families.record_set"
     if manifest.dataset == "folder":
         name, module = "ImageFolderRecord", modules["ImageFolderRecord"]
     elif manifest.dataset in catalogue.names() and "image" in manifest.blobs:

@@ -99,9 +99,10 @@ class TestAnotherSetIsThere:
 
     def test_old_files_are_removed_also_by_a_second_call(self, s3, path, tmp_path, monkeypatch):
         recordzoo.push(write_set(tmp_path / "other" / "a.records", seed=1, count=18), s3.url)
-        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+        with monkeypatch.context() as patched:
             patched.setattr(PushJob, "_remove_others", interrupt)
-            recordzoo.push(path, s3.url, replace=True)
+            with pytest.raises(KeyboardInterrupt):
+                recordzoo.push(path, s3.url, replace=True)
         assert set(arrived(s3)) > set(copied_files(path))
         recordzoo.push(path, s3.url, replace=True)
         assert arrived(s3) == copied_files(path)

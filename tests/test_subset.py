@@ -213,7 +213,7 @@ class TestView:
             recordzoo.subset(arrays, classes=["cat"])
 
     def test_a_subclass_with_its_own_samples_is_left_as_it_is(self, old):
-        class Twice(recordzoo.families.record_set.RecordSetDataset):
+        class Twice(recordzoo.families.record_set.RecordDataset):
             def __getitem__(self, index):
                 image, target = super().__getitem__(index)
                 return image, 2 * target

@@ -100,7 +100,7 @@ def test_other_record_sets_are_opened(tmp_path: Path) -> None:
     assert type(opened) is recordzoo.ImageFolderRecord
     assert (len(opened), opened.transform) == (len(ours), len)
     made = recordzoo.convert(ours, tmp_path / "own.records")
-    assert type(recordzoo.open(made)).__name__ == "RecordSetDataset"
+    assert type(recordzoo.open(made)).__name__ == "RecordDataset"
     assert [target for _, target in recordzoo.open(made)] == ours.targets
     with recordzoo.RecordWriter(tmp_path / "texts.records") as writer:
         writer.write({"text": "no image"})

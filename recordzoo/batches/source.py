@@ -11,7 +11,7 @@ from torch.utils.data import ConcatDataset, Subset
 from recordzoo.batches.joint import is_wrapped, read_joint
 from recordzoo.batches.keys import Indices, indices_of
 from recordzoo.batches.leaf import ImageLeaf, JointLeaf, Leaf
-from recordzoo.families.base import RecordDataset
+from recordzoo.families.base import ZooDataset
 from recordzoo.loading.pictures import is_pixels
 from recordzoo.records.reader import RecordReader
 
@@ -98,7 +98,7 @@ class BatchSource:
 def joint_leaf(dataset: Any) -> JointLeaf | None:
     """Return a leaf for a dataset whose transforms act on images and targets together; None if it is another one."""
     inner = dataset._dataset if is_wrapped(dataset) else dataset
-    if not isinstance(inner, RecordDataset) or not inner.transforms_pairs:
+    if not isinstance(inner, ZooDataset) or not inner.transforms_pairs:
         return None
     # A user's own may do something behind the transforms.
     owner = next(kind for kind in type(inner).__mro__ if "__getitem__" in vars(kind))
@@ -111,7 +111,7 @@ def joint_leaf(dataset: Any) -> JointLeaf | None:
 # Any: whatever a person calls a dataset.
 def problem_of(dataset: Any) -> str:
     """Say why a loader cannot take images and targets from the record set itself; "" if it can."""
-    if not isinstance(dataset, RecordDataset):
+    if not isinstance(dataset, ZooDataset):
         return f"{type(dataset).__name__} makes its samples itself"
     if problem := dataset.fusion_problem():
         return problem

@@ -18,7 +18,7 @@ from recordzoo.bench.transform import load_transform
 from recordzoo.errors import OtherSourceError
 from recordzoo.families.custom import stored_selection
 from recordzoo.families.path_loader import files_folder
-from recordzoo.families.record_set import RecordSetDataset, open_images
+from recordzoo.families.record_set import RecordDataset, open_images
 from recordzoo.families.selection import Selection
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
@@ -59,7 +59,7 @@ def _open_records(task: Task, transform: Callable[..., Any]) -> Dataset[Any]:
     return Images(task.records, transform, task.split or "")
 
 
-class Images(RecordSetDataset):
+class Images(RecordDataset):
     """The images of any record set, with their labels; where targets are something else or absent, each target is 0.
 
     So the images of every record set can be measured, and a batch can always be put together.
@@ -131,6 +131,6 @@ _LOADERS = {
 def _files(chosen: Subset[Any], task: Task) -> Iterable[Path]:
     """List the files that these images are read from."""
     dataset = chosen.dataset
-    if isinstance(dataset, RecordSetDataset):
+    if isinstance(dataset, RecordDataset):
         return task.records.iterdir()
     return (Path(dataset.samples[index][0]) for index in chosen.indices)  # type: ignore[attr-defined]  # an ImageFolder

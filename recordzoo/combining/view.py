@@ -12,7 +12,7 @@ from torch.utils.data import Subset
 from recordzoo import zoo
 from recordzoo.combining.choosing import checked_indices, class_numbers
 from recordzoo.errors import ArgumentError
-from recordzoo.families.base import RecordDataset
+from recordzoo.families.base import ZooDataset
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.selection import Selection
 from recordzoo.meant import no_split
@@ -34,7 +34,7 @@ def view(
             this package, or its samples were changed.
     """
     dataset = zoo.open(records) if isinstance(records, str | os.PathLike) else records
-    if not isinstance(dataset, RecordDataset):
+    if not isinstance(dataset, ZooDataset):
         raise ArgumentError(
             f"Argument records is {type(dataset).__name__}; it must be a record set's path, or a dataset of recordzoo. "
             "Others have torch.utils.data.Subset."

@@ -17,7 +17,7 @@ from typing_extensions import override
 
 from recordzoo import catalogue
 from recordzoo.errors import ArgumentError, OtherSourceError, RecordError
-from recordzoo.families.base import RecordDataset, Root
+from recordzoo.families.base import Root, ZooDataset
 from recordzoo.families.path_loader import Loader, PathLoader, as_file
 from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions
@@ -28,8 +28,8 @@ from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 
 
-class AnnotatedDataset(RecordDataset):
-    """`RecordDataset` whose attributes are made of an annotation file, as torchvision makes them; "ids" is one of them.
+class AnnotatedDataset(ZooDataset):
+    """`ZooDataset` whose attributes are made of an annotation file, as torchvision makes them; "ids" is one of them.
 
     A pickle has these attributes only if they were changed: where it is opened, the annotation file is read again.
     Changes within an attribute are noticed in lists and in dicts of lists; of any other, assign the changed object.
@@ -75,7 +75,7 @@ class AnnotatedDataset(RecordDataset):
         Raises:
             ArgumentError: No annotation file is given, and the record set holds none that is read by default.
             OtherSourceError: The record set has no images.
-            NotPreparedError, SourceError, PrepareError, RecordError: As `RecordDataset._open`.
+            NotPreparedError, SourceError, PrepareError, RecordError: As `ZooDataset._open`.
         """
         # Of a URL only the name counts.
         folder = Path(self.root).expanduser().absolute()

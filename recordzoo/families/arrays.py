@@ -8,12 +8,12 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from recordzoo.families.base import RecordDataset
+from recordzoo.families.base import ZooDataset
 from recordzoo.families.derived import derived
 
 
-class ArrayDataset(RecordDataset):
-    """`RecordDataset` with ``data`` and labels. The array is read when somebody asks for it, and counts from then on.
+class ArrayDataset(ZooDataset):
+    """`ZooDataset` with ``data`` and labels. The array is read when somebody asks for it, and counts from then on.
 
     A record is the pixels of an image, uint8 [H, W] or [H, W, C]. A dataset whose array has another layout says so in
     `_stacked`; one whose labels are no list of ints, in its own derived attribute. Once ``data`` is there, the
@@ -132,7 +132,7 @@ class ArrayDataset(RecordDataset):
         return self._length(self._ITEMS)
 
     def fusion_problem(self) -> str:
-        """See `RecordDataset`."""
+        """See `ZooDataset`."""
         shape = self._selection.reader.manifest.blobs["image"].shape or ()
         if shape[2:] != (3,):
             return "its images are not RGB"

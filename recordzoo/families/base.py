@@ -1,4 +1,4 @@
-"""`RecordDataset`: torchvision's surface over a record set.
+"""`ZooDataset`: torchvision's surface over a record set.
 
 A dataset is a mixin before the torchvision class whose place it takes. The torchvision class's ``__init__`` is never
 called, because the record set knows what it would have scanned for; its other methods are there and stay true::
@@ -55,7 +55,7 @@ Root = str | os.PathLike[str]
 Transform = Callable[..., Any] | None
 
 
-class RecordDataset:
+class ZooDataset:
     """What all dataset classes share; put it before the torchvision class.
 
     Attributes:
@@ -223,8 +223,8 @@ class RecordDataset:
             attributes: Derived attributes that it reads.
         """
         kind, made_for = cast(Any, type(self)), cast(Any, owner)  # Any: torchvision's class has the __getitem__
-        if kind.__getitem__ is not made_for.__getitem__ or kind.__getitems__ is not RecordDataset.__getitems__:
-            return RecordDataset.fusion_problem(self)
+        if kind.__getitem__ is not made_for.__getitem__ or kind.__getitems__ is not ZooDataset.__getitems__:
+            return ZooDataset.fusion_problem(self)
         return "" if self._is_as_opened(*attributes) else f"the samples of {kind.__name__} were changed"
 
     def _as_variant(self, reader: RecordReader, options: PrepareOptions) -> RecordReader:

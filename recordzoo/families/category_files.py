@@ -7,7 +7,7 @@ from recordzoo.families.path_loader import LoaderDataset
 
 
 class CategoryFilesDataset(LoaderDataset):
-    """`RecordDataset` with two derived lists, `_ITEMS` of the pairs and `_FOLDERS` of the categories' folders."""
+    """`ZooDataset` with two derived lists, `_ITEMS` of the pairs and `_FOLDERS` of the categories' folders."""
 
     _FOLDERS: ClassVar[str]
 

@@ -28,7 +28,7 @@ from recordzoo.recipes.folder import raise_if_empty
 
 
 class ClassFolderDataset(LoaderDataset):
-    """`RecordDataset` with the attributes of torchvision's ImageFolder.
+    """`ZooDataset` with the attributes of torchvision's ImageFolder.
 
     Attributes:
         extensions: The endings of images, or None with ``is_valid_file``.
@@ -123,7 +123,7 @@ class ClassFolderDataset(LoaderDataset):
         return self._length(self._ITEMS)
 
     def fusion_problem(self) -> str:
-        """See `RecordDataset`."""
+        """See `ZooDataset`."""
         return self._label_problem(ClassFolderDataset, self._ITEMS) or self._loader.fusion_problem()
 
     def _position(self, index: int) -> int | None:

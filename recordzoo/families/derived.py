@@ -2,7 +2,7 @@
 
 torchvision holds 1.28 million tuples of a path and a label for ImageNet: 0.3 GB in every process. Here ``samples``,
 ``targets``, ``data`` and the like are `derived`: a plain list or array as torchvision's, made by the first access. A
-dataset's own ``__getitem__`` asks `RecordDataset._as_opened` instead, which makes nothing.
+dataset's own ``__getitem__`` asks `ZooDataset._as_opened` instead, which makes nothing.
 """
 
 import operator

@@ -11,7 +11,7 @@ from recordzoo.families.selection import Selection, join_name
 
 
 class FilesDataset(LoaderDataset):
-    """`RecordDataset` with the attributes of torchvision's datasets of listed files.
+    """`ZooDataset` with the attributes of torchvision's datasets of listed files.
 
     A class whose torchvision class calls them otherwise has the derived attributes under these names, too, and says so
     in `_ITEMS` and `_LABELS`.
@@ -82,5 +82,5 @@ class FilesDataset(LoaderDataset):
         return self._selection.position(number)
 
     def fusion_problem(self) -> str:
-        """See `RecordDataset`."""
+        """See `ZooDataset`."""
         return self._label_problem(FilesDataset, self._ITEMS, self._LABELS) or self._loader.fusion_problem()

@@ -14,7 +14,7 @@ from torchvision import get_image_backend
 from torchvision.datasets.folder import default_loader, pil_loader
 
 from recordzoo.errors import RecordError
-from recordzoo.families.base import RecordDataset
+from recordzoo.families.base import ZooDataset
 from recordzoo.families.custom import raw_file, raw_image
 from recordzoo.families.selection import join_name
 from recordzoo.loading.decode import RecordName, decode_rgb, naming
@@ -205,8 +205,8 @@ def as_file(data: bytes, name: str) -> Iterator[str]:
             yield path
 
 
-class LoaderDataset(RecordDataset):
-    """`RecordDataset` whose images are made by a loader, which gets their paths.
+class LoaderDataset(ZooDataset):
+    """`ZooDataset` whose images are made by a loader, which gets their paths.
 
     Attributes:
         _DEFAULT: What stands for a loader of None; None where torchvision takes no such.

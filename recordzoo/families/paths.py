@@ -7,7 +7,7 @@ from typing import Any, ClassVar, NamedTuple, cast
 
 from PIL import Image
 
-from recordzoo.families.base import RecordDataset
+from recordzoo.families.base import ZooDataset
 from recordzoo.families.selection import Selection, list_paths
 from recordzoo.loading.decode import decode, decode_rgb, naming
 from recordzoo.loading.pictures import open_picture
@@ -31,8 +31,8 @@ class Files(NamedTuple):
     within: str = ""
 
 
-class PathsDataset(RecordDataset):
-    """`RecordDataset` with a derived list of paths for each of some blob fields, as `_paths` makes it.
+class PathsDataset(ZooDataset):
+    """`ZooDataset` with a derived list of paths for each of some blob fields, as `_paths` makes it.
 
     Attributes:
         _IS_RGB: Whether images are converted to RGB; otherwise they keep the mode of their file.

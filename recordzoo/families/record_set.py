@@ -1,4 +1,4 @@
-"""`RecordSetDataset`: the images of any record set, with the attributes of torchvision's ImageFolder."""
+"""`RecordDataset`: the images of any record set, with the attributes of torchvision's ImageFolder."""
 
 import os
 from collections.abc import Callable
@@ -21,7 +21,7 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.remote.url import Url, is_url
 
 
-class RecordSetDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """The images of any record set: of a tree, a list, another tool's database, a dataset of your own.
 
     Args:

@@ -88,7 +88,7 @@ class TargetTypesDataset(ClassFolderDataset):
         return [f"target_type {kind!r}" for kind in self._target_types if kind in self._IN_PIXELS]
 
     def fusion_problem(self) -> str:
-        """See `RecordDataset`."""
+        """See `ZooDataset`."""
         if self.target_type != self._TARGET_TYPES[0]:
             return f"{type(self).__name__} has other targets than labels"
         return self._label_problem(TargetTypesDataset, "samples") or self._loader.fusion_problem()

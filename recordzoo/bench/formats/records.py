@@ -19,11 +19,11 @@ def write(samples: Samples, place: Place) -> None:
 # Any: batches.
 def read(place: Place, reading: Reading) -> Iterable[Any]:
     """See `Format`."""
-    from recordzoo.families.record_set import RecordSetDataset
+    from recordzoo.families.record_set import RecordDataset
 
     path, finish = place.folder / "images.records", reading.finish()
     if finish.transform is not None:  # as everybody reads images
-        return map_loader(RecordSetDataset(path, finish.transform), reading)
+        return map_loader(RecordDataset(path, finish.transform), reading)
     return map_loader(_Bytes(path, finish), reading)
 
 

@@ -9,7 +9,7 @@ from PIL import Image
 from torchvision.datasets import Caltech101, Caltech256
 
 from recordzoo.datasets.caltech import recipe
-from recordzoo.families.base import RecordDataset, Root, Transform, check_choice
+from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
 from recordzoo.loading.decode import naming
@@ -19,8 +19,8 @@ from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.images import open_image
 
 
-class _Caltech(RecordDataset):
-    """`RecordDataset` with ``index`` and ``y``: for each sample the number of its image in its class, and its label."""
+class _Caltech(ZooDataset):
+    """`ZooDataset` with ``index`` and ``y``: for each sample the number of its image in its class, and its label."""
 
     _ITEMS = "index"
     _RECIPE: ClassVar[type[recipe.Caltech256]]

@@ -10,13 +10,13 @@ from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
 from recordzoo.datasets.image_folder.tree import TreeDataset
 from recordzoo.errors import ArgumentError
 from recordzoo.families.path_loader import Loader
-from recordzoo.families.record_set import RecordSetDataset
+from recordzoo.families.record_set import RecordDataset
 from recordzoo.preparing import PrepareOptions, is_record_set
 from recordzoo.records.reader import RecordReader
 from recordzoo.remote.url import is_url
 
 
-class ImageFolderRecord(TreeDataset, RecordSetDataset):
+class ImageFolderRecord(TreeDataset, RecordDataset):
     """torchvision's `ImageFolder`, read from records.
 
     The first time, the images of `root` are copied into ``<root>.records`` beside it. From then on neither the scan

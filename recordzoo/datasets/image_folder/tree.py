@@ -15,7 +15,7 @@ from recordzoo.datasets.image_folder.choose import Wanted, candidates
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.path_loader import Loader
-from recordzoo.families.record_set import RecordSetDataset, empty_classes, open_images
+from recordzoo.families.record_set import RecordDataset, empty_classes, open_images
 from recordzoo.families.selection import Selection, join_name
 from recordzoo.preparing import PrepareOptions, ensure, is_record_set
 from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_changes
@@ -102,7 +102,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         Raises:
             ArgumentError: It is one, and a subclass says itself what the samples are.
         """
-        if is_url(root) and (self._overrides() or not isinstance(self, RecordSetDataset)):
+        if is_url(root) and (self._overrides() or not isinstance(self, RecordDataset)):
             url = Url.parse(root)
             raise ArgumentError(
                 f"{type(self).__name__} selects files of a tree, and {url} is a URL. Open it with recordzoo.open, or "

@@ -14,7 +14,7 @@ from torchvision.datasets import LSUN, LSUNClass
 from recordzoo import catalogue
 from recordzoo.datasets.lsun.recipe import ENDING, key_of
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.families.base import RecordDataset, Root, Transform
+from recordzoo.families.base import Root, Transform, ZooDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
 from recordzoo.loading.decode import RecordName, naming
@@ -25,7 +25,7 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.remote.url import Url, is_url
 
 
-class LSUNClassRecord(RecordDataset, LSUNClass):  # type: ignore[misc]  # torchvision is untyped
+class LSUNClassRecord(ZooDataset, LSUNClass):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `LSUNClass`, read from records: the images of one category and split.
 
     Nothing is pickled into the working directory, and there is no ``env``. Converting a zip needs room for the unpacked
@@ -119,7 +119,7 @@ class LSUNClassRecord(RecordDataset, LSUNClass):  # type: ignore[misc]  # torchv
         return position
 
 
-class LSUNRecord(RecordDataset, LSUN):  # type: ignore[misc]  # torchvision is untyped
+class LSUNRecord(ZooDataset, LSUN):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `LSUN`, read from records; each category and split is a record set of its own.
 
     Args:
@@ -170,12 +170,12 @@ class LSUNRecord(RecordDataset, LSUN):  # type: ignore[misc]  # torchvision is u
         return Url.parse(self.root) if is_url(self.root) else Path(self.root)
 
     def read(self, index: int, field: str = "image") -> bytes:
-        """See `RecordDataset`."""
+        """See `ZooDataset`."""
         number = bisect.bisect_right(self.indices, index)  # as torchvision counts: -1 is the last of the first category
         return self.dbs[number].read(index - ([0, *self.indices][number]), field)
 
     def _summary(self) -> Shown:
-        """See `RecordDataset`."""
+        """See `ZooDataset`."""
         count = len(self.dbs)
         note = f"images of the first of {count} categories: {self.classes[0]}" if count > 1 else ""
         return replace(self.dbs[0]._summary(), kind=type(self).__name__, num_samples=len(self), note=note)

@@ -10,7 +10,7 @@ from torchvision.datasets import MovingMNIST
 
 from recordzoo.errors import ArgumentError
 from recordzoo.families.arrays import ArrayDataset
-from recordzoo.families.base import RecordDataset, Root, Transform, check_choice
+from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
 from recordzoo.preparing import PrepareOptions
 
 
@@ -86,5 +86,5 @@ class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # tor
         raise AttributeError(f"{type(self).__name__} has no labels")
 
     def fusion_problem(self) -> str:
-        """See `RecordDataset`."""
-        return RecordDataset.fusion_problem(self)
+        """See `ZooDataset`."""
+        return ZooDataset.fusion_problem(self)

@@ -79,7 +79,7 @@ class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torch
         return image, target
 
     def fusion_problem(self) -> str:
-        """See `RecordDataset`. Samples go through ``transforms``, which must be the other two for that."""
+        """See `ZooDataset`. Samples go through ``transforms``, which must be the other two for that."""
         both = StandardTransform() if self.transforms is None else self.transforms
         if (
             type(both) is not StandardTransform

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torchvision.datasets import WIDERFace
 
-from recordzoo.families.base import RecordDataset, Root, Transform, check_choice
+from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection, join_name
 from recordzoo.loading.decode import naming
@@ -30,7 +30,7 @@ class _Images(Selection):
     has_labels = False
 
 
-class WIDERFaceRecord(RecordDataset, WIDERFace):  # type: ignore[misc]  # torchvision is untyped
+class WIDERFaceRecord(ZooDataset, WIDERFace):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `WIDERFace`, read from records; each split is a record set of its own.
 
     Like torchvision's class, it takes the last three columns of the annotations for occlusion, pose and invalid; the
