@@ -28,6 +28,7 @@ from recordzoo.progress import LogProgress
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200, imagenet
+from tests.fakes.records import many_missing
 from tests.fakes.server import Fault, FileServer
 from tests.faults import fault
 from tests.running import run
@@ -615,6 +616,18 @@ class TestVerify:
         document = json.loads(recordzoo("verify", path, "--full", "--json").stdout)
         assert document["ok"] is False
         assert document["problems"]
+
+    def test_one_with_more_problems_than_anybody_reads(self, tmp_path):
+        path = many_missing(tmp_path / "x.records", 1500)
+        result = recordzoo("verify", path)
+        assert result.returncode == 5
+        assert len(result.stdout.splitlines()) == 51
+        last = result.stderr.splitlines()[-1]
+        assert last.startswith(
+            f"error: {path} is damaged: 1,000 problems, where the check stopped; there may be more. "
+        )
+        document = json.loads(recordzoo("verify", path, "--json").stdout)
+        assert (len(document["problems"]), document["stopped"]) == (1000, True)
 
     def test_only_a_strange_file_is_noted(self, photos):
         assert recordzoo("prepare", photos).returncode == 0

@@ -18,7 +18,7 @@ from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.verify import verify
 from recordzoo.records.writer import SetContents, write_set
 from recordzoo.system import files as system_files
-from tests.fakes.records import edit_manifest, some_names, some_values, write_records
+from tests.fakes.records import edit_manifest, many_missing, some_names, some_values, write_records
 from tests.faults import fault
 
 NAMES = ["a/ä.jpg", "a/\udcff\udcfe.jpg", "a/日本.png", "b/'\"\\\n.jpg", "b/x" + "y" * 300, "b/" + "🐦" * 50]
@@ -519,6 +519,15 @@ class TestVerify:
         problems = verify(folder, full=True).problems
         assert len(problems) < 150
         assert any("200 more of image are damaged" in problem for problem in problems)
+
+    def test_it_stops_after_so_many_problems(self, tmp_path: Path) -> None:
+        folder = many_missing(tmp_path / "x.records", 1500)
+        for full in (False, True):
+            report = verify(folder, full=full)
+            assert (len(report.problems), len(report.damaged), report.stopped) == (1000, 1000, True)
+            assert report.problems[0].startswith(f"{folder / 'shard-00000.lmdb'} is missing")
+        whole = verify(folder, max_problems=None)
+        assert (len(whole.problems), len(whole.damaged), whole.stopped) == (1500, 1500, False)
 
     def test_progress_counts_every_byte_once(self, tmp_path: Path) -> None:
         class Told:

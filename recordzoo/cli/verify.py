@@ -116,10 +116,9 @@ def verify_set(text: str, *, full: bool, as_json: bool) -> int:
     more = len(report.problems) - MAX_PROBLEMS_SHOWN
     if more > 0:
         output.put(f"... and {more:,} more")
-    output.say(
-        f"error: {shown} is damaged: {len(report.problems):,} problem{'s' if len(report.problems) > 1 else ''}. "
-        f"{_unread(report, full=full)}{_cure(place)}"
-    )
+    count = f"{len(report.problems):,} problem{'s' if len(report.problems) > 1 else ''}"
+    found = f"{count}, where the check stopped; there may be more" if report.stopped else count
+    output.say(f"error: {shown} is damaged: {found}. {_unread(report, full=full)}{_cure(place)}")
     return Exit.CORRUPT
 
 
@@ -156,4 +155,4 @@ def _unread(report: "Report", *, full: bool) -> str:
 def _fields(report: JSON) -> dict[str, JSON]:
     """Take the report's lists as they are; its attributes are the JSON's keys."""
     document = dataclasses.asdict(report)
-    return {key: document[key] for key in ("problems", "checked", "notes", "damaged")}
+    return {key: document[key] for key in ("problems", "checked", "notes", "damaged", "stopped")}

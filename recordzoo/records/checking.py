@@ -1,5 +1,6 @@
 """Is this record set whole? What `verify` reports, and the part of it that is the same on a disk and at a URL."""
 
+import dataclasses
 import hashlib
 import itertools
 import os
@@ -32,6 +33,9 @@ from recordzoo.remote.url import Url
 _CHUNK_BYTES = 4 << 20
 _MAX_RECORDS_NAMED = 100  # of one shard and field; the rest are counted
 
+MAX_PROBLEMS = 1000
+"""After how many problems a check stops, unless all are wanted."""
+
 _MAX_NAMES_NOTED = 10
 
 
@@ -45,6 +49,7 @@ class Report:
         checked: How many "files", "bytes" and "records" were looked at; records only by a full check.
         notes: What is worth knowing but not wrong: files that the manifest does not name, names that lead elsewhere.
         damaged: The files that are damaged or missing; with a file of marks that notes speak of, which can be lost.
+        stopped: Whether the check stopped because there were too many problems: there may be more.
     """
 
     path: Path | Url
@@ -52,6 +57,7 @@ class Report:
     checked: dict[str, int] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     damaged: list[str] = field(default_factory=list)
+    stopped: bool = False
 
     @property
     def ok(self) -> bool:
@@ -59,15 +65,25 @@ class Report:
         return not self.problems
 
 
+class _TooManyProblemsError(Exception):
+    """Ends a check early."""
+
+
 class Check:
     """One run of `verify`: what is the same wherever the record set is.
+
+    Args:
+        directory: The record set's files.
+        progress: Told how far it is.
+        max_problems: Stop after so many problems; None: find all.
 
     Attributes:
         report: What was found so far.
     """
 
-    def __init__(self, directory: AnyDirectory, progress: Progress) -> None:
+    def __init__(self, directory: AnyDirectory, progress: Progress, max_problems: int | None) -> None:
         self.directory, self.progress = directory, progress
+        self._max_problems, self._damaged_files = max_problems, set[str]()
         self.report = Report(directory.path, checked={"files": 0, "bytes": 0, "records": 0})
         self.manifest: Manifest
         self.names: Names | None = None
@@ -84,6 +100,14 @@ class Check:
             self.report.problems.append(str(err))
             self.damage(MANIFEST_NAME)
             return
+        try:
+            self._check_files(data, full)
+        except _TooManyProblemsError:
+            self.report = dataclasses.replace(self.report, stopped=True)
+        self.progress.end()
+
+    def _check_files(self, data: bytes, full: bool) -> None:
+        """Check all that the manifest names; `data` is its bytes."""
         self.count(1, len(data))
         shards = self.manifest.shards
         total = sum(spec.size_bytes for spec in self.manifest.arrays.values())
@@ -101,7 +125,6 @@ class Check:
         whole = [number for number, spec in enumerate(shards) if self._head(spec)]
         if full:
             self.check_shards(whole, data)
-        self.progress.end()
 
     def listed(self) -> set[str]:
         """Return the names of the files that are there, as far as they can be listed."""
@@ -132,19 +155,24 @@ class Check:
 
     def damage(self, name: str) -> None:
         """Report a file as damaged."""
-        if name not in self.report.damaged:
+        if name not in self._damaged_files:
+            self._damaged_files.add(name)
             self.report.damaged.append(name)
 
     def problem(self, where: str, what: str) -> None:
         """Report what is wrong with a file."""
-        self.report.problems.append(f"{where}: {what}.")
+        self._report(where, f"{where}: {what}.")
+
+    def _report(self, where: str, text: str) -> None:
         self.damage(where)
+        self.report.problems.append(text)
+        if len(self.report.problems) == self._max_problems:
+            raise _TooManyProblemsError
 
     def error(self, where: str, err: OSError | MemoryError) -> None:
         """Report why a file cannot be read."""
-        self.damage(where)
         if isinstance(err, RecordError):
-            self.report.problems.append(str(err))  # it names the file
+            self._report(where, str(err))  # it names the file
         else:
             self.problem(where, f"it cannot be read ({getattr(err, 'strerror', None) or type(err).__name__})")
 

@@ -22,7 +22,7 @@ _DAMAGE = (NOT_FOUND, RANGE_NOT_SATISFIABLE)
 """What a server answers where a file is missing or too short; all else says nothing of the record set."""
 
 
-def verify_at_url(url: Url, full: bool, progress: Progress) -> Report:
+def verify_at_url(url: Url, full: bool, progress: Progress, max_problems: int | None) -> Report:
     """Do what `recordzoo.verify` does for a URL.
 
     Raises:
@@ -38,7 +38,7 @@ def verify_at_url(url: Url, full: bool, progress: Progress) -> Report:
             raise
         text = f"{url} is not a record set: it has no {MANIFEST_NAME}."
         raise ManifestError(text, path=str(url), status=NOT_FOUND) from None
-    check = _RemoteCheck(directory, progress)
+    check = _RemoteCheck(directory, progress, max_problems)
     check.run(full)
     return check.report
 
@@ -103,8 +103,8 @@ class _Streamed:
 class _RemoteCheck(Check):
     """One run of `verify` over a URL."""
 
-    def __init__(self, directory: _Streamed, progress: Progress) -> None:
-        super().__init__(directory, progress)
+    def __init__(self, directory: _Streamed, progress: Progress, max_problems: int | None) -> None:
+        super().__init__(directory, progress, max_problems)
         self.there = directory
 
     @override

@@ -10,7 +10,7 @@ from typing_extensions import override
 
 from recordzoo.errors import ManifestError
 from recordzoo.progress import LogProgress, Progress
-from recordzoo.records.checking import Check, Report
+from recordzoo.records.checking import MAX_PROBLEMS, Check, Report
 from recordzoo.records.crc import crc32
 from recordzoo.records.files import Directory, pread
 from recordzoo.records.lmdb_walk import LmdbWalk
@@ -20,7 +20,13 @@ from recordzoo.remote.url import Url, is_url
 __all__ = ["Report", "verify"]
 
 
-def verify(path: str | os.PathLike[str], *, full: bool = False, progress: Progress | None = None) -> Report:
+def verify(
+    path: str | os.PathLike[str],
+    *,
+    full: bool = False,
+    progress: Progress | None = None,
+    max_problems: int | None = MAX_PROBLEMS,
+) -> Report:
     """Check a record set.
 
     Always: the manifest; that each file it names is there, a regular file of the right size; the hash of each array;
@@ -34,6 +40,7 @@ def verify(path: str | os.PathLike[str], *, full: bool = False, progress: Progre
             with their hashes only, which the manifest has.
         full: Whether to read the shards.
         progress: Told how far it is; logs by default.
+        max_problems: Stop after so many problems (`Report.stopped`); None: find all.
 
     Raises:
         ManifestError: There is no manifest: it is not a record set.
@@ -43,7 +50,7 @@ def verify(path: str | os.PathLike[str], *, full: bool = False, progress: Progre
     if is_url(path):
         from recordzoo.records.remote_check import verify_at_url  # what it stands on is slow to import
 
-        return verify_at_url(Url.parse(path), full, progress or LogProgress())
+        return verify_at_url(Url.parse(path), full, progress or LogProgress(), max_problems)
     place = Path(path).absolute()
     try:
         directory = Directory(place)
@@ -51,7 +58,7 @@ def verify(path: str | os.PathLike[str], *, full: bool = False, progress: Progre
         raise ManifestError(f"{place} is not a record set: {err.strerror}.", path=str(place)) from err
     if not os.path.lexists(place / MANIFEST_NAME):
         raise ManifestError(f"{place} is not a record set: it has no {MANIFEST_NAME}.", path=str(place))
-    check = _LocalCheck(directory, progress or LogProgress())
+    check = _LocalCheck(directory, progress or LogProgress(), max_problems)
     check.run(full)
     return check.report
 
@@ -59,8 +66,8 @@ def verify(path: str | os.PathLike[str], *, full: bool = False, progress: Progre
 class _LocalCheck(Check):
     """One run of `verify` over a directory."""
 
-    def __init__(self, directory: Directory, progress: Progress) -> None:
-        super().__init__(directory, progress)
+    def __init__(self, directory: Directory, progress: Progress, max_problems: int | None) -> None:
+        super().__init__(directory, progress, max_problems)
         self.folder = directory.path
 
     @override

@@ -85,7 +85,7 @@ def repair(
     with my_turn(place, lambda: _generation(place) != before, progress) as is_mine:
         if is_mine:
             put_back(place)
-        report = verify(place, full=True, progress=progress)
+        report = verify(place, full=True, progress=progress, max_problems=None)
         if is_mine and report.damaged and not _needs_all(place, report):
             done = _Repair(place, root, download, options, progress, report).run()
             if done is not None:
@@ -135,7 +135,8 @@ class _Repair:
         reader = RecordReader(self.place)
         self.manifest, self.directory = reader.manifest, Directory(self.place)
         indices = {name: self._index(name) for name in self.manifest.blobs}
-        numbers = [n for n, spec in enumerate(self.manifest.shards) if spec.name in self.report.damaged]
+        damaged = set(self.report.damaged)
+        numbers = [n for n, spec in enumerate(self.manifest.shards) if spec.name in damaged]
         shards = [shard_values(self.directory, self.manifest, indices, number) for number in numbers]
         known = [shard for shard in shards if shard is not None]
         if len(known) < len(shards):
@@ -206,9 +207,10 @@ class _Repair:
             self.progress.advance(spec.size_bytes, spec.num_values)
         self.progress.end()
         step("set.shards_moved")
+        left = {*self.report.damaged, MANIFEST_NAME}
         with os.scandir(self.place) as entries:
             for entry in entries:
-                if entry.name not in self.report.damaged and entry.name != MANIFEST_NAME:
+                if entry.name not in left:
                     _keep(Path(entry.path), folder / entry.name)
         step("set.arrays_written")
         _keep(self.place / MANIFEST_NAME, folder / MANIFEST_NAME)

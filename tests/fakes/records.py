@@ -74,6 +74,14 @@ def write_records(
     return folder
 
 
+def many_missing(folder: Path, count: int) -> Path:
+    """Write the manifest and arrays of an empty record set that names so many shards; none of them is there."""
+    shards = [ShardSpec(shard_name(number), 4096, 1, 4096, 2, "0" * 64) for number in range(count)]
+    folder.mkdir()
+    write_set(folder, SetContents(dataset="fake", part="", blobs={}, indices={}, names=[], shards=shards))
+    return folder
+
+
 # Any: JSON values.
 def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None:
     """Change a manifest as its author could: it names its own hash."""
