@@ -4,7 +4,7 @@
 (function () {
   "use strict";
 
-  const FILTERS = [["task", "Task"], ["licence", "Licence"], ["obtained", "How it is obtained"]];
+  const FILTERS = [["task", "Task"], ["license", "License"], ["obtained", "How it is obtained"]];
 
   function element(name, properties, ...children) {
     const made = Object.assign(document.createElement(name), properties);

@@ -24,7 +24,7 @@ def list_datasets() -> list[str]:
 
 
 def info(name: str) -> Entry:
-    """Return what is known of a dataset: title, licence, splits, raw files, record sets.
+    """Return what is known of a dataset: title, license, splits, raw files, record sets.
 
     Args:
         name: One of `list_datasets`.

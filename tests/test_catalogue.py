@@ -18,7 +18,7 @@ GOOD = """
 title = "Birds"
 summary = "Two birds."
 homepage = "https://example.org/"
-licence = "CC0"
+license = "CC0"
 citation = "Nobody."
 task = "classification"
 class = "BirdsRecord"
@@ -57,7 +57,7 @@ def test_every_entry_is_whole(name):
     entry = catalogue.entry(name)
     assert re.fullmatch(r"[a-z0-9][a-z0-9_-]*", name)
     assert entry.name == name
-    for text in (entry.title, entry.summary, entry.licence, entry.citation):
+    for text in (entry.title, entry.summary, entry.license, entry.citation):
         assert text.strip() == text
         assert text
     assert entry.homepage.startswith(("https://", "http://"))

@@ -191,7 +191,7 @@ class TestListAndInfo:
     def test_info_shows_what_the_catalogue_knows(self):
         text = recordzoo("info", "cub200").stdout
         entry = catalogue.entry("cub200")
-        for fact in (entry.title, entry.homepage, entry.licence, entry.files[0].sha256, "train 5,994", "CUB200Record"):
+        for fact in (entry.title, entry.homepage, entry.license, entry.files[0].sha256, "train 5,994", "CUB200Record"):
             assert fact in text
 
     @pytest.mark.parametrize("name", catalogue.names())

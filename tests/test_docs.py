@@ -130,7 +130,7 @@ def test_every_dataset_is_in_the_table_and_the_readme():
 def test_every_dataset_has_its_facts_on_its_page():
     for entry in map(catalogue.entry, catalogue.names()):
         page = "\n".join([dataset_page.at_a_glance(entry), *dataset_page.citation(entry)])
-        assert entry.licence in page
+        assert entry.license in page
         assert "".join(entry.citation.split()) in "".join(page.split())
         assert all(f"`{name}`" in page for name in entry.class_names)
 

@@ -22,7 +22,7 @@ def names(*options: str) -> list[str]:
     ("options", "has", "lacks"),
     [
         (["--task", "Detection"], "voc", "mnist"),
-        (["--licence", "cc by-sa"], "kmnist", "eurosat"),
+        (["--license", "cc by-sa"], "kmnist", "eurosat"),
         (["--obtained", "terms"], "imagenet", "mnist"),
         (["--obtained", "download"], "mnist", "imagenet"),
         (["--obtained", "partly"], "lfw", "mnist"),

@@ -38,7 +38,7 @@ def test_wide_letters_count_for_two():
 
 
 def test_lines_are_wrapped_behind_their_key():
-    assert wrapped("short\nlicence:   see the homepage", 20) == "short\nlicence:   see the\n           homepage"
+    assert wrapped("short\nlicense:   see the homepage", 20) == "short\nlicense:   see the\n           homepage"
     assert wrapped("  indented words here", 16) == "  indented words\n    here"
 
 

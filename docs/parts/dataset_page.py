@@ -53,7 +53,7 @@ def at_a_glance(facts: Entry) -> str:
         ("classes", number(facts.num_classes)),
         ("download", size(facts) if facts.known_bytes else "size not known"),
         ("obtained", OBTAINED[facts.obtained]),
-        ("licence", facts.licence),
+        ("license", facts.license),
         ("in Python", ", ".join(f"[`{name}`](#recordzoo.{name})" for name in facts.class_names)),
     ]
     return table(("fact", ""), [(f"**{key}**", value) for key, value in rows if value != "-"])

@@ -8,7 +8,7 @@ from html import escape
 from recordzoo import catalogue
 from recordzoo.catalogue import Entry
 from recordzoo.cli.info import number, size
-from recordzoo.cli.listing import searched_text, short_licence
+from recordzoo.cli.listing import searched_text, short_license
 
 OBTAINED = {
     "download": "downloaded",
@@ -18,7 +18,7 @@ OBTAINED = {
 }
 """How raw files are had, in a word or three."""
 
-_COLUMNS = ("Dataset", "Task", "Images", "Classes", "Download", "Licence", "Obtained")
+_COLUMNS = ("Dataset", "Task", "Images", "Classes", "Download", "License", "Obtained")
 _USUAL_TASKS = ("classification", "detection", "segmentation", "captions")
 
 
@@ -59,7 +59,7 @@ def _listed(names: Iterable[str]) -> str:
 def _row(entry: Entry) -> str:
     attributes = {
         "task": "|".join(tasks(entry)),
-        "licence": short_licence(entry.licence).replace("see info", "see its page"),
+        "license": short_license(entry.license).replace("see info", "see its page"),
         "obtained": OBTAINED[entry.obtained],
         "search": searched_text(entry),
     }
@@ -69,7 +69,7 @@ def _row(entry: Entry) -> str:
         _cell(number(entry.num_images), entry.num_images),
         _cell(number(entry.num_classes), entry.num_classes),
         _cell(size(entry).replace("about ", "~"), entry.known_bytes or None),
-        _cell(escape(attributes["licence"])),
+        _cell(escape(attributes["license"])),
         _cell(attributes["obtained"]),
     ]
     data = "".join(f' data-{name}="{escape(value)}"' for name, value in attributes.items())

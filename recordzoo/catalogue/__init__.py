@@ -7,7 +7,7 @@ about a dataset comes from its file::
     summary = "One sentence."
     task = "classification"
     homepage = "https://..."
-    licence = "..."
+    license = "..."
     citation = "..."
     class = "CUB200Record"                  # or a list; defined in dataset.py beside this file
     num_images = 11_788                     # where that is not the sum of the splits: they may overlap

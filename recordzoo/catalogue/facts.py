@@ -93,7 +93,7 @@ class Entry:
         summary: One sentence.
         task: "classification", "detection", "segmentation", ...
         homepage: Where it comes from.
-        licence: Under what terms it may be used, as far as its authors say.
+        license: Under what terms it may be used, as far as its authors say.
         citation: What to cite.
         class_names: Its dataset classes, as they are imported from `recordzoo`.
         parts: Its record sets.
@@ -115,7 +115,7 @@ class Entry:
     summary: str
     task: str
     homepage: str
-    licence: str
+    license: str
     citation: str
     class_names: tuple[str, ...]
     parts: tuple[Part, ...]

@@ -44,7 +44,7 @@ def describe(entry: Entry, width: int | None = None) -> str:
         "obtained": OBTAINED[entry.obtained],
         "python": ", ".join(f"recordzoo.{name}" for name in entry.class_names),
         "homepage": entry.homepage,
-        "licence": entry.licence,
+        "license": entry.license,
         "cite": entry.citation,
     }
     lines += [f"{key + ':':<10} {value}" for key, value in facts.items()]

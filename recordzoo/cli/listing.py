@@ -17,7 +17,7 @@ from recordzoo.meant import did_you_mean
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
 
-_MOST_WORDS = 4  # of a licence: what is longer is a sentence
+_MOST_WORDS = 4  # of a license: what is longer is a sentence
 
 
 @dataclass(frozen=True)
@@ -27,13 +27,13 @@ class Filter:
     Attributes:
         words: Each must be in the dataset's name, title, description, task or a class name.
         task: Must be in the dataset's task.
-        licence: Must be in its licence.
+        license: Must be in its license.
         obtained: How its files are had, as `Entry.obtained`.
         max_bytes: The size of its download; those without a known size are left out.
     """
 
     task: str = ""
-    licence: str = ""
+    license: str = ""
     obtained: str = ""
     max_bytes: int | None = None
     words: tuple[str, ...] = ()
@@ -43,7 +43,7 @@ class Filter:
         cls,
         *,
         task: str | None,
-        licence: str | None,
+        license: str | None,
         obtained: str | None,
         max_size: str | None,
         words: Sequence[str] = (),
@@ -59,13 +59,13 @@ class Filter:
             hint = did_you_mean(how, OBTAINED).replace("by hand", "by-hand")
             raise ArgumentError(f"--obtained {obtained!r} is none of {known}.{hint}")
         max_bytes = parse_bytes("--max-size", max_size) if max_size else None
-        return cls(task or "", licence or "", how, max_bytes, tuple(word.lower() for word in words))
+        return cls(task or "", license or "", how, max_bytes, tuple(word.lower() for word in words))
 
     def has(self, entry: Entry) -> bool:
         """Whether a dataset is listed."""
         return (
             self.task.lower() in entry.task.lower()
-            and self.licence.lower() in entry.licence.lower()
+            and self.license.lower() in entry.license.lower()
             and self.obtained in ("", entry.obtained)
             and (self.max_bytes is None or (entry.size_bytes is not None and entry.size_bytes <= self.max_bytes))
             and all(word in searched_text(entry) for word in self.words)
@@ -90,7 +90,7 @@ def list_datasets(wanted: Filter, as_json: bool) -> None:
     if not entries:
         output.say(f"No dataset fits. {command('list')} shows all {len(catalogue.names())}.")
         return
-    head = ("NAME", "TASK", "IMAGES", "CLASSES", "DOWNLOAD", "LICENCE")
+    head = ("NAME", "TASK", "IMAGES", "CLASSES", "DOWNLOAD", "LICENSE")
     rows = [
         (
             e.name,
@@ -98,7 +98,7 @@ def list_datasets(wanted: Filter, as_json: bool) -> None:
             number(e.num_images),
             number(e.num_classes),
             download(e),
-            short_licence(e.licence),
+            short_license(e.license),
         )
         for e in entries
     ]
@@ -140,9 +140,9 @@ def download(entry: Entry) -> str:
     )
 
 
-def short_licence(licence: str) -> str:
-    """Take the name of a licence, without what explains it."""
-    if licence.startswith("Not stated"):
+def short_license(license: str) -> str:
+    """Take the name of a license, without what explains it."""
+    if license.startswith("Not stated"):
         return "not stated"
-    name = re.split(r"[;:.]( |$)| \(|, | for | with ", licence)[0]
+    name = re.split(r"[;:.]( |$)| \(|, | for | with ", license)[0]
     return name if len(name.split()) <= _MOST_WORDS else "see info"

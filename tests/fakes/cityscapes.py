@@ -57,11 +57,11 @@ def _images(rng: np.random.Generator, *splits: str) -> bytes:
     files = {
         f"leftImg8bit/{stem}_leftImg8bit.png": encoded(picture(rng, _WIDTH, _HEIGHT), "PNG") for stem in _stems(*splits)
     }
-    return zipped({"README": b"Read me.", "license.txt": b"The licence.", **files})
+    return zipped({"README": b"Read me.", "license.txt": b"The license.", **files})
 
 
 def _targets(rng: np.random.Generator, folder: str, *splits: str) -> bytes:
-    files: dict[str, bytes] = {"README": b"Read me.", "license.txt": b"The licence."}
+    files: dict[str, bytes] = {"README": b"Read me.", "license.txt": b"The license."}
     for stem in _stems(*splits):
         labels = enlarged(rng.choice(np.array([0, 7, 26], np.uint8), (_HEIGHT, _WIDTH)))
         instances = np.where(labels == 26, 26_001, labels).astype(np.uint16)

@@ -29,7 +29,7 @@ def document(annotations: list[dict[str, Any]], ids: tuple[int, ...] = _IDS) -> 
     width, height = (side * SIDE for side in _SIZE)
     return {
         "info": {"year": 2017},
-        "licenses": [{"id": 1, "name": "a licence"}],
+        "licenses": [{"id": 1, "name": "a license"}],
         "images": [{"id": id, "file_name": f"{id:012d}.jpg", "width": width, "height": height} for id in ids],
         "annotations": annotations,
     }

@@ -17,8 +17,8 @@ def list_command(
     task: Annotated[
         str | None, typer.Option(metavar="WORD", help="Only those with this word in their task: detection, ...")
     ] = None,
-    licence: Annotated[
-        str | None, typer.Option(metavar="WORD", help="Only those with this word in their licence: CC BY, MIT, ...")
+    license: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Only those with this word in their license: CC BY, MIT, ...")
     ] = None,
     obtained: Annotated[
         str | None,
@@ -42,7 +42,7 @@ def list_command(
     from recordzoo.cli.listing import Filter, list_datasets, list_prepared
     from recordzoo.errors import ArgumentError
 
-    wanted = Filter.of(task=task, licence=licence, obtained=obtained, max_size=max_size, words=words or ())
+    wanted = Filter.of(task=task, license=license, obtained=obtained, max_size=max_size, words=words or ())
     if prepared:
         list_prepared(wanted, root or Path(), as_json)
     elif root is not None:
@@ -68,7 +68,7 @@ def info(
     ] = False,
     as_json: Json = False,
 ) -> int:
-    """Show what is known of a dataset: size, splits, files, licence.
+    """Show what is known of a dataset: size, splits, files, license.
 
     Of a record set: splits, classes, fields, image sizes and formats, bytes, and where it came from.
     """

@@ -16,7 +16,7 @@ from recordzoo.preparing import PrepareOptions
 
 
 class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
-    """ObjectNet, read from records, in ImageFolder's order over ``objectnet-1.0/images``. Its licence: only to test on.
+    """ObjectNet, read from records, in ImageFolder's order over ``objectnet-1.0/images``. Its license: only to test on.
 
     A label is the place of the folder among the sorted ones. `imagenet_labels` says what a model of ImageNet may
     answer: ``prediction in dataset.imagenet_labels[label]``. Images have the red border of 1 pixel that the authors put
