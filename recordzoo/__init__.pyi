@@ -25,7 +25,6 @@ from recordzoo.datasets.cub200.dataset import CUB200Record as CUB200Record
 from recordzoo.datasets.cub200_2010.dataset import CUB200_2010Record as CUB200_2010Record
 from recordzoo.datasets.dtd.dataset import DTDRecord as DTDRecord
 from recordzoo.datasets.eurosat.dataset import EuroSATRecord as EuroSATRecord
-from recordzoo.datasets.fake_data.dataset import FakeDataRecord as FakeDataRecord
 from recordzoo.datasets.fer2013.dataset import FER2013Record as FER2013Record
 from recordzoo.datasets.fgvc_aircraft.dataset import FGVCAircraftRecord as FGVCAircraftRecord
 from recordzoo.datasets.flickr.dataset import Flickr30kRecord as Flickr30kRecord
@@ -108,7 +107,6 @@ __all__ = [
     "EuroSATRecord",
     "FER2013Record",
     "FGVCAircraftRecord",
-    "FakeDataRecord",
     "FashionMNISTRecord",
     "Flickr30kRecord",
     "Flickr8kRecord",

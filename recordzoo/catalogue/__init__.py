@@ -53,7 +53,6 @@ __all__ = ["Entry", "FileFacts", "Part", "Split", "class_modules", "entry", "fin
 _FOLDER = Path(__file__).parent.parent / "datasets"
 _WITHOUT_FACTS = {
     "DatasetFolderRecord": "recordzoo.datasets.image_folder.dataset",  # of any tree
-    "FakeDataRecord": "recordzoo.datasets.fake_data.dataset",  # of no files
     "ImageFolderRecord": "recordzoo.datasets.image_folder.dataset",  # of any tree
 }
 

@@ -4,8 +4,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from torchvision.datasets import FakeData
 
-from recordzoo import FakeDataRecord, ImageFolderRecord
+from recordzoo import ImageFolderRecord
 from recordzoo.errors import ArgumentError
 from recordzoo.frameworks.timm import RecordsReader, create_dataset
 from tests.fakes.coloured import write_trees
@@ -93,6 +94,6 @@ def test_what_cannot_be_says_so(data: Path, name: str, options: dict[str, Any], 
 def test_what_has_no_files_says_so(data: Path) -> None:
     changed = ImageFolderRecord(data / "train")
     changed.samples.pop()
-    for dataset, reason in ((FakeDataRecord(), "makes its samples itself"), (changed, "were changed")):
+    for dataset, reason in ((FakeData(), "makes its samples itself"), (changed, "were changed")):
         with pytest.raises(ArgumentError, match=f"{reason}.* Pass the dataset itself to timm.data.create_loader"):
             RecordsReader(dataset)

@@ -1,1 +1,0 @@
-"""FakeData: images of random pixels, which are made and not read."""
