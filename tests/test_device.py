@@ -8,25 +8,17 @@ from typing import Any, NamedTuple
 import numpy as np
 import pytest
 import torch
-from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader
-from recordzoo.batches.decoding import decode_batch
 from recordzoo.batches.device import OnDevice, tensors, to_device
-from recordzoo.batches.fuse import read_plan
 from recordzoo.batches.order import Wanted
-from recordzoo.batches.render import render
-from recordzoo.batches.steps import decide
-from recordzoo.batches.uniform import uniforms
 from recordzoo.errors import ImageError
-from recordzoo.loading.frames import open_encoded
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file, make_tree
 from tests.fakes.folder import bad_image, write_tree
 
 CPU = torch.device("cpu")
 NONE = np.empty(0, np.int64)
-warns = pytest.mark.filterwarnings("ignore:The image decoding and encoding:DeprecationWarning")  # torchvision 0.29
 needs_cuda = pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")
 
 # Any, here and below: batches of all kinds.
@@ -106,7 +98,6 @@ def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 NORMALISED = v2.Compose([RANDOM, v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.25] * 3)])
-BOX = v1.Compose([v1.Resize((24, 20), v1.InterpolationMode.BOX), v1.PILToTensor()])
 
 
 @pytest.mark.parametrize("memory_format", [torch.contiguous_format, torch.channels_last])
@@ -140,23 +131,6 @@ def test_a_bad_record_comes_in_its_turn(tmp_path: Path) -> None:
     with pytest.raises(ImageError, match=r"a/7\.jpg"):
         next(iterator)
     assert list(iterator) == []
-
-
-# Decoding there
-
-
-@warns
-def test_a_batch_is_decoded_and_cropped_as_fast_precision_does() -> None:
-    plan = read_plan(v1.Compose([v1.RandomResizedCrop((40, 30), scale=(0.6, 1)), v1.RandomHorizontalFlip()]))
-    frames = [open_encoded(image_file(number)) for number in range(10)]  # a palette and a gray one among them
-    draws = uniforms(1, 0, np.arange(10), plan.num_draws).tolist()
-    images = [
-        (frame, decide(plan.steps, (frame.height, frame.width), row)) for frame, row in zip(frames, draws, strict=True)
-    ]
-    found = decode_batch(images, CPU)
-    assert (found.shape, found.dtype) == ((10, 3, 40, 30), torch.uint8)
-    for image, (frame, actions) in zip(found, images, strict=True):
-        assert (image.float() - render(frame, actions, "exact").float()).abs().mean() < 2
 
 
 # A real one
@@ -194,17 +168,3 @@ def test_pinned_memory_is_not_overwritten_while_it_is_copied(tree: Path) -> None
             found.append(images.to("cuda", non_blocking=True))
     stream.synchronize()
     assert all(torch.equal(one.cpu(), other) for one, (other, _) in zip(found, right, strict=True))
-
-
-@warns
-@needs_cuda
-@pytest.mark.parametrize("transform", [RANDOM, NORMALISED, BOX], ids=["uint8", "float", "of Pillow"])
-def test_decoded_by_cuda(tree: Path, transform: Any) -> None:
-    dataset = ImageFolderRecord(tree, transform=transform)
-    right = list(RecordLoader(dataset, 8, seed=1))
-    found = list(RecordLoader(dataset, 8, seed=1, device="cuda", decode="cuda", precision="fast"))
-    for (images, labels), (right_images, right_labels) in zip(found, right, strict=True):
-        assert_same(labels.cpu(), right_labels)
-        assert (images.dtype, images.shape, images.device.type) == (right_images.dtype, right_images.shape, "cuda")
-        scale = 1 if images.dtype is torch.uint8 else 4 / 255
-        assert (images.cpu().float() - right_images.float()).abs().mean() < 4 * scale

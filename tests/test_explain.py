@@ -140,15 +140,6 @@ def test_targets_and_batches_of_ones_own(tree: Path) -> None:
     )
 
 
-def test_decoded_on_a_device(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(torch.cuda, "device_count", lambda: 1)  # nothing is made there
-    options: dict[str, Any] = {"device": "cuda", "decode": "cuda", "precision": "fast"}
-    said = lines(ImageFolderRecord(tree, transform=RANDOM), **options)
-    assert said[-1] == "JPEGs are decoded on the device"
-    said = lines(ImageFolderRecord(tree, transform=v1.ToTensor()), **options)
-    assert said[-1] == "decode='cuda' is not used: samples are made on their own"
-
-
 def test_fast(tree: Path) -> None:
     said = lines(ImageFolderRecord(tree, transform=RANDOM), precision="fast")
     assert any(line.startswith("fast: decoded at half the size") for line in said)

@@ -201,8 +201,6 @@ def test_generator(dataset: ImageFolderRecord) -> None:
         ({"batch_sampler": [[1]], "shuffle": True}, "batch_sampler"),
         ({"batch_sampler": [[1]], "drop_last": True}, "batch_sampler"),
         ({"precision": "best"}, "precision='best' is not one of 'exact', 'fast'"),
-        ({"decode": "gpu"}, "decode='gpu'"),
-        ({"decode": "cuda"}, 'needs device="cuda"'),
         ({"memory_format": torch.preserve_format}, "memory_format"),
         ({"shuffle": "blocks"}, "shuffle='blocks'"),
         ({"num_workers": -1}, "num_workers=-1"),

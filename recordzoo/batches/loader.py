@@ -23,7 +23,7 @@ from recordzoo.batches.choice import Choice, choose, is_other
 from recordzoo.batches.device import OnDevice
 from recordzoo.batches.explain import sample_lines
 from recordzoo.batches.iteration import Epoch, Iteration, Pace, Unbegun
-from recordzoo.batches.makers import EncodedMaker, Maker, RowMaker
+from recordzoo.batches.makers import Maker, RowMaker
 from recordzoo.batches.making import Making
 from recordzoo.batches.missing import warn
 from recordzoo.batches.order import EpochBatches, IteratedOrders, Orders, SampledOrders, Singles, Wanted
@@ -31,7 +31,6 @@ from recordzoo.batches.processes import ProcessIteration, Tasks, WorkerInit, Wor
 from recordzoo.batches.render import PRECISIONS, Precision
 from recordzoo.batches.source import BatchSource
 from recordzoo.batches.work import batch_seed
-from recordzoo.errors import ArgumentError
 from recordzoo.sampling.ahead import keeping_values
 from recordzoo.sampling.permutation import hash_key
 from recordzoo.sampling.ranks import Ranks
@@ -74,7 +73,6 @@ class RecordLoader(DataLoader[Any]):
             "fast": what is to become half as large or smaller is decoded at half the size.
         memory_format: Layout of the images in memory; their shape is [N, 3, H, W] in any case.
         device: Where batches go: images are moved as uint8 and become float there, beside the work on the last batch.
-        decode: "cuda" decodes JPEGs on the device, which must be a CUDA one; "fast" precision only.
         seed: Of order and random numbers. By default drawn from `generator` or torch's own; 0 if an epoch begins with
             several ranks, which must agree.
         num_replicas, rank: As `RecordSampler` has them.
@@ -128,7 +126,6 @@ class RecordLoader(DataLoader[Any]):
         precision: Precision = "exact",
         memory_format: torch.memory_format = torch.contiguous_format,
         device: torch.device | str | int | None = None,
-        decode: Literal["cpu", "cuda"] = "cpu",
         seed: int | None = None,
         num_replicas: int | None = None,
         rank: int | None = None,
@@ -138,7 +135,6 @@ class RecordLoader(DataLoader[Any]):
         batch_transform: Callable[..., Any] | None = None,
     ) -> None:
         check_choice("precision", precision, PRECISIONS)
-        check_choice("decode", decode, ("cpu", "cuda"))
         check_choice("memory_format", memory_format, (torch.contiguous_format, torch.channels_last))
         check_dataset(dataset)
         check_choice("workers", workers, WORKERS)
@@ -148,11 +144,7 @@ class RecordLoader(DataLoader[Any]):
         check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
         # Every argument is an attribute of its name: Lightning makes another loader of the attributes.
         self.precision, self.memory_format, self.deterministic = precision, memory_format, deterministic
-        self.device, self.decode = checked_device(device), decode
-        if decode == "cuda" and (self.device.type != "cuda" or precision != "fast"):
-            raise ArgumentError('decode="cuda" needs device="cuda" and precision="fast": its pixels differ a little.')
-        if decode == "cuda" and workers == "processes":
-            raise ArgumentError('decode="cuda" decodes in this process: leave workers="processes" out.')
+        self.device = checked_device(device)
         self.seed, self.num_replicas, self.rank, self.drop_cache = seed, num_replicas, rank, drop_cache
         chosen = Seed.drawn(generator) if seed is None else Seed(seed)
         if sampler is None and batch_sampler is None:
@@ -312,7 +304,7 @@ class RecordLoader(DataLoader[Any]):
         """
         source, making = BatchSource(self.dataset), self._making()
         maker = making.maker(source)
-        lines = [repr(self), *sample_lines(self.dataset, source, self.precision), *_remarks(making, source, maker)]
+        lines = [repr(self), *sample_lines(self.dataset, source, self.precision), *_remarks(making, source)]
         choice = self._chosen(making, source, maker)
         return "\n  ".join([*lines, f"workers: {choice.workers}: {choice.why}"])
 
@@ -340,7 +332,6 @@ class RecordLoader(DataLoader[Any]):
             self.precision,
             self.memory_format,
             self.device,
-            self.decode,
             self.deterministic,
             self.collate_fn,
             self.batch_transform,
@@ -375,15 +366,10 @@ class RecordLoader(DataLoader[Any]):
         return int(hash_key(order.seed, order.epoch, getattr(self.sampler, "rank", 0))) >> 1
 
 
-def _remarks(making: Making, source: BatchSource, maker: Maker) -> Iterator[str]:
+def _remarks(making: Making, source: BatchSource) -> Iterator[str]:
     """Say what else decides how batches are made, a line each."""
     if not making.collates_by_default:
         yield "collate_fn: samples are made on their own, for it to put together"
-    if making.decode == "cuda":
-        is_used = isinstance(maker, EncodedMaker)
-        yield (
-            "JPEGs are decoded on the device" if is_used else "decode='cuda' is not used: samples are made on their own"
-        )
     if not source.leaves or not all(leaf.is_fused for leaf in source.leaves):
         yield (
             "deterministic: what is not fused runs one sample at a time, with generators seeded for each"

@@ -1,4 +1,4 @@
-"""Ways to make a batch: into rows of memory, or of encoded images on a device; `samples` has the third."""
+"""Ways to make a batch: into rows of memory; `samples` has the other."""
 
 from abc import ABC, abstractmethod
 from typing import Any
@@ -8,10 +8,9 @@ import torch
 from torch.utils.data import default_collate
 
 from recordzoo.batches.buffers import Buffers
-from recordzoo.batches.decoding import decode_batch
 from recordzoo.batches.render import Precision
 from recordzoo.batches.source import BatchSource
-from recordzoo.batches.work import Opened, Piece, open_views, opened_at_once, targets_of
+from recordzoo.batches.work import Piece, open_views, opened_at_once, targets_of
 from recordzoo.batches.writer import RowWriter, with_values
 
 # Any, here and below: targets and samples are what the dataset has, a batch is what the collate function makes.
@@ -88,34 +87,6 @@ class RowMaker(Maker):
             for view, plan, is_finished in zip(views, self._views.plans, self._is_finished, strict=True)
         ]
         return [done if self._views.is_list else done[0], targets]
-
-
-class EncodedMaker(Maker):
-    """Reads encoded images, which the user's device decodes.
-
-    Args:
-        source: What has the samples, of one view each.
-        device: The device.
-    """
-
-    def __init__(self, source: BatchSource, device: torch.device) -> None:
-        self._source, self._device = source, device
-
-    def make(self, piece: Piece, memory: Memory) -> Any:
-        """Return images that are not decoded, and targets."""
-        opened = [view for number in range(len(piece)) for view in open_views(self._source, piece, number)]
-        return opened, targets_of(self._source, piece)
-
-    def batch(self, memory: Memory, parts: list[Any]) -> Any:
-        """Return a list of images that are not decoded, and the targets."""
-        opened: list[Opened] = [each for images, _ in parts for each in images]
-        return [opened, collated_targets([targets for _, targets in parts])]
-
-    def arrived(self, batch: Any) -> Any:
-        """Decode the images on the device."""
-        opened, targets = batch
-        images = decode_batch([(each.frame, each.actions) for each in opened], self._device)
-        return [with_values(self._source.leaves[0].views.plans[0], images), targets]
 
 
 def collated_targets(parts: list[Any]) -> Any:

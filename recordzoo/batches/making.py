@@ -4,7 +4,7 @@ import contextlib
 import functools
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch.utils.data import default_collate, default_convert
@@ -13,7 +13,7 @@ from recordzoo.batches.buffers import Buffers, allocate
 from recordzoo.batches.generators import seeded
 from recordzoo.batches.joint_samples import JointMaker
 from recordzoo.batches.leaf import ImageLeaf, JointLeaf
-from recordzoo.batches.makers import EncodedMaker, Maker, RowMaker
+from recordzoo.batches.makers import Maker, RowMaker
 from recordzoo.batches.render import Precision
 from recordzoo.batches.samples import SampleMaker
 from recordzoo.batches.source import BatchSource
@@ -25,7 +25,7 @@ class Making:
 
     Attributes:
         dataset: Whose samples.
-        precision, memory_format, device, decode, deterministic: As the loader has them.
+        precision, memory_format, device, deterministic: As the loader has them.
         collate: Makes a batch of samples.
         batch_transform: What then happens to the batch, if anything.
         is_single: Whether a batch is one sample, alone.
@@ -37,7 +37,6 @@ class Making:
     precision: Precision
     memory_format: torch.memory_format
     device: torch.device
-    decode: Literal["cpu", "cuda"]
     deterministic: bool
     collate: Callable[[Any], Any]
     batch_transform: Callable[..., Any] | None
@@ -72,8 +71,6 @@ class Making:
         if not self._are_rows(source):
             return self.sample_maker(source)
         plans = source.leaves[0].views.plans
-        if self.decode == "cuda" and all(leaf.views.is_geometric for leaf in source.leaves):
-            return EncodedMaker(source, self.device)
         buffers = []
         for number, plan in enumerate(plans):
             assert plan.size is not None

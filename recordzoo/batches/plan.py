@@ -76,11 +76,6 @@ class Views:
         return sum(plan.num_draws for plan in self.plans)
 
     @property
-    def is_geometric(self) -> bool:
-        """Whether there is one view, whose pixels are only moved."""
-        return len(self.plans) == 1 and self.plans[0].is_geometric
-
-    @property
     def is_whole(self) -> bool:
         """Whether all are tensors, with nothing left to do."""
         return all(plan.is_whole for plan in self.plans)

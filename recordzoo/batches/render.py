@@ -30,18 +30,13 @@ def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> tor
         uint8 [3, H, W], of any memory layout; the frame's own memory is not in it.
     """
     image, done = _decoded(frame, actions, precision)
-    return apply(image, actions[done:], precision)
-
-
-def apply(image: torch.Tensor, actions: Sequence[Action], precision: Precision) -> torch.Tensor:
-    """Do to an image, uint8 [3, H, W], what was decided."""
-    for action in actions:
+    for action in actions[done:]:
         if isinstance(action, Crop):
             image = _cropped(image, action)
         elif isinstance(action, Flip):
             image = image.flip(-1)
         elif isinstance(action, Change):
-            image = _tensor(np.array(action.on_picture(to_picture(image)))).to(image.device)
+            image = _tensor(np.array(action.on_picture(to_picture(image))))
         elif isinstance(action, Resize):
             image = _resized(image, action, precision)
     return image
@@ -101,7 +96,7 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
     if image.shape[1:] == (action.height, action.width):
         return image
     found = kernel() if min(action.height, action.width, *image.shape[1:]) > 0 else None
-    if found is not None and image.device.type == "cpu" and resamples(found, action, precision):
+    if found is not None and resamples(found, action, precision):
         pixels, like = image.permute(1, 2, 0).numpy(), whose(found, resampling)
         return _tensor(found.resize(pixels, action.height, action.width, resampling.mode, like))
     if precision == "fast" and resampling.mode:
@@ -110,7 +105,7 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
         resized: torch.Tensor = resampling.resize(image, [action.height, action.width])
         return resized
     picture = to_picture(image)
-    return _tensor(np.array(resampling.resize(picture, [action.height, action.width]))).to(image.device)
+    return _tensor(np.array(resampling.resize(picture, [action.height, action.width])))
 
 
 def resamples(found: Kernel, resize: Resize, precision: Precision) -> bool:
@@ -129,8 +124,8 @@ def whose(found: Kernel, resampling: Resampling) -> Arithmetic:
 def to_picture(image: torch.Tensor) -> Image.Image:
     """Return a PIL image, RGB, of uint8 [3, H, W]."""
     _, height, width = image.shape
-    if image.device.type != "cpu" or image.stride()[::2] != (1, 3):
-        return Image.fromarray(np.ascontiguousarray(image.permute(1, 2, 0).cpu().numpy()))
+    if image.stride()[::2] != (1, 3):
+        return Image.fromarray(np.ascontiguousarray(image.permute(1, 2, 0).numpy()))
     # Rows with gaps between them, as a crop has them. `fromarray` would copy them first, into an image that it has
     # filled with zeros: a tenth of what is then taken for resizing it.
     pitch = image.stride(1)
