@@ -429,49 +429,6 @@ def test_a_server_that_trickles_is_given_up(tmp_path: Path, monkeypatch: pytest.
     assert len(kept) > 5 * 10
 
 
-SLOW_HEADERS = {
-    "status": b"HTTP/1.1 200 O",
-    "headers": b"HTTP/1.1 200 OK\r\nX-Birds: ",
-    "continue": b"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 100 Continue\r\nX-Birds: ",
-}
-
-
-@fault("D11")
-@pytest.mark.parametrize("raw", SLOW_HEADERS.values(), ids=list(SLOW_HEADERS))
-def test_headers_that_trickle_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, raw: bytes) -> None:
-    monkeypatch.setenv("RECORDZOO_TIMEOUT", "0.2")
-    with serve_always(Fault(raw=raw, raw_trickle_s=0.02)) as slow:
-        with pytest.raises(DownloadError, match=r"took longer than 0\.2 s for the headers of its answer; 5 attempts"):
-            get(remote(slow), tmp_path)
-        with serve() as good:
-            assert get(remote(slow, good), tmp_path).read_bytes() == DATA
-    assert len(slow.log) == 10
-
-
-@fault("D11")
-def test_headers_of_a_proxy_that_trickle_are_given_up(
-    tmp_path: Path, tls: Certificate, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("RECORDZOO_TIMEOUT", "0.2")
-    with Proxy(trickle_s=0.02) as proxy, FileServer({NAME: DATA}, tls=tls.context) as secure:
-        monkeypatch.setenv("https_proxy", proxy.url)
-        with pytest.raises(DownloadError, match=r"took longer than 0\.2 s for the headers"):
-            get(remote(secure), tmp_path)
-    assert secure.log == []
-
-
-@fault("D11")
-def test_the_length_of_a_chunk_that_trickles_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RECORDZOO_TIMEOUT", "0.2")
-    monkeypatch.setenv("RECORDZOO_MIN_SPEED", "1000")
-    raw = b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nbirds\r\n5;"
-    with (
-        serve_always(Fault(raw=raw, raw_trickle_s=0.02)) as slow,
-        pytest.raises(DownloadError, match=r"sent \d+ B in 0\.2 s; RECORDZOO_MIN_SPEED asks for 200 B; 5 attempts"),
-    ):
-        get(remote(slow, data=b"birds" * 9), tmp_path)
-
-
 @fault("D11")
 def test_the_rest_of_a_trickle_comes_from_the_next_attempt(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECORDZOO_TIMEOUT", "0.3")

@@ -8,8 +8,9 @@ import importlib.metadata
 import re
 import time
 import urllib.parse
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
 from types import TracebackType
+from typing import Any
 
 import requests
 import urllib3.exceptions  # requests raises these through `Response.raw`, and installs the package
@@ -17,8 +18,9 @@ import urllib3.exceptions  # requests raises these through `Response.raw`, and i
 from recordzoo import settings
 from recordzoo.addresses import Address, host, public_text
 from recordzoo.errors import DownloadError
+from recordzoo.progress import format_bytes
 from recordzoo.sources import _drive, _headers
-from recordzoo.sources._pace import SlowHeadersError, TooSlowError
+from recordzoo.sources._pace import Pace
 
 MAX_REDIRECTS = 5
 _CHUNK_BYTES = 128 << 10
@@ -53,6 +55,14 @@ class TryAgainError(Exception):
         self.slow_bytes = slow_bytes
 
 
+class Session(requests.Session):
+    """Carries connections and cookies from one request to the next."""
+
+    def resolve_redirects(self, *_args: Any, **_kwargs: Any) -> Generator[requests.Response]:  # Any: not looked at
+        """Return nothing: `get` follows redirects, and requests would read the body of each, however long it is."""
+        yield from ()
+
+
 class Answer:
     """A server's answer to one GET, body unread: 200, 206 or 416."""
 
@@ -62,6 +72,7 @@ class Answer:
         self.status = response.status_code
         self.etag = response.headers.get("ETag", "").strip()
         self.last_modified = response.headers.get("Last-Modified", "").strip()
+        self._pace = Pace()
         self._broken: TryAgainError | None = None
         self._seen = b""
 
@@ -118,15 +129,21 @@ class Answer:
         return bytes(chunk)
 
     def _receive(self, most: int) -> bytes:
+        """Return bytes of the body; if they come too slowly, the next read is an error, so that none is lost."""
         try:
-            data: bytes = self._response.raw.read1(most, decode_content=False)
+            with self._pace:
+                data: bytes = self._response.raw.read1(most, decode_content=False)
         except urllib3.exceptions.ReadTimeoutError as err:
             raise TryAgainError(f"{self._host} sent nothing for {settings.timeout_s():g} s") from err
         except (urllib3.exceptions.HTTPError, OSError, ValueError, OverflowError) as err:  # of headers that lie, too
-            cause = _innermost(err)
-            if isinstance(cause, TooSlowError):
-                raise TryAgainError(f"{self._host} {cause}", slow_bytes=cause.num_bytes) from err
             raise TryAgainError(f"the connection to {self._host} broke ({_cause(err)})") from err
+        too_few = self._pace.too_few(len(data))
+        if data and too_few is not None:
+            self._broken = TryAgainError(
+                f"{self._host} sent {format_bytes(too_few)} in {self._pace.window_s:g} s; RECORDZOO_MIN_SPEED asks for "
+                f"{format_bytes(int(self._pace.least_bytes))}",
+                slow_bytes=too_few,
+            )
         return data
 
     def confirmed_url(self) -> str | None:
@@ -228,9 +245,7 @@ def _get_once(session: requests.Session, address: Address, headers: Mapping[str,
     except requests.exceptions.ProxyError as err:
         raise _proxy_error(session, url, err) from err
     except requests.exceptions.Timeout as err:
-        cause = _innermost(err)
-        slowly = str(cause) if isinstance(cause, SlowHeadersError) else f"did not answer for {settings.timeout_s():g} s"
-        raise TryAgainError(f"{host(url)} {slowly}") from err
+        raise TryAgainError(f"{host(url)} did not answer for {settings.timeout_s():g} s") from err
     except (requests.exceptions.ConnectionError, requests.exceptions.ChunkedEncodingError) as err:
         raise TryAgainError(f"no connection to {host(url)} ({_cause(err)})") from err
     except (requests.exceptions.RequestException, ValueError) as err:
@@ -301,17 +316,11 @@ def _status(status: int) -> str:
         return str(status)
 
 
-def _innermost(err: BaseException) -> BaseException:
-    """Return what lies under three layers of libraries."""
-    while below := err.__cause__ or err.__context__:
-        err = below
-    return err
-
-
 def _cause(err: BaseException) -> str:
     """Say what lies under the libraries: ``[Errno 111] Connection refused``."""
-    cause = _innermost(err)
-    return public_text(str(cause)) or type(cause).__name__
+    while below := err.__cause__ or err.__context__:
+        err = below
+    return public_text(str(err)) or type(err).__name__
 
 
 def _version() -> str:

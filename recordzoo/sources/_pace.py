@@ -3,7 +3,6 @@
 import time
 
 from recordzoo import settings
-from recordzoo.progress import format_bytes
 
 
 class Pace:
@@ -40,26 +39,3 @@ class Pace:
             return None
         came_bytes, self._came_bytes, self._waited_s = self._came_bytes, 0, 0.0
         return came_bytes if came_bytes < self.least_bytes else None
-
-
-class TooSlowError(OSError):
-    """The body of an answer comes more slowly than `RECORDZOO_MIN_SPEED`.
-
-    Args:
-        num_bytes: How many bytes came in the last window.
-        pace: What they were compared with.
-    """
-
-    def __init__(self, num_bytes: int, pace: Pace) -> None:
-        super().__init__(
-            f"sent {format_bytes(num_bytes)} in {pace.window_s:g} s; "
-            f"RECORDZOO_MIN_SPEED asks for {format_bytes(int(pace.least_bytes))}"
-        )
-        self.num_bytes = num_bytes
-
-
-class SlowHeadersError(TimeoutError):
-    """The headers of an answer took longer than `RECORDZOO_TIMEOUT`."""
-
-    def __init__(self, timeout_s: float) -> None:
-        super().__init__(f"took longer than {timeout_s:g} s for the headers of its answer")

@@ -13,8 +13,8 @@ from recordzoo.addresses import Address
 from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, PrepareError, TermsError
 from recordzoo.program import command
 from recordzoo.progress import LogProgress, Progress, format_bytes
+from recordzoo.sources._http import Session
 from recordzoo.sources._part import CHECKING, PartialFile, leftovers
-from recordzoo.sources._session import new_session
 from recordzoo.sources._transfer import NO_ROOM, Transfer
 from recordzoo.sources.stop import Stop
 from recordzoo.system.names import quote
@@ -128,7 +128,7 @@ def fetch(
             path=target,
         )
     size, expected = (remote.size_bytes, remote.hash) if check_hash else (None, None)
-    with new_session() as session, _begun(target, expected[0] if expected else None) as part:
+    with Session() as session, _begun(target, expected[0] if expected else None) as part:
         steps.step("download.claimed")
         telling = progress or LogProgress()
         transfer = Transfer(target, part, session, telling, size, expected, remote.instructions, stop)

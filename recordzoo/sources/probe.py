@@ -6,8 +6,7 @@ from enum import StrEnum
 from recordzoo.addresses import Address
 from recordzoo.errors import DownloadError
 from recordzoo.sources import _http
-from recordzoo.sources._http import TryAgainError
-from recordzoo.sources._session import new_session
+from recordzoo.sources._http import Session, TryAgainError
 
 _ATTEMPTS = 2
 
@@ -67,7 +66,7 @@ def probe(url: str, size_bytes: int | None) -> Probe:
 
 
 def _ask(address: Address, size_bytes: int | None) -> Probe:
-    with new_session() as session, _http.get(session, address, {"Range": "bytes=0-0"}) as answer:
+    with Session() as session, _http.get(session, address, {"Range": "bytes=0-0"}) as answer:
         title = None if answer.status == 416 else answer.page_title(answer.read())
         if title is not None:
             return Probe(address.url, State.WEB_PAGE, said=title)

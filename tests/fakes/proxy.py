@@ -26,7 +26,6 @@ class Proxy:
     Args:
         login: "user:password" that it wants; "" if it wants none.
         refusal: Answer every CONNECT with this status.
-        trickle_s: Answer every CONNECT with headers that never end: a byte, then so long nothing.
         old: Bodies by path, kept from long ago: given without asking the host, unless the client wants no cache.
 
     Attributes:
@@ -34,12 +33,9 @@ class Proxy:
         log: The request lines so far: ("GET", "http://..."), ("CONNECT", "host:port").
     """
 
-    def __init__(
-        self, *, login: str = "", refusal: int = 0, trickle_s: float = 0.0, old: Mapping[str, bytes] | None = None
-    ) -> None:
+    def __init__(self, *, login: str = "", refusal: int = 0, old: Mapping[str, bytes] | None = None) -> None:
         self.wanted = f"Basic {base64.b64encode(login.encode()).decode()}" if login else None
         self.refusal = refusal
-        self.trickle_s = trickle_s
         self.old = old or {}
         self.log: list[tuple[str, str]] = []
         self._http = Server(("127.0.0.1", 0), functools.partial(_Handler, self))
@@ -90,12 +86,6 @@ class _Handler(BaseHTTPRequestHandler):
             return
         if self.owner.refusal:
             self._answer(self.owner.refusal, {}, b"")
-            return
-        if self.owner.trickle_s:
-            with contextlib.suppress(ConnectionError):
-                self.wfile.write(b"HTTP/1.1 200 OK\r\nX-Birds: ")
-                while not self.owner.stopping.wait(self.owner.trickle_s):
-                    self.wfile.write(b"x")
             return
         name, _, port = self.path.rpartition(":")
         with socket.create_connection((name, int(port))) as host:
