@@ -1,18 +1,14 @@
-"""`recordzoo check-sources`: every way in which hosts answer, from a server on loopback."""
+"""`tools/check_sources.py`: every way in which hosts answer, from a server on loopback."""
 
 import dataclasses
 import itertools
-import json
-from pathlib import Path
 
 import pytest
 
 from recordzoo import catalogue
 from recordzoo.catalogue import FileFacts
-from recordzoo.sources.probe import State, probe
 from tests.fakes.server import Fault, FileServer
-from tests.preparing import REPOSITORY
-from tests.running import run
+from tools.check_sources import State, main, probe
 
 DATA = bytes(range(256)) * 40
 PAGE = b"<!DOCTYPE html><html><head><title>Moved house</title></head></html>"
@@ -90,32 +86,25 @@ class TestCommand:
         monkeypatch.setattr(catalogue, "entry", lambda name: dataclasses.replace(entry, files=files))
         return server
 
-    def test_a_line_for_each_address(self, server: FileServer) -> None:
+    def test_a_line_for_each_address(self, server: FileServer, capsys: pytest.CaptureFixture[str]) -> None:
         with server:
-            result = run("check-sources", "usps", cwd=REPOSITORY)
-        assert result.returncode == 4
-        states = [line.split()[1:3] for line in result.stdout.splitlines()]
+            assert main(["usps"]) == 1
+        said = capsys.readouterr()
+        states = [line.split()[1:3] for line in said.out.splitlines()]
         assert states == [["FILE", "STATE"], ["a.bz2", "gone"], ["a.bz2", "ok"], ["b.bz2", "uncompared"]]
-        assert f"{server.url}/file" in result.stdout
-        assert "usps: " in result.stderr
-        assert "404 Not Found" in result.stderr
-        assert "3 addresses: ok 1, uncompared 1, gone 1." in result.stderr
+        assert f"{server.url}/file" in said.out
+        assert "usps: " in said.err
+        assert "404 Not Found" in said.err
+        assert "3 addresses: ok 1, uncompared 1, gone 1." in said.err
 
-    def test_only_what_is_bad_as_json(self, server: FileServer) -> None:
+    def test_only_what_is_bad(self, server: FileServer, capsys: pytest.CaptureFixture[str]) -> None:
         with server:
-            result = run("check-sources", "usps", "--only-bad", "--json", cwd=REPOSITORY)
-        (row,) = json.loads(result.stdout)["sources"]
-        assert (row["dataset"], row["file"], row["state"]) == ("usps", "a.bz2", "gone")
-        assert (row["size_bytes"], row["expected_bytes"]) == (None, len(DATA))
+            assert main(["usps", "--only-bad"]) == 1
+        _, row = capsys.readouterr().out.splitlines()
+        assert row.split()[:5] == ["usps", "a.bz2", "gone", "?", f"{len(DATA):,}"]
 
-    def test_offline_it_asks_nobody(self, server: FileServer, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setenv("RECORDZOO_OFFLINE", "1")
-        with server:
-            result = run("check-sources", cwd=REPOSITORY)
-        assert (result.returncode, server.log) == (2, [])
-        assert "RECORDZOO_OFFLINE" in result.stderr
 
-    def test_an_unknown_dataset_is_an_error(self, tmp_path: Path) -> None:
-        result = run("check-sources", "uspss", cwd=tmp_path)
-        assert result.returncode == 2
-        assert "usps" in result.stderr
+def test_an_unknown_dataset_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit, match="2"):
+        main(["uspss"])
+    assert "Did you mean usps" in capsys.readouterr().err

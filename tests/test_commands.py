@@ -93,7 +93,6 @@ class TestDidYouMean:
             ("cache ls --rot x", "No such option: --rot. Did you mean --root? See: "),
             ("info --qqq mnist", "No such option: --qqq. See: "),
             ("info mnsit", "Did you mean mnist? "),
-            ("check-sources mnsit", "Did you mean mnist? "),
             ("info imagenet.vall", "it has imagenet.train, imagenet.val. Did you mean imagenet.val?"),
             ("prepare mnist --split trian", "it has train, test. Did you mean train?"),
             ("show some.records --split tets", "it has test, train. Did you mean test?"),
@@ -146,9 +145,7 @@ class TestCompletion:
         monkeypatch.chdir(tmp_path)
 
     @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
-    @pytest.mark.parametrize(
-        "command", ["info", "prepare", "verify", "show", "bench", "push", "cache rm", "check-sources"]
-    )
+    @pytest.mark.parametrize("command", ["info", "prepare", "verify", "show", "bench", "push", "cache rm"])
     def test_datasets(self, shell, command, monkeypatch, capsys):
         found = self.complete(shell, f"recordzoo {command} imagenet.v", monkeypatch, capsys)
         assert "imagenet.val" in " ".join(found).replace('"', "")

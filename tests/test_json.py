@@ -77,7 +77,6 @@ CASES = {
     "subset": ("subset photos --indices 0,2 --output some.records", 0),
     "push": ("push photos memory://here", 0),
     "pull": ("pull memory://there pulled", 0),
-    "check-sources": ("check-sources semeion", 4),
     "cache-ls": ("cache ls --root .", 0),
     "cache-size": ("cache size --root .", 0),
     "cache-deleted": ("cache rm photos --dry-run", 0),

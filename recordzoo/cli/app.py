@@ -216,13 +216,6 @@ _add(
 )
 _add(
     app,
-    "check-sources",
-    datasets.check_sources,
-    "For maintainers: ask all addresses of raw files for their sizes.",
-    "recordzoo check-sources cub200 --only-bad",
-)
-_add(
-    app,
     "demo",
     look.demo,
     "See it all in about a minute, offline.",

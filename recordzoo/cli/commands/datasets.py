@@ -1,11 +1,11 @@
-"""The commands about the catalogue: `list`, `info`, `check-sources`."""
+"""The commands about the catalogue: `list`, `info`."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from recordzoo.cli.commands.completion import complete_data, complete_dataset, complete_path
+from recordzoo.cli.commands.completion import complete_data, complete_path
 from recordzoo.cli.commands.options import Json
 
 
@@ -75,23 +75,3 @@ def info(
     from recordzoo.cli.info import show
 
     return show(name, full=full, as_json=as_json)
-
-
-def check_sources(
-    names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="NAME", help="Datasets; default: all.", autocompletion=complete_dataset),
-    ] = None,
-    jobs: Annotated[int, typer.Option(min=1, metavar="N", help="How many addresses are asked at once.")] = 8,
-    only_bad: Annotated[
-        bool, typer.Option("--only-bad", help="Leave out the addresses that are as they should be.")
-    ] = False,
-    as_json: Json = False,
-) -> int:
-    """Ask every address of the catalogue's raw files, mirrors included, for its size, and compare.
-
-    Nothing is downloaded. The exit code is 4 if an address is gone, refuses, or has another file.
-    """
-    from recordzoo.cli.sources import check_sources
-
-    return check_sources(names or (), jobs=jobs, only_bad=only_bad, as_json=as_json)

@@ -1,0 +1,1 @@
+"""Programs for maintainers; they are not in the wheel."""
