@@ -1,7 +1,36 @@
-"""Text that a terminal shows: without control characters, measured in columns."""
+"""Text: of a file, as a terminal shows it, measured in columns."""
 
 import unicodedata
 from collections.abc import Sequence
+
+from recordzoo.errors import SourceError
+
+
+def text_of(data: bytes, name: str) -> str:
+    """Decode a text file as UTF-8.
+
+    Args:
+        data: Its content.
+        name: What the message calls it.
+
+    Raises:
+        SourceError: It is not UTF-8; the message names the line.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError as err:
+        raise no_text(err, name) from err
+
+
+def no_text(err: UnicodeDecodeError, name: str) -> SourceError:
+    """Make the error for a whole file that cannot be decoded; it names the line and the byte."""
+    before = err.object[: err.start]
+    line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
+    return SourceError(
+        f"{name}, line {line}: byte {column} (0x{err.object[err.start]:02x}) is not {err.encoding.upper()}. Get the "
+        "file again, or save it in that encoding.",
+        lines=[line],
+    )
 
 
 def clean(text: str) -> str:

@@ -16,6 +16,7 @@ from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored,
 from recordzoo.recipes.class_folders import files_under
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.sources.member import Member
+from recordzoo.text import text_of
 
 Files = tuple[str, tuple[str, ...]]
 """The files of a blob field: the folder they are under, with a "/" at its end, and their endings, in lower case."""
@@ -110,11 +111,38 @@ class Lists:
 
     def lines(self, name: str) -> list[str]:
         """Return the lines of a list, without those that are empty."""
-        return [line.strip() for line in self[name].decode().splitlines() if line.strip()]
+        return [line for _, line in self._numbered(name)]
 
-    def rows(self, name: str, separator: str | None = None) -> list[list[str]]:
-        """Return the lines of a list, each cut into its columns."""
-        return [line.split(separator) for line in self.lines(name)]
+    def rows(
+        self, name: str, separator: str | None = None, *, columns: int | None = None, cuts: int = -1
+    ) -> list[list[str]]:
+        """Return the lines of a list, each cut into its columns.
+
+        Args:
+            name: The list.
+            separator: What is between two columns; None: spaces and tabs.
+            columns: How many columns each line must have; None: any number.
+            cuts: Into how many columns and a rest a line is cut; -1: everywhere.
+
+        Raises:
+            SourceError: A line has another number of columns, or is not UTF-8: the message names it.
+        """
+        rows = []
+        for number, line in self._numbered(name):
+            row = line.split(separator, cuts)
+            if columns is not None and len(row) != columns:
+                raise SourceError(
+                    f"{self._dataset}: {name}, line {number}: expected {columns} columns, found {len(row)}: "
+                    f"{line[:80]!r}. Get the file again.",
+                    lines=[number],
+                )
+            rows.append(row)
+        return rows
+
+    def _numbered(self, name: str) -> Iterator[tuple[int, str]]:
+        for number, line in enumerate(text_of(self[name], f"{self._dataset}: {name}").splitlines(), 1):
+            if line := line.strip():
+                yield number, line
 
     # Any: whatever MATLAB wrote.
     def mat(self, name: str) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing_extensions import override
 from recordzoo.errors import SourceError
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.text import text_of
 
 PARTITION = "list_eval_partition.txt"
 ATTRIBUTES = "list_attr_celeba.txt"
@@ -35,12 +36,13 @@ class CelebA(ListedRecipe):
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
-        listed = lists.rows(PARTITION)
+        listed = lists.rows(PARTITION, columns=2)
         order = np.array(sorted(range(len(listed)), key=lambda row: listed[row][0]), np.int64)
         position = np.argsort(order)
         partition = np.array([int(number) for _, number in listed], np.int64)
         splits = {split: position[partition == number] for number, split in enumerate(_SPLITS)}
-        header = lists[ATTRIBUTES].decode().splitlines()[1]  # ends with a space: torchvision has an empty name there
+        # The header ends with a space: torchvision has an empty name there.
+        header = text_of(lists[ATTRIBUTES], f"{self.dataset}: {ATTRIBUTES}").splitlines()[1]
         return Table(
             names=[listed[row][0] for row in order.tolist()],
             arrays={field: _numbers(lists, *column, len(listed))[order] for field, column in COLUMNS.items()},

@@ -13,10 +13,12 @@ from torchvision.datasets.flickr import Flickr8kParser
 from torchvision.datasets.folder import default_loader
 from typing_extensions import override
 
+from recordzoo.errors import SourceError
 from recordzoo.families.annotated import AnnotatedDataset
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.path_loader import Loader, LoaderDataset
 from recordzoo.preparing import PrepareOptions
+from recordzoo.text import no_text
 
 Captions = dict[str, list[str]]
 
@@ -44,13 +46,17 @@ class _FlickrRecord(AnnotatedDataset, LoaderDataset):
     # Any: a list and a dict.
     @override
     def _parse(self, path: str) -> dict[str, Any]:
-        with open(path) as file:  # in the encoding of the system, as torchvision
-            annotations = self._read_captions(file.read())
+        try:
+            with open(path) as file:  # in the encoding of the system, as torchvision
+                text = file.read()
+        except UnicodeDecodeError as err:
+            raise no_text(err, path) from err
+        annotations = self._read_captions(path, text)
         return {"annotations": annotations, "ids": sorted(annotations)}
 
     @abstractmethod
-    def _read_captions(self, text: str) -> Captions:
-        """Return the captions of each image, by its id."""
+    def _read_captions(self, path: str, text: str) -> Captions:
+        """Return the captions of each image, by its id; `path` is for messages."""
 
     @override
     def _image_path(self, id: str) -> str:
@@ -82,6 +88,7 @@ class Flickr8kRecord(_FlickrRecord, Flickr8k):  # type: ignore[misc]  # torchvis
         ArgumentError: There is no default for `ann_file`.
         FileNotFoundError: `ann_file` is neither on the disk nor in the record set.
         IndexError: The authors' page names an image that is not there.
+        SourceError: A line of `ann_file` is no caption.
         FolderError, NotPreparedError: There are no records and no images.
 
     Examples:
@@ -93,7 +100,7 @@ class Flickr8kRecord(_FlickrRecord, Flickr8k):  # type: ignore[misc]  # torchvis
     _USUAL = ("8k-pictures.html", "Flickr8k.token.txt")
 
     @override
-    def _read_captions(self, text: str) -> Captions:
+    def _read_captions(self, path: str, text: str) -> Captions:
         names = self._loader.reader.names
         if text.lstrip().startswith("<"):
             images = {name.partition("_")[0]: name for name in sorted(names, reverse=True) if name.endswith(".jpg")}
@@ -101,7 +108,7 @@ class Flickr8kRecord(_FlickrRecord, Flickr8k):  # type: ignore[misc]  # torchvis
             page.feed(text)
             return page.annotations  # type: ignore[no-any-return]  # torchvision is untyped
         there = set(names)
-        return {self._image_path(name): found for name, found in _captions(text).items() if name in there}
+        return {self._image_path(name): found for name, found in _captions(path, text).items() if name in there}
 
 
 class Flickr30kRecord(_FlickrRecord, Flickr30k):  # type: ignore[misc]  # torchvision is untyped
@@ -135,8 +142,8 @@ class Flickr30kRecord(_FlickrRecord, Flickr30k):  # type: ignore[misc]  # torchv
     _USUAL = ("results_20130124.token", "dataset_flickr30k.json")
 
     @override
-    def _read_captions(self, text: str) -> Captions:
-        return _captions(text)
+    def _read_captions(self, path: str, text: str) -> Captions:
+        return _captions(path, text)
 
 
 class _Page(Flickr8kParser):  # type: ignore[misc]  # torchvision is untyped
@@ -163,14 +170,26 @@ class _Page(Flickr8kParser):  # type: ignore[misc]  # torchvision is untyped
         self.annotations[self.current_img] = []
 
 
-def _captions(text: str) -> Captions:
-    """Read lines ``name.jpg#0<TAB>caption``, or Karpathy's JSON: the captions of each image, by its name."""
+def _captions(path: str, text: str) -> Captions:
+    """Read lines ``name.jpg#0<TAB>caption``, or Karpathy's JSON: the captions of each image, by its name.
+
+    Raises:
+        SourceError: It is neither; the message names the line.
+    """
     if text.startswith("{"):
-        return {
-            each["filename"]: [sentence["raw"] for sentence in each["sentences"]] for each in json.loads(text)["images"]
-        }
+        try:
+            images = json.loads(text)["images"]
+            return {each["filename"]: [sentence["raw"] for sentence in each["sentences"]] for each in images}
+        except (ValueError, LookupError, TypeError, RecursionError) as err:
+            raise SourceError(f"{path} is no JSON of captions ({err!r}). Get the file again.") from err
     found = defaultdict(list)
-    for line in io.StringIO(text):
-        name, caption = line.strip().split("\t")
-        found[name[:-2]].append(caption)
+    for number, line in enumerate(io.StringIO(text), 1):
+        cells = line.strip().split("\t")
+        if len(cells) != 2:
+            raise SourceError(
+                f"{path}, line {number}: expected an image, a tab and a caption, found {line.strip()[:80]!r}. Get the "
+                "file again, or correct the line.",
+                lines=[number],
+            )
+        found[cells[0][:-2]].append(cells[1])
     return found

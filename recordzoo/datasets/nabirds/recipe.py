@@ -60,7 +60,7 @@ class NABirds(ListedRecipe):
 
 def _pairs(lists: Lists, name: str) -> dict[str, str]:
     """Read a list of numbers, each with a text."""
-    return dict(line.split(maxsplit=1) for line in lists.lines(f"{TOP}{name}.txt"))
+    return dict(lists.rows(f"{TOP}{name}.txt", columns=2, cuts=1))
 
 
 # Any: of any numeric dtype.
@@ -68,11 +68,11 @@ def _boxes_and_parts(images: Sequence[str], lists: Lists) -> dict[str, NDArray[A
     """Return "bbox", float32 [N, 4], and "parts", float32 [N, parts, 3]; zeros where a list has no line."""
     place_of = {image: place for place, image in enumerate(images)}
     bbox = np.zeros((len(images), 4), np.float32)
-    for image, *box in lists.rows(f"{TOP}bounding_boxes.txt"):
+    for image, *box in lists.rows(f"{TOP}bounding_boxes.txt", columns=5):
         bbox[place_of[image]] = box
     column_of = {part: column for column, part in enumerate(_pairs(lists, "parts/parts"))}
     parts = np.zeros((len(images), len(column_of), 3), np.float32)
-    for image, part, *where in lists.rows(f"{TOP}parts/part_locs.txt"):
+    for image, part, *where in lists.rows(f"{TOP}parts/part_locs.txt", columns=5):
         parts[place_of[image], column_of[part]] = where
     return {"bbox": bbox, "parts": parts}
 

@@ -28,7 +28,7 @@ class OnlineProducts(ListedRecipe):
         labels_of: dict[str, tuple[int, int]] = {}
         for split in SPLITS:
             # The first line names the columns.
-            rows = lists.rows(f"{TOP}Ebay_{split}.txt")[1:]
+            rows = lists.rows(f"{TOP}Ebay_{split}.txt", columns=4)[1:]
             splits[split] = [name for _, _, _, name in rows]
             labels_of.update({name: (int(product) - 1, int(kind) - 1) for _, product, kind, name in rows})
         names = sorted(labels_of, key=name_key)

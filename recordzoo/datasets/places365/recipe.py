@@ -12,6 +12,7 @@ from recordzoo.recipes.base import NO_TARGET, Blob, Sidecar, Table
 from recordzoo.recipes.class_folders import class_folder_order
 from recordzoo.recipes.listed import Files, ListedRecipe, Lists
 from recordzoo.sources.member import Member
+from recordzoo.text import text_of
 
 CATEGORIES = "categories_places365.txt"
 
@@ -57,7 +58,9 @@ class Places365(ListedRecipe):
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         listed, labels = [], []
-        for line in io.BytesIO(lists[self.list_file]):  # of 8 million lines
+        data = lists[self.list_file]
+        text_of(data, f"{self.dataset}: {self.list_file}")  # refuses what is not UTF-8
+        for line in io.BytesIO(data):  # of 8 million lines
             if row := line.split():
                 listed.append(row[0].decode().lstrip("/"))
                 labels.append(int(row[1]) if len(row) > 1 else NO_TARGET)
@@ -74,7 +77,7 @@ class Places365(ListedRecipe):
 
 def _classes(lists: Lists) -> list[str]:
     """Return the names of the classes in the order of their labels."""
-    name_of = {int(label): name for name, label in lists.rows(CATEGORIES)}
+    name_of = {int(label): name for name, label in lists.rows(CATEGORIES, columns=2)}
     if sorted(name_of) != list(range(len(name_of))):
         raise SourceError(f"Places365: the labels in {CATEGORIES} do not count from 0. Download the file again.")
     return [name_of[label] for label in range(len(name_of))]

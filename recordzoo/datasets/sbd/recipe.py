@@ -38,7 +38,7 @@ class SBD(ListedRecipe):
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         splits = {
-            split_name(name.removesuffix(".txt")): [f"{line.strip()}.jpg" for line in lists[name].decode().splitlines()]
+            split_name(name.removesuffix(".txt")): [f"{line}.jpg" for line in lists.lines(name)]
             for name in self.lists
             if name in lists
         }

@@ -8,6 +8,7 @@ from typing_extensions import override
 
 from recordzoo.recipes.arrays import ArraysRecipe, Chunk
 from recordzoo.recipes.base import Stored, Table
+from recordzoo.text import text_of
 
 _IMAGE_BYTES = 3 * 96 * 96
 _CHUNK = 1024
@@ -36,12 +37,16 @@ class STL10(ArraysRecipe):
 
     @override
     def classes(self, texts: Mapping[str, bytes]) -> list[str] | None:
-        return texts["class_names.txt"].decode().splitlines() if "class_names.txt" in texts else None
+        return (
+            text_of(texts["class_names.txt"], "stl10: class_names.txt").splitlines()
+            if "class_names.txt" in texts
+            else None
+        )
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         table = super().build_table(stored, sidecars)
-        folds = sidecars.get("fold_indices.txt", b"").decode().splitlines()
+        folds = text_of(sidecars.get("fold_indices.txt", b""), "stl10: fold_indices.txt").splitlines()
         positions = {f"fold{number}": np.array(fold.split(), np.int64) for number, fold in enumerate(folds)}
         return table.with_splits(positions)  # "train" begins at position 0
 

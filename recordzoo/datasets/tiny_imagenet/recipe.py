@@ -25,14 +25,14 @@ class TinyImageNet(ListedRecipe):
         wnids = sorted(lists.lines(f"{TOP}wnids.txt"))
         label_of = {wnid: label for label, wnid in enumerate(wnids)}
         found: dict[str, tuple[int, list[str]]] = {}
-        for name, wnid, *box in lists.rows(VAL):
+        for name, wnid, *box in lists.rows(VAL, columns=6):
             found[f"val/images/{name}"] = label_of[wnid], box
         for wnid, label in label_of.items():
-            for name, *box in lists.rows(f"{TOP}train/{wnid}/{wnid}_boxes.txt"):
+            for name, *box in lists.rows(f"{TOP}train/{wnid}/{wnid}_boxes.txt", columns=5):
                 found[f"train/{wnid}/images/{name}"] = label, box
         names = sorted({*keys["image"], *found}, key=name_key)
         unknown = (NO_TARGET, ["nan"] * 4)
-        words = dict(line.split("\t", 1) for line in lists.lines(f"{TOP}words.txt"))
+        words = dict(lists.rows(f"{TOP}words.txt", "\t", columns=2, cuts=1))
         return Table(
             names=names,
             arrays={
