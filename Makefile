@@ -86,16 +86,16 @@ $(FORMATS)/.stamp: tests/formats.txt
 	$(FORMATS)/bin/python -m pip install --disable-pip-version-check --quiet --no-deps --requirement tests/formats.txt
 	@touch $@
 
-# What exports are read with. Each wants other versions of what they share, and much room.
-$(TENSORFLOW)/.stamp $(STREAMING)/.stamp: tests/.venv-%/.stamp: tests/readers.txt
+# Each wants other versions of what they share, and much room.
+$(TENSORFLOW)/.stamp $(STREAMING)/.stamp: tests/.venv-%/.stamp: tests/%.txt
 	$(PYTHON) -m venv --clear $(@D)
-	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet $$(grep -o '^[^ ]*$*[^ ]*' tests/readers.txt)
+	$(@D)/bin/python -m pip install --disable-pip-version-check --quiet --requirement tests/$*.txt
 	@touch $@
 
 # Python 3.11 or 3.12 only (numpy<2).
-formats: install $(FORMATS)/.stamp $(TENSORFLOW)/.stamp $(STREAMING)/.stamp  ## Import what the real torchrecord, msgpack, ... write; read exports with TensorFlow and Streaming.
+formats: install $(FORMATS)/.stamp $(TENSORFLOW)/.stamp $(STREAMING)/.stamp  ## Import what the real torchrecord, msgpack, ... write; read exports with TensorFlow; convert with Streaming and LitData.
 	RECORDZOO_FORMATS_PYTHON=$(FORMATS)/bin/python RECORDZOO_TENSORFLOW_PYTHON=$(TENSORFLOW)/bin/python \
-		RECORDZOO_STREAMING_PYTHON=$(STREAMING)/bin/python $(PYTEST) tests/test_formats.py tests/test_export_formats.py
+		RECORDZOO_STREAMING_PYTHON=$(STREAMING)/bin/python $(PYTEST) tests/test_formats.py tests/test_export_formats.py tests/test_foreign_datasets.py
 
 lint: install  ## Check style and formatting.
 	$(BIN)/ruff check .

@@ -1,7 +1,6 @@
-"""Read what `recordzoo export` wrote with the format's own library, in an environment that has it; print it as JSON.
+"""Read what `recordzoo export --to tfrecord` wrote with TensorFlow, in an environment that has it; print it as JSON.
 
-    python read_exports.py tfrecord FOLDER
-    python read_exports.py mds FOLDER
+    python read_exports.py FOLDER
 
 Each sample: the image's digest, its size as the library decodes it, its label, and the other values.
 """
@@ -10,7 +9,6 @@ import hashlib
 import io
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -40,35 +38,6 @@ def _values(feature: Any) -> list[Any]:
     return [value.decode("latin-1") if isinstance(value, bytes) else value for value in values]
 
 
-def mds(folder: Path) -> dict[str, list[dict[str, Any]]]:
-    from streaming import StreamingDataset
-    from streaming.base.util import clean_stale_shared_memory
-
-    found = {}
-    for index in sorted(folder.glob("**/index.json")):
-        clean_stale_shared_memory()
-        dataset = StreamingDataset(local=str(index.parent), batch_size=1, shuffle=False)
-        rows = []
-        for number in range(len(dataset)):
-            sample = dataset[number]
-            row = {key: _plain(value) for key, value in sample.items() if key != "image"}
-            image = sample["image"]
-            row["size"] = [image.height, image.width]
-            image.fp.seek(0)
-            row["image"] = digest(image.fp.read())
-            rows.append(row)
-        found["" if index.parent == folder else index.parent.name] = rows
-    return found
-
-
-def _plain(value: Any) -> Any:
-    if hasattr(value, "tolist"):
-        return value.tolist()
-    return value.decode("latin-1") if isinstance(value, bytes) else value
-
-
-READERS: dict[str, Callable[[Path], dict[str, list[dict[str, Any]]]]] = {"tfrecord": tfrecord, "mds": mds}
-
 if __name__ == "__main__":
     sys.stdout = io.TextIOWrapper(sys.stdout.buffer, encoding="utf-8")
-    print(json.dumps(READERS[sys.argv[1]](Path(sys.argv[2]))))
+    print(json.dumps(tfrecord(Path(sys.argv[1]))))

@@ -1,6 +1,6 @@
-"""What `export` writes, read back by `import_records`, and by TensorFlow and MosaicML Streaming where they are.
+"""What `export` writes, read back by `import_records`, and by TensorFlow where it is.
 
-`make formats` makes their environments. webdataset and datasets: tests/frameworks/test_export.py.
+`make formats` makes its environment. webdataset and datasets: tests/frameworks/test_export.py.
 """
 
 import io
@@ -18,17 +18,13 @@ from PIL import Image
 import recordzoo
 from recordzoo.custom.importing import import_records
 from recordzoo.custom.writer import RecordWriter
-from recordzoo.errors import ArgumentError, OtherSourceError, SampleError, SourceError
-from recordzoo.exporting.mds import MDS
-from recordzoo.exporting.samples import Content, Field, Sample
+from recordzoo.errors import OtherSourceError, SampleError, SourceError
 from recordzoo.records.reader import RecordReader
 from tests.exporting import CLASSES, SHARD_BYTES, Given, given, write
-from tests.fakes.records import write_records
 from tests.foreign import digest, pairs
 
 HERE = Path(__file__).parent
-ENVIRONMENTS = {"tfrecord": "tensorflow", "mds": "streaming"}
-SAID = {name: os.environ.get(f"RECORDZOO_{name.upper()}_PYTHON") for name in ENVIRONMENTS.values()}
+SAID = os.environ.get("RECORDZOO_TENSORFLOW_PYTHON")
 """`make formats` says which Python, and then it must be there."""
 
 
@@ -39,14 +35,13 @@ def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 # Any: what the library gives, as JSON.
-def read(to: str, folder: Path) -> Mapping[str, list[dict[str, Any]]]:
-    """Read an export with the format's own library, in its environment."""
-    name = ENVIRONMENTS[to]
-    python = Path(SAID[name] or HERE / f".venv-{name}/bin/python").absolute()
-    if not python.exists() and not SAID[name]:
-        pytest.skip(f"{name} is installed by `make formats`")
+def read(folder: Path) -> Mapping[str, list[dict[str, Any]]]:
+    """Read an export with TensorFlow, in its environment."""
+    python = Path(SAID or HERE / ".venv-tensorflow/bin/python").absolute()
+    if not python.exists() and not SAID:
+        pytest.skip("TensorFlow is installed by `make formats`")
     done = subprocess.run(
-        [python, HERE / "read_exports.py", to, folder], cwd=folder, capture_output=True, timeout=280, check=False
+        [python, HERE / "read_exports.py", folder], cwd=folder, capture_output=True, timeout=280, check=False
     )
     assert done.returncode == 0, done.stderr.decode()
     found: dict[str, list[dict[str, Any]]] = json.loads(done.stdout)
@@ -60,7 +55,7 @@ def sizes(images: list[bytes]) -> list[list[int]]:
 @pytest.mark.slow
 def test_tensorflow(there: Path, tmp_path: Path) -> None:
     root = recordzoo.export(there, tmp_path / "records", to="tfrecord", shard_bytes=SHARD_BYTES, workers=1)
-    found, wanted = read("tfrecord", root), given(there)
+    found, wanted = read(root), given(there)
     assert set(found) == {"train", "val"}
     for split, rows in found.items():
         assert [row["image/encoded"] for row in rows] == list(map(digest, wanted.images[split]))
@@ -78,23 +73,6 @@ def test_tensorflow(there: Path, tmp_path: Path) -> None:
             assert row["code"] == [fields["code"].decode("latin-1")]
 
 
-@pytest.mark.slow
-def test_streaming(there: Path, tmp_path: Path) -> None:
-    root = recordzoo.export(there, tmp_path / "mds", to="mds", shard_bytes=SHARD_BYTES, workers=1)
-    assert len(json.loads((root / "train" / "index.json").read_text())["shards"]) == 3
-    found, wanted = read("mds", root), given(there)
-    assert set(found) == {"train", "val"}
-    for split, rows in found.items():
-        assert [row["image"] for row in rows] == list(map(digest, wanted.images[split]))
-        assert [row["size"] for row in rows] == sizes(wanted.images[split])
-        for row, fields in zip(rows, wanted.fields[split], strict=True):
-            assert (row["label"], row["name"]) == (fields["target"], fields["name"])
-            assert (row["caption"], row["boxes"]) == (fields["caption"], fields["boxes"])
-            assert (row["weight"], row["corner"]) == (fields["weight"], fields["corner"].tolist())
-            assert row["depth"] == fields["depth"].tolist()
-            assert row["code"] == fields["code"].decode("latin-1")
-
-
 def samples(of: Given) -> dict[str, list[tuple[bytes, int]]]:
     """The image and the label of each sample, by split."""
     return {split: list(zip(images, of.labels[split], strict=True)) for split, images in of.images.items()}
@@ -107,7 +85,6 @@ def samples(of: Given) -> dict[str, list[tuple[bytes, int]]]:
         ("tfrecord", "tfrecord"),
         ("parquet", "huggingface"),
         ("webdataset", "webdataset"),
-        ("mds", "mds"),
         ("zip", "zip"),
     ],
 )
@@ -127,7 +104,7 @@ def test_imported_again_it_is_the_same(to: str, format: str, tmp_path: Path) -> 
         assert samples(found) == samples(wanted)
 
 
-@pytest.mark.parametrize(("to", "key"), [("tfrecord", "image/filename"), ("parquet", "name"), ("mds", "name")])
+@pytest.mark.parametrize(("to", "key"), [("tfrecord", "image/filename"), ("parquet", "name")])
 def test_names_come_back_from_a_field(to: str, key: str, tmp_path: Path) -> None:
     path = write(tmp_path / "a.records")
     root = recordzoo.export(path, tmp_path / to, to=to)
@@ -170,15 +147,6 @@ def test_a_number_that_is_negative_and_one_that_is_large(tmp_path: Path) -> None
     root = recordzoo.export(tmp_path / "a.records", tmp_path / "out", to="tfrecord")
     again = RecordReader(import_records(root, tmp_path / "again.records", workers=1))
     assert again.array("target").tolist() == [-1, 300, 1 << 40]
-
-
-def test_what_mds_has_no_place_for(tmp_path: Path) -> None:
-    path = write_records(tmp_path / "a.records", [pairs(1)[0][0]], encoding="image")
-    with pytest.raises(ArgumentError, match="2 GiB at most"):
-        recordzoo.export(path, tmp_path / "out", to="mds", shard_bytes=3 << 30)
-    sample = Sample("a.jpg", b"", "", 0, "", {"mask": None})
-    with pytest.raises(OtherSourceError, match=r"record 'a.jpg' has no 'mask'; MDS has no place for that"):
-        MDS(Content(RecordReader(path)), [""])._value(Field("mask", "image"), sample)
 
 
 def test_pixels_that_are_none(tmp_path: Path) -> None:

@@ -120,7 +120,11 @@ def index_of(folder: Path, rows: Rows) -> None:
         ((0, 7, 0), ("row 8 (7 bytes at 0)", "overlap")),
     ],
 )
-@fault("F4")
+@fault(
+    "F4",
+    "sizes, offsets, types or shapes in a file of another format are forged",
+    "an error that names the place; nothing is allocated or read on their word",
+)
 def test_a_forged_row(folder: Path, tmp_path: Path, row: tuple[int, int, int], texts: tuple[str, ...]) -> None:
     rows = write(folder)
     index_of(folder, [*rows[:7], row, *rows[8:]])
@@ -149,7 +153,11 @@ def test_a_damaged_index(folder: Path, tmp_path: Path, name: str, data: bytes, t
     check_refused(folder, tmp_path / "one.records", str(folder / name), text)
 
 
-@fault("F5")
+@fault(
+    "F5",
+    "a file of another format holds a pickle or names code to import",
+    "nothing is executed or imported: an error that names the field",
+)
 def test_a_pickle_and_a_forged_shape(folder: Path, tmp_path: Path) -> None:
     write(folder)
     index = folder / "photos.npy"

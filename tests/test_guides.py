@@ -32,14 +32,6 @@ VARIANTS = {
 }
 """For each row of variants.md where its speeds were measured."""
 
-FFCV = {
-    "originals": (("fast", "FFCV"), ("fast", FAST)),
-    "both encoded anew": (("full", "FFCV"), ("full", f"{FAST}, full")),
-    "JPEG 90 (`256`)": (("256", "FFCV, the same pixels"), ("256", f"{FAST}, 256")),
-    "raw (`256-raw`)": (("raw256", "FFCV raw, the same pixels"), ("raw256", f"{FAST}, 256-raw")),
-}
-"""What a row of from-ffcv.md contains, and where its speeds were measured."""
-
 
 def tables(page: Path) -> list[list[list[str]]]:
     """Read a page's tables: rows of cells, without the line below the header."""
@@ -93,14 +85,6 @@ def test_what_is_made_in_one_call_is_as_the_page_says() -> None:
     for steps, expected in ((together, True), (singly, False)):
         shape = shape_of(decide(steps, (300, 400), [0.0] * 9), (300, 400), lambda _: True)
         assert (shape is not None) is expected
-
-
-def test_speeds_beside_ffcv_are_the_measured_ones() -> None:
-    rows = tables(ROOT / "docs" / "guides" / "from-ffcv.md")[-1][1:]
-    for words, places in FFCV.items():
-        (row,) = [row for row in rows if words in row[0]]
-        theirs, ours = (median(*place) for place in places)
-        assert row[1:] == [f"{theirs:,.0f}", f"{ours:,.0f}", f"{ours / theirs:.2f}x"]
 
 
 def test_speeds_of_variants_are_the_measured_ones() -> None:

@@ -8,7 +8,6 @@ has a small CUB-200-2011 of that name; so the catalogue that the page's programs
 import hashlib
 import io
 import json
-import lzma
 import os
 import re
 import shutil
@@ -130,14 +129,6 @@ def tar_shards(folder: Path) -> None:
                     tar.addfile(member, io.BytesIO(data))
 
 
-def betons(folder: Path) -> None:
-    """What FFCV wrote, under the names that people give it."""
-    (folder / "betons").mkdir()
-    for name in ("train.beton", "betons/train.beton", "betons/val.beton"):
-        packed = ROOT / "tests" / "written" / "ffcv" / "data" / "jpg.beton.xz"
-        (folder / name).write_bytes(lzma.decompress(packed.read_bytes()))
-
-
 def arrays(folder: Path) -> None:
     images, labels = np.zeros((4, 8, 9, 3), np.uint8), np.arange(4)
     names = {
@@ -151,13 +142,6 @@ def arrays(folder: Path) -> None:
     np.save(folder / "arrays" / "y.npy", labels)
     with h5py.File(folder / "galaxies.h5", "w") as file:
         file["images"], file["answers"] = images, labels
-
-
-def chunks(folder: Path) -> None:
-    """What Streaming and LitData wrote, under the names that people give it."""
-    for name, kind, val in (("imagenet-mds", "mds", "zstd"), ("optimized", "litdata", "chunk")):
-        for split, written in (("train", "train"), ("val", val)):
-            shutil.copytree(ROOT / "tests" / "written" / kind / "data" / written, folder / name / split)
 
 
 def parquet(folder: Path) -> None:
@@ -219,12 +203,9 @@ GIVEN: dict[str, tuple[Callable[[Path], None], ...]] = {
     "guides/combining.md": (record_sets,),
     "guides/from-databases.md": (photos,),
     "guides/from-arrays.md": (arrays,),
-    "guides/from-ffcv.md": (betons, photos),
     "guides/export.md": (photos,),
     "guides/from-hugging-face.md": (parquet,),
     "guides/from-imagefolder.md": (photos, a_zip),
-    "guides/from-litdata.md": (chunks,),
-    "guides/from-mds.md": (chunks,),
     "guides/from-webdataset.md": (tar_shards,),
     "guides/many-ranks.md": (two_splits,),
     "guides/memory.md": (photos,),
@@ -247,6 +228,9 @@ SRUN = '#!/bin/sh\nwhile [ "${1#--}" != "$1" ]; do shift; done\nexec "$@"\n'
 
 FRAMEWORKS = ("guides/many-ranks.md",)
 """Pages that need packages of the extra `frameworks`: tests/frameworks/test_guides.py runs them."""
+
+STREAMING = "guides/from-mds-litdata-ffcv.md"
+"""Needs packages with an environment of their own: tests/test_foreign_datasets.py runs it."""
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +267,7 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
         }
 
 
-HERE = [page for page in PAGES if steps(page) and name_of(page) not in FRAMEWORKS]
+HERE = [page for page in PAGES if steps(page) and name_of(page) not in (*FRAMEWORKS, STREAMING)]
 
 
 @pytest.mark.parametrize("page", HERE, ids=name_of)
@@ -304,4 +288,4 @@ def run_page(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
 
 
 def test_what_is_given_is_given_to_pages_that_are_there() -> None:
-    assert set(GIVEN) | set(FRAMEWORKS) <= {name_of(page) for page in PAGES if steps(page)}
+    assert set(GIVEN) | {*FRAMEWORKS, STREAMING} <= {name_of(page) for page in PAGES if steps(page)}

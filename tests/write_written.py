@@ -1,25 +1,45 @@
-"""Write `tests/written/`: small files of formats whose packages are too large for the tests' own environment.
+"""Write `tests/written/tfrecord`: small files of TensorFlow, which is too large for the tests' own environment.
 
-    python tests/write_written.py tfrecord
+    python tests/write_written.py
 
-with an environment that has the package (`tests/written.txt`), numpy and Pillow; recordzoo is not needed.
+with an environment that has TensorFlow (`tests/tensorflow.txt`), numpy and Pillow; recordzoo is not needed.
 `expected.json` says what is in the files: digests of images, labels, classes, splits, other fields.
 """
 
 import hashlib
 import io
 import json
-import lzma
 import shutil
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from PIL import Image
-from write_chunks import WRITERS as CHUNKS
-from written_samples import CLASSES, WRITTEN, expect, samples
+
+WRITTEN = Path(__file__).parent / "written"
+CLASSES = ["ant", "bee", "cat", "dog", "eel"]
+
+
+def samples(count: int) -> list[tuple[bytes, int]]:
+    """Make small encoded pictures, most JPEG, some PNG, with labels."""
+    rng = np.random.default_rng(count)
+    made = []
+    for number in range(count):
+        buffer = io.BytesIO()
+        image = Image.fromarray(rng.integers(0, 255, (6 + number % 3, 8, 3), np.uint8))
+        image.save(buffer, "PNG" if number % 4 == 3 else "JPEG")
+        made.append((buffer.getvalue(), int(rng.integers(len(CLASSES)))))
+    return made
+
+
+def expect(name: str, pairs: list[tuple[bytes, int]], **more: Any) -> None:
+    """Write what an import of the files must have."""
+    document = {
+        "images": [hashlib.blake2b(image, digest_size=8).hexdigest() for image, _ in pairs],
+        "targets": [label for _, label in pairs],
+        **more,
+    }
+    (WRITTEN / name / "expected.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
 def tfrecord(folder: Path) -> None:
@@ -65,66 +85,12 @@ def tfrecord(folder: Path) -> None:
     )
 
 
-def ffcv(folder: Path) -> None:
-    """FFCV's own writer: every field, JPEGs and pixels mixed; pixels. Last written with ffcv 1.0.2.
-
-    The smallest page has 2 MiB, nearly all zeros, so the files are compressed.
-    """
-    import torch
-    from ffcv.fields import BytesField, FloatField, IntField, JSONField, NDArrayField, RGBImageField, TorchTensorField
-    from ffcv.fields.rgb_image import encode_jpeg
-    from ffcv.writer import DatasetWriter
-
-    rng = np.random.default_rng(0)
-    count = 600
-    pictures = [np.full((4 + n % 3, 5, 3), n % 256, np.uint8) for n in range(count)]
-    labels = [int(label) for label in rng.integers(0, 5, count)]
-    values = [
-        (
-            picture,
-            labels[n],
-            n / 4,
-            np.frombuffer(f"id-{n}".encode(), np.uint8),
-            {"n": n, "text": "ä" * (n % 3)},
-            np.arange(n, n + 6, dtype=np.int16).reshape(2, 3),
-            torch.full((2,), n, dtype=torch.float32),
-        )
-        for n, picture in enumerate(pictures)
-    ]
-    fields = {
-        "photo": RGBImageField("smart", smart_threshold=75),
-        "label": IntField(),
-        "weight": FloatField(),
-        "identifier": BytesField(),
-        "caption": JSONField(),
-        "box": NDArrayField(np.dtype(np.int16), (2, 3)),
-        "embedding": TorchTensorField(torch.float32, (2,)),
-    }
-    files = {"every.beton": (fields, values)}
-    for mode in ("raw", "jpg", "proportion"):
-        two = {"image": RGBImageField(mode), "label": IntField()}
-        files[f"{mode}.beton"] = (two, [(pictures[n], labels[n]) for n in range(12)])
-    for name, (kinds, rows) in files.items():
-        np.random.seed(0)  # of the mode "proportion"
-        path = folder / name
-        DatasetWriter(str(path), kinds, page_size=1 << 21, num_workers=1).from_indexed_dataset(rows)
-        path.with_name(f"{name}.xz").write_bytes(lzma.compress(path.read_bytes()))
-        path.unlink()
-    jpegs = [hashlib.blake2b(encode_jpeg(picture, 90), digest_size=8).hexdigest() for picture in pictures[:12]]
-    document = {"targets": labels, "jpegs": jpegs}
-    (folder.parent / "expected.json").write_text(json.dumps(document) + "\n", encoding="utf-8")
-
-
-WRITERS: dict[str, Callable[[Path], None]] = {**CHUNKS, "ffcv": ffcv, "tfrecord": tfrecord}
-
-
-def main(names: list[str]) -> None:
-    for name in names or WRITERS:
-        folder = WRITTEN / name / "data"
-        shutil.rmtree(folder.parent, ignore_errors=True)
-        folder.mkdir(parents=True)
-        WRITERS[name](folder)
+def main() -> None:
+    folder = WRITTEN / "tfrecord" / "data"
+    shutil.rmtree(folder.parent, ignore_errors=True)
+    folder.mkdir(parents=True)
+    tfrecord(folder)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    main()

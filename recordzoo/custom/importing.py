@@ -36,7 +36,6 @@ def import_records(
 
     * TFRecord: files of ``tf.train.Example``; ``image/encoded`` or ``image`` becomes "image", ``image/class/label`` or
       ``label`` "target", every other key a field of its own.
-    * FFCV: ``.beton`` files with all of its fields; JPEGs untouched, pixels without loss.
     * Hugging Face datasets: Parquet files, folders of ``save_to_disk``, ``hf://datasets/user/name``; the first
       ``Image`` becomes "image", the first ``ClassLabel`` "target", every other column a field of its own.
     * SQLite: the rows of a table, by rowid; ``photos.db/table`` names the table. MongoDB: the documents of a collection
@@ -47,8 +46,6 @@ def import_records(
     * A zip of class folders, in the order of `ImageFolder`; with splits, if its folders are called as splits.
     * HDF5 and NumPy (``.npz``, ``.npy``): arrays called ``images`` or ``x``, ``labels`` or ``y`` and the like. Others
       of their length are fields; ``train_images`` or groups are splits.
-    * MDS (MosaicML Streaming) and LitData: every encoding but pickles, shards compressed or not; folders with an
-      ``index.json`` each (``train``, ``val``) are splits.
     * folder2lmdb, and Tensorpack's ``LMDBSerializer``: pairs of an image's file and a label, with pickle, msgpack or
       ``pyarrow.serialize``, in the order of ``__keys__``.
     * TorchRecord: one file with the named databases ``db0``, ``db1``, ... (before its first release: a directory with a
@@ -66,8 +63,8 @@ def import_records(
 
     Args:
         path: A file or a directory: an LMDB file, a directory with ``data.mdb``, TorchRecord's directory of ``db0``,
-            ``db1``, ..., a directory of files of TFRecord or Parquet, of tar shards, of ``.npy`` files or with an
-            ``index.json``, a ``.beton``, ``.npz`` or HDF5 file, a zip, an address of the Hugging Face Hub.
+            ``db1``, ..., a directory of files of TFRecord or Parquet, of tar shards or of ``.npy`` files, a ``.npz`` or
+            HDF5 file, a zip, an address of the Hugging Face Hub.
         output: The record set's directory: ``my.records``.
         format: What it is; "folder2lmdb" for Tensorpack. Default: detected from names and first bytes.
         fields: What keys are called as fields, by key: ``{"jpeg": "image", "class_id": "target"}``. Not for LMDB.

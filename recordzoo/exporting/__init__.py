@@ -1,1 +1,1 @@
-"""A record set → files that other programs read: a folder, WebDataset, TFRecord, parquet, MDS, a zip."""
+"""A record set → files that other programs read: a folder, WebDataset, TFRecord, parquet, a zip."""

@@ -76,7 +76,6 @@ def export(
     * "webdataset": tar files with ``.jpg``, ``.cls`` and ``.json`` for each sample.
     * "tfrecord": files of ``tf.train.Example`` with ImageNet's keys.
     * "parquet": what ``datasets.load_dataset`` reads, with the features ``Image`` and ``ClassLabel``.
-    * "mds": what ``streaming.StreamingDataset`` reads.
     * "zip": the tree of class folders in a zip.
 
     The output appears when it is complete. What is finished before an interruption is kept, and the same call goes on
@@ -89,7 +88,7 @@ def export(
         to: The format.
         split: The split, or several. Default: all, which must not share samples; samples of no split are then the
             split "rest".
-        shard_bytes: Target size of a file in bytes. Default: 256 MiB; of MDS 64 MiB.
+        shard_bytes: Target size of a file in bytes. Default: 256 MiB.
         workers: Processes that write. Default: the cores that this process may use, 8 at most; one for less than
             256 MiB.
         refresh: Replace another export at `output`. Default: that is an error.

@@ -11,7 +11,6 @@ TARGETS = {
     "webdataset": "recordzoo.exporting.webdataset.WebDataset",
     "tfrecord": "recordzoo.exporting.tfrecord.TFRecord",
     "parquet": "recordzoo.exporting.parquet.Parquet",
-    "mds": "recordzoo.exporting.mds.MDS",
     "zip": "recordzoo.exporting.zipped.Zipped",
 }
 """Class of each format."""

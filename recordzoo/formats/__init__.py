@@ -2,9 +2,6 @@
 
 FORMATS = (
     "tfrecord",
-    "ffcv",
-    "mds",
-    "litdata",
     "webdataset",
     "zip",
     "huggingface",

@@ -31,7 +31,7 @@ def export(
     ] = None,
     shard_size: Annotated[
         str | None,
-        typer.Option(metavar="SIZE", help="Target size of a file (100M, 1G). Default: 256M; of mds 64M."),
+        typer.Option(metavar="SIZE", help="Target size of a file (100M, 1G). Default: 256M."),
     ] = None,
     workers: Annotated[
         int | None,
