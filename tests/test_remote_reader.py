@@ -13,15 +13,19 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from typing_extensions import override
 
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.records.reader import RecordReader
 from recordzoo.remote import store as store_module
 from recordzoo.remote import url as url_module
 from recordzoo.remote.cache import Cache
+from recordzoo.remote.store import Store
+from recordzoo.remote.url import Url
 from tests.disks import mounted
 from tests.fakes.records import some_names, some_values, write_records
 from tests.fakes.server import Fault, FileServer
+from tests.faults import fault
 from tests.urls import with_own_cache
 
 VALUES = some_values(60)
@@ -165,6 +169,30 @@ def test_the_whole_cache_may_be_deleted_at_any_time(folder, tmp_path):
         reader.read("image", 3)
         shutil.rmtree(tmp_path / "cache")
         assert_right(reader)
+        assert_right(RecordReader(address(server)))
+
+
+class Deleting(Store):
+    """Somebody deletes the cache whenever a piece was received."""
+
+    @override
+    def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
+        for piece in super().pieces(name, size_bytes, start):
+            shutil.rmtree(Cache.default().folder)
+            yield piece
+
+
+@fault(
+    "S9",
+    "somebody deletes the node's cache while a file is fetched into it",
+    "nothing: what was fetched is used, and fetched again by the next reader",
+)
+def test_the_cache_may_be_deleted_during_a_fetch(folder):
+    with FileServer(folder) as server:
+        reader = RecordReader(address(server))
+        reader._directory.store = Deleting(Url.parse(address(server)))
+        assert_right(reader)
+        reader.array("image.index")
         assert_right(RecordReader(address(server)))
 
 

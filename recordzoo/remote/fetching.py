@@ -2,6 +2,7 @@
 
 import contextlib
 import hashlib
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,6 +14,7 @@ from recordzoo.steps import step
 from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, replace
 
 _CHUNK_BYTES = 4 << 20
+_DELETED_TIMES = 3  # so often a fetch begins again after somebody deleted the cache
 
 
 class WrongBytesError(Exception):
@@ -55,7 +57,8 @@ def open_cached(
         WrongBytesError: What was fetched is something else, twice.
         RemoteError: It cannot be fetched.
     """
-    while True:
+    deleted = 0
+    while deleted < _DELETED_TIMES:
         found = cache.find(digest, file.name, file.size_bytes)
         if found is not None:
             return found
@@ -64,11 +67,15 @@ def open_cached(
                 if evicted is not None:
                     cache.make_room(file.size_bytes)
                     evicted()
-                return _fetch(cache, store, digest, file, evicted)
+                try:
+                    return _fetch(cache, store, digest, file, evicted)
+                except FileNotFoundError:
+                    deleted += 1
+    raise NoRoomError(f"{cache.folder} is deleted again and again while {file.name} is fetched")
 
 
 def _fetch(cache: Cache, store: Store, digest: str, file: Wanted, evicted: Callable[[], None] | None) -> int:
-    part = cache.claim_part(digest, file.name, file.size_bytes)
+    part, path = cache.claim_part(digest, file.name, file.size_bytes), cache.path(digest, file.name)
     try:
         part.parent.mkdir(parents=True, exist_ok=True)
         with open(part, "ab+", buffering=0) as out:
@@ -76,8 +83,13 @@ def _fetch(cache: Cache, store: Store, digest: str, file: Wanted, evicted: Calla
             if not is_right:  # a part of an earlier attempt, or an old copy in a proxy
                 out.truncate(0)
                 is_right = _is_right(cache, store, out, file, evicted)
-        if is_right:
-            return _publish(part, cache.path(digest, file.name))
+            if is_right and not LOCKS_ARE_MANDATORY:
+                with contextlib.suppress(FileNotFoundError):  # somebody deleted the cache; what was fetched is right
+                    replace(part, path)
+                return os.dup(out.fileno())
+        if is_right:  # Windows renames nothing that is open
+            replace(part, path)
+            return open_file(path)
     except BaseException as err:
         if isinstance(err, NoRoomError) or (isinstance(err, OSError) and err.errno in NO_ROOM):
             _remove(part)
@@ -119,17 +131,6 @@ def _write(cache: Cache, out: BinaryIO, piece: bytes, evicted: Callable[[], None
                 raise
             cache.make_room(0, at_least_one=True)
             evicted()
-
-
-def _publish(part: Path, path: Path) -> int:
-    """Give a part its name and open it; somebody may delete it, or the whole cache, at any time."""
-    if LOCKS_ARE_MANDATORY:  # Windows renames nothing that is open
-        replace(part, path)
-        return open_file(path)
-    fd = open_file(part)
-    with contextlib.suppress(FileNotFoundError):
-        replace(part, path)
-    return fd
 
 
 def _remove(path: Path) -> None:
