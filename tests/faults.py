@@ -24,7 +24,7 @@ PLACES = {
     "P": ("Many processes", 18),
     "H": ("Damaged and hostile record sets", 21),
     "U": ("Arguments", 12),
-    "S": ("In object storage", 8),
+    "S": ("In object storage", 10),
     "F": ("In files of other formats", 10),
     "E": ("While exporting", 6),
 }

@@ -1,18 +1,25 @@
 """`push` through the real client to the real server: what arrives, in which order, and what faults do."""
 
 import json
+import subprocess
+import sys
 
 import pytest
+from typing_extensions import override
 
 import recordzoo
+from recordzoo.copying.claim import CLAIM_NAME
 from recordzoo.copying.push import PushJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RemoteError
+from recordzoo.progress import LogProgress
 from recordzoo.records.reader import RecordReader
 from recordzoo.remote import store
+from recordzoo.remote.url import Url
 from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
 from tests.fakes.records import write_records
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
 from tests.faults import fault
+from tests.preparing import REPOSITORY
 from tests.running import run
 
 pytestmark = pytest.mark.slow
@@ -35,7 +42,9 @@ def arrived(s3, key="a.records"):
 
 
 def puts(s3):
-    return [each.path.rpartition("/")[2] for each in s3.server.requests("", "PUT") if "uploads" not in each.query]
+    """The files of record sets that were sent; a push's claim is none."""
+    sent = [each.path.rpartition("/")[2] for each in s3.server.requests("", "PUT") if "uploads" not in each.query]
+    return [name for name in sent if name != CLAIM_NAME]
 
 
 class TestWhatArrives:
@@ -61,14 +70,15 @@ class TestWhatArrives:
         assert sorted(puts(s3)) == [shard(1), shard(2)]
         assert arrived(s3, "b.records") == copied_files(path)
 
-    def test_other_bytes_of_the_same_size_are_found_by_verify(self, s3, path):
+    @pytest.mark.parametrize("verify", [False, True])
+    def test_other_bytes_of_the_same_size_are_sent_again(self, s3, path, verify):
         recordzoo.push(path, s3.url)
         right = s3.get(f"a.records/{shard(1)}")
         s3.put(f"a.records/{shard(1)}", bytes(len(right)))
-        recordzoo.push(path, s3.url)
-        assert s3.get(f"a.records/{shard(1)}") != right  # of a set that is there, only sizes are compared
-        recordzoo.push(path, s3.url, verify=True)
-        assert s3.get(f"a.records/{shard(1)}") == right
+        s3.server.forget()
+        recordzoo.push(path, s3.url, verify=verify)
+        assert puts(s3) == [shard(1)]
+        assert arrived(s3) == copied_files(path)
 
     def test_a_large_file_goes_in_parts_and_its_checksum_is_known(self, s3, tmp_path, monkeypatch):
         monkeypatch.setattr(store, "_PART_BYTES", 5 << 20)
@@ -92,7 +102,7 @@ class TestAnotherSetIsThere:
         s3.put("a.records/notes.txt", b"of the user's")
         s3.server.forget()
         recordzoo.push(path, s3.url, replace=True)
-        changes = [each for each in s3.server.log if each.method in ("PUT", "DELETE")]
+        changes = [each for each in s3.server.log if each.method in ("PUT", "DELETE") and CLAIM_NAME not in each.path]
         assert (changes[0].method, changes[0].path.rpartition("/")[2]) == ("DELETE", MANIFEST_NAME)
         assert arrived(s3) == {**copied_files(path), "notes.txt": b"of the user's"}
         assert s3.server.requests(shard(0), "GET") == []  # what is replaced is not read
@@ -110,6 +120,108 @@ class TestAnotherSetIsThere:
 
 def interrupt(job):
     raise KeyboardInterrupt
+
+
+class Meanwhile(LogProgress):
+    """Does something while a push is under way: it has sent nothing yet."""
+
+    def __init__(self, action):
+        super().__init__()
+        self.action, self.is_done = action, False
+
+    @override
+    def begin(self, stage, total_bytes=None, done_bytes=0):
+        super().begin(stage, total_bytes, done_bytes)
+        if not self.is_done:
+            self.is_done = True
+            self.action()
+
+
+@pytest.fixture(params=["s3", "file", "memory"])
+def place(request, tmp_path):
+    """A folder to push to, in each kind of store that creates a file only if there is none."""
+    if request.param == "s3":
+        return request.getfixturevalue("s3").url
+    return (tmp_path / "store").as_uri() if request.param == "file" else f"memory://{tmp_path.name}"
+
+
+def stored(place, name="a.records"):
+    """The files of a set in any store, without the claim of a push that is under way."""
+    there = store.Store(Url.parse(place) / name)
+    return {name: there.read(name, 1 << 30) for name in there.list() if name != CLAIM_NAME}
+
+
+@fault(
+    "S10",
+    "several processes push different record sets to one address",
+    "one arrives; the others end with an error that says so, and change nothing",
+)
+class TestAtTheSameTime:
+    def test_the_second_changes_nothing(self, place, path, tmp_path):
+        other = write_set(tmp_path / "other" / "a.records", seed=1)
+
+        def push_the_other():
+            with pytest.raises(OtherSourceError, match=r"Another record set \(digest .*is being pushed to .*--replace"):
+                recordzoo.push(other, place)
+
+        recordzoo.push(path, place, progress=Meanwhile(push_the_other))
+        assert stored(place) == copied_files(path)
+
+    def test_the_same_set_may_be_pushed_by_several(self, place, path):
+        recordzoo.push(path, place, progress=Meanwhile(lambda: recordzoo.push(path, place)))
+        assert stored(place) == copied_files(path)
+        assert CLAIM_NAME not in store.Store(Url.parse(place) / "a.records").list()
+
+    def test_a_set_that_is_published_after_the_first_look_is_kept(self, place, path, tmp_path, monkeypatch):
+        other, look, looks = write_set(tmp_path / "other" / "a.records", seed=1), PushJob._find_manifest, []
+
+        def look_and_wait(job):
+            found = look(job)
+            looks.append(job)
+            if len(looks) == 1:
+                recordzoo.push(other, place)  # looks, too
+            return found
+
+        monkeypatch.setattr(PushJob, "_find_manifest", look_and_wait)
+        with pytest.raises(OtherSourceError, match="There is another record set"):
+            recordzoo.push(path, place)
+        assert stored(place) == copied_files(other)
+
+    def test_the_claim_is_taken_by_replace_and_the_first_publishes_nothing(self, place, path, tmp_path):
+        other = write_set(tmp_path / "other" / "a.records", seed=1)
+        with pytest.raises(OtherSourceError, match="Another record set is being pushed"):
+            recordzoo.push(path, place, progress=Meanwhile(lambda: recordzoo.push(other, place, replace=True)))
+        assert stored(place) == copied_files(other)
+
+    def test_three_processes(self, s3, tmp_path):
+        paths = [write_set(tmp_path / str(seed) / "a.records", seed=seed, count=30) for seed in range(3)]
+        words = [[sys.executable, "-m", "recordzoo", "push", str(path), s3.url, "--json"] for path in paths]
+        pushes = [subprocess.Popen(each, stderr=subprocess.PIPE, text=True, cwd=REPOSITORY) for each in words]
+        said = [each.communicate()[1] for each in pushes]
+        codes = [each.returncode for each in pushes]
+        assert sorted(codes) == [0, 1, 1], said
+        assert ["OtherSourceError" in each for each in said] == [code == 1 for code in codes]
+        assert arrived(s3) == copied_files(paths[codes.index(0)])
+
+    def test_an_interrupted_push_of_another_set_is_named_and_replaced(self, s3, path, tmp_path):
+        other = write_set(tmp_path / "other" / "a.records", seed=1, count=18)
+        killed("push.sent:4", "push", other, s3.url, "--workers", 1, cwd=tmp_path)
+        with pytest.raises(OtherSourceError, match="or its push was killed"):
+            recordzoo.push(path, s3.url)
+        recordzoo.push(path, s3.url, replace=True)
+        assert arrived(s3) == copied_files(path)
+
+    def test_a_push_that_fails_gives_the_claim_back(self, s3, path, tmp_path):
+        other = write_set(tmp_path / "other" / "a.records", seed=1)
+        s3.server.fail("PUT", "shard-", EXPIRED, times=None)
+        with pytest.raises(RemoteError):
+            recordzoo.push(other, s3.url, workers=1)
+        assert CLAIM_NAME not in arrived(s3)
+
+    def test_a_server_without_conditional_writes(self, s3, path):
+        s3.server.fail("PUT", f"{CLAIM_NAME}|{MANIFEST_NAME}", Fault(501, "NotImplemented"), times=1)
+        recordzoo.push(path, s3.url)
+        assert arrived(s3) == copied_files(path)
 
 
 class TestInterrupted:
@@ -160,7 +272,7 @@ class TestFaults:
         assert s3.url in str(caught.value)
         result = run("push", path, s3.url, "--json", cwd=tmp_path)
         assert result.returncode == 4
-        assert json.loads(result.stderr.partition("\n")[2])["error"]["type"] == "RemoteError"
+        assert json.loads(result.stderr)["error"]["type"] == "RemoteError"
         assert_no_secret(log.text, caught.value, result.stdout, result.stderr, path)
 
     @fault(

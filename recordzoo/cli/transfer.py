@@ -113,7 +113,8 @@ def _document(done: Pushed | Arrived, path: Path, *, dry_run: bool) -> dict[str,
 
 def _pushed(done: Pushed, *, dry_run: bool) -> str:
     if not done.sent_files:
-        return f"{done.url} is complete already: {_files(done.num_files, done.num_bytes)}. Nothing is sent."
+        how = "" if done.is_compared else ", as far as sizes tell (--verify reads it back)"
+        return f"{done.url} is complete already{how}: {_files(done.num_files, done.num_bytes)}. Nothing is sent."
     sent = _files(done.sent_files, done.sent_bytes)
     there = done.num_files - done.sent_files
     rest = f"; {there:,} {'is' if there == 1 else 'are'} there already" if there else ""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from recordzoo.bars import default_progress
 from recordzoo.copying.checksums import Checksums, checksums, stored_hash
+from recordzoo.copying.claim import Claim
 from recordzoo.copying.crew import WORKERS, Crew
 from recordzoo.copying.files import SetFile, local_marks, named_files
 from recordzoo.copying.places import destination, parsed, read_manifest
@@ -36,6 +37,7 @@ class Pushed:
         num_bytes: How large they are.
         sent_files: How many of them were sent.
         sent_bytes: How large these are.
+        is_compared: Whether what was there already was compared by checksum or byte; else by size.
     """
 
     url: str
@@ -44,6 +46,7 @@ class Pushed:
     num_bytes: int
     sent_files: int
     sent_bytes: int
+    is_compared: bool = True
 
 
 def push(
@@ -58,14 +61,15 @@ def push(
     """Copy a record set to object storage, several files at a time; the manifest last.
 
     Each file is compared with the manifest before it is sent. Files that are there already are not sent again, so the
-    same call goes on where an earlier one was interrupted.
+    same call goes on where an earlier one was interrupted. Of several record sets that are pushed to one address at the
+    same time, one arrives; the other calls end with an `OtherSourceError`.
 
     Args:
         path: The record set's directory.
         url: Where it goes: an address that ends in ``.records``, or a folder, in which it keeps its name.
-        replace: Replace another record set that is there. Its manifest is removed first.
-        verify: Read back each file and compare its hash. Default: the checksum that the store has is compared; a store
-            without checksums is believed about the size of a file that was just sent.
+        replace: Replace another record set that is there, or whose push was killed. Its manifest is removed first.
+        verify: Read back each file and compare its hash. Default: the checksum that the store has is compared; in a
+            store without checksums only the size, if the file was just sent or the manifest is there.
         workers: How many files are sent at a time.
         progress: Told how it goes on.
 
@@ -75,7 +79,7 @@ def push(
     Raises:
         ManifestError: There is no record set at `path`.
         CorruptRecordError: A file of it is damaged; or one is not what was sent, each time it is sent.
-        OtherSourceError: Another record set is there already.
+        OtherSourceError: Another record set is there already, or is being pushed there.
         RemoteError: The store cannot be reached, or refuses access.
         ArgumentError: `url` is no address that can be written to.
 
@@ -112,6 +116,10 @@ class PushJob:
         self.url = destination(self.text, self.path.name)
         self.store = Store(self.url)
         self.files = [*named_files(reader.manifest), *local_marks(self.path, reader.manifest)]
+        self._claim = Claim(self.store, self.digest)
+        self._claiming = threading.Lock()
+        self._is_published = False
+        self._is_compared = True
         self._checksums: dict[str, Checksums] = {}
         self._sent: dict[str, int] = {}
         self._wrong: list[SetFile] = []
@@ -119,7 +127,9 @@ class PushJob:
     def plan(self) -> Pushed:
         """Return what would be done, as far as sizes tell."""
         self._find_manifest()
-        missing = self._of_other_sizes()
+        there = self.store.entries()
+        missing = [file for file in self.files if there.get(file.name, Entry(-1)).size_bytes != file.size_bytes]
+        self._is_compared = False
         return self._result({file.name: file.size_bytes for file in missing})
 
     def run(self) -> Pushed:
@@ -128,19 +138,38 @@ class PushJob:
         Raises:
             RecordError: As `push`.
         """
-        there = self._find_manifest()
-        if there == self._data and not self.verify:
-            self._send_all(self._of_other_sizes())
-        else:
-            if there not in (None, self._data):
-                self.store.remove(MANIFEST_NAME)
+        self._is_published = self._find_manifest() == self._data
+        try:
+            if not self._is_published:
+                self._begin()
             self._send_all(self.files)
             step("push.complete")
-            if there != self._data:
+            if not self._is_published:
                 self._put_manifest()
-        if self.replace:  # also if the manifest is there: an interrupted call may have left old files
-            self._remove_others()
+            if self.replace:  # also if the manifest is there: an interrupted call may have left old files
+                self._remove_others()
+        finally:
+            self._claim.release()
         return self._result(self._sent)
+
+    def _begin(self) -> None:
+        """Claim the address before the first change, and look again: another process may have published meanwhile.
+
+        Before each further change, see that nobody took the claim.
+
+        Raises:
+            OtherSourceError: Another record set is there, or is being pushed there.
+        """
+        with self._claiming:
+            if not self._claim.is_held:
+                self._claim.take(replace=self.replace)
+                there = self._find_manifest()
+                if there not in (None, self._data):
+                    self.store.remove(MANIFEST_NAME)
+                self._is_published = there == self._data
+                return
+        if not self._claim.is_ours() and read_manifest(self.store) != self._data:
+            raise self._claim.other()
 
     def _find_manifest(self) -> bytes | None:
         """Return the manifest that is there, ours or one that is to be replaced.
@@ -162,18 +191,12 @@ class PushJob:
             url=str(self.url),
         )
 
-    def _of_other_sizes(self) -> list[SetFile]:
-        there = self.store.entries()
-        return [file for file in self.files if there.get(file.name, Entry(-1)).size_bytes != file.size_bytes]
-
     def _send_all(self, files: Sequence[SetFile]) -> None:
         """Send what is not there, and see that it is.
 
         Raises:
             CorruptRecordError: A file is not what was sent.
         """
-        if not files:
-            return
         progress = self.progress or default_progress()
         progress.begin(f"pushing {self.path.name}", sum(file.size_bytes for file in files))
         for number in range(_ROUNDS):
@@ -199,6 +222,7 @@ class PushJob:
                 return False
             if not is_first:
                 crew.advance(-file.size_bytes)
+            self._begin()
             self.store.put(self.path / file.name, file.name, crew.advance)
             with self._lock:
                 self._sent[file.name] = file.size_bytes
@@ -219,6 +243,9 @@ class PushJob:
             was_sent = file.name in self._sent
             if not entry.etag and was_sent:
                 return True  # the store has no checksum, and said that it took the file
+            if not entry.etag and self._is_published:
+                self._is_compared = False
+                return True
             if entry.etag and self._replaces and not was_sent:
                 return False  # of the set that is replaced
         return stored_hash(self.store, file.name, file.size_bytes, crew) == file.blake2b
@@ -250,9 +277,14 @@ class PushJob:
 
         Raises:
             CorruptRecordError: There is another manifest now.
+            OtherSourceError: Another process took the claim.
         """
-        self.store.put(self.path / MANIFEST_NAME, MANIFEST_NAME)
-        if read_manifest(self.store) != self._data:
+        there = read_manifest(self.store)
+        if there is None:
+            self._begin()
+            self.store.create(MANIFEST_NAME, self._data)
+            there = read_manifest(self.store)
+        if there != self._data:
             raise CorruptRecordError(
                 f"{self.url / MANIFEST_NAME} is not what was sent: another process pushes to the same address. Run the "
                 "same command again.",
@@ -264,11 +296,13 @@ class PushJob:
         ours = {file.name for file in self.files}
         for name in self.store.entries():
             if name.endswith(_OUR_ENDINGS) and name not in ours:
+                self._begin()
                 self.store.remove(name)
 
     def _result(self, sent: dict[str, int]) -> Pushed:
         total = sum(file.size_bytes for file in self.files)
-        return Pushed(str(self.url), self.digest, len(self.files), total, len(sent), sum(sent.values()))
+        count, num_bytes = len(sent), sum(sent.values())
+        return Pushed(str(self.url), self.digest, len(self.files), total, count, num_bytes, self._is_compared)
 
 
 def _manifest_bytes(path: Path) -> bytes:

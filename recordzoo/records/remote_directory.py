@@ -141,7 +141,8 @@ class RemoteDirectory:
             )
         problem = "is missing or shorter" if err is not None else "is damaged: its bytes are not those of the manifest"
         return CorruptRecordError(
-            f"{self.path / name} {problem}. Push the record set again, or run: {command('verify', self.path)}",
+            f"{self.path / name} {problem}. Push the record set again, which sends what is damaged: "
+            f"{command('push', 'SET', self.path, '--verify')}",
             path=str(self.path / name),
         )
 

@@ -1,8 +1,10 @@
 """`Store`: the files below a URL, read and written through fsspec, with retries; it pickles to its URL."""
 
+import inspect
 import logging
 import os
 import random
+import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -12,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from recordzoo import settings
 from recordzoo.errors import RemoteError
-from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE, may_pass, remote_error
+from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE, may_pass, remote_error, status_of
 from recordzoo.remote.url import Url
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ BACKOFF_S = 0.5
 """The pause before the second attempt; each later one is twice as long."""
 
 S3_SCHEMES = ("s3", "s3a")
+_HERE = ("file", "local", "memory")
+_EXISTS = (409, 412)  # of a request to create a file
+_NOT_IMPLEMENTED = 501
 _PART_BYTES, _MAX_PARTS = 8 << 20, 9_000  # S3 takes 10,000 parts
 
 _MIN_PIECE_BYTES = 64 << 10
@@ -90,7 +95,7 @@ class Store:
         if self._fs is None or self._pid != os.getpid():
             if self._fs is not None:
                 _abandoned.append(self._fs)
-            if settings.offline() and self.url.scheme not in ("file", "local", "memory"):
+            if settings.offline() and self.url.scheme not in _HERE:
                 text = f"{self.url} cannot be reached: RECORDZOO_OFFLINE is set."
                 raise RemoteError(text, url=str(self.url), status=None)
             failure = None
@@ -269,12 +274,40 @@ class Store:
 
             tell(None, 0)
             fs, target = self.file_system(), self.path(name)
-            if self.url.scheme in ("file", "local", "memory"):
+            if self.url.scheme in _HERE:
                 fs.makedirs(target.rpartition("/")[0], exist_ok=True)
             options = {}
             if self.url.scheme in S3_SCHEMES:  # s3fs would hold ten parts of each file in memory
                 options = {"chunksize": part_bytes(path.stat().st_size), "max_concurrency": PARALLEL}
             fs.put_file(os.fspath(path), target, callback=Callback(hooks={"advance": tell}), **options)
+
+        self._retried(name, "written", send)
+
+    def create(self, name: str, data: bytes) -> None:
+        """Write a small file with all of its bytes, unless there is one; read it to know which it is.
+
+        A store that has no such request is asked whether there is a file first.
+
+        Raises:
+            RemoteError: It cannot be written.
+        """
+
+        def send() -> None:
+            fs, target = self.file_system(), self.path(name)
+            if self.url.scheme in _HERE:
+                fs.makedirs(target.rpartition("/")[0], exist_ok=True)
+            try:
+                if self.url.scheme in ("file", "local"):
+                    _create_here(Path(target), data)
+                elif _creates(fs):
+                    fs.pipe_file(target, data, mode="create")
+                elif not fs.exists(target):
+                    fs.pipe_file(target, data)
+            except Exception as err:
+                if status_of(err) == _NOT_IMPLEMENTED and not fs.exists(target):  # some servers of S3's kind
+                    fs.pipe_file(target, data)
+                elif not isinstance(err, FileExistsError) and status_of(err) not in _EXISTS:
+                    raise
 
         self._retried(name, "written", send)
 
@@ -348,6 +381,31 @@ def _last_part(entry: dict[str, Any]) -> str:
 def part_bytes(size_bytes: int) -> int:
     """Return how large the parts are in which a large file is sent to S3."""
     return max(_PART_BYTES, -(-size_bytes // _MAX_PARTS))
+
+
+def _creates(fs: "AbstractFileSystem") -> bool:
+    """Whether a file system takes `mode="create"`; adlfs before 2025 and others do not."""
+    function = fs._pipe_file if fs.async_impl else fs.pipe_file
+    return "mode" in inspect.signature(function).parameters
+
+
+def _create_here(path: Path, data: bytes) -> None:
+    """Create a file of this machine with all of its bytes.
+
+    Raises:
+        FileExistsError: There is one.
+    """
+    part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
+    part.write_bytes(data)
+    try:
+        os.link(part, path)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without hard links
+        with open(path, "xb") as file:
+            file.write(data)
+    finally:
+        part.unlink()
 
 
 def _make_file_system(url: Url) -> "AbstractFileSystem":

@@ -1,0 +1,88 @@
+"""`Claim`: the file that says which record set is being pushed to an address."""
+
+import contextlib
+import re
+
+from recordzoo.errors import OtherSourceError, RemoteError
+from recordzoo.remote.failures import NOT_FOUND
+from recordzoo.remote.store import Store
+
+CLAIM_NAME = "push.claim"
+_DIGEST = re.compile(r"[0-9a-f]{16,128}")
+_MAX_BYTES = 200
+
+
+class Claim:
+    """The right to write to an address until a manifest is there. Pushes of the same record set share one claim.
+
+    A store that creates a file only if there is none (S3, a disk) gives the claim to exactly one of several record
+    sets. Elsewhere the last one that wrote it has it, and `is_ours` tells the others.
+
+    Args:
+        store: The address.
+        digest: Of the record set that is pushed.
+
+    Attributes:
+        is_held: Whether `take` succeeded.
+    """
+
+    def __init__(self, store: Store, digest: str) -> None:
+        self._store, self._digest = store, digest
+        self.is_held = False
+
+    def take(self, *, replace: bool) -> None:
+        """Create the file.
+
+        Args:
+            replace: Take the claim from another record set.
+
+        Raises:
+            OtherSourceError: Another record set has it.
+            RemoteError: The store cannot be reached, or refuses access.
+        """
+        holder = self._holder()
+        if replace and holder not in (None, self._digest):
+            self._store.remove(CLAIM_NAME)
+            holder = None
+        if holder is None:
+            self._store.create(CLAIM_NAME, self._digest.encode())
+        if not self.is_ours():
+            raise self.other()
+        self.is_held = True
+
+    def is_ours(self) -> bool:
+        """Whether this record set has the claim now.
+
+        Raises:
+            RemoteError: The store cannot be reached, or refuses access.
+        """
+        return self._holder() == self._digest
+
+    def other(self) -> OtherSourceError:
+        """Return the error to raise where another record set has it.
+
+        Raises:
+            RemoteError: The store cannot be reached, or refuses access.
+        """
+        holder = self._holder() or ""
+        which = f" (digest {holder[:16]}...)" if _DIGEST.fullmatch(holder) else ""
+        return OtherSourceError(
+            f"Another record set{which} is being pushed to {self._store.url}, or its push was killed. Name another "
+            "address, or wait for it; if no such push is running, pass --replace (replace=True).",
+            url=str(self._store.url),
+        )
+
+    def release(self) -> None:
+        """Remove the file, if this push holds it; a failure is ignored: beside a manifest a claim means nothing."""
+        with contextlib.suppress(RemoteError):
+            if self.is_held and self.is_ours():
+                self._store.remove(CLAIM_NAME)
+
+    def _holder(self) -> str | None:
+        """Return the digest in the file; None if there is no claim."""
+        try:
+            return self._store.read(CLAIM_NAME, _MAX_BYTES).decode("ascii", "replace")
+        except RemoteError as err:
+            if err.status == NOT_FOUND:
+                return None
+            raise
