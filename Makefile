@@ -20,7 +20,7 @@ export NO_MKDOCS_2_WARNING := 1
 WITHOUT_FRAMEWORKS := --ignore=tests/frameworks
 FAST := $(PARALLEL) -m "not slow" $(WITHOUT_FRAMEWORKS)
 
-.PHONY: help install demo test slow browser floors bare frameworks formats lint types types-here types-windows docs generate bench bench-peers bench-formats bench-object-storage clean
+.PHONY: help install demo test slow browser floors bare frameworks formats lint types types-here types-windows docs generate bench bench-peers bench-formats bench-object-storage mutants clean
 
 help:  ## Show this list.
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 12
@@ -146,5 +146,12 @@ bench-formats: $(PEERS)/.stamp  ## Compare formats (PHOTOS=a folder) and write d
 bench-object-storage: $(STREAMERS)/.stamp  ## Measure an epoch over S3 (PHOTOS=..., LINE=one) and write docs/benchmarks-object-storage.md. As root.
 	$(STREAMERS)/bin/python -m benchmarks.object_storage $(if $(PHOTOS),--photos $(PHOTOS)) $(if $(LINE),--line $(LINE))
 
+# A folder outside the checkout: the clone, which is broken, and the coverage of its tests. Takes an hour or two.
+MUTANTS := /tmp/recordzoo-mutants
+
+mutants: install  ## Break covered lines, one at a time, and count what the tests notice (RESULT=a JSON file).
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet 'coverage>=7.6' 'pytest-cov>=6'
+	$(BIN)/python tools/mutants.py --scratch $(MUTANTS) --result $(or $(RESULT),$(MUTANTS)/result.json)
+
 clean:  ## Remove what these commands made.
-	rm -rf $(VENV) $(FLOORS) $(BARE) $(PEERS) $(PEERS)-313 $(STREAMERS) $(FORMATS) $(TENSORFLOW) $(STREAMING) site demo-output .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(MUTANTS) $(VENV) $(FLOORS) $(BARE) $(PEERS) $(PEERS)-313 $(STREAMERS) $(FORMATS) $(TENSORFLOW) $(STREAMING) site demo-output .pytest_cache .mypy_cache .ruff_cache
