@@ -1,5 +1,6 @@
 """The catalogue: every file of it is whole, and a wrong one is refused by name."""
 
+import dataclasses
 import importlib
 import re
 import subprocess
@@ -98,6 +99,29 @@ def test_parses_all_facts():
     assert (entry.splits, entry.expansion) == ((catalogue.Split("train", 1, "train"),), 2)
 
 
+def test_an_md5_that_is_not_confirmed():
+    entry = parse("birds", GOOD.replace(f'md5 = "{"0" * 32}"', f'md5 = "{"0" * 32}"\nunconfirmed = true'))
+    remote = entry.raw_files("train")[0]
+    assert (remote.hash, remote.likely_md5) == (None, "0" * 32)
+    assert remote.facts == f"10 B, probably md5 {'0' * 32}"
+    assert f"birds.tgz, 10 bytes, md5:{'0' * 32}, the hash is not confirmed" in cli_info.describe(entry)
+    stronger = dataclasses.replace(remote, sha256="1" * 64)
+    assert (stronger.hash, stronger.likely_md5) == (("sha256", "1" * 64), None)
+
+
+def test_which_md5s_are_not_confirmed():
+    """Each is known from one loader and its copies alone; mlverse's of COCO's train2014.zip was wrong."""
+    files = [file for name in catalogue.names() for file in catalogue.entry(name).files if file.unconfirmed]
+    assert sorted(file.name for file in files) == [
+        "caption_datasets.zip",
+        "flickr30k-images.tar.gz",
+        "nabirds.tar.gz",
+        "objectnet-1.0.zip",
+    ]
+    (train2014,) = [file for file in catalogue.entry("coco").files if file.name == "train2014.zip"]
+    assert train2014.md5 == "0da8c0bd3d6becc4dcb32757491aca88"
+
+
 def test_optional_files_without_an_address_are_had_by_hand():
     entry = parse("birds", GOOD)
     assert entry.obtained == "partly"
@@ -128,6 +152,7 @@ def test_a_size_is_exact_or_about_or_not_known():
         (('title = "Birds"', 'title = "Birds"\ntitel = "x"'), "birds.toml has unknown keys: titel"),
         (("size_bytes = 10", "size_bytes = -1"), r"[[files]] number 1: size_bytes must be a whole number"),
         (("size_bytes = 10", "size_bytes = 10\nabout_bytes = 9"), "about_bytes is for a file without size_bytes"),
+        (("size_bytes = 5", "size_bytes = 5\nunconfirmed = true"), "unconfirmed is for a file with an md5"),
         (("size_bytes = 10", "size_bytes = 10\nneeded = true"), "[[files]] number 1 has unknown keys: needed"),
         (("size_bytes = 10", "size_byte = 1"), "[[files]] number 1 has unknown keys: size_byte"),
         (("0" * 32, "0" * 31), "is not a hash of 32 hexadecimal digits"),

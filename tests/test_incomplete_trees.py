@@ -4,6 +4,7 @@ import json
 from pathlib import Path
 
 import pytest
+import torchvision
 
 import recordzoo
 from tests.contract import FAKES
@@ -59,3 +60,19 @@ def test_an_outline_that_is_missing(tmp_path: Path) -> None:
         dataset[0]
     image, label = recordzoo.Caltech101Record(tmp_path)[0]
     assert (image.size, label) == ((21, 24), 0)
+
+
+@pytest.mark.parametrize(
+    ("dataset", "kind", "image"),
+    [
+        ("food101", "Food101", "french_fries/1650852.jpg"),
+        ("dtd", "DTD", "braided/braided_0002.jpg"),
+    ],
+)
+def test_a_listed_image_that_is_missing(dataset: str, kind: str, image: str, tmp_path: Path) -> None:
+    """torchvision opens such a tree; `differences` says so."""
+    next(path for path in write_tree(dataset, tmp_path).rglob("*.jpg") if path.match(image)).unlink()
+    assert len(getattr(torchvision.datasets, kind)(tmp_path)) > 0
+    with pytest.raises(recordzoo.errors.SourceError, match=rf"1 images that the lists name are missing .*{image}"):
+        getattr(recordzoo, f"{kind}Record")(tmp_path)
+    assert "A tree without an image that a list names is refused." in " ".join(recordzoo.info(dataset).differences)

@@ -553,6 +553,22 @@ class TestRawData:
         assert beside(tmp_path, form) == []
         assert len(RecordReader(prepare(tmp_path, form, raw_files=raw_files, check_hash=False))) == 40
 
+    @pytest.mark.parametrize("form", ["stream", "nested"])
+    def test_another_hash_than_an_unconfirmed_one(
+        self, form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        archive = simple.write(tmp_path, form)
+        found = simple.remote(archive).md5
+        raw_files = (simple.remote(archive, md5="0" * 32, unconfirmed=True),)
+        reader = RecordReader(prepare(tmp_path, form, raw_files=raw_files, workers=2))
+        assert (len(reader), reader.manifest.raw_files[0].hash) == (40, f"md5:{found}")
+        assert f"{archive} has the MD5 {found}, not {'0' * 32}. The file was kept" in caplog.text
+        caplog.clear()
+        raw_files = (simple.remote(archive, unconfirmed=True),)
+        reader = RecordReader(prepare(tmp_path, form, raw_files=raw_files, refresh=True))
+        assert reader.manifest.raw_files[0].hash == f"md5:{found}"
+        assert "has the MD5" not in caplog.text
+
     def test_another_size_is_said_at_once(self, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raw_files = (simple.remote(archive, size_bytes=5),)
         monkeypatch.setattr(SimpleRecipe, "extract", None)

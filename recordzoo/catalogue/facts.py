@@ -57,6 +57,7 @@ class FileFacts:
         about_bytes: Its approximate size, where only that is known.
         md5: Its MD5, where known.
         sha256: Its SHA-256, where known.
+        unconfirmed: The MD5 is known from one loader and its copies alone.
         needs_terms: The URLs may be used only after accepting the host's terms of access.
         optional: Its parts are also made without it, as far as that goes.
     """
@@ -68,6 +69,7 @@ class FileFacts:
     about_bytes: int | None = None
     md5: str | None = None
     sha256: str | None = None
+    unconfirmed: bool = False
     needs_terms: bool = False
     optional: bool = False
 
@@ -227,6 +229,7 @@ class Entry:
                 about_bytes=file.about_bytes,
                 md5=file.md5,
                 sha256=file.sha256,
+                unconfirmed=file.unconfirmed,
                 needs_terms=file.needs_terms,
                 optional=file.optional,
                 instructions=self.instructions,

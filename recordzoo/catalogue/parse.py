@@ -77,11 +77,14 @@ def _file(table: "_Table") -> FileFacts:
         about_bytes=table.number("about_bytes"),
         md5=table.text("md5", "") or None,
         sha256=table.text("sha256", "") or None,
+        unconfirmed=table.flag("unconfirmed"),
         needs_terms=table.flag("needs_terms"),
         optional=table.flag("optional"),
     )
     if result.size_bytes is not None and result.about_bytes is not None:
         raise ArgumentError(f"{table.where}: about_bytes is for a file without size_bytes.")
+    if result.unconfirmed and result.md5 is None:
+        raise ArgumentError(f"{table.where}: unconfirmed is for a file with an md5.")
     for digest, length in ((result.md5, 32), (result.sha256, 64)):
         if digest is not None and (len(digest) != length or not set(digest) <= set("0123456789abcdef")):
             raise ArgumentError(f"{table.where}: {digest!r} is not a hash of {length} hexadecimal digits.")

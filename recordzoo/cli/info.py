@@ -107,7 +107,8 @@ def entry_document(entry: Entry) -> dict[str, JSON]:
 def _file_lines(file: FileFacts) -> list[str]:
     """Describe a raw file; its address and its mirrors follow in lines of their own."""
     terms = ["terms of access"] if file.needs_terms else []
-    first = ", ".join([file.name, _file_size(file), file.digest or "no hash known", *terms])
+    doubt = ["the hash is not confirmed"] if file.unconfirmed and not file.sha256 else []
+    first = ", ".join([file.name, _file_size(file), file.digest or "no hash known", *doubt, *terms])
     return [f"  {first}", *(f"    {public_url(url)}" for url in file.urls)]
 
 

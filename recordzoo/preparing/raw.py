@@ -2,6 +2,7 @@
 
 import contextlib
 import glob
+import logging
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,6 +21,8 @@ from recordzoo.sources.download import RemoteFile, addresses, fetch
 from recordzoo.sources.hashing import BackgroundHash
 from recordzoo.sources.member import Source
 from recordzoo.sources.stop import Stop
+
+logger = logging.getLogger("recordzoo")
 
 _POLL_S = 0.2
 
@@ -211,7 +214,7 @@ class RawData:
             if remote.size_bytes is not None and size != remote.size_bytes:
                 raise _mismatch(path, f"{remote.size_bytes:,} bytes", f"{size:,}")
             if remote.hash is None:
-                wanted.append((path, _RECORDED))
+                wanted.append((path, "md5" if remote.likely_md5 else _RECORDED))
             elif path not in self.fetched:
                 wanted.append((path, remote.hash[0]))
         return {path: BackgroundHash(path, algorithm) for path, algorithm in wanted}
@@ -225,11 +228,19 @@ class RawData:
         size = path.stat().st_size
         if remote is None or not self._check_hash:
             return RawFile(path.name, size, None)
-        algorithm, expected = remote.hash or (_RECORDED, None)
+        algorithm, expected = remote.hash or ("md5" if remote.likely_md5 else _RECORDED, None)
         if running is not None:
             found = self._hash_of(path, running, size)
             if expected not in (None, found):
                 raise _mismatch(path, f"{algorithm} {expected}", found)
+            if remote.likely_md5 not in (None, found):
+                logger.warning(
+                    "%s has the MD5 %s, not %s. The file was kept and its records are made: that MD5 is known from a "
+                    "single source. If the images are right, please report the file's MD5.",
+                    path,
+                    found,
+                    remote.likely_md5,
+                )
             expected = found
         return RawFile(path.name, size, f"{algorithm}:{expected}")
 

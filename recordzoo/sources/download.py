@@ -32,6 +32,7 @@ class RemoteFile:
         size_bytes: Its size, if known.
         md5: Its MD5 in hexadecimal, if known.
         sha256: Its SHA-256 in hexadecimal, if known; compared instead of the MD5.
+        unconfirmed: Whether the MD5 may be wrong: it refuses no file.
         needs_terms: Whether its `urls` (not a mirror) may be used only after accepting the host's terms.
         instructions: A numbered recipe for people who must fetch it by hand. ``{folder}`` in it stands for the folder
             that the file goes to, ``{root}`` for the root above it, both quoted for a shell; ``{recordzoo}`` for the
@@ -54,6 +55,7 @@ class RemoteFile:
     folder: str = ""
     optional: bool = False
     about_bytes: int | None = None
+    unconfirmed: bool = False
 
     def __post_init__(self) -> None:
         if self.name in ("", ".", "..") or any(char in self.name for char in "/\\\0"):
@@ -65,10 +67,15 @@ class RemoteFile:
 
     @property
     def hash(self) -> tuple[str, str] | None:
-        """The algorithm and the digest to compare with; None if no digest is known."""
+        """The algorithm and the digest that the file must have; None if no certain digest is known."""
         if self.sha256:
             return "sha256", self.sha256.lower()
-        return ("md5", self.md5.lower()) if self.md5 else None
+        return ("md5", self.md5.lower()) if self.md5 and not self.unconfirmed else None
+
+    @property
+    def likely_md5(self) -> str | None:
+        """The unconfirmed MD5, where no other digest is known."""
+        return self.md5.lower() if self.md5 and self.unconfirmed and not self.sha256 else None
 
     @property
     def expected_bytes(self) -> int | None:
@@ -80,6 +87,8 @@ class RemoteFile:
         """Size and hash for people: ``1.15 GB, md5 97eceeb1...``."""
         about = "about " if self.size_bytes is None else ""
         size = "size unknown" if self.expected_bytes is None else about + format_bytes(self.expected_bytes)
+        if self.likely_md5:
+            return f"{size}, probably md5 {self.likely_md5}"
         return f"{size}, {' '.join(self.hash)}" if self.hash else f"{size}, no known hash"
 
 
