@@ -64,7 +64,7 @@ def _targets(rng: np.random.Generator, folder: str, *splits: str) -> bytes:
     files: dict[str, bytes] = {"README": b"Read me.", "license.txt": b"The license."}
     for stem in _stems(*splits):
         labels = enlarged(rng.choice(np.array([0, 7, 26], np.uint8), (_HEIGHT, _WIDTH)))
-        instances = np.where(labels == 26, 26_001, labels).astype(np.uint16)
+        instances = np.where(labels == 26, 26_001, labels.astype(np.uint16))
         color = enlarged(rng.integers(0, 256, (_HEIGHT, _WIDTH, 4), np.uint8))
         objects = [{"label": "car", "polygon": [[1, 2], [int(rng.integers(3, 9)), 4], [5, 6]]}]
         document = {"imgHeight": _HEIGHT * SIDE, "imgWidth": _WIDTH * SIDE, "objects": objects}
