@@ -18,6 +18,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.preparing import is_record_set
 from recordzoo.progress import format_seconds
 from recordzoo.records.reader import RecordReader
+from recordzoo.system.npy import map_file
 from recordzoo.text import clean
 
 _NUMBERS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
@@ -39,7 +40,7 @@ def read_indices(text: str) -> NDArray[np.int64]:
     if not path.is_file():
         raise ArgumentError(f"--indices {text}: it must be numbers, such as 0,5,10-19, or a file of numbers.")
     try:
-        found = np.load(path, allow_pickle=False) if path.suffix == ".npy" else np.array(path.read_text().split(), int)
+        found = map_file(path) if path.suffix == ".npy" else np.array(path.read_text().split(), int)
         return np.asarray(found).astype(np.int64, casting="safe")
     except (ValueError, TypeError, EOFError, UnicodeDecodeError) as err:
         raise ArgumentError(f"--indices {text}: the file holds something else than whole numbers: {err}") from err

@@ -15,6 +15,7 @@ from recordzoo.custom.schema import Encoded, Schema
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
+from recordzoo.system.npy import arrays_of
 
 BLOCK = 256
 """So many samples' numbers share a side file."""
@@ -144,8 +145,5 @@ def _position(key: str) -> int:
 # Any: of any dtype.
 def columns_of(sidecars: Mapping[str, bytes]) -> dict[str, NDArray[Any]]:
     """Put the numbers of side files together, in the order of the files' names: an array for each field."""
-    blocks: list[dict[str, NDArray[Any]]] = []
-    for name in sorted(sidecars):
-        with np.load(io.BytesIO(sidecars[name]), allow_pickle=False) as loaded:
-            blocks.append(dict(loaded))
+    blocks = [arrays_of(sidecars[name]) for name in sorted(sidecars)]
     return {name[1:]: np.concatenate([block[name] for block in blocks]) for name in blocks[0]} if blocks else {}

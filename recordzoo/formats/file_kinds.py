@@ -1,15 +1,14 @@
 """What a file of a sample holds, by the ending of its name: text, a number, JSON, an array, or just bytes."""
 
-import io
 import json
 import math
 import re
-import tokenize
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
+
+from recordzoo.system.npy import array_of, header_of
 
 IMAGES = frozenset(
     ("jpg", "jpeg", "png", "webp", "ppm", "pgm", "pbm", "pnm", "gif", "bmp", "tif", "tiff", "avif", "img", "image")
@@ -20,7 +19,6 @@ IDS = frozenset(("id", "index", "inx"))
 """Endings of numbers that may be text in a sample that comes later."""
 
 _NUMBER = re.compile(rb"\s*[+-]?[0-9]{1,100}\s*")
-_HEADERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 
 
 # Any, here and below: numbers, arrays, text, JSON or bytes.
@@ -95,21 +93,17 @@ def as_npy(data: bytes) -> NDArray[Any]:
     Raises:
         ValueError: It is none, or one of objects (pickles) or of a dtype that record sets have not.
     """
-    stream = io.BytesIO(data)
     try:
-        version = np.lib.format.read_magic(stream)
-        if version not in _HEADERS:
-            raise ValueError(f"version {version}")
-        shape, is_fortran, dtype = _HEADERS[version](stream)
+        header = header_of(data)
+        _, shape, _, dtype, start = header
         if dtype.hasobject:
             raise ValueError("it holds Python objects, which are never unpickled")
         if dtype.kind not in "biuf" or dtype.itemsize > 8:
             raise ValueError(f"dtype {dtype}")
-        start, count = stream.tell(), math.prod(shape)
-        if any(side < 0 for side in shape) or count * dtype.itemsize != len(data) - start:
+        if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != len(data) - start:
             raise ValueError(f"shape {list(shape)} of {dtype} in {len(data) - start:,} bytes")
-        return np.frombuffer(data, dtype, count, start).reshape(shape, order="F" if is_fortran else "C")
-    except (ValueError, TypeError, OverflowError, SyntaxError, RecursionError, MemoryError, tokenize.TokenError) as err:
+        return array_of(data, header)
+    except (ValueError, OverflowError) as err:
         raise ValueError(f"it is no array that is read here ({err})") from None
 
 

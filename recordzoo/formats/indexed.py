@@ -20,6 +20,7 @@ from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.columns import columns_as_fields, image_ending
 from recordzoo.sources.member import MAX_MEMBER_BYTES
+from recordzoo.system.npy import map_file
 
 LOOKS_FOR = "photos.bin and beside it photos.csv, .tsv, .idx, .txt, .jsonl or .npy"
 
@@ -154,8 +155,7 @@ def _read_index(path: Path) -> _Columns:
 
 
 def _read_array(path: Path) -> _Columns:
-    # Mapped: a forged shape is larger than the file, and refused before any memory is taken.
-    array = np.load(path, mmap_mode="r", allow_pickle=False)
+    array = map_file(path)
     if array.dtype.names:
         columns = {name: np.array(array[name]) for name in array.dtype.names}
     elif array.ndim == 2:

@@ -1,8 +1,6 @@
 """`Array`: where the rows of a `.npy` file are, or of one inside a `.npz`, by its header; unpickles nothing."""
 
-import io
 import struct
-import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterator
@@ -15,13 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import SourceError
+from recordzoo.system.npy import MAX_HEADER_BYTES, header_of
 
 _LOCAL = struct.Struct("<4s22xHH")
 _BLOCK_BYTES = 16 << 20
-_MOST_HEADER = 64 << 10
 _ERRORS = (OSError, ValueError, EOFError, RuntimeError, NotImplementedError, zipfile.BadZipFile, zlib.error)
-_OF_HEADERS = (tokenize.TokenError, SyntaxError, TypeError, KeyError, IndexError, OverflowError, MemoryError)
-"""What NumPy lets through when it parses a damaged header; MemoryError is Python's parser's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,16 +148,8 @@ def _array(path: Path, member: str, file: IO[bytes], start: int, size_bytes: int
     Raises:
         ValueError, SourceError: It is damaged, or its rows are not one after another.
     """
-    head = io.BytesIO(file.read(_MOST_HEADER))  # NumPy itself would read what a forged length says
-    version = np.lib.format.read_magic(head)
-    if version not in ((1, 0), (2, 0)):
-        raise ValueError(f"it has version {version} of the format")
-    read = np.lib.format.read_array_header_1_0 if version == (1, 0) else np.lib.format.read_array_header_2_0
-    try:
-        shape, is_fortran, dtype = read(head)
-    except _OF_HEADERS as err:
-        raise ValueError(f"its header is damaged ({err})") from err
-    found = Array(path, member, dtype, tuple(shape), head.tell(), start, size_bytes, crc)
+    _, shape, is_fortran, dtype, header_bytes = header_of(file.read(MAX_HEADER_BYTES))
+    found = Array(path, member, dtype, shape, header_bytes, start, size_bytes, crc)
     if dtype.hasobject:
         return found  # a pickle: refused where it is needed
     if any(length < 0 for length in shape) or found.header_bytes + _bytes_of(found) != size_bytes:

@@ -16,6 +16,7 @@ from recordzoo.aliases import JSON
 from recordzoo.errors import PrepareError
 from recordzoo.recipes.jpeg import UNKNOWN
 from recordzoo.records.arrays import Names, pack_names
+from recordzoo.system.npy import arrays_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -186,5 +187,4 @@ def _load(path: Path, digest: str) -> dict[str, NDArray[Any]]:
         raise PrepareError(f"{path} cannot be read: {err.strerror}.") from err
     if hashlib.blake2b(data, digest_size=32).hexdigest() != digest:
         raise PrepareError(f"{path} was changed since it was written. Run the same command again: it is made anew.")
-    with np.load(io.BytesIO(data), allow_pickle=False) as loaded:
-        return dict(loaded)
+    return arrays_of(data)

@@ -20,6 +20,7 @@ from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.sources.files import decompressed
 from recordzoo.sources.member import Member
+from recordzoo.system.npy import array_of
 
 Chunk = Mapping[str, NDArray[Any]]
 """Consecutive samples: "image" uint8 [n, H, W] or [n, H, W, C], and any other field [n, ...]."""
@@ -159,7 +160,7 @@ class ArraysRecipe(DeclaredRecipe):
         for name, data in sidecars.items():
             file, is_column, field = name.partition(_COLUMN)
             if is_column and file in group:
-                yield field, _from_bytes(data)
+                yield field, array_of(data)
 
 
 @contextmanager
@@ -227,8 +228,3 @@ def _to_bytes(values: NDArray[Any]) -> bytes:
     buffer = io.BytesIO()
     np.save(buffer, values, allow_pickle=False)
     return buffer.getvalue()
-
-
-def _from_bytes(data: bytes) -> NDArray[Any]:
-    values: NDArray[Any] = np.load(io.BytesIO(data), allow_pickle=False)
-    return values

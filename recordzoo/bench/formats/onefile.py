@@ -8,6 +8,7 @@ from typing import Any, BinaryIO
 import numpy as np
 
 from recordzoo.bench.formats.base import Finish, Format, Place, Reading, Samples, map_loader
+from recordzoo.system.npy import map_file
 
 
 def write(samples: Samples, place: Place) -> None:
@@ -32,7 +33,7 @@ class _Images:
 
     def __init__(self, folder: Path, finish: Finish) -> None:
         self.folder, self.finish = folder, finish
-        self.index = np.load(folder / "index.npy")
+        self.index = np.array(map_file(folder / "index.npy"))
 
     def __len__(self) -> int:
         return len(self.index)

@@ -7,6 +7,7 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.recipes.arrays import ArraysRecipe, Chunk, seekable
+from recordzoo.system.npy import MAX_HEADER_BYTES, header_of
 
 _CHUNK = 64
 _FRAME = 64 * 64
@@ -21,13 +22,12 @@ class MovingMNIST(ArraysRecipe):
     @override
     def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
         with seekable(file) as whole:
-            version = np.lib.format.read_magic(whole)
+            version, shape, is_fortran, dtype, start = header_of(whole.read(MAX_HEADER_BYTES))
             if version != (1, 0):
                 raise ValueError(f"it is .npy of version {version}, not (1, 0)")
-            shape, is_fortran, dtype = np.lib.format.read_array_header_1_0(whole)
             if is_fortran or dtype != np.uint8 or shape[:1] + shape[2:] != self.image_shape:
                 raise ValueError(f"it is an array {dtype} {shape}, not uint8 (20, n, 64, 64)")
-            start, count = whole.tell(), shape[1]
+            count = shape[1]
             for first in range(0, count, _CHUNK):
                 videos = np.empty((min(_CHUNK, count - first), *self.image_shape), np.uint8)
                 for frame in range(len(videos[0])):

@@ -1,0 +1,94 @@
+"""`.npy` and `.npz` are read in several threads: CPython before 3.11.8 and 3.12.2 parses headers in one only."""
+
+import ast
+import gc
+import io
+import re
+import sys
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import recordzoo
+from recordzoo.custom.recipe import columns_of
+from recordzoo.datasets.moving_mnist.recipe import MovingMNIST
+from recordzoo.formats import file_kinds, indexed, npy
+from recordzoo.preparing.rows import ShardDone, ShardRows, load_rows, save_rows
+
+INDEX = np.array([(0, 5, 1), (5, 7, 0)], [("offset", "<u8"), ("length", "<u8"), ("label", "<i4")])
+
+
+def saved(save: Callable[..., None], *args: Any, **arrays: Any) -> bytes:
+    buffer = io.BytesIO()
+    save(buffer, *args, **arrays)
+    return buffer.getvalue()
+
+
+def rows(folder: Path) -> Callable[[], object]:
+    noted = ShardRows()
+    noted.append("image", "a.jpg", 5, 1, 0)
+    done = ShardDone(0, 0, 1, 1, 4096, 1, "", save_rows(folder, "u00000-s0000", noted, np.zeros(1, np.uint64)))
+    return lambda: list(load_rows(folder, done).values())
+
+
+def columns(folder: Path) -> Callable[[], object]:
+    sides = {"0": saved(np.savez, _a=np.arange(3), _b=np.zeros((3, 2)))}
+    return lambda: {name: values.tolist() for name, values in columns_of(sides).items()}
+
+
+def index(folder: Path) -> Callable[[], object]:
+    np.save(folder / "photos.npy", INDEX)
+    return lambda: {name: values.tolist() for name, values in indexed._read_index(folder / "photos.npy").items()}
+
+
+def listed(folder: Path) -> Callable[[], object]:
+    np.savez(folder / "all.npz", images=np.zeros((4, 3, 3), np.uint8), labels=np.arange(4))
+    return lambda: npy.arrays(folder / "all.npz")
+
+
+def sample(folder: Path) -> Callable[[], object]:
+    data = saved(np.save, np.arange(6).reshape(2, 3))
+    return lambda: file_kinds.as_npy(data).tolist()
+
+
+def videos(folder: Path) -> Callable[[], object]:
+    data = saved(np.save, np.zeros((20, 2, 64, 64), np.uint8))
+    return lambda: [
+        chunk["image"].shape for chunk in MovingMNIST("moving_mnist").decode("mnist_test_seq.npy", io.BytesIO(data))
+    ]
+
+
+@pytest.fixture
+def interrupted() -> Iterator[None]:
+    """Other threads run whenever garbage is collected while a header is parsed, and that is often."""
+    before = gc.get_threshold()
+
+    def give_way(phase: str, info: object) -> None:
+        if sys._getframe(1).f_code is ast.parse.__code__:
+            time.sleep(1e-4)
+
+    gc.callbacks.append(give_way)
+    gc.set_threshold(3, 10_000)
+    yield
+    gc.set_threshold(*before)
+    gc.callbacks.remove(give_way)
+
+
+@pytest.mark.parametrize("reader", [rows, columns, index, listed, sample, videos], ids=lambda reader: reader.__name__)
+def test_many_threads_read_arrays(tmp_path: Path, interrupted: None, reader: Callable[[Path], Callable[[], object]]):
+    read = reader(tmp_path)
+    expected = read()
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(lambda _: read(), range(16))) == [expected] * 16
+
+
+def test_numpy_parses_headers_in_one_module():
+    package = Path(recordzoo.__file__).parent
+    texts = {path.relative_to(package).as_posix(): path.read_text(encoding="utf-8") for path in package.rglob("*.py")}
+    calls = re.compile(r"np\.load\(|read_magic|\bread_array|open_memmap")
+    assert [name for name, text in texts.items() if calls.search(text)] == ["system/npy.py"]
