@@ -11,6 +11,7 @@ from pathlib import Path
 
 import numpy as np
 
+from recordzoo.recipes.beside import BESIDE
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.marks import marks_name, pack_marks
 from recordzoo.records.reader import RecordReader
@@ -33,7 +34,7 @@ def write_set(path: Path, seed: int = 0, *, count: int = RECORDS) -> Path:
 
 def copied_files(path: Path) -> dict[str, bytes]:
     """The files of a set that are copied, by name."""
-    return {file.name: file.read_bytes() for file in path.iterdir() if file.name != "tree.json"}
+    return {file.name: file.read_bytes() for file in path.iterdir() if file.name not in BESIDE}
 
 
 def shard(number: int) -> str:

@@ -9,6 +9,7 @@ import recordzoo
 from recordzoo.copying import fetching
 from recordzoo.copying.copy import CopyJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, ManifestError, OtherSourceError, PrepareError
+from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.copying import copied_files, killed, shard, write_set
 from tests.fakes import folder
@@ -33,7 +34,8 @@ def here(tmp_path):
 
 
 def all_files(path: Path) -> dict[str, bytes]:
-    return {file.name: file.read_bytes() for file in path.iterdir()}
+    """All but `copied.json`, which only a copy has."""
+    return {file.name: file.read_bytes() for file in path.iterdir() if file.name != "copied.json"}
 
 
 class TestWhatAppears:
@@ -44,6 +46,10 @@ class TestWhatAppears:
         (there / "notes.txt").unlink()
         assert all_files(path) == all_files(there)
         assert "tree.json" in all_files(path)
+        assert json.loads((path / "copied.json").read_bytes()) == {
+            "from": str(there),
+            "digest": RecordReader(path).digest,
+        }
         assert not any(file.samefile(there / file.name) for file in path.iterdir())
         assert [each.name for each in here.iterdir()] == ["a.records"]
 

@@ -18,7 +18,6 @@ from recordzoo.text import clean, name_first
 if TYPE_CHECKING:
     from recordzoo.records.reader import RecordReader
     from recordzoo.records.verify import Report
-    from recordzoo.repairing import Repaired
 
 MAX_PROBLEMS_SHOWN = 50
 _FILES_SHOWN = 5
@@ -40,10 +39,10 @@ class RepairOptions:
 
 
 def repair_set(text: str, wanted: RepairOptions, *, as_json: bool) -> int:
-    """Check a record set, make again what is damaged, and print what was done; returns the exit code."""
+    """Check a record set, repair what is damaged, and print what was done; returns the exit code."""
     place = targets.find_local_set(text, "--repair")
+    from recordzoo.copying.repair import repair
     from recordzoo.records.reader import RecordReader
-    from recordzoo.repairing import repair
 
     root = wanted.root
     if root is None and place != Path(text) and Path(text).exists():
@@ -53,34 +52,19 @@ def repair_set(text: str, wanted: RepairOptions, *, as_json: bool) -> int:
     )
     reader = RecordReader(place)
     if as_json:
-        repaired = {"files": list(done.files), "values": done.num_values, "source": done.source}
+        repaired = {"files": list(done.report.damaged), "source": done.source}
         document = {"path": str(place), "full": True, "ok": True, **_fields(done.report), "changes": []}
         output.put_json({**document, "digest": reader.digest, "repaired": repaired})
         return Exit.OK
-    shown = clean(str(place))
-    if not done.files:
-        output.put(
-            wrapped(f"{shown}: ok, nothing to repair. {_checked(reader, done.report, full=True)}", wrapping_width())
-        )
-        return Exit.OK
-    output.put(
-        wrapped(
-            f"{shown}: repaired. {clean(name_first(done.files, _FILES_SHOWN))} "
-            f"{'was' if len(done.files) == 1 else 'were'} made again{_from(done)}; every other file is unchanged. "
-            "The hashes are those in the manifest.",
-            wrapping_width(),
-        )
-    )
+    if done.report.damaged:
+        files = clean(name_first(done.report.damaged, _FILES_SHOWN))
+        how = "fetched again from" if done.was_copied else "made again: the whole set was prepared from"
+        said = f"repaired. {files} {'was' if len(done.report.damaged) == 1 else 'were'} {how} {clean(done.source)}. "
+        said += "The hashes are those in the manifest."
+    else:
+        said = f"ok, nothing to repair. {_checked(reader, done.report, full=True)}"
+    output.put(wrapped(f"{clean(str(place))}: {said}", wrapping_width()))
     return Exit.OK
-
-
-def _from(done: "Repaired") -> str:
-    if done.num_values is None:
-        return f" from all of {clean(done.source)}"
-    if not done.num_values:
-        return " from the values in it, which are whole"
-    values = f"{done.num_values:,} damaged value{'' if done.num_values == 1 else 's'}"
-    return f": {values} came from {clean(done.source)}, the others from the damaged files"
 
 
 def verify_set(text: str, *, full: bool, as_json: bool) -> int:
@@ -142,7 +126,7 @@ def _checked(reader: "RecordReader", report: "Report", *, full: bool) -> str:
 def _cure(place: Path | Url) -> str:
     if isinstance(place, Url):
         return "Push the record set again, with --verify."
-    return f"To make again what is damaged, run: {clean(command('verify', place, '--repair'))}"
+    return f"To repair it, run: {clean(command('verify', place, '--repair'))}"
 
 
 def _unread(report: "Report", *, full: bool) -> str:

@@ -1,6 +1,7 @@
 """A record set arrives on this machine: a build, filled by several threads, published by one rename."""
 
 import errno
+import json
 import os
 import threading
 from abc import ABC, abstractmethod
@@ -11,7 +12,7 @@ from typing import ClassVar
 from recordzoo import durable
 from recordzoo.bars import default_progress
 from recordzoo.copying.crew import WORKERS, Crew
-from recordzoo.copying.fetching import PART, Fetch, Supply, has_size, hash_of, remove_all_but
+from recordzoo.copying.fetching import PART, Fetch, Supply, has_size, hash_of, link_or_copy, remove_all_but
 from recordzoo.copying.files import SetFile, named_files
 from recordzoo.copying.places import digest_at
 from recordzoo.errors import CorruptRecordError, DiskSpaceError, OtherSourceError, PrepareError, RecordZooError
@@ -20,6 +21,7 @@ from recordzoo.preparing.build_lock import my_turn
 from recordzoo.preparing.space import disk_error, free_bytes
 from recordzoo.preparing.stale_builds import find_builds, put_back, remove_dead
 from recordzoo.progress import Progress, format_bytes
+from recordzoo.recipes.beside import COPIED_FILE
 from recordzoo.records.manifest import MANIFEST_NAME, Manifest
 from recordzoo.steps import step
 
@@ -81,6 +83,7 @@ class Arrival(ABC):
         workers: How many files are fetched at a time.
         progress: Told how it goes on.
         verify: Read back each file from the disk, and compare its hash once more.
+        whole: The undamaged files of a damaged copy, which is at `place`, and is replaced: these files are kept.
         fetched_bytes: How much was fetched.
     """
 
@@ -93,13 +96,14 @@ class Arrival(ABC):
     workers: int = WORKERS
     progress: Progress | None = None
     verify: bool = False
+    whole: frozenset[str] | None = None
     fetched_bytes: int = 0
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
 
     def __post_init__(self) -> None:
         self.origin = self.find()
         self.files = self.origin.files
-        self.target = self.find_target()
+        self.target = self.find_target() if self.whole is None else self.place
 
     @abstractmethod
     def find(self) -> Origin:
@@ -161,7 +165,7 @@ class Arrival(ABC):
         Raises:
             OtherSourceError: Something else is there, and is not to be replaced.
         """
-        if not os.path.lexists(self.target):
+        if self.whole is not None or not os.path.lexists(self.target):
             return False
         there = digest_at(self.target)
         is_same = there == self.origin.digest
@@ -182,14 +186,14 @@ class Arrival(ABC):
         return has_size(path, file.size_bytes) and (not self.verify or hash_of(path) == file.blake2b)
 
     def _kept_bytes(self) -> int:
-        """Return how much of it an interrupted run has left."""
-        names = {file.name for file in self.files}
-        found = 0
+        """Return how much of it is there: undamaged, or left by an interrupted run."""
+        names = {file.name for file in self.files} - (self.whole or set())
+        whole, found = sum(file.size_bytes for file in self.files if file.name not in names), 0
         for build in find_builds(self.target):
             if build.is_dead:
                 files = (path for path in build.path.glob("set/*") if path.name.partition(PART)[0] in names)
                 found = max(found, sum(path.stat().st_size for path in files))
-        return found
+        return whole + found
 
     def _check_space(self) -> None:
         free, needed = free_bytes(self.target.parent), self.num_bytes - self._kept_bytes()
@@ -209,16 +213,29 @@ class Arrival(ABC):
             supply, folder = self.origin.supply, build.set_folder
             fetch = Fetch(supply, folder, crew, build.check, self._count, self.damaged, self.verify)
             progress.begin(f"{self.verb}ing {self.origin.name}", self.num_bytes)
-            crew.run(fetch.file, self.files)
+            crew.run(lambda file: None if self._keep(file, folder, crew) else fetch.file(file), self.files)
             progress.end()
             remove_all_but(folder, {*(file.name for file in self.files), *self.finish(folder)})
+            copied = {"from": self.origin.address, "digest": self.origin.digest}
+            durable.write_file(folder / COPIED_FILE, json.dumps(copied).encode())
             durable.write_file(folder / MANIFEST_NAME, self.origin.data)
             durable.sync_directory(folder)
             step("set.manifest_written")
-            if not build.publish(replace=self.replace) and not self._is_ready():
+            if not build.publish(replace=self.replace, damaged=self.whole is not None) and not self._is_ready():
                 raise PrepareError(f"{self.target} was made by another process meanwhile.", path=str(self.target))
         build.remove()
         remove_dead(self.target)
+
+    def _keep(self, file: SetFile, folder: Path, crew: Crew) -> bool:
+        """Take over an undamaged file of the damaged copy: by a second name, or as a copy."""
+        old = self.target / file.name
+        if self.whole is None or file.name not in self.whole or not has_size(old, file.size_bytes):
+            return False
+        if hash_of(old) != file.blake2b:  # another process has replaced the set since
+            return False
+        link_or_copy(old, folder / file.name)
+        crew.advance(file.size_bytes)
+        return True
 
     def _count(self, num_bytes: int) -> None:
         with self._lock:

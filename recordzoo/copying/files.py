@@ -4,7 +4,7 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordzoo.recipes.beside import BESIDE
+from recordzoo.recipes.beside import BESIDE, COPIED_FILE
 from recordzoo.recipes.variants.stored import MAX_EXTRA_BYTES
 from recordzoo.records.arrays import file_name
 from recordzoo.records.files import Directory
@@ -39,9 +39,9 @@ def named_files(manifest: Manifest) -> list[SetFile]:
 
 
 def local_extras(reader: RecordReader) -> list[SetFile]:
-    """List the files beside a manifest that say where the set's raw data is, on this machine."""
+    """List the files beside a manifest that say where the set's raw data is, on this machine, and how it was cut."""
     found = []
-    for name in BESIDE:
+    for name in sorted({*BESIDE} - {COPIED_FILE}):
         data = reader.extra(name, MAX_EXTRA_BYTES)
         if data is not None:
             found.append(SetFile(name, len(data), hashlib.blake2b(data, digest_size=32).hexdigest()))

@@ -55,6 +55,11 @@ class Division:
         """The number of shards, if it is given."""
         return self.options.get("num_shards")
 
+    @property
+    def given(self) -> dict[str, JSON]:
+        """The option that was given, if any: a name and a number."""
+        return {name: self.options[name] for name in ("shard_bytes", "num_shards") if self.options.get(name)}
+
     def shard_bytes(self, source: Source) -> int:
         """Return the target shard size in bytes; nothing depends on it if the number of shards is given."""
         return self.options.get("shard_bytes") or default_shard_bytes(self.recipe, source)

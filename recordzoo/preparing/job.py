@@ -2,6 +2,7 @@
 
 import contextlib
 import functools
+import json
 import logging
 import os
 from collections.abc import Sequence
@@ -37,6 +38,7 @@ from recordzoo.preparing.space import check_space, disk_error, records_bytes
 from recordzoo.preparing.stale_builds import is_half_removed, put_back, remove_dead, resumable_bytes
 from recordzoo.progress import Progress, format_bytes
 from recordzoo.recipes.base import Recipe
+from recordzoo.recipes.beside import LAYOUT_FILE
 from recordzoo.recipes.variants import check_variant, variant_recipe
 from recordzoo.records.made_from import MADE_FROM_FILE, encode_files
 from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, VERSION, RawFile, manifest_digest
@@ -360,6 +362,8 @@ class Job:
         origin = self.recipe.origin or ("archive" if raw_files else "tree")
         files = source.files()
         extras = {} if files is None else {MADE_FROM_FILE: encode_files(files, self.root)}
+        if self._division.given:
+            extras[LAYOUT_FILE] = json.dumps(self._division.given).encode()
         digest = assemble(build, self.recipe, origin, raw_files or self.recipe.made_from, extras)
         warn_of_bad(build)
         self.publish(build, digest)

@@ -77,17 +77,6 @@ def read_meta(head: bytes | mmap.mmap, where: str) -> Meta:
     return best[1]
 
 
-def map_sizes(head: bytes, page_size: int) -> list[int]:
-    """Read how large LMDB's map was, from those of the two meta pages that look like one; they may be damaged."""
-    found = []
-    for start in (PAGE_HEADER, page_size + PAGE_HEADER):
-        if len(head) >= start + _META.size:
-            magic, version, _, map_bytes = _META.unpack_from(head, start)
-            if magic == MAGIC and version == DATA_VERSION:
-                found.append(map_bytes)
-    return found
-
-
 def walk(data: bytes | mmap.mmap, where: str) -> tuple[Meta, Values]:
     """Find every value of the file's main database.
 

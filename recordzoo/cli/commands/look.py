@@ -15,7 +15,7 @@ def verify(
         bool, typer.Option("--full", help="Also read every byte: hashes of all files, every record's checksum.")
     ] = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Check as --full does, and make again what is damaged, from raw data.")
+        bool, typer.Option("--repair", help="Check as --full does, and copy, pull or prepare a damaged set again.")
     ] = False,
     root: Annotated[
         Path | None,
@@ -31,8 +31,8 @@ def verify(
 ) -> int:
     """Check whether a record set is undamaged, and repair it.
 
-    Without --full, the contents of the shards are not read. --repair makes the damaged files again: the same bytes as
-    before, published in one step. Undamaged files and values are kept; only what is missing is read from raw data.
+    Without --full, the contents of the shards are not read. --repair fetches the damaged files of a set that was copied
+    or pulled from its original, and prepares any other set again: the same bytes as before, published in one step.
     """
     from recordzoo.cli.verify import RepairOptions, repair_set, verify_set
     from recordzoo.errors import ArgumentError

@@ -1,0 +1,117 @@
+"""A damaged record set is prepared again, and exchanged if the result is the same."""
+
+import json
+from pathlib import Path
+
+from typing_extensions import override
+
+from recordzoo.errors import DownloadError, FolderError, ManifestError, NotPreparedError, OtherSourceError, TermsError
+from recordzoo.preparing.build import Build
+from recordzoo.preparing.job import Job
+from recordzoo.preparing.options import PrepareOptions
+from recordzoo.preparing.origin import find_origin
+from recordzoo.preparing.raw import check_addresses
+from recordzoo.recipes.base import Recipe
+from recordzoo.recipes.beside import LAYOUT_FILE
+from recordzoo.records.reader import RecordReader
+
+
+def rebuild(place: Path, root: Path | None, download: bool, options: PrepareOptions) -> Path:
+    """Prepare a record set again from its raw data; replace it if the result is the same, byte for byte.
+
+    Args:
+        place: The damaged record set.
+        root: Where the raw data is; None: where it was, or beside the record set.
+        download: Download raw data that is not there.
+        options: How raw data is fetched and read.
+
+    Returns:
+        The place of the raw data.
+
+    Raises:
+        ManifestError: The manifest is damaged: nothing says what the set was made from.
+        NotPreparedError: The raw data is not there; the text says what is needed.
+        OtherSourceError: The result is another record set; nothing was replaced.
+        RecordZooError: As `ensure`.
+    """
+    try:
+        reader = RecordReader(place)
+    except ManifestError as err:
+        raise ManifestError(
+            f"{err} It does not say what the records were made from. Move {place} away and prepare the data again.",
+            path=str(place),
+        ) from err
+    origin = find_origin(reader, root)
+    if origin is None:
+        raise NotPreparedError(
+            f"{place} is damaged, and what it was made from is not known. Pass the place of the raw data (--root); run "
+            "a program that wrote the records again.",
+            path=str(place),
+        )
+    how: PrepareOptions = {**options, "records_dir": place, "refresh": True, "prepare": True, **_layout(reader)}
+    how["on_error"] = "skip" if reader.manifest.skipped else "keep"
+    how["check_hash"] = all(file.hash is not None for file in reader.manifest.raw_files)
+    try:
+        _Rebuild(origin.recipe, origin.root, download, how, reader.digest).run()
+    except FolderError as err:
+        raise NotPreparedError(
+            f"{place} is damaged, and cannot be prepared again: {str(err).rstrip('.')}. Pass the place of the raw data "
+            "(--root).",
+            path=str(place),
+        ) from err
+    return origin.root
+
+
+def _layout(reader: RecordReader) -> PrepareOptions:
+    """Return the options by which the shards were cut, if the file beside the set names one."""
+    try:
+        given = json.loads(reader.extra(LAYOUT_FILE) or b"{}")
+        return {"shard_bytes": given.get("shard_bytes"), "num_shards": given.get("num_shards")}
+    except (ValueError, AttributeError, RecursionError):
+        return {}
+
+
+class _Rebuild(Job):
+    """A preparation whose result is published only if it is the record set that is there, undamaged.
+
+    Args:
+        digest: That record set's digest.
+    """
+
+    def __init__(self, recipe: Recipe, root: Path, download: bool, options: PrepareOptions, digest: str) -> None:
+        super().__init__(recipe, root, download, options)
+        self._digest = digest
+
+    @property
+    @override
+    def is_published(self) -> bool:
+        return True  # though it may lack files that every set has
+
+    @override
+    def publish(self, build: Build, digest: str) -> None:
+        if digest != self._digest:
+            build.remove()
+            raise OtherSourceError(
+                f"{self.target}: {self.root} gives another record set. Nothing was replaced. The raw data may have "
+                f"changed since, or the set was made with other options. To replace it, run: "
+                f"{self.recipe.command(self.root)} --refresh",
+                path=str(self.target),
+            )
+        build.publish(replace=True, damaged=True)
+
+    @override
+    def _missing(self) -> str:
+        looked = ", ".join(self.recipe.looked_for(self.root))
+        return f"{self.target} is damaged, and its raw data is not in {self.root} (looked for {looked})."
+
+    @override
+    def _how_to_get(self) -> str:
+        missing = [file for file in self.recipe.raw_files if not file.optional and not file.path(self.root).exists()]
+        if not missing:
+            return "Put it there, or pass another place (--root)."
+        try:
+            check_addresses(self.recipe, self.root, self.options)
+        except (DownloadError, TermsError) as err:
+            return str(err)
+        files = ", ".join(f"{file.name} ({file.facts})" for file in missing)
+        return f"Pass --download to fetch {files}; or pass another place (--root)."
