@@ -214,7 +214,7 @@ class TestFaults:
         (tmp_path / "b.records").rename(tmp_path / "moved" / "b.records")
         refused = run("verify", "c.records", "--repair", cwd=tmp_path)
         assert refused.returncode == 3
-        assert "Pass its place (--root)" in refused.stderr
+        assert "Pass the place of the raw data (--root)" in refused.stderr
         done = run("verify", "c.records", "--repair", "--root", "moved", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         after = {file.name: file.read_bytes() for file in new.folder.iterdir()}

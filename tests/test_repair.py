@@ -277,7 +277,7 @@ class TestPreparedAgain:
             for number in range(9):
                 writer.write({"data": np.full(5000, number, np.uint8).tobytes()})
         flip(*place_of(tmp_path / "own.records", 3, "data"))
-        with pytest.raises(NotPreparedError, match=r"what it was made from is not known.*run a program that wrote"):
+        with pytest.raises(NotPreparedError, match=r"what it was made from is not known.*If a program wrote"):
             repair(tmp_path / "own.records")
 
 
