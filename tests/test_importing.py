@@ -30,7 +30,7 @@ from recordzoo.errors import (
     PrepareError,
     SourceError,
 )
-from recordzoo.recipes.imports import arrow, caffe, folder2lmdb, msgpack, protobuf, torchrecord
+from recordzoo.recipes.imports import LAYOUTS, arrow, caffe, folder2lmdb, msgpack, protobuf, torchrecord
 from recordzoo.recipes.imports.sample import ForeignValueError
 from recordzoo.recipes.imports.source import find_source
 from recordzoo.records.reader import RecordReader
@@ -354,9 +354,15 @@ def test_what_is_no_known_layout_is_shown(tmp_path: Path) -> None:
     legacy.write_lmdb(tmp_path / "x.lmdb", [(b"\x1b[2J", b"\xde\xad" * 40)])
     with pytest.raises(SourceError) as caught:
         imported(tmp_path / "x.lmdb")
-    text = str(caught.value)
-    assert "first key is b'\\x1b[2J', its value has 80 bytes and begins with de ad de ad" in text
-    assert all(layout.EXPECTED in text for layout in (caffe, torchrecord, folder2lmdb))
+    assert str(caught.value) == (
+        f"{tmp_path / 'x.lmdb' / 'data.mdb'} is of no known LMDB layout ({', '.join(LAYOUTS)}). Read it with the "
+        "program that wrote it, and store that dataset with recordzoo.convert."
+    )
+    assert caught.value.first_key == "\\x1b[2J"
+    assert caught.value.size_bytes == 80
+    assert caught.value.first_value.startswith("de ad de ad")
+    assert caught.value.reasons.keys() == {*LAYOUTS} - {"lmdb_text"}
+    assert all(layout.EXPECTED in caught.value.reasons[layout.NAME] for layout in (caffe, torchrecord, folder2lmdb))
 
 
 def test_the_layout_may_be_told(tmp_path: Path) -> None:
@@ -820,3 +826,10 @@ def test_the_command(tmp_path: Path) -> None:
     assert cut.returncode == 5
     assert "is damaged" in cut.stderr
     assert command(path, "--format", "lmdb").returncode == 2
+    unknown = command(legacy.write_lmdb(tmp_path / "unknown.lmdb", [(b"a", b"abc")]))
+    assert unknown.returncode == 5
+    assert unknown.stderr.count("\n") == 1
+    assert "recordzoo.convert" in unknown.stderr
+    told = json.loads(command(tmp_path / "unknown.lmdb", "--json").stdout)["error"]
+    assert told["details"]["first_value"] == "61 62 63"
+    assert "a pickled numpy.ndarray" in told["details"]["reasons"]["lmdb_arrays"]

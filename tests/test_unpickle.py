@@ -17,7 +17,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from recordzoo.recipes.unpickle import PickledArray, unpickle
+from recordzoo.recipes.pickled import PickledArray, PickledObject
+from recordzoo.recipes.unpickle import unpickle
 
 PROTOCOLS = range(pickle.HIGHEST_PROTOCOL + 1)
 
@@ -148,6 +149,79 @@ def test_everything_else_is_refused_by_name(name: str, tmp_path: Path, monkeypat
     assert list(tmp_path.iterdir()) == []
 
 
+class Slotted:
+    """An object without a `__dict__`."""
+
+    __slots__ = ("a",)
+
+    def __init__(self, a: int) -> None:
+        self.a = a
+
+
+@pytest.mark.parametrize("protocol", PROTOCOLS)
+def test_objects_as_records_of_their_attributes_if_they_are_asked_for(protocol: int) -> None:
+    thing = Plain()
+    thing.__dict__.update(image=b"abc", size=(1, 2), label=np.int64(7), kind=np.uint8, inner=Plain(), more={"a": [1]})
+    data = pickle.dumps(thing, protocol).replace(__name__.encode(), b"no_such.module_here")
+    found = unpickle(data, objects=True)
+    assert isinstance(found, PickledObject)
+    assert found.name == "no_such.module_here.Plain"
+    label, kind, inner = (found.attributes.pop(name) for name in ("label", "kind", "inner"))
+    assert found.attributes == {"image": b"abc", "size": (1, 2), "more": {"a": [1]}}
+    assert plain(label) == ("<i8", 7)
+    assert kind.name == "numpy.uint8"
+    assert inner == PickledObject("no_such.module_here.Plain")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"(i__main__\nImage\n(dS'label'\nI3\nsb.",  # protocol 0 of a class of Python 2
+        b"(c__main__\nImage\no}U\5labelK\3sb.",  # protocol 1
+    ],
+)
+def test_objects_of_python_2(data: bytes) -> None:
+    assert unpickle(data, objects=True) == PickledObject("__main__.Image", {"label": 3})
+
+
+@pytest.mark.parametrize("name", [name for name in HOSTILE if name not in ("an object", "a dict", "copyreg")])
+def test_with_objects_too_nothing_is_called(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    value, text = HOSTILE[name]
+    thing = Plain()
+    thing.__dict__.update(label=value)
+    for protocol in PROTOCOLS:
+        with pytest.raises(pickle.UnpicklingError, match=f"{text}|FLOAT|no data"):
+            unpickle(pickle.dumps(value, protocol), objects=True)
+        if name not in ("a function", "a class"):  # their names are data there
+            with pytest.raises(pickle.UnpicklingError, match=f"{text}|FLOAT"):
+                unpickle(pickle.dumps(thing, protocol), objects=True)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b"(S'touch harmed'\nios\nsystem\n.", r"makes a os\.system of arguments"),
+        (b"(cos\nsystem\nS'touch harmed'\no.", r"makes a os\.system of arguments"),
+        (b"\x80\x02cos\nsystem\nU\x01a\x85\x81.", r"makes a os\.system of arguments"),
+        (b"\x80\x02cos\nsystem\nU\x01a\x85R.", r"asks for os\.system"),
+        (b"\x80\x02c_codecs\nencode\n)\x81.", r"makes a _codecs\.encode"),
+        (b"\x80\x02K\x01)\x81.", "makes a int"),
+        (b"(o.", "damaged"),
+        (b"ccopy_reg\n_reconstructor\n(cx\nX\nc__builtin__\nint\nI5\ntR.", "more than its attributes"),
+        (b"\x80\x02cx\nX\n)\x81K\x01b.", "sets the state of a PickledObject"),
+        (b"\x80\x02cx\nX\n)\x81}U\x01aK\x01sb}b.", "sets the state of a PickledObject"),
+        (b"\x80\x02cx\nX\n)\x81}K\x01K\x02sb.", "a dict's key is no string"),
+        (b"\x80\x02cx\nX\n)}\x92.", "NEWOBJ_EX"),
+        (pickle.dumps(Slotted(1), 2), "sets the state of a PickledObject"),
+    ],
+)
+def test_objects_that_are_refused(data: bytes, text: str) -> None:
+    with pytest.raises(pickle.UnpicklingError, match=text):
+        unpickle(data, objects=True)
+
+
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_programs_that_no_tool_writes(name: str) -> None:
     data, text = PROGRAMS[name]
@@ -163,14 +237,17 @@ import pickle
 pickles = [pickle.dumps(v, p) for v, _ in HOSTILE.values() for p in PROTOCOLS] + [d for d, _ in PROGRAMS.values()]
 pickles += [pickle.dumps(([b"a"], v), p) for v in ("a", 1) for p in PROTOCOLS]
 for data in pickles:  # what Python itself does the first time is done
-    try: unpickle(data)
-    except pickle.UnpicklingError: pass
+    for objects in (False, True):
+        try: unpickle(data, objects=objects)
+        except pickle.UnpicklingError: pass
 seen = []
 sys.addaudithook(lambda event, arguments: seen.append((event, arguments)))
 count = 0
 for data in pickles:
     try: unpickle(data)
     except pickle.UnpicklingError: count += 1
+    try: unpickle(data, objects=True)
+    except pickle.UnpicklingError: pass
 assert not seen, seen
 assert count == len(pickles) - 12, count
 (used,) = [line.split()[1] for line in open("/proc/self/status") if line.startswith("VmHWM")]
@@ -210,7 +287,7 @@ def test_of_one_long_text_no_many_copies_are_made() -> None:
 def test_any_bytes_are_a_value_or_an_error(data: bytes) -> None:
     for start in (b"", b"\x80\x04", b"\x80\x02]"):
         with contextlib.suppress(pickle.UnpicklingError):
-            unpickle(start + data + b".", dicts=True)
+            unpickle(start + data + b".", objects=True)
 
 
 @given(st.data())

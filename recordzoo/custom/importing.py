@@ -17,9 +17,10 @@ from recordzoo.formats.find import find_foreign
 from recordzoo.meant import did_you_mean
 from recordzoo.preparing import ensure, is_record_set
 from recordzoo.program import command
+from recordzoo.recipes.imports import LAYOUTS
 from recordzoo.recipes.imports.places import database_files, may_be_database
 from recordzoo.recipes.imports.recipe import ImportRecipe
-from recordzoo.recipes.imports.source import LAYOUTS, identity
+from recordzoo.recipes.imports.source import identity
 from recordzoo.records.reader import RecordReader
 
 
@@ -51,9 +52,13 @@ def import_records(
     * TorchRecord: one file with the named databases ``db0``, ``db1``, ... (before its first release: a directory with a
       database in each of the directories ``db0``, ``db1``, ...): pixels, or an image's file, and a label.
     * Caffe: `Datum`s as ``convert_imageset`` writes them, encoded or not, or with floats.
+    * Other LMDB databases: pickled NumPy arrays or batches of them; pickled objects of a class such as ``CIFAR_Image``;
+      text recognition's (``image-000000001``, ``label-000000001``), whose label is a text; images under their names, as
+      BasicSR writes them.
 
-    An image's file is stored untouched. Of LMDB databases, pixels are stored raw, uint8 ``[H, W, C]`` in RGB; floats
-    raw, float32 ``[C, H, W]``. The label is the field "target". Classes' names are kept where the tool stores them.
+    An image's file is stored untouched. Of LMDB databases, pixels are stored raw, uint8 ``[H, W, C]`` in RGB; other
+    numbers raw, as they are. The label is the field "target"; without labels it is -1. Classes' names are kept where
+    the tool stores them.
 
     Nothing that is read is executed, imported or unpickled, and nothing is written beside it. What cannot be read is
     an error that says where it is.

@@ -1,4 +1,4 @@
-"""LMDB databases as folder2lmdb, TorchRecord and Caffe write them, with what they hold; each package stood in for.
+"""LMDB databases as folder2lmdb, TorchRecord, Caffe and others write them, with what they hold; each stood in for.
 
 `tests/test_formats.py` compares them with what the packages themselves write, byte by byte.
 Protocol Buffers and MessagePack are written here by the page of their specifications, without the package's reader.
@@ -78,6 +78,44 @@ def folder2lmdb(
 def batched(pairs: Sequence[Pair]) -> list[tuple[list[bytes], np.ndarray]]:
     """What a DataLoader with batches of one makes of pairs: a list of one, and an array of one."""
     return [([image], np.array([label], np.int64)) for image, label in pairs]
+
+
+class LmdbImage:
+    """The class of tutorials, an object of which is pickled for each image."""
+
+    def __init__(self, image: np.ndarray, label: Any) -> None:
+        self.channels = image.shape[2]
+        self.size = image.shape[:2]
+        self.image = image.tobytes()
+        self.label = label
+
+
+NO_MODULE = b"no_module_has_that"
+"""As long as the name of the module of `LmdbImage`, which is not that of the program that wrote a database."""
+
+
+def objects(path: Path, images: Sequence[LmdbImage], protocol: int = pickle.DEFAULT_PROTOCOL) -> Path:
+    """Write objects as `store_many_lmdb` of "Three Ways of Storing and Accessing Lots of Images in Python" does."""
+    values = [pickle.dumps(image, protocol).replace(__name__.encode(), NO_MODULE) for image in images]
+    return write_lmdb(path, [(f"{index:08}".encode("ascii"), value) for index, value in enumerate(values)])
+
+
+def texts(path: Path, pairs: Sequence[tuple[bytes, str]]) -> Path:
+    """Write what `create_lmdb_dataset.py` of text recognition does, which counts from 1."""
+    values = {}
+    for number, (image, text) in enumerate(pairs, 1):
+        values[b"image-%09d" % number] = image
+        values[b"label-%09d" % number] = text.encode()
+    return write_lmdb(path, [*values.items(), (b"num-samples", str(len(pairs)).encode())])
+
+
+def basicsr(path: Path, images: Mapping[str, bytes], *, listed: bool = True) -> Path:
+    """Write what BasicSR's `make_lmdb_from_imgs` does: keys without an ending, and `meta_info.txt`."""
+    write_lmdb(path, [(name.encode("ascii"), image) for name, image in images.items()])
+    if listed:
+        lines = [f"{name}.png (16,16,3) 1\n" for name in images]
+        (path / "meta_info.txt").write_text("".join(lines), encoding="ascii")
+    return path
 
 
 # Protocol Buffers

@@ -8,6 +8,7 @@ import typer
 from recordzoo.cli.commands.completion import complete_data, complete_path
 from recordzoo.cli.commands.options import AcceptTerms, Converters, DryRun, Json, Refresh
 from recordzoo.formats import FORMATS
+from recordzoo.recipes.imports import LAYOUTS
 
 
 def prepare(
@@ -186,7 +187,7 @@ def import_command(
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"What it is: folder2lmdb, torchrecord, caffe, {', '.join(FORMATS)}. Default: detected.",
+            help=f"What it is: {', '.join((*LAYOUTS, *FORMATS))}. Default: detected.",
         ),
     ] = None,
     field: Annotated[

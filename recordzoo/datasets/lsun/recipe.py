@@ -43,7 +43,7 @@ class LSUN(DeclaredRecipe):
     @override
     def extract(self, member: Member) -> Iterator[Blob]:
         if isinstance(member, Block):
-            for name, _, value in member.values():
+            for name, _, value, _ in member.values():
                 yield Blob("image", name, value)
         elif member.name == self._database:
             with _unpacked(member) as database:

@@ -6,11 +6,12 @@ Field numbers from BVLC/caffe src/caffe/proto/caffe.proto (`Datum`), the layout 
 
 import math
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 
 from recordzoo.recipes.imports.protobuf import Message, WireError
-from recordzoo.recipes.imports.sample import ForeignValueError, Read, Sample, as_label
+from recordzoo.recipes.imports.sample import ForeignValueError, Order, Read, Sample, as_label
 
 NAME = "caffe"
 EXPECTED = "a Datum of Caffe (channels, height, width, data, label)"
@@ -48,6 +49,6 @@ def parse(value: bytes) -> Sample:
     return Sample(np.ascontiguousarray(pixels).tobytes(), label, pixels.shape, "|u1")
 
 
-def order(keys: Sequence[bytes], read: Read) -> Sequence[int]:
+def order(keys: Sequence[bytes], read: Read, file: Path) -> Order:
     """Keep the order of the keys, which is that of the list that was given to `convert_imageset`."""
-    return range(len(keys))
+    return range(len(keys)), ()

@@ -9,20 +9,22 @@ an array of bytes there.
 
 import pickle
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from recordzoo.recipes.imports.arrow import ArrowError, deserialize
 from recordzoo.recipes.imports.msgpack import MsgpackError, unpack
-from recordzoo.recipes.imports.sample import ForeignValueError, Read, Sample, as_label, numbered, type_name
-from recordzoo.recipes.unpickle import PickledArray, unpickle
+from recordzoo.recipes.imports.sample import ForeignValueError, Order, Read, Sample, as_label, numbered, type_name
+from recordzoo.recipes.pickled import PickledArray
+from recordzoo.recipes.unpickle import unpickle
 
 NAME = "folder2lmdb"
 EXPECTED = "a pair of folder2lmdb (an image's file, a label), pickled, or by msgpack or pyarrow"
 
-KEYS, LENGTH = b"__keys__", b"__len__"
+KEYS, LENGTH = OWN_KEYS = b"__keys__", b"__len__"
 
 _INTEGER = re.compile(r"[<>|][iu][1248]")
 _INSTRUCTIONS = 1000  # of the pickle of a pair
@@ -38,38 +40,36 @@ def parse(value: bytes) -> Sample:
     Raises:
         ForeignValueError: It is none, or holds something else than bytes and a whole number.
     """
-    pair = _loaded(value, _INSTRUCTIONS)
+    pair = loaded(value)
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         what = f"{type_name(pair)} of {len(pair)}" if isinstance(pair, tuple | list) else type_name(pair)
         raise ForeignValueError(f"it is a {what}, not a pair of an image's file and a label. {_CONVERT}")
-    return Sample(_image(pair[0]), _label(pair[1]))
+    return Sample(_image(pair[0]), as_number(pair[1]))
 
 
-def order(keys: Sequence[bytes], read: Read) -> Sequence[int]:
-    """Take the order of `__keys__`; without it, that of the numbers that the keys are.
+def order(keys: Sequence[bytes], read: Read, file: Path) -> Order:
+    """Take the order of `__keys__`; without it, that of the numbers that the keys are, or else LMDB's.
 
     Raises:
         ForeignValueError: `__keys__` or `__len__` cannot be read, or does not fit the keys that are there.
     """
     places = {key: place for place, key in enumerate(keys)}
-    own = {name: places.pop(name) for name in (KEYS, LENGTH) if name in places}
+    own = {name: places.pop(name) for name in OWN_KEYS if name in places}
     if KEYS in own:
         try:
-            named = _loaded(read(own[KEYS]), 8 * len(keys) + _INSTRUCTIONS)
+            named = loaded(read(own[KEYS]), 8 * len(keys) + _INSTRUCTIONS)
         except ForeignValueError as err:
             raise ForeignValueError(f"__keys__ cannot be read: {err}") from err
         found = _named(named, places)
     else:
         left = list(places.values())
         sorted_ = numbered([keys[place] for place in left])
-        if sorted_ is None:
-            raise ForeignValueError('it has no __keys__, and its keys are not "0", "1", "2", ...')
-        found = [left[index] for index in sorted_]
-    if LENGTH in own:
-        length = _loaded(read(own[LENGTH]), _INSTRUCTIONS)
-        if length != len(found):
-            raise ForeignValueError(f"__len__ is {str(length)[:20]}, but there are {len(found):,} keys")
-    return found
+        found = left if sorted_ is None else [left[index] for index in sorted_]
+    if LENGTH in own and (length := read(own[LENGTH])) != str(len(found)).encode():
+        number = loaded(length)
+        if number != len(found):
+            raise ForeignValueError(f"__len__ is {str(number)[:20]}, but there are {len(found):,} keys")
+    return found, ()
 
 
 def _named(named: object, places: dict[bytes, int]) -> list[int]:
@@ -77,13 +77,21 @@ def _named(named: object, places: dict[bytes, int]) -> list[int]:
     if not isinstance(named, list | tuple) or not all(isinstance(key, bytes | str) for key in named):
         raise ForeignValueError("__keys__ is no list of keys")
     longest = max(map(len, places), default=0)  # of one long key that it names often, no copies are made
-    wanted = [_encoded(key[: longest + 1]) for key in named]
+    return in_order([_encoded(key[: longest + 1]) for key in named], places, "__keys__")
+
+
+def in_order(wanted: Sequence[bytes], places: Mapping[bytes, int], source: str) -> list[int]:
+    """Find the places of the keys that a list names.
+
+    Raises:
+        ForeignValueError: The list does not name each key once.
+    """
     missing = [key for key in wanted if key not in places]
     if missing or len(set(wanted)) != len(wanted):
         problem = f"names {missing[0][:80]!r}, which is not there" if missing else "names a key twice"
-        raise ForeignValueError(f"__keys__ {problem}")
+        raise ForeignValueError(f"{source} {problem}")
     if len(wanted) != len(places):
-        raise ForeignValueError(f"__keys__ names {len(wanted):,} keys, and there are {len(places):,}")
+        raise ForeignValueError(f"{source} names {len(wanted):,} keys, and there are {len(places):,}")
     return [places[key] for key in wanted]
 
 
@@ -92,8 +100,13 @@ def _encoded(key: bytes | str) -> bytes:
 
 
 # Any: whatever was stored.
-def _loaded(value: bytes, most: int) -> Any:
+def loaded(value: bytes, most: int = _INSTRUCTIONS, *, objects: bool = False) -> Any:
     """Unpack a value; how it was packed shows at its beginning.
+
+    Args:
+        value: A pickle, or what msgpack or pyarrow wrote.
+        most: How many instructions a pickle may have.
+        objects: Whether a pickle may hold objects, see `unpickle`.
 
     Raises:
         ForeignValueError: In none of the known ways, or it holds something else.
@@ -103,7 +116,7 @@ def _loaded(value: bytes, most: int) -> Any:
             return deserialize(value)
         # Pickles begin with protocol 2's mark, or with a letter or sign; msgpack's pairs, lists and lengths otherwise.
         if len(value) > 1 and value[0] <= 0x80:
-            return unpickle(value, most=most)
+            return unpickle(value, objects=objects, most=most)
         return unpack(value)
     except pickle.UnpicklingError as err:
         raise ForeignValueError(f"{err}. {_CONVERT}") from err
@@ -129,7 +142,13 @@ def _image(value: Any) -> bytes:
     return value
 
 
-def _label(value: Any) -> int:
+# Any: whatever was stored.
+def as_number(value: Any) -> int:
+    """Take a label: a whole number, NumPy's or Python's, or a list or an array of one.
+
+    Raises:
+        ForeignValueError: It is none.
+    """
     if isinstance(value, list | tuple) and len(value) == 1:
         value = value[0]
     if isinstance(value, dict):

@@ -3,6 +3,7 @@
 import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -12,10 +13,10 @@ from typing_extensions import override
 from recordzoo.aliases import JSON
 from recordzoo.errors import SourceError
 from recordzoo.program import command
-from recordzoo.recipes.base import Blob, Recipe, Sidecar, Stored, Table
+from recordzoo.recipes.base import NO_TARGET, Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.recipes.images import sniffed_ending
-from recordzoo.recipes.imports.sample import ForeignValueError
-from recordzoo.recipes.imports.source import Block, DatabaseSource, find_source, identity, layout
+from recordzoo.recipes.imports.sample import ForeignValueError, Sample
+from recordzoo.recipes.imports.source import Block, DatabaseSource, find_source, identity, samples_of
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
 
@@ -44,6 +45,8 @@ class ImportRecipe(Recipe):
         self.layout = self._found.layout
         self.first = self._found.first.field, self._found.first.kind
         self.fields = {"image": self.first[0]}
+        if isinstance(self._found.first.label, str):
+            self.fields["target"] = BlobField("json")
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_found": None}  # workers get their records with their unit
@@ -85,29 +88,23 @@ class ImportRecipe(Recipe):
             SourceError: A value is not what the tool writes; the message has database, key, and why.
         """
         assert isinstance(member, Block)
-        parse = layout(self.layout).parse
-        names: list[str] = []
-        labels: list[int] = []
-        shapes: list[tuple[int, ...]] = []
-        for name, where, value in member.values():
+        side = _Side()
+        for name, where, value, label in member.values():
+            path = str(member.database.path)
             try:
-                sample = parse(value)
+                samples = list(samples_of(self.layout, value, label))
             except ForeignValueError as err:
-                raise SourceError(f"{where}: {err}.", path=str(member.database.path)) from err
-            if sample.field != self.first[0] or sample.kind != self.first[1]:
-                raise SourceError(
-                    f"{where}: it holds {sample.kind}, and the first record {self.first[1]}. A record set has one kind "
-                    "of image: read the database with the program that wrote it, and store that with "
-                    "recordzoo.convert.",
-                    path=str(member.database.path),
-                )
-            if sample.shape is None and "." not in name.rpartition("/")[2]:
-                name += sniffed_ending(sample.image)
-            names.append(name)
-            labels.append(sample.label)
-            shapes += [sample.shape] if sample.shape is not None else []
-            yield Blob("image", name, sample.image)
-        yield Sidecar(member.name, json.dumps({"names": names, "labels": labels, "shapes": shapes}).encode())
+                raise SourceError(f"{where}: {err}.", path=path) from err
+            for ending, sample in samples:
+                if sample.field != self.first[0] or sample.kind != self.first[1]:
+                    raise SourceError(
+                        f"{where}: it holds {sample.kind}, and the first record {self.first[1]}. A record set has one "
+                        "kind of image: read the database with the program that wrote it, and store that with "
+                        "recordzoo.convert.",
+                        path=path,
+                    )
+                yield from side.add(f"{name}{ending}", sample)
+        yield Sidecar(member.name, json.dumps(asdict(side)).encode())
 
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
         """See `Recipe`.
@@ -115,14 +112,10 @@ class ImportRecipe(Recipe):
         Raises:
             SourceError: Two records have one name.
         """
-        names: list[str] = []
-        labels: list[int] = []
-        shapes: list[list[int]] = []
-        for side in sorted(sidecars):
-            block = json.loads(sidecars[side])
-            names += block["names"]
-            labels += block["labels"]
-            shapes += block["shapes"]
+        blocks = [_Side(**json.loads(sidecars[side])) for side in sorted(sidecars)]
+        names, labels, shapes = (
+            [value for block in blocks for value in getattr(block, each.name)] for each in fields(_Side)
+        )
         if len(set(names)) != len(names):
             twice = next(name for name, count in Counter(names).items() if count > 1)
             raise SourceError(
@@ -131,7 +124,34 @@ class ImportRecipe(Recipe):
             )
         return Table(
             names=names,
-            arrays={"target": np.array(labels, np.int64)},
+            keys={"target": names} if "target" in self.fields else {},
+            arrays={} if "target" in self.fields else {"target": np.array(labels, np.int64)},
             metadata={"layout": self.layout, "databases": self.identity},
             shapes={"image": np.array(shapes, np.uint32)} if shapes else {},
         )
+
+
+@dataclass
+class _Side:
+    """What the samples of a member have besides their images.
+
+    Attributes:
+        labels: Of texts, which are records, none.
+        shapes: Of images' files none.
+    """
+
+    names: list[str] = field(default_factory=list)
+    labels: list[int] = field(default_factory=list)
+    shapes: list[tuple[int, ...]] = field(default_factory=list)
+
+    def add(self, name: str, sample: Sample) -> Iterator[Blob]:
+        """Add a sample, and yield its records."""
+        if sample.shape is None and "." not in name.rpartition("/")[2]:
+            name += sniffed_ending(sample.image)
+        self.names.append(name)
+        self.shapes += [sample.shape] if sample.shape is not None else []
+        yield Blob("image", name, sample.image)
+        if isinstance(sample.label, str):
+            yield Blob("target", name, json.dumps(sample.label, ensure_ascii=False).encode(), checked=False)
+        else:
+            self.labels.append(NO_TARGET if sample.label is None else sample.label)

@@ -1,13 +1,23 @@
 """What the databases of all tools come to: an image, encoded or as numbers, and its label."""
 
-from collections.abc import Callable, Sequence
+import dataclasses
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 from recordzoo.recipes.base import BlobField
 
 Read = Callable[[int], bytes]
 """Reads the value of the key at a place."""
+
+Order = tuple[Sequence[int], Sequence[int]]
+"""The places of the samples among a database's keys; those of their labels, if these have keys of their own."""
+
+_CHANNELS = (1, 3, 4)
 
 
 class ForeignValueError(ValueError):
@@ -20,13 +30,13 @@ class Sample:
 
     Attributes:
         image: An image's file, untouched, or numbers in C order.
-        label: Its class.
+        label: Its class, or a text. None if the tool stores none, or stores it under another key.
         shape: Of numbers: [H, W, C], pixels in RGB; other numbers as they were. None for an image's file.
         dtype: Of numbers: "|u1" for pixels.
     """
 
     image: bytes
-    label: int
+    label: int | str | None = None
     shape: tuple[int, ...] | None = None
     dtype: str = ""
 
@@ -37,10 +47,46 @@ class Sample:
 
     @property
     def kind(self) -> str:
-        """The same in words."""
+        """The same in words, and what kind of label there is if it is no number."""
+        label = "" if isinstance(self.label, int) else " without a label" if self.label is None else " with a text"
         if self.shape is None:
-            return "an encoded image"
-        return "pixels" if self.dtype == "|u1" else f"{self.dtype} numbers of {len(self.shape)} dimensions"
+            return f"an encoded image{label}"
+        return (
+            f"pixels{label}" if self.dtype == "|u1" else f"{self.dtype} numbers of {len(self.shape)} dimensions{label}"
+        )
+
+    def singles(self) -> Iterator[tuple[str, "Sample"]]:
+        """Yield the samples of a batch, numbers of 4 dimensions, each with the end of its name; any other as it is."""
+        if self.shape is None or len(self.shape) < 4:
+            yield "", self
+            return
+        count, *shape = self.shape
+        size = len(self.image) // count
+        for number in range(count):
+            image = self.image[number * size : (number + 1) * size]
+            yield f"/{number}", dataclasses.replace(self, image=image, shape=tuple(shape))
+
+
+# Any: of any numeric dtype.
+def array_sample(values: NDArray[Any], label: int | None = None) -> Sample:
+    """Make a sample of an array [H, W], [H, W, C] or [C, H, W], or a batch of one with 4 dimensions.
+
+    Of uint8, it becomes [H, W, C]; of other types it stays as it is.
+
+    Raises:
+        ForeignValueError: It has another number of dimensions, or no values.
+    """
+    if not 2 <= values.ndim <= 4 or not values.size:
+        raise ForeignValueError(
+            f"its image is a numpy.ndarray of shape {list(values.shape)[:8]}, which is none of an image"
+        )
+    if values.dtype == np.uint8:
+        if values.ndim == 2:
+            values = values[..., None]
+        elif values.shape[-1] not in _CHANNELS and values.shape[-3] in _CHANNELS:
+            values = np.moveaxis(values, -3, -1)
+    values = values.astype(values.dtype.newbyteorder("<"), copy=False)
+    return Sample(values.tobytes(), label, values.shape, values.dtype.str)
 
 
 class Layout(Protocol):
@@ -62,12 +108,13 @@ class Layout(Protocol):
         """
         ...
 
-    def order(self, keys: Sequence[bytes], read: Read) -> Sequence[int]:
+    def order(self, keys: Sequence[bytes], read: Read, file: Path) -> Order:
         """Return where each sample is among the database's keys, in the order in which the tool counts them.
 
         Args:
             keys: In LMDB's order.
             read: Returns the value of a key by its place.
+            file: The database, beside which some tools write a list.
 
         Raises:
             ForeignValueError: The keys are not those of this layout.

@@ -4,6 +4,7 @@ import dataclasses
 import functools
 import hashlib
 import importlib
+import itertools
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -14,16 +15,13 @@ from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.meant import did_you_mean
-from recordzoo.recipes.base import NO_TARGET
+from recordzoo.recipes.imports import LAYOUTS, folder2lmdb, lmdb_text
 from recordzoo.recipes.imports.database import Database, Entry
 from recordzoo.recipes.imports.places import database_files, parts_of
 from recordzoo.recipes.imports.sample import ForeignValueError, Layout, Sample
 from recordzoo.sources.file_table import stamp_of
 from recordzoo.sources.member import Member, Unit
 from recordzoo.sources.sized import SizedSource
-
-LAYOUTS = ("folder2lmdb", "torchrecord", "caffe")
-"""What can be imported; each a module beside this one."""
 
 BLOCK = 256
 """So many records are one member: their labels share a side file."""
@@ -62,6 +60,7 @@ class DatabasePart:
     Attributes:
         folder: Its directory's name, if there are several.
         tree: Its name in the file, if it has one.
+        labels: Of each record, if they have keys of their own.
     """
 
     folder: str
@@ -69,6 +68,7 @@ class DatabasePart:
     file: Path
     status: tuple[int, int]
     entries: Sequence[Entry]
+    labels: Sequence[Entry] = ()
 
     @property
     def name(self) -> str:
@@ -131,7 +131,8 @@ class DatabaseSource(SizedSource):
         for part in self.parts:
             low, high = max(start - before, 0), min(stop - before, len(part.entries))
             if low < high:
-                pieces.append(dataclasses.replace(part, entries=tuple(part.entries[low:high])))
+                entries, labels = tuple(part.entries[low:high]), tuple(part.labels[low:high])
+                pieces.append(dataclasses.replace(part, entries=entries, labels=labels))
             before += len(part.entries)
         return RecordUnit(start, tuple(pieces), "".join(stamp_of(piece.file.stat()) for piece in pieces))
 
@@ -157,7 +158,8 @@ class RecordUnit:
                 for first in range(0, len(piece.entries), BLOCK):
                     entries = piece.entries[first : first + BLOCK]
                     size_bytes = sum(entry.length for entry in entries)
-                    yield Block(f"{position:012d}", size_bytes, bytes, piece, database, entries)
+                    labels = piece.labels[first : first + BLOCK]
+                    yield Block(f"{position:012d}", size_bytes, bytes, piece, database, entries, labels)
                     position += len(entries)
 
 
@@ -168,17 +170,19 @@ class Block(Member):
     part: DatabasePart
     database: Database
     entries: Sequence[Entry]
+    labels: Sequence[Entry] = ()
 
-    def values(self) -> Iterator[tuple[str, str, bytes]]:
-        """Yield each record's name, where it is, for messages, and its value.
+    def values(self) -> Iterator[tuple[str, str, bytes, bytes | None]]:
+        """Yield each record's name, where it is, for messages, its value, and its label if it has a key of its own.
 
         Raises:
             ArchiveError, SourceError: It cannot be read.
         """
-        for entry in self.entries:
+        for entry, label in itertools.zip_longest(self.entries, self.labels):
             key = as_name(entry.key)
             name = f"{self.part.name}/{key}" if self.part.name else key
-            yield name, self.part.where(entry.key), self.database.value(entry)
+            text = None if label is None else self.database.value(label)
+            yield name, self.part.where(entry.key), self.database.value(entry), text
 
 
 def as_name(key: bytes) -> str:
@@ -198,7 +202,7 @@ def image_source(file: Path) -> DatabaseSource:
         part = DatabasePart("", "", file, database.status, tuple(database.entries()))
         if not part.entries:
             raise SourceError(f"{file} is empty: there is no record in it.", path=str(file))
-        return DatabaseSource(file, "", (part,), Sample(database.value(part.entries[0]), NO_TARGET))
+        return DatabaseSource(file, "", (part,), Sample(database.value(part.entries[0])))
 
 
 def find_source(path: Path, wanted: str | None) -> DatabaseSource:
@@ -221,7 +225,7 @@ def find_source(path: Path, wanted: str | None) -> DatabaseSource:
                 part = DatabasePart(folder, name, file, database.status, tuple(database.entries(tree)))
                 if part.entries:
                     chosen = chosen or _recognised(database, part.entries)
-                    part = dataclasses.replace(part, entries=_ordered(database, part.entries, chosen))
+                    part = _ordered(database, part, chosen)
                 if first is None and part.entries:
                     first = _first(database, part, cast(str, chosen))
                 parts.append(part)
@@ -230,44 +234,73 @@ def find_source(path: Path, wanted: str | None) -> DatabaseSource:
     return DatabaseSource(path, chosen, tuple(parts), first)
 
 
-def _ordered(database: Database, entries: Sequence[Entry], chosen: str) -> Sequence[Entry]:
+def _ordered(database: Database, part: DatabasePart, chosen: str) -> DatabasePart:
+    """Put a part's records in their order, without the keys that are none."""
+    entries = part.entries
+
+    def read(place: int) -> bytes:
+        return database.value(entries[place])
+
     try:
-        places = layout(chosen).order([entry.key for entry in entries], lambda place: database.value(entries[place]))
+        places, labels = layout(chosen).order([entry.key for entry in entries], read, database.path)
     except ForeignValueError as err:
         raise SourceError(f"{database.path} is no database of {chosen}: {err}.", path=str(database.path)) from err
-    return tuple(entries[place] for place in places)
+    ordered, texts = (tuple(entries[place] for place in each) for each in (places, labels))
+    return dataclasses.replace(part, entries=ordered, labels=texts)
 
 
 def _first(database: Database, part: DatabasePart, chosen: str) -> Sample:
-    entry = part.entries[0]
+    first = Block("", 0, bytes, part, database, part.entries[:1], part.labels[:1])
+    (_, where, value, label), *_ = first.values()
     try:
-        return layout(chosen).parse(database.value(entry))
+        return next(samples_of(chosen, value, label))[1]
     except ForeignValueError as err:
-        raise SourceError(f"{part.where(entry.key)}: {err}.", path=str(part.file)) from err
+        raise SourceError(f"{where}: {err}.", path=str(part.file)) from err
+
+
+def samples_of(name: str, value: bytes, label: bytes | None) -> Iterator[tuple[str, Sample]]:
+    """Read the samples of a value, mostly one, each with the end of its name.
+
+    Raises:
+        ForeignValueError: It is none of the layout.
+    """
+    sample = layout(name).parse(value)
+    if label is not None:
+        try:
+            sample = dataclasses.replace(sample, label=label.decode())
+        except UnicodeDecodeError as err:
+            raise ForeignValueError(f"its label is no text in UTF-8: {label[:_SHOWN_BYTES]!r}") from err
+    yield from sample.singles()
 
 
 def _recognised(database: Database, entries: Sequence[Entry]) -> str:
     """Find the layout by the keys, or by the first value.
 
     Raises:
-        SourceError: It is none that is known; the message shows what is there.
+        SourceError: It is none that is known; the details of the error say what is there.
     """
-    special = {entry.key for entry in entries} & {b"__keys__", b"__len__"}
-    if special:
-        return "folder2lmdb"
-    value = database.value(entries[0])
-    reasons = []
+    keys = {entry.key for entry in entries}
+    if lmdb_text.COUNT in keys:
+        return lmdb_text.NAME
+    has_list = not keys.isdisjoint(folder2lmdb.OWN_KEYS)
+    first = next((entry for entry in entries if entry.key not in folder2lmdb.OWN_KEYS), entries[0])
+    value = database.value(first)
+    reasons = {}
     for name in LAYOUTS:
         try:
-            layout(name).parse(value)
+            if name != lmdb_text.NAME:
+                layout(name).parse(value)
+                return name
         except ForeignValueError as err:
-            reasons.append(f"{layout(name).EXPECTED}: {err}")
-        else:
-            return name
+            reasons[name] = f"{layout(name).EXPECTED}: {err}"
+    if has_list:
+        return folder2lmdb.NAME
     raise SourceError(
-        f"{database.path} is of no known layout. Its first key is {entries[0].key[:100]!r}, its value has "
-        f"{len(value):,} bytes and begins with {value[:_SHOWN_BYTES].hex(' ')}. Looked for {'; for '.join(reasons)}. "
-        "If you trust where it comes from, read it with the program that wrote it, and store that dataset with "
-        "recordzoo.convert.",
+        f"{database.path} is of no known LMDB layout ({', '.join(LAYOUTS)}). Read it with the program that wrote it, "
+        "and store that dataset with recordzoo.convert.",
         path=str(database.path),
+        first_key=str(first.key[:100])[2:-1],
+        first_value=value[:_SHOWN_BYTES].hex(" "),
+        size_bytes=len(value),
+        reasons=reasons,
     )

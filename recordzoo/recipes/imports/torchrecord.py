@@ -10,10 +10,11 @@ image's file. The second is the label: its digits as text, or a number.
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from recordzoo.recipes.images import sniffed_ending
 from recordzoo.recipes.imports.protobuf import Message, WireError
-from recordzoo.recipes.imports.sample import ForeignValueError, Read, Sample, as_label, numbered
+from recordzoo.recipes.imports.sample import ForeignValueError, Order, Read, Sample, as_label, numbered
 
 NAME = "torchrecord"
 EXPECTED = "TensorProtos of TorchRecord (an image's size and pixels, a label)"
@@ -61,7 +62,7 @@ def _label(tensor: Message) -> int:
     return as_label(int(digits))
 
 
-def order(keys: Sequence[bytes], read: Read) -> Sequence[int]:
+def order(keys: Sequence[bytes], read: Read, file: Path) -> Order:
     """Sort the keys as the numbers that they are: the order of the list that was given to the writer.
 
     Raises:
@@ -70,4 +71,4 @@ def order(keys: Sequence[bytes], read: Read) -> Sequence[int]:
     found = numbered(keys)
     if found is None:
         raise ForeignValueError('its keys are not "0", "1", "2", ...')
-    return found
+    return found, ()
