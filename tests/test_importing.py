@@ -827,9 +827,9 @@ def test_the_command(tmp_path: Path) -> None:
     assert "is damaged" in cut.stderr
     assert command(path, "--format", "lmdb").returncode == 2
     unknown = command(legacy.write_lmdb(tmp_path / "unknown.lmdb", [(b"a", b"abc")]))
-    assert unknown.returncode == 5
+    assert unknown.returncode == 1
     assert unknown.stderr.count("\n") == 1
     assert "recordzoo.convert" in unknown.stderr
-    told = json.loads(command(tmp_path / "unknown.lmdb", "--json").stdout)["error"]
+    told = json.loads(command(tmp_path / "unknown.lmdb", "--json").stderr)["error"]
     assert told["details"]["first_value"] == "61 62 63"
     assert "a pickled numpy.ndarray" in told["details"]["reasons"]["lmdb_arrays"]
