@@ -43,12 +43,8 @@ class Selection:
         listed_in: str = "",
     ) -> None:
         if positions is None and split and split not in reader.manifest.splits:
-            raise NotPreparedError(
-                f"{reader.path} has no split {split!r}: there was no list {listed_in or 'of it'} when it was prepared; "
-                f"it has {', '.join(reader.manifest.splits) or 'none'}. If the list is there now, prepare again with "
-                "refresh=True.",
-                path=str(reader.path),
-            )
+            has = f"; it has {', '.join(reader.manifest.splits) or 'none'}"
+            raise not_listed(reader, f"split {split!r}", listed_in or "its list or file", has)
         self.reader = reader
         self.split = split
         self.column = column
@@ -120,6 +116,15 @@ class UnlabelledSelection(Selection):
     def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
         """Return None for all, or for some (non-negative) indices: a new object array [n]."""
         return np.full(len(self) if indices is None else len(indices), None, object)
+
+
+def not_listed(reader: RecordReader, what: str, listed_in: str, has: str = "") -> NotPreparedError:
+    """Make the error for a split, or labels, whose list was missing in the raw data."""
+    return NotPreparedError(
+        f"{reader.path} has no {what}: {listed_in} was missing when it was prepared{has}. If it is there now, prepare "
+        "again with refresh=True.",
+        path=str(reader.path),
+    )
 
 
 # Any: labels, or what else a dataset of one's own has.

@@ -147,7 +147,8 @@ class ArraysRecipe(DeclaredRecipe):
                 names += [f"{file}/{index:05d}" for file in group for index in range(lengths[file])]
                 for field, values in self._columns(group, sidecars):
                     columns.setdefault(field, []).append(values)
-            positions[split] = np.arange(start, len(names), dtype=np.int64)
+            if len(names) > start:  # a split whose files are missing is none
+                positions[split] = np.arange(start, len(names), dtype=np.int64)
         arrays = {field: np.concatenate(parts) for field, parts in columns.items()}
         if wrong := [field for field, values in arrays.items() if len(values) != len(names)]:
             counts = ", ".join(f"{field} {len(arrays[field]):,}" for field in wrong)

@@ -20,7 +20,7 @@ class CUB200Of2010(ListedRecipe):
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
-        splits = {split: lists.lines(f"lists/{split}.txt") for split in SPLITS}
+        splits = {split: lists.lines(name) for split, name in zip(SPLITS, self.lists, strict=True) if name in lists}
         names = sorted({*keys["image"], *(name for listed in splits.values() for name in listed)}, key=name_key)
         classes, target = class_labels(names)
         annotation_of = [f"{name.removesuffix('.jpg')}.mat" for name in names]

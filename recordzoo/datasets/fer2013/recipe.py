@@ -37,7 +37,8 @@ class FER2013(ArraysRecipe):
     @override
     def decode(self, name: str, file: BinaryIO) -> Iterator[Chunk]:
         text = io.TextIOWrapper(io.BufferedReader(file), newline="")  # type: ignore[type-var]  # it reads as raw ones do
-        rows = csv.DictReader(text, skipinitialspace=True)
+        rows = csv.DictReader(text)
+        rows.fieldnames = [column.strip() for column in rows.fieldnames or ()]  # " pixels", quoted or not
         faces = (row for row in rows if "Usage" not in row or row["Usage"] in _USAGE[self.part])
         while chunk := list(islice(faces, _CHUNK)):
             pixels = np.array([np.fromstring(row["pixels"], np.int64, sep=" ") for row in chunk])

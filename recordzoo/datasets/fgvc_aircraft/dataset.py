@@ -10,8 +10,9 @@ from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.files import FilesDataset
 from recordzoo.families.path_loader import Loader
-from recordzoo.families.selection import Selection
+from recordzoo.families.selection import Selection, not_listed
 from recordzoo.preparing import PrepareOptions
+from recordzoo.recipes.base import NO_TARGET
 
 
 class FGVCAircraftRecord(FilesDataset, FGVCAircraft):  # type: ignore[misc]  # torchvision is untyped
@@ -57,7 +58,11 @@ class FGVCAircraftRecord(FilesDataset, FGVCAircraft):  # type: ignore[misc]  # t
         self._data_path = os.path.join(self.root, "fgvc-aircraft-2013b")
         reader = self._open_part(download=download, options=options)
         folder = os.path.join(self._data_path, "data", "images")
-        self._show_files(Selection(reader, split, column=annotation_level), folder, loader)
+        list_name = f"images_{annotation_level}_{split}.txt"
+        selection = Selection(reader, split, column=annotation_level, listed_in=list_name)
+        if (selection.targets() == NO_TARGET).any():
+            raise not_listed(reader, f"{annotation_level} of each image in the split {split!r}", list_name)
+        self._show_files(selection, folder, loader)
 
     @derived
     def classes(self) -> list[str]:

@@ -1,11 +1,13 @@
 """How FGVC-Aircraft becomes records: numbered photographs, and lists of their classes on three levels."""
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.recipes.base import Table
+from recordzoo.errors import SourceError
+from recordzoo.recipes.base import NO_TARGET, Table
 from recordzoo.recipes.listed import ListedRecipe, Lists
 
 DATA = "fgvc-aircraft-2013b/data"
@@ -14,26 +16,42 @@ SPLITS = ("train", "val", "trainval", "test")
 
 
 class FGVCAircraft(ListedRecipe):
-    """An array of labels for each level. Splits have the order of the lists, which is the same on all levels."""
+    """An array of labels for each level, -1 where no list of the level has the image.
+
+    A split has the order of its lists, which is the same on all levels.
+    """
 
     lists = (f"{DATA}/*.txt",)
     files = {"image": (f"{DATA}/images/", (".jpg",))}
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
-        names = sorted(keys["image"])
-        place_of = {name: place for place, name in enumerate(names)}
-        arrays = {level: np.full(len(names), -1) for level in LEVELS}
-        classes, splits = {}, {}
+        splits: dict[str, list[str]] = {}
+        classes: dict[str, list[str]] = {}
+        labels: dict[str, dict[str, int]] = {}
         for level, plural in LEVELS.items():
-            classes[level] = lists.lines(f"{DATA}/{plural}.txt")
+            list_of = {split: f"{DATA}/images_{level}_{split}.txt" for split in SPLITS}
+            rows = {split: _rows(lists, name) for split, name in list_of.items() if name in lists}
+            classes[level] = lists.lines(f"{DATA}/{plural}.txt") if rows else []
             label_of = {name: label for label, name in enumerate(classes[level])}
-            for split in SPLITS:
-                rows = [line.split(" ", 1) for line in lists.lines(f"{DATA}/images_{level}_{split}.txt")]
-                splits[split] = [f"{number}.jpg" for number, _ in rows]
-                for number, name in rows:
-                    arrays[level][place_of[f"{number}.jpg"]] = label_of[name]
-        return Table(names, arrays=arrays, splits=splits, classes=classes["variant"], metadata={"classes": classes})
+            for split, listed in rows.items():
+                names = [image for image, _ in listed]
+                if splits.setdefault(split, names) != names:
+                    raise SourceError(
+                        f"{self.dataset}: {list_of[split]} has other images than the lists of other levels."
+                    )
+            labels[level] = {image: label_of[name] for listed in rows.values() for image, name in listed}
+        names = sorted({*keys["image"], *itertools.chain(*splits.values())})
+        arrays = {level: np.array([labels[level].get(name, NO_TARGET) for name in names], np.int64) for level in LEVELS}
+        return Table(
+            names, arrays=arrays, splits=splits, classes=classes["variant"] or None, metadata={"classes": classes}
+        )
+
+
+def _rows(lists: Lists, name: str) -> list[tuple[str, str]]:
+    """Return the images of a list, each with its class, whose name may have spaces."""
+    rows = (line.split(" ", 1) for line in lists.lines(name))
+    return [(f"{number}.jpg", class_name) for number, class_name in rows]
 
 
 RECIPES = {"fgvc_aircraft": FGVCAircraft}

@@ -1,6 +1,7 @@
 """`MNISTRecord` and its relatives: torchvision's MNIST, FashionMNIST, KMNIST, EMNIST and QMNIST from records."""
 
 import os
+from collections.abc import Collection
 
 # Any: arguments that torchvision's classes hand on to MNIST's.
 from typing import Any, Unpack
@@ -133,6 +134,9 @@ class EMNISTRecord(MNISTRecord, EMNIST):  # type: ignore[misc]  # torchvision is
         self.training_file, self.test_file = self._training_file(split), self._test_file(split)
         super().__init__(root, **kwargs)
         self.classes = self.classes_split_dict[self.split]
+
+    def _required_files(self) -> Collection[str]:
+        return [f"emnist-{self.split}-{self._split}-images-idx3-ubyte"]
 
 
 class QMNISTRecord(MNISTRecord, QMNIST):  # type: ignore[misc]  # torchvision is untyped

@@ -65,7 +65,7 @@ class OxfordIIITPetRecord(TargetsDataset, OxfordIIITPet):  # type: ignore[misc] 
             "image": Files("_images", str(self._images_folder), ".jpg"),
             "mask": Files("_segs", str(self._segs_folder), ".png"),
         }
-        self._show_paths(Selection(reader, split), files)
+        self._show_paths(Selection(reader, split, listed_in=f"annotations/{split}.txt"), files)
         self.bin_classes = ["Cat", "Dog"]
         self.bin_class_to_idx = {"Cat": 0, "Dog": 1}
 

@@ -19,8 +19,8 @@ class OxfordPets(ListedRecipe):
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
-        rows = {split: lists.rows(f"annotations/{split}.txt") for split in SPLITS}
-        splits = {split: [f"{row[0]}.jpg" for row in rows[split]] for split in SPLITS}
+        rows = {split: lists.rows(name) for split, name in zip(SPLITS, self.lists, strict=True) if name in lists}
+        splits = {split: [f"{row[0]}.jpg" for row in listed] for split, listed in rows.items()}
         names = sorted({*keys["image"], *(name for split in splits.values() for name in split)})
         labels = {
             f"{stem}.jpg": (int(breed) - 1, int(species) - 1)
