@@ -39,6 +39,15 @@ def test_each_file(names: tuple[str, ...], split: str, tmp_path: Path) -> None:
     assert seen(pickle.loads(pickle.dumps(ours))) == seen(theirs)
 
 
+@pytest.mark.parametrize("name", ALL[:3])
+def test_a_quoted_header(name: str, tmp_path: Path) -> None:
+    expected = seen(contract.FER2013Record(write(tmp_path / "plain", name)))
+    path = write(tmp_path / "quoted", name) / "fer2013" / name
+    header, _, rows = path.read_text().partition("\n")
+    path.write_text(",".join(f'"{column}"' for column in header.split(",")) + "\n" + rows)
+    assert seen(recordzoo.FER2013Record(tmp_path / "quoted", check_hash=False)) == expected
+
+
 def test_a_split_needs_no_file_of_the_other(tmp_path: Path) -> None:
     root = write(tmp_path, "test.csv")
     assert len(contract.FER2013Record(root, "test")) == len(contract.FER2013(root, "test")) == 3

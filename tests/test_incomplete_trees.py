@@ -1,10 +1,14 @@
 """Trees that lack a list, or whose lists contradict them: what is there opens, and errors say what is wrong."""
 
+import io
 import json
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
-import torchvision
+import torchvision.datasets as tv
+from scipy.io import loadmat, savemat
 
 import recordzoo
 from tests.contract import FAKES
@@ -21,6 +25,8 @@ def write_tree(dataset: str, root: Path) -> Path:
         ("dtd", "DTDRecord", "dtd/dtd/labels/val1.txt", "val"),
         ("food101", "Food101Record", "food-101/meta/test.json", "test"),
         ("clevr", "CLEVRClassificationRecord", "clevr/CLEVR_v1.0/scenes/CLEVR_val_scenes.json", "val"),
+        ("stanford_dogs", "StanfordDogsRecord", "stanford_dogs/test_list.mat", "test"),
+        ("cub200_2010", "CUB200_2010Record", "cub200_2010/lists/test.txt", "test"),
     ],
 )
 def test_a_split_whose_list_was_missing(dataset: str, kind: str, missing: str, split: str, tmp_path: Path) -> None:
@@ -72,7 +78,91 @@ def test_an_outline_that_is_missing(tmp_path: Path) -> None:
 def test_a_listed_image_that_is_missing(dataset: str, kind: str, image: str, tmp_path: Path) -> None:
     """torchvision opens such a tree; `differences` says so."""
     next(path for path in write_tree(dataset, tmp_path).rglob("*.jpg") if path.match(image)).unlink()
-    assert len(getattr(torchvision.datasets, kind)(tmp_path)) > 0
+    assert len(getattr(tv, kind)(tmp_path)) > 0
     with pytest.raises(recordzoo.errors.SourceError, match=rf"1 images that the lists name are missing .*{image}"):
         getattr(recordzoo, f"{kind}Record")(tmp_path)
     assert "A tree without an image that a list names is refused." in " ".join(recordzoo.info(dataset).differences)
+
+
+def seen(dataset: Any) -> list[Any]:
+    return [
+        dataset.classes,
+        *((image.tobytes(), label) for image, label in map(dataset.__getitem__, range(len(dataset)))),
+    ]
+
+
+def keep_only(root: Path, pattern: str, *kept: str) -> None:
+    for path in root.glob(pattern):
+        if path.name not in kept:
+            path.unlink()
+
+
+LEVELS = {"variant": "variants", "family": "families", "manufacturer": "manufacturers"}
+
+
+@pytest.mark.parametrize("split", ["train", "val", "trainval", "test"])
+@pytest.mark.parametrize("level", LEVELS)
+def test_aircraft_with_one_list(level: str, split: str, tmp_path: Path) -> None:
+    keep_only(
+        write_tree("fgvc_aircraft", tmp_path), "*/data/*.txt", f"{LEVELS[level]}.txt", f"images_{level}_{split}.txt"
+    )
+    theirs, ours = tv.FGVCAircraft(tmp_path, split, level), recordzoo.FGVCAircraftRecord(tmp_path, split, level)
+    assert seen(ours) == seen(theirs)
+    other_split, other_level = {"test": "val"}.get(split, "test"), {"family": "variant"}.get(level, "family")
+    assert recordzoo.RecordReader(ours.records_path).manifest.splits.keys() == {split}
+    for asked, said in (
+        (
+            (other_split, level),
+            rf"has no split '{other_split}': images_{level}_{other_split}\.txt was missing .*refresh",
+        ),
+        ((split, other_level), rf"has no {other_level} of .* images_{other_level}_{split}\.txt was missing .*refresh"),
+    ):
+        with pytest.raises(recordzoo.errors.NotPreparedError, match=said):
+            recordzoo.FGVCAircraftRecord(tmp_path, *asked)
+        with pytest.raises(FileNotFoundError):
+            tv.FGVCAircraft(tmp_path, *asked)
+
+
+def test_aircraft_whose_lists_disagree(tmp_path: Path) -> None:
+    path = write_tree("fgvc_aircraft", tmp_path) / "fgvc-aircraft-2013b/data/images_family_test.txt"
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[1:]))
+    with pytest.raises(recordzoo.errors.SourceError, match=r"images_family_test\.txt has other images than"):
+        recordzoo.FGVCAircraftRecord(tmp_path)
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # torchvision leaves a GIF open
+@pytest.mark.parametrize(("split", "other"), [("trainval", "test"), ("test", "trainval")])
+def test_pets_with_one_list(split: str, other: str, tmp_path: Path) -> None:
+    keep_only(write_tree("oxford_pets", tmp_path), "*/annotations/*.txt", f"{split}.txt")
+    for kind in ("category", "binary-category"):
+        theirs, ours = (make(tmp_path, split, kind) for make in (tv.OxfordIIITPet, recordzoo.OxfordIIITPetRecord))
+        assert seen(ours) == seen(theirs)
+    with pytest.raises(
+        recordzoo.errors.NotPreparedError, match=rf"has no split '{other}': annotations/{other}\.txt was"
+    ):
+        recordzoo.OxfordIIITPetRecord(tmp_path, other)
+
+
+@pytest.mark.parametrize("train", [True, False])
+def test_emnist_with_one_split(train: bool, tmp_path: Path) -> None:
+    raw = write_tree("emnist", tmp_path) / "EMNIST/raw"
+    for path in raw.glob(f"*-{'test' if train else 'train'}-*"):
+        path.unlink()
+    with pytest.raises(recordzoo.errors.NotPreparedError, match=r"looked for .*gzip\.zip"):  # what a download would get
+        recordzoo.EMNISTRecord(tmp_path, "letters", train=not train)
+    theirs, ours = (make(tmp_path, "letters", train=train) for make in (tv.EMNIST, recordzoo.EMNISTRecord))
+    assert seen(ours) == seen(theirs)
+    with pytest.raises(recordzoo.errors.NotPreparedError, match=r"has no split '\w+': .* was missing .*refresh"):
+        recordzoo.EMNISTRecord(tmp_path, "letters", train=not train)
+
+
+@pytest.mark.parametrize("shape", [(-1,), (1, -1), (-1, 1)])
+def test_street_numbers_with_labels_of_any_shape(shape: tuple[int, ...], tmp_path: Path) -> None:
+    path = write_tree("svhn", tmp_path) / "train_32x32.mat"
+    content = loadmat(path)
+    expected = np.where(content["y"] == 10, 0, content["y"]).ravel().tolist()
+    file = io.BytesIO()
+    savemat(file, {"X": content["X"], "y": content["y"].reshape(shape)}, oned_as="row")
+    path.write_bytes(file.getvalue())
+    dataset = recordzoo.SVHNRecord(tmp_path, check_hash=False)
+    assert [label for _, label in dataset] == expected

@@ -26,8 +26,10 @@ class StanfordDogs(ListedRecipe):
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         splits: dict[str, list[str]] = {}
         label_of: dict[str, int] = {}
-        for split in SPLITS:
-            listed = lists.mat(f"{split}_list.mat")
+        for split, list_name in zip(SPLITS, self.lists, strict=True):
+            if list_name not in lists:
+                continue
+            listed = lists.mat(list_name)
             splits[split] = [str(name) for name in np.atleast_1d(listed["file_list"])]
             label_of.update(zip(splits[split], (np.atleast_1d(listed["labels"]).astype(int) - 1).tolist(), strict=True))
         folder_of = {label: name.partition("/")[0] for name, label in label_of.items()}
