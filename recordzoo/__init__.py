@@ -27,13 +27,12 @@ ZOO = {
 """Modules of the functions that work without a dataset object."""
 
 OWN = {
+    "RecordDataset": "recordzoo.families.record_set",
     "RecordReader": "recordzoo.records.reader",
     "RecordWriter": "recordzoo.custom.writer",
     "convert": "recordzoo.custom.convert",
     "export": "recordzoo.exporting.job",
-    "import_records": "recordzoo.custom.importing",
     "merge": "recordzoo.combining.merge",
-    "prepare_list": "recordzoo.custom.listing",
     "subset": "recordzoo.combining.subset",
     "to_hf": "recordzoo.exporting.to_hf",
 }
@@ -49,13 +48,16 @@ TRAINING = {
 
 # Any: a class, function or module; or the list of all names.
 def __getattr__(name: str) -> Any:
-    if name == "errors":
-        return importlib.import_module("recordzoo.errors")
+    if name in ("datasets", "errors"):
+        return importlib.import_module(f"recordzoo.{name}")
     if name == "__all__":
-        return sorted({"__version__", "errors", *_modules()} - {"open"})  # `import *` must not replace Python's open
+        names = {"__version__", "datasets", "errors", *_modules()}
+        return sorted(names - {"open"})  # `import *` must not replace Python's open
     module = (ZOO | OWN | TRAINING).get(name) or (_modules().get(name) if name.endswith("Record") else None)
     if module is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        known = name[:1].isupper() and f"{name}Record" in _modules()  # torchvision's name
+        hint = f". Did you mean {name}Record?" if known else ""
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}{hint}")
     return getattr(importlib.import_module(module), name)
 
 

@@ -8,8 +8,6 @@ from recordzoo.copying.copy import copy as copy
 from recordzoo.copying.pull import pull as pull
 from recordzoo.copying.push import push as push
 from recordzoo.custom.convert import convert as convert
-from recordzoo.custom.importing import import_records as import_records
-from recordzoo.custom.listing import prepare_list as prepare_list
 from recordzoo.custom.writer import RecordWriter as RecordWriter
 from recordzoo.datasets.caltech.dataset import Caltech101Record as Caltech101Record
 from recordzoo.datasets.caltech.dataset import Caltech256Record as Caltech256Record
@@ -75,6 +73,7 @@ from recordzoo.datasets.voc.dataset import VOCSegmentationRecord as VOCSegmentat
 from recordzoo.datasets.wider_face.dataset import WIDERFaceRecord as WIDERFaceRecord
 from recordzoo.exporting.job import export as export
 from recordzoo.exporting.to_hf import to_hf as to_hf
+from recordzoo.families.record_set import RecordDataset as RecordDataset
 from recordzoo.records.reader import RecordReader as RecordReader
 from recordzoo.records.verify import verify as verify
 from recordzoo.sampling.samplers import RecordSampler as RecordSampler
@@ -139,6 +138,7 @@ __all__ = [
     "PCAMRecord",
     "Places365Record",
     "QMNISTRecord",
+    "RecordDataset",
     "RecordLoader",
     "RecordReader",
     "RecordSampler",
@@ -161,13 +161,11 @@ __all__ = [
     "copy",
     "errors",
     "export",
-    "import_records",
     "info",
     "list_datasets",
     "merge",
     "open",
     "prepare",
-    "prepare_list",
     "pull",
     "push",
     "subset",

@@ -2,14 +2,19 @@
 
 import importlib
 import os
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 from recordzoo import catalogue
+from recordzoo.addresses import public_text
 from recordzoo.catalogue import Entry
+from recordzoo.custom.targets import Reading, check_reading, resolve
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing import PrepareOptions, ensure
-from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.preparing import PrepareOptions
+
+if TYPE_CHECKING:
+    from recordzoo.custom.schema import Kind
 
 
 def list_datasets() -> list[str]:
@@ -42,42 +47,90 @@ def info(name: str) -> Entry:
 
 
 def prepare(
-    name: str, root: str | os.PathLike[str] = ".", *, download: bool = True, **options: Unpack[PrepareOptions]
+    data: str | os.PathLike[str],
+    root: str | os.PathLike[str] = ".",
+    *,
+    output: str | os.PathLike[str] | None = None,
+    from_: str | None = None,
+    split: str | None = None,
+    allow_empty: bool = False,
+    fields: Mapping[str, str] | None = None,
+    kinds: Mapping[str, "Kind"] | None = None,
+    shuffle_seed: int | None = None,
+    download: bool = True,
+    **options: Unpack[PrepareOptions],
 ) -> list[Path]:
-    """Make the record sets of a dataset, as ``recordzoo prepare`` does; what is there already is left alone.
+    """Make record sets of anything, as ``recordzoo prepare`` does; what is there already is left alone.
 
-    A tree of your own is prepared by `ImageFolderRecord`, a list of files by `prepare_list`.
+    What `data` is, is found out in this order:
+
+    * the name of a dataset ("imagenet"), or of a part of one ("imagenet.val"). ``Path("imagenet")`` and "./imagenet"
+      are directories;
+    * a record set, of which a `variant` is made;
+    * a list of files (``.txt``, ``.csv``, ``.tsv``), or a file of another tool, by its name and first bytes;
+    * a directory with an LMDB database or files of another tool; one whose only folders are ``train``, ``val``, ...:
+      each becomes a record set; one with a folder for each class, as `ImageFolder` has it;
+    * an address: ``hf://datasets/user/name``, ``mongodb://host/database/collection``.
+
+    The formats of other tools are described at `docs/importing.md`. Nothing that they wrote is executed or unpickled.
+    Any dataset of Python's is stored by `convert`.
+
+    The work is spread over processes, goes on where it was interrupted, and gives the same bytes each time.
 
     Args:
-        name: A dataset ("imagenet"), or a part of one ("imagenet.val"). Of a dataset, all parts are made that are not
-            optional.
-        root: Where the raw data is, or is downloaded to; the record sets lie there.
+        data: A dataset's name, a path, or an address.
+        root: Of datasets: where the raw data is, or is downloaded to; the record sets lie there.
+        output: The record set's directory. Default: ``<root>/<name>.records`` for datasets, ``<data>.records`` beside
+            a path. Addresses need it.
+        from_: What own data is: "classes" (every folder is a class, also ``train``), "flat" (all images in and below a
+            directory, without classes), "list", or a format: "tfrecord", "huggingface", ... Default: detected.
+        split: Only the part of a dataset that holds this split, or this folder of a tree of splits.
+        allow_empty: A class folder may be without images.
+        fields: Other tools' data: what keys are called as fields: ``{"jpeg": "image", "class_id": "target"}``.
+        kinds: Other tools' data: how fields are stored, as `convert` has it.
+        shuffle_seed: Lists: write the records in a random order that follows from this number, so that shards read
+            front to back give a mixture. ``dataset[i]`` stays line i of the list.
         download: Download raw data that is not there.
-        **options: See `PrepareOptions`.
+        **options: See `PrepareOptions`; but ``records_dir`` is called `output` here.
 
     Returns:
-        The record sets' directories.
+        The record sets' directories. Of a dataset, all parts are made that are not optional.
 
     Raises:
-        ArgumentError: The dataset or part does not exist; or `records_dir` is given for several record sets.
+        ArgumentError: The dataset, part or split does not exist; `output` is given for several record sets; or an
+            argument does not go with what `data` is.
         TermsError: Raw files must be downloaded by hand, or need `accept_terms=True`; the message says how.
         SourceError: Raw data is missing, cannot be downloaded, or is damaged.
+        SampleError: A sample of another tool cannot be stored.
+        OtherSourceError: `output` holds something else, or a list or its files changed; `refresh` replaces it.
         PrepareError: The conversion failed. Finished parts are kept.
 
     Examples:
         >>> import recordzoo
         >>> recordzoo.prepare("cub200", root="data")  # doctest: +SKIP
         [PosixPath('data/cub200.records')]
+        >>> recordzoo.prepare("photos/", variant="256")  # doctest: +SKIP
+        [PosixPath('photos-256.records')]
     """
-    entry, parts = _parts(name)
-    if options.get("records_dir") is not None and len(parts) > 1:
-        labels = ", ".join(map(entry.label, parts))
+    from recordzoo.custom.making import completed, make
+
+    unknown = next((name for name in options if name not in PrepareOptions.__annotations__), None)
+    if unknown is not None or "records_dir" in options:
+        hint = "" if unknown else "; it is called output"
+        raise TypeError(f"prepare() got an unexpected keyword argument {unknown or 'records_dir'!r}{hint}")
+    place = None if output is None else Path(output).expanduser().absolute()
+    if place is None and isinstance(data, str) and "://" in data:
+        raise ArgumentError(f"{public_text(data)} is an address: pass output, the directory of the record set.")
+    reading = Reading(from_, allow_empty, fields or {}, kinds or {})
+    targets = resolve(data, Path(root).expanduser(), split, reading, place)
+    check_reading(targets, reading)
+    if place is not None and len(targets) > 1:
+        labels = ", ".join(target.label for target in targets)
         raise ArgumentError(
-            f"Argument records_dir names one record set, but {name} has several: {labels}. Name one of them."
+            f"Argument output names one record set, but {os.fspath(data)} has several: {labels}. Name one of them."
         )
-    place = Path(root).expanduser()
-    options.setdefault("prepare", True)
-    return [ensure(dataset_recipe(entry.name, part), place, download=download, **options) for part in parts]
+    options["records_dir"] = place
+    return [make(completed(target, shuffle_seed, options), options, download=download) for target in targets]
 
 
 # Any: the dataset class that the set was made by, and its arguments.
@@ -114,17 +167,3 @@ def open(path: str | os.PathLike[str], **arguments: Any) -> Any:
         name, module = entry.class_names[0], entry.dataset_module
         arguments = {**entry.part(manifest.part).arguments, **arguments}
     return getattr(importlib.import_module(module), name)(path, **arguments)
-
-
-def _parts(name: str) -> tuple[Entry, list[str]]:
-    """Read "imagenet" as all parts of it that are not optional, and "imagenet.val" as one."""
-    try:
-        entry, part = catalogue.find(name)
-    except ArgumentError:
-        if not Path(name).exists():
-            raise
-        raise ArgumentError(
-            f"{name} is a path, not the name of a dataset. Pass a tree to ImageFolderRecord, a list of files to "
-            "prepare_list()."
-        ) from None
-    return entry, entry.default_parts if part is None else [part]

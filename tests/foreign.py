@@ -14,11 +14,10 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recordzoo.custom.importing import import_records
 from recordzoo.errors import RecordZooError
 from recordzoo.records.reader import RecordReader
 from tests.fakes.pictures import encoded
-from tests.preparing import REPOSITORY
+from tests.preparing import REPOSITORY, prepared
 
 WRITTEN = Path(__file__).parent / "written"
 """What large packages wrote, a folder for each format, with `expected.json`: see `tests/write_written.py`."""
@@ -73,8 +72,8 @@ def written(name: str) -> tuple[Path, Expected]:
 
 def check(path: Path | str, expected: Expected, output: Path, **options: Any) -> RecordReader:
     """Import with one process and with two: the same bytes, and these are the samples."""
-    one = RecordReader(import_records(path, output, workers=1, shard_bytes=UNIT_BYTES, **options))
-    two = RecordReader(import_records(path, output.with_name("two.records"), shard_bytes=UNIT_BYTES, **options))
+    one = RecordReader(prepared(path, output, workers=1, shard_bytes=UNIT_BYTES, **options))
+    two = RecordReader(prepared(path, output.with_name("two.records"), shard_bytes=UNIT_BYTES, **options))
     assert one.digest == two.digest
     assert [digest(one.read("image", position)) for position in range(len(one))] == list(expected.images)
     assert one.array("target").tolist() == list(expected.targets)
@@ -84,7 +83,7 @@ def check(path: Path | str, expected: Expected, output: Path, **options: Any) ->
         assert one.split(split).tolist() == list(positions)
     for name, values in expected.fields.items():
         assert [_value(one, name, position) for position in range(len(one))] == list(values)
-    assert import_records(path, output, **options) == output
+    assert prepared(path, output, **options) == output
     return one
 
 
@@ -108,23 +107,23 @@ def check_resumed(path: Path | str, whole: RecordReader, output: Path, *words: s
     (build,) = output.parent.glob(f"{output.name}.build.*")
     kept = {file.stat().st_ino for file in build.glob("*.lmdb")}
     assert kept
-    import_records(path, output, workers=1, shard_bytes=UNIT_BYTES)
+    prepared(path, output, workers=1, shard_bytes=UNIT_BYTES)
     assert RecordReader(output).digest == whole.digest
     assert kept <= {file.stat().st_ino for file in output.glob("*.lmdb")}
 
 
 _COMMAND = """
 import sys
-from recordzoo.custom.importing import import_records
+from tests.preparing import prepared
 if __name__ == "__main__":
-    import_records(sys.argv[1], sys.argv[2], workers=1, shard_bytes=int(sys.argv[3]))
+    prepared(sys.argv[1], sys.argv[2], workers=1, shard_bytes=int(sys.argv[3]))
 """
 
 
 def check_refused(path: Path | str, output: Path, *texts: str, **options: Any) -> RecordZooError:
     """Import what is damaged: an error of ours with these texts, and no record set."""
     with pytest.raises(RecordZooError) as caught:
-        import_records(path, output, workers=1, **options)
+        prepared(path, output, workers=1, **options)
     assert not output.exists()
     for text in texts:
         assert text in str(caught.value), str(caught.value)

@@ -53,6 +53,15 @@ def main(root: Path, options: dict[str, Any]) -> None:
     print(reader.digest, flush=True)
 
 
+# Any: options of `recordzoo.prepare`.
+def prepared(data: str | Path, output: str | Path | None = None, **options: Any) -> Path:
+    """Prepare what becomes one record set."""
+    import recordzoo
+
+    (made,) = recordzoo.prepare(data, output=output, **options)
+    return made
+
+
 def remote_files(facts: list[dict[str, Any]]) -> tuple[Any, ...]:
     from recordzoo.sources.download import RemoteFile
 

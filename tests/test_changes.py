@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 
-import recordzoo
 from recordzoo import CIFAR10Record, CUB200Record, ImageFolderRecord, ImageNetRecord, VOCDetectionRecord
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.preparing import changes, ensure
@@ -20,6 +19,7 @@ from recordzoo.records.made_from import MADE_FROM_FILE, MadeFrom
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, folder, imagenet, lists, voc
+from tests.preparing import prepared
 from tests.running import run
 
 MOST_COMPARED = 16 * 16  # files that a quick comparison looks at, at most
@@ -252,19 +252,19 @@ def test_a_moved_tree_may_have_other_times(tmp_path: Path) -> None:
 def test_lists(refresh: Any, tmp_path: Path) -> None:
     lists.write_images(tmp_path)
     path = lists.write_list(tmp_path / "list.txt", lists.plain())
-    place = recordzoo.prepare_list(path)
+    place = prepared(path)
     before = place.stat().st_ino
-    assert recordzoo.prepare_list(path, refresh="if-changed").stat().st_ino == before
+    assert prepared(path, refresh="if-changed").stat().st_ino == before
     overwrite(tmp_path / lists.NAMES[2])
     with pytest.raises(OtherSourceError, match=f"is out of date: in .*, {lists.NAMES[2]} has another size"):
-        recordzoo.prepare_list(path)
+        prepared(path)
     result = run("info", place, cwd=tmp_path)
     assert f"{lists.NAMES[2]} has another size" in result.stderr
     assert f"recordzoo prepare {path} --refresh" in result.stderr
-    reader = RecordReader(recordzoo.prepare_list(path, refresh=refresh))
+    reader = RecordReader(prepared(path, refresh=refresh))
     assert reader.read("image", 2) == (tmp_path / lists.NAMES[2]).read_bytes()
     lists.write_list(path, lists.plain()[1:])
-    assert len(RecordReader(recordzoo.prepare_list(path, refresh=refresh))) == len(lists.NAMES) - 1
+    assert len(RecordReader(prepared(path, refresh=refresh))) == len(lists.NAMES) - 1
 
 
 @pytest.fixture(scope="module")

@@ -127,7 +127,7 @@ class TestHelp:
             ["prepare", "cub200", "--split", "tset"],
             ["prepare", "cub20"],
             ["info", "cub20"],
-            ["prepare", "imagenet", "--records-dir", "x"],
+            ["prepare", "imagenet", "--output", "x"],
         ],
     )
     def test_wrong_usage_is_one_line_and_code_2(self, arguments, tmp_path):
@@ -434,7 +434,7 @@ class TestPrepare:
         result = recordzoo("prepare", "photos", cwd=tmp_path)
         assert result.returncode == 0, result.stderr
         assert len(RecordReader(tmp_path / "photos.records")) == 3
-        result = recordzoo("prepare", photos, "--records-dir", tmp_path / "elsewhere.records")
+        result = recordzoo("prepare", photos, "--output", tmp_path / "elsewhere.records")
         assert result.returncode == 0, result.stderr
         assert len(RecordReader(tmp_path / "elsewhere.records")) == 3
         assert recordzoo("prepare", photos, "--split", "train").returncode == 2

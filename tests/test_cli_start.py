@@ -35,7 +35,7 @@ class TestNothingSaid:
         assert result.stdout == run("--help", cwd=tmp_path).stdout
         assert "\n  prepare  " in result.stdout
 
-    @pytest.mark.parametrize("name", ["info", "prepare", "import", "verify", "show", "bench", "push", "pull"])
+    @pytest.mark.parametrize("name", ["info", "prepare", "verify", "show", "bench", "push", "pull"])
     def test_a_missing_argument_is_one_line(self, name, tmp_path):
         result = run(name, cwd=tmp_path)
         assert (result.returncode, result.stdout) == (2, "")
@@ -107,9 +107,9 @@ class TestWrongPlace:
             (["photos", "--accept-terms"], "--accept-terms"),
             (["photos", "--discard-raw"], "--discard-raw"),
             (["photos", "--no-check-hash"], "--no-check-hash"),
-            (["cub200", "--flat"], "--flat"),
-            (["cub200", "--as-classes"], "--as-classes"),
-            (["cub200", "--allow-empty"], "--allow-empty"),
+            (["cub200", "--from", "flat"], "(--from)"),
+            (["cub200", "--from", "classes"], "(--from)"),
+            (["cub200", "--allow-empty"], "(--allow-empty)"),
         ],
     )
     def test_an_option_that_would_be_ignored_is_refused(self, photos, tmp_path, words, option):
@@ -117,7 +117,7 @@ class TestWrongPlace:
         assert not list(tmp_path.glob("*.records"))
 
     def test_an_option_for_one_of_several_is_taken(self, photos, tmp_path):
-        assert run("prepare", "cub200", "photos", "--flat", "--dry-run", cwd=tmp_path).returncode == 0
+        assert run("prepare", "cub200", "photos", "--from", "flat", "--dry-run", cwd=tmp_path).returncode == 0
 
 
 class TestGoneTree:
@@ -155,7 +155,7 @@ class TestSplits:
         result = run("prepare", "data", cwd=tmp_path)
         assert result.returncode == 0, result.stderr
         assert result.stderr.startswith("data has splits and no classes (Val, train): ")
-        assert "recordzoo prepare data --as-classes" in result.stderr
+        assert "recordzoo prepare data --from classes" in result.stderr
         assert sorted(path.name for path in data.iterdir()) == ["Val", "Val.records", "train", "train.records"]
         assert RecordReader(data / "train.records").manifest.classes == ("Zebra", "cat", "dog")
         assert not (tmp_path / "data.records").exists()
@@ -169,7 +169,7 @@ class TestSplits:
 
     def test_they_can_be_classes(self, data, tmp_path):
         assert run("prepare", "data", cwd=tmp_path).returncode == 0
-        result = run("prepare", "data", "--as-classes", cwd=tmp_path)
+        result = run("prepare", "data", "--from", "classes", cwd=tmp_path)
         assert result.returncode == 0, result.stderr
         assert RecordReader(tmp_path / "data.records").manifest.classes == ("Val", "train")
 
@@ -177,8 +177,8 @@ class TestSplits:
         (data / "test").mkdir()
         (data / "test" / "1.jpg").write_bytes(b"a picture")
         result = run("prepare", "data", cwd=tmp_path)
-        says(result, 3, "data/test. 1 image lies there", "prepare data --as-classes")
-        assert result.stderr.endswith(" --flat\n")  # a command at the end of a line can be copied
+        says(result, 3, "data/test. 1 image lies there", "prepare data --from classes")
+        assert result.stderr.endswith(" --from flat\n")  # a command at the end of a line can be copied
         assert not list(data.glob("*.records"))
 
     def test_python_takes_them_as_torchvision_does(self, data, tmp_path):
@@ -219,9 +219,9 @@ class TestNoImages:
     @pytest.mark.parametrize(
         ("option", "problem"),
         [
-            ("--as-classes", "Found no valid file for the classes cat"),
+            ("--from=classes", "Found no valid file for the classes cat"),
             ("--allow-empty", "There are no images in photos"),
-            ("--flat", "There are no images in photos"),
+            ("--from=flat", "There are no images in photos"),
         ],
     )
     def test_a_set_without_images_is_not_made(self, tmp_path, option, problem):
@@ -261,13 +261,13 @@ class TestFlat:
             3,
             f"Couldn't find any class folder in {images}. 2 images lie there without class folders.",
             "list (.csv, .txt)",
-            f"recordzoo prepare {images} --flat",
+            f"recordzoo prepare {images} --from flat",
         )
         with pytest.raises(FolderError, match="2 images lie there without class folders"):
             ImageFolderRecord(images)
 
     def test_all_images_without_classes(self, images, tmp_path):
-        result = run("prepare", "images", "--flat", cwd=tmp_path)
+        result = run("prepare", "images", "--from", "flat", cwd=tmp_path)
         assert result.returncode == 0, result.stderr
         dataset = ImageFolderRecord(tmp_path / "images.records")
         assert [path for path, _ in dataset.samples] == [
@@ -281,30 +281,34 @@ class TestFlat:
         assert [target.tolist() for _, target in batches] == [[-1]] * 3
 
     def test_it_can_be_seen_and_varied(self, images, tmp_path):
-        assert run("prepare", "images", "--flat", cwd=tmp_path).returncode == 0
+        assert run("prepare", "images", "--from", "flat", cwd=tmp_path).returncode == 0
         assert run("show", "images", cwd=tmp_path).returncode == 0
         assert run("verify", "images", "--full", cwd=tmp_path).stderr.count("not named in the manifest") == 0
         shown = run("info", "images", cwd=tmp_path)
         assert "records:   3" in shown.stdout
         assert "records of each class" not in shown.stdout
-        result = run("prepare", "images", "--flat", "--short-side", 4, cwd=tmp_path)
+        result = run("prepare", "images", "--from", "flat", "--short-side", 4, cwd=tmp_path)
         assert result.returncode == 0, result.stderr
         assert [image.size for image, _ in ImageFolderRecord(tmp_path / "images-4.records")] == [(6, 4), (5, 4), (6, 4)]
 
     def test_changes_are_said(self, images, tmp_path):
-        assert run("prepare", "images", "--flat", cwd=tmp_path).returncode == 0
-        assert "warning" not in run("prepare", "images", "--flat", cwd=tmp_path).stderr
+        assert run("prepare", "images", "--from", "flat", cwd=tmp_path).returncode == 0
+        assert "warning" not in run("prepare", "images", "--from", "flat", cwd=tmp_path).stderr
         (images / "d.png").write_bytes((images / "b.png").read_bytes())
-        again = run("prepare", "images", "--flat", cwd=tmp_path)
+        again = run("prepare", "images", "--from", "flat", cwd=tmp_path)
         assert f"warning: {images}.records is out of date: in {images}, d.png is new." in again.stderr
-        assert "recordzoo prepare images --flat --refresh" in again.stderr
-        assert "ready, 4 records" in run("prepare", "images", "--flat", "--refresh", cwd=tmp_path).stderr
+        assert "recordzoo prepare images --from flat --refresh" in again.stderr
+        assert "ready, 4 records" in run("prepare", "images", "--from", "flat", "--refresh", cwd=tmp_path).stderr
 
     def test_it_is_not_taken_for_classes(self, images, photos, tmp_path):
-        assert run("prepare", "photos", "--flat", cwd=tmp_path).returncode == 0
-        says(run("prepare", "photos", cwd=tmp_path), 1, "holds images without classes (--flat), not images in classes")
+        assert run("prepare", "photos", "--from", "flat", cwd=tmp_path).returncode == 0
+        says(
+            run("prepare", "photos", cwd=tmp_path),
+            1,
+            "holds images without classes (--from flat), not images in classes",
+        )
         assert run("prepare", "photos", "--refresh", cwd=tmp_path).returncode == 0
-        says(run("prepare", "photos", "--flat", cwd=tmp_path), 1, "holds images in classes")
+        says(run("prepare", "photos", "--from", "flat", cwd=tmp_path), 1, "holds images in classes")
 
 
 class TestVerify:

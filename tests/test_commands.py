@@ -151,7 +151,7 @@ class TestCompletion:
         assert "imagenet.val" in " ".join(found).replace('"', "")
 
     @pytest.mark.parametrize(
-        "command", ["info", "prepare", "verify", "show", "bench", "push", "pull s3://b/x", "cache rm", "import"]
+        "command", ["info", "prepare", "verify", "show", "bench", "push", "pull s3://b/x", "cache rm"]
     )
     def test_paths(self, command, monkeypatch, capsys):
         assert self.complete("fish", f"recordzoo {command} da", monkeypatch, capsys) == ["data/"]

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 from torch.utils.data import Dataset
 
-from recordzoo import ImageFolderRecord, RecordReader, RecordWriter, convert, import_records, prepare_list
+from recordzoo import ImageFolderRecord, RecordReader, RecordWriter, convert
 from recordzoo.errors import ArgumentError, PrepareError, SampleError
 from tests.fakes.samples import jpeg
+from tests.preparing import prepared
 
 
 class Missing(Dataset):
@@ -51,10 +52,8 @@ def test_an_option_that_does_not_exist(tmp_path: Path) -> None:
     options: dict[str, Any] = {"worker": 2}
     with pytest.raises(TypeError, match=r"convert\(\) got an unexpected keyword argument 'worker'"):
         convert([(jpeg(1), 0)], tmp_path / "my.records", **options)
-    with pytest.raises(TypeError, match=r"prepare_list\(\) got an unexpected keyword argument 'worker'"):
-        prepare_list(tmp_path / "list.txt", **options)
-    with pytest.raises(TypeError, match=r"import_records\(\) got an unexpected keyword argument 'worker'"):
-        import_records(tmp_path / "old.lmdb", tmp_path / "my.records", **options)
+    with pytest.raises(TypeError, match=r"prepare\(\) got an unexpected keyword argument 'worker'"):
+        prepared(tmp_path / "list.txt", **options)
 
 
 def test_class_names_that_are_one_text(tmp_path: Path) -> None:

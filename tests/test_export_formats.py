@@ -16,12 +16,12 @@ import pytest
 from PIL import Image
 
 import recordzoo
-from recordzoo.custom.importing import import_records
 from recordzoo.custom.writer import RecordWriter
 from recordzoo.errors import OtherSourceError, SampleError, SourceError
 from recordzoo.records.reader import RecordReader
 from tests.exporting import CLASSES, SHARD_BYTES, Given, given, write
 from tests.foreign import digest, pairs
+from tests.preparing import prepared
 
 HERE = Path(__file__).parent
 SAID = os.environ.get("RECORDZOO_TENSORFLOW_PYTHON")
@@ -93,7 +93,7 @@ def test_imported_again_it_is_the_same(to: str, format: str, tmp_path: Path) -> 
     path = write(tmp_path / "a.records", classes=(*CLASSES, "fox"))
     output = tmp_path / (f"{to}.zip" if to == "zip" else to)
     root = recordzoo.export(path, output, to=to, shard_bytes=SHARD_BYTES, workers=1)
-    again = import_records(root, tmp_path / "again.records", format=format, workers=1)
+    again = prepared(root, tmp_path / "again.records", from_=format, workers=1)
     assert RecordReader(again).manifest.classes == (*CLASSES, "fox")
     found, wanted = given(again), given(path)
     if to == "zip":  # in the order of the folders
@@ -108,7 +108,7 @@ def test_imported_again_it_is_the_same(to: str, format: str, tmp_path: Path) -> 
 def test_names_come_back_from_a_field(to: str, key: str, tmp_path: Path) -> None:
     path = write(tmp_path / "a.records")
     root = recordzoo.export(path, tmp_path / to, to=to)
-    again = import_records(root, tmp_path / "again.records", fields={key: "name"}, workers=1)
+    again = prepared(root, tmp_path / "again.records", fields={key: "name"}, workers=1)
     assert list(RecordReader(again).names) == list(RecordReader(path).names)
 
 
@@ -117,16 +117,16 @@ def test_a_field_of_names_that_are_none(tmp_path: Path) -> None:
     with pytest.raises(
         SampleError, match=r"position 0 of data/train-00000-of-00001:0 in .*: its name is a numpy.int64"
     ):
-        import_records(root, tmp_path / "again.records", fields={"label": "name"}, workers=1)
+        prepared(root, tmp_path / "again.records", fields={"label": "name"}, workers=1)
 
 
 def test_fewer_classes_beside_than_labels(tmp_path: Path) -> None:
     root = recordzoo.export(write(tmp_path / "a.records"), tmp_path / "out", to="webdataset")
     (root / "classes.json").write_text('["a", "b"]')
     with pytest.raises(SourceError, match=r"label 4 has no name; 2 classes have one"):
-        import_records(root, tmp_path / "again.records", workers=1)
+        prepared(root, tmp_path / "again.records", workers=1)
     (root / "classes.json").write_text(json.dumps(CLASSES))
-    again = import_records(root, tmp_path / "again.records", workers=1)
+    again = prepared(root, tmp_path / "again.records", workers=1)
     assert RecordReader(again).manifest.classes == CLASSES
 
 
@@ -135,7 +135,7 @@ def test_classes_beside_that_are_none(text: str, message: str, tmp_path: Path) -
     root = recordzoo.export(write(tmp_path / "a.records"), tmp_path / "out", to="webdataset")
     (root / "classes.json").write_text(text)
     with pytest.raises(SourceError, match=rf"classes\.json {message}"):
-        import_records(root, tmp_path / "again.records", workers=1)
+        prepared(root, tmp_path / "again.records", workers=1)
 
 
 def test_a_number_that_is_negative_and_one_that_is_large(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_a_number_that_is_negative_and_one_that_is_large(tmp_path: Path) -> None
         for number in (-1, 300, 1 << 40):
             writer.write({"image": image, "target": number, "count": [number, -number]})
     root = recordzoo.export(tmp_path / "a.records", tmp_path / "out", to="tfrecord")
-    again = RecordReader(import_records(root, tmp_path / "again.records", workers=1))
+    again = RecordReader(prepared(root, tmp_path / "again.records", workers=1))
     assert again.array("target").tolist() == [-1, 300, 1 << 40]
 
 

@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from recordzoo import packages
-from recordzoo.custom.importing import import_records
 from recordzoo.errors import PrepareError
 from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
+from tests.preparing import prepared
 from tests.test_foreign_numpy import FEW, IMAGES, LABELS, SMALL, assert_rows, imported
 
 VLEN = h5py.vlen_dtype(np.uint8)
@@ -187,4 +187,4 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     (tmp_path / "a.h5").write_bytes(b"")
     monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[hdf5\]'"):
-        import_records(tmp_path / "a.h5", tmp_path / "one.records")
+        prepared(tmp_path / "a.h5", tmp_path / "one.records")

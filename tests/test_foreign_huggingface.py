@@ -13,7 +13,6 @@ import pytest
 from pyarrow import parquet
 
 from recordzoo import packages
-from recordzoo.custom.importing import import_records
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError, RemoteError
 from recordzoo.formats import table_files
 from recordzoo.formats.hub import Hub
@@ -22,7 +21,7 @@ from recordzoo.records.reader import RecordReader
 from tests.fakes.hub import HubServer
 from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, digest, expected_of, pairs
-from tests.preparing import REPOSITORY
+from tests.preparing import REPOSITORY, prepared
 
 if TYPE_CHECKING:
     from datasets import Dataset
@@ -54,7 +53,7 @@ def write_shards(folder: Path, dataset: "Dataset", split: str = "train", count: 
 
 
 def imported(path: Path | str, output: Path, **options: Any) -> RecordReader:
-    return RecordReader(import_records(path, output, workers=1, **options))
+    return RecordReader(prepared(path, output, workers=1, **options))
 
 
 @pytest.mark.slow
@@ -339,14 +338,14 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     parquet.write_table(pa.table({"image": [b""]}), tmp_path / "birds.parquet")
     monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[parquet\]'"):
-        import_records(tmp_path / "birds.parquet", tmp_path / "one.records")
+        prepared(tmp_path / "birds.parquet", tmp_path / "one.records")
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[hf\]'"):
-        import_records("hf://datasets/user/birds", tmp_path / "one.records")
+        prepared("hf://datasets/user/birds", tmp_path / "one.records")
 
 
 def test_nothing_of_this_format(tmp_path: Path) -> None:
     with pytest.raises(NotPreparedError, match=r"nothing of format huggingface at .* \(looked for files \*\.parquet"):
-        import_records(tmp_path, tmp_path / "one.records", format="huggingface")
+        prepared(tmp_path, tmp_path / "one.records", from_="huggingface")
 
 
 @pytest.mark.parametrize(
@@ -384,7 +383,7 @@ def test_a_private_repository_of_the_hub(tmp_path: Path) -> None:
     }
 
     def run(address: str, output: Path, **more: str) -> "subprocess.CompletedProcess[str]":
-        words = [sys.executable, "-m", "recordzoo", "import", address, "--output", str(output), "--workers", "2"]
+        words = [sys.executable, "-m", "recordzoo", "prepare", address, "--output", str(output), "--workers", "2"]
         known = {**environment, "HF_ENDPOINT": hub.url, **more}
         return subprocess.run(words, env=known, capture_output=True, text=True, timeout=120, check=False)
 

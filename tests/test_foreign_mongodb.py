@@ -10,10 +10,9 @@ import bson
 import gridfs
 import pymongo
 import pytest
+from recordzoo.cli.importing import default_place
 
 from recordzoo import packages
-from recordzoo.cli.importing import default_place
-from recordzoo.custom.importing import import_records
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.formats import mongodb
 from recordzoo.formats.find import find_foreign
@@ -21,6 +20,7 @@ from recordzoo.records.reader import RecordReader
 from tests.fakes.mongo import Mongo, serving
 from tests.faults import fault
 from tests.foreign import UNIT_BYTES, check, check_refused, check_resumed, expected_of, pairs
+from tests.preparing import prepared
 
 SAMPLES = pairs(20)
 LOGIN = ("ann", "s3cr3t")
@@ -125,12 +125,12 @@ def test_the_login_is_sent_and_neither_shown_nor_stored(
     check_refused(address, tmp_path / "one.records", f"{address}: OperationFailure", "requires authentication")
     with_login = address.replace("//", f"//{user}@") + "?authMechanism=PLAIN&retryReads=false"
     with caplog.at_level(logging.DEBUG, "recordzoo"):
-        made = import_records(with_login, tmp_path / "one.records", workers=2, shard_bytes=UNIT_BYTES)
+        made = prepared(with_login, tmp_path / "one.records", workers=2, shard_bytes=UNIT_BYTES)
     assert len(RecordReader(made)) == 20
     for path in tmp_path.rglob("*"):
         assert path.is_dir() or b"s3cr3t" not in path.read_bytes(), path
     with pytest.raises(OtherSourceError) as other:
-        import_records(with_login, made, fields={"label": "number"})
+        prepared(with_login, made, fields={"label": "number"})
     server.login = ("ann", "other")
     refused = check_refused(with_login, tmp_path / "two.records", "OperationFailure", "no user ann with password ***")
     shown = [str(other.value), str(refused), repr(refused.details), caplog.text, repr(find_parts(with_login))]
@@ -145,8 +145,8 @@ def find_parts(address: str) -> Any:
 @pytest.mark.parametrize("format", [None, "tfrecord", "caffe", "mongodb"])
 def test_the_login_is_not_in_messages_of_other_formats(tmp_path: Path, format: str | None) -> None:
     with pytest.raises((ArgumentError, NotPreparedError)) as caught:
-        import_records(
-            "mongodb://ann:s3cr3t@host/db?tlsCertificateKeyFilePassword=s3cr3t", tmp_path / "one.records", format=format
+        prepared(
+            "mongodb://ann:s3cr3t@host/db?tlsCertificateKeyFilePassword=s3cr3t", tmp_path / "one.records", from_=format
         )
     assert "s3cr3t" not in str(caught.value)
     assert "mongodb://host" in str(caught.value)
@@ -200,4 +200,4 @@ def test_nothing_there(server: Mongo, tmp_path: Path) -> None:
 def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[mongodb\]'"):
-        import_records("mongodb://host/db/photos", tmp_path / "one.records")
+        prepared("mongodb://host/db/photos", tmp_path / "one.records")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recordzoo.custom.importing import import_records
 from recordzoo.errors import ArgumentError
 from recordzoo.records.reader import RecordReader
 from tests.faults import fault
 from tests.foreign import UNIT_BYTES, check_refused, check_resumed
+from tests.preparing import prepared
 
 RNG = np.random.default_rng(0)
 IMAGES = RNG.integers(0, 255, (600, 5, 6, 3), np.uint8)
@@ -20,7 +20,7 @@ LABELS = RNG.integers(0, 7, 600)
 
 
 def imported(path: Path, **options: Any) -> RecordReader:
-    return RecordReader(import_records(path, path.parent / "made.records", **{"workers": 1, **options}))
+    return RecordReader(prepared(path, path.parent / "made.records", **{"workers": 1, **options}))
 
 
 def assert_rows(reader: RecordReader, images: Any, labels: Any, positions: Any = None) -> None:
@@ -43,7 +43,7 @@ def test_npz(tmp_path: Path, save: Any) -> None:
     assert [one.value("tag", n) for n in range(3)] == [f"ä{n}" for n in LABELS[:3]]
     assert np.array_equal(one.array("box"), IMAGES[:, 0, :4, 0])
     assert list(one.names[:2]) == ["000000", "000001"]
-    two = RecordReader(import_records(path, tmp_path / "two.records", workers=2, shard_bytes=UNIT_BYTES))
+    two = RecordReader(prepared(path, tmp_path / "two.records", workers=2, shard_bytes=UNIT_BYTES))
     assert two.digest == one.digest
     if save is np.savez:
         check_resumed(path, one, tmp_path / "resumed.records")

@@ -7,15 +7,15 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-
 from recordzoo.cli.importing import default_place
-from recordzoo.custom.importing import import_records
+
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.formats import sqlite
 from recordzoo.formats.find import find_foreign
 from recordzoo.records.reader import RecordReader
 from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
+from tests.preparing import prepared
 
 SAMPLES = pairs(20)
 PRACTITIONERS = "CREATE TABLE images (img_path TEXT, img_data BLOB, img_label INTEGER)"
@@ -96,12 +96,12 @@ def test_the_table_and_the_fields_that_are_named(tmp_path: Path) -> None:
     path = write(tmp_path / "photos.db", "CREATE TABLE more AS SELECT img_data AS a, img_data AS b, 3 AS n FROM images")
     check_refused(path, tmp_path / "one.records", "which table of 'images', 'more' is meant", f"{path}/images")
     check_refused(path / "more", tmp_path / "one.records", "'a', 'b' hold images", "--field a=image")
-    made = import_records(path / "MORE", tmp_path / "one.records", fields={"b": "image", "n": "target"}, workers=1)
+    made = prepared(path / "MORE", tmp_path / "one.records", fields={"b": "image", "n": "target"}, workers=1)
     assert set(RecordReader(made).manifest.blobs) == {"image", "a"}
     with pytest.raises(ArgumentError, match=r"has no table 'imges'.* Did you mean images"):
-        import_records(path / "imges", tmp_path / "two.records")
+        prepared(path / "imges", tmp_path / "two.records")
     with pytest.raises(ArgumentError, match="has no 'label', which argument fields names"):
-        import_records(path / "images", tmp_path / "two.records", fields={"label": "target"})
+        prepared(path / "images", tmp_path / "two.records", fields={"label": "target"})
     assert default_place(str(path / "more")) == tmp_path / "more.records"
 
 
@@ -217,13 +217,13 @@ def test_text_that_is_none(path: Path, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_change_is_another_database(path: Path, tmp_path: Path) -> None:
-    import_records(path, tmp_path / "one.records", workers=1)
+    prepared(path, tmp_path / "one.records", workers=1)
     with closing(sqlite3.connect(path)) as database, database:
         database.execute("UPDATE images SET img_label = img_label + 1")
     with pytest.raises(Exception, match="holds other records than"):
-        import_records(path, tmp_path / "one.records", workers=1)
+        prepared(path, tmp_path / "one.records", workers=1)
 
 
 def test_nothing_of_this_format(tmp_path: Path) -> None:
     with pytest.raises(NotPreparedError, match=re.escape("(looked for a database of SQLite 3")):
-        import_records(tmp_path, tmp_path / "one.records", format="sqlite")
+        prepared(tmp_path, tmp_path / "one.records", from_="sqlite")

@@ -8,11 +8,11 @@ import google_crc32c
 import pytest
 
 from recordzoo import packages
-from recordzoo.custom.importing import import_records
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError
 from recordzoo.records.reader import RecordReader
 from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, written
+from tests.preparing import prepared
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_resumed(tmp_path: Path) -> None:
 def test_one_file_and_other_names_of_fields(files: Path, tmp_path: Path) -> None:
     path = files / "validation-00000-of-00001"
     fields = {"image/class/text": "name_of_class", "image/class/label": "number"}
-    made = import_records(path, tmp_path / "one.records", fields=fields, workers=1)
+    made = prepared(path, tmp_path / "one.records", fields=fields, workers=1)
     reader = RecordReader(made)
     assert len(reader) == 3
     assert {"number", "image_height"} <= set(reader.manifest.arrays)
@@ -70,7 +70,7 @@ def test_a_flipped_bit(files: Path, tmp_path: Path, offset: int, text: str) -> N
     data = bytearray(path.read_bytes())
     data[offset] ^= 1
     path.write_bytes(data)
-    check_refused(files, tmp_path / "one.records", str(path), "byte 0", text, format="tfrecord")
+    check_refused(files, tmp_path / "one.records", str(path), "byte 0", text, from_="tfrecord")
 
 
 @fault("F2", "a file of another format is cut", "an error that names the file; no record set")
@@ -108,11 +108,11 @@ def example(**values: bytes) -> bytes:
 def test_two_keys_that_usually_are_the_image(tmp_path: Path) -> None:
     path = tmp_path / "a.tfrecord"
     path.write_bytes(framed(example(image=b"\xff\xd8\xff", image_raw=b"\xff\xd8\x00")))
-    reader = RecordReader(import_records(path, tmp_path / "one.records", workers=1))
+    reader = RecordReader(prepared(path, tmp_path / "one.records", workers=1))
     assert reader.read("image", 0) == b"\xff\xd8\xff"
     assert reader.read("image_raw", 0) == b"\xff\xd8\x00"
     with pytest.raises(ArgumentError, match="'image' and 'image_raw' would both become the field 'photo'"):
-        import_records(path, tmp_path / "two.records", fields={"image": "photo", "image_raw": "photo"})
+        prepared(path, tmp_path / "two.records", fields={"image": "photo", "image_raw": "photo"})
 
 
 @fault(
@@ -124,7 +124,7 @@ def test_a_key_that_the_first_example_lacks(tmp_path: Path) -> None:
     path = tmp_path / "a.tfrecord"
     records = [example(image=b"\xff\xd8\xff"), example(image=b"\xff\xd8\x00", caption=b"a cat")]
     path.write_bytes(b"".join(map(framed, records)))
-    reader = RecordReader(import_records(path, tmp_path / "one.records", workers=1))
+    reader = RecordReader(prepared(path, tmp_path / "one.records", workers=1))
     assert reader.value("caption", 1) == "a cat"
     assert reader.value("caption", 0) is None
     path.write_bytes(b"".join(map(framed, records[:1] * 64 + records[1:])))
@@ -134,12 +134,12 @@ def test_a_key_that_the_first_example_lacks(tmp_path: Path) -> None:
 def test_plain_numbers_are_no_splits(tmp_path: Path) -> None:
     for name in ("part_0", "part_1", "part_10"):
         (tmp_path / f"{name}.tfrecord").write_bytes(framed(example(image=b"\xff\xd8\xff")))
-    assert RecordReader(import_records(tmp_path, tmp_path / "one.records", workers=1)).manifest.splits == {}
+    assert RecordReader(prepared(tmp_path, tmp_path / "one.records", workers=1)).manifest.splits == {}
 
 
 def test_an_unknown_key(files: Path, tmp_path: Path) -> None:
     with pytest.raises(ArgumentError, match=r"has no 'image/clas', .* Did you mean"):
-        import_records(files, tmp_path / "one.records", fields={"image/clas": "target"})
+        prepared(files, tmp_path / "one.records", fields={"image/clas": "target"})
 
 
 @fault(
@@ -150,9 +150,9 @@ def test_an_unknown_key(files: Path, tmp_path: Path) -> None:
 def test_without_the_package(files: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[tfrecord\]'"):
-        import_records(files / "train-00000-of-00002", tmp_path / "one.records", format="tfrecord")
+        prepared(files / "train-00000-of-00002", tmp_path / "one.records", from_="tfrecord")
 
 
 def test_nothing_of_this_format(tmp_path: Path) -> None:
     with pytest.raises(NotPreparedError, match=r"There is nothing of format tfrecord at .* \(looked for files"):
-        import_records(tmp_path, tmp_path / "one.records", format="tfrecord")
+        prepared(tmp_path, tmp_path / "one.records", from_="tfrecord")

@@ -11,16 +11,16 @@ import numpy as np
 import pytest
 import webdataset
 from braceexpand import braceexpand
+from recordzoo.cli.importing import default_place
 
 from recordzoo import ImageFolderRecord
-from recordzoo.cli.importing import default_place
-from recordzoo.custom.importing import import_records
 from recordzoo.errors import ArgumentError
 from recordzoo.formats import braces, file_kinds
 from recordzoo.records.reader import RecordReader
 from tests.fakes import archives as fake
 from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
+from tests.preparing import prepared
 
 IMAGE = pairs(1)[0][0]
 
@@ -52,7 +52,7 @@ def put(path: Path, *samples: Mapping[str, bytes]) -> Path:
 
 
 def imported(path: Path | str, folder: Path, **options: Any) -> RecordReader:
-    return RecordReader(import_records(path, folder / "my.records", workers=1, **options))
+    return RecordReader(prepared(path, folder / "my.records", workers=1, **options))
 
 
 @pytest.mark.slow

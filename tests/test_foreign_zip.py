@@ -9,12 +9,12 @@ import pytest
 from torchvision.datasets import ImageFolder
 
 from recordzoo import ImageFolderRecord
-from recordzoo.custom.importing import import_records
 from recordzoo.formats import zip as zip_format
 from recordzoo.records.reader import RecordReader
 from tests.fakes import archives as fake
 from tests.faults import fault
 from tests.foreign import UNIT_BYTES, check, check_refused, check_resumed, expected_of, pairs
+from tests.preparing import prepared
 
 IMAGES = [image for image, _ in pairs(8)]
 NAMES = (
@@ -73,7 +73,7 @@ def test_as_image_folder_reads_the_tree(
     files: Mapping[str, bytes], top: str, splits: list[str], options: Mapping[str, Any], tmp_path: Path
 ) -> None:
     path = write(tmp_path / "photos.zip", files, **options)
-    reader = RecordReader(import_records(path, tmp_path / "my.records", workers=1))
+    reader = RecordReader(prepared(path, tmp_path / "my.records", workers=1))
     assert set(reader.manifest.splits) == set(splits) - {""}
     root = tree(path, tmp_path / "tree") / top
     for split in splits:
@@ -94,13 +94,13 @@ def test_in_pieces_and_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     assert len(foreign.pieces) > 4
     check(path, expected_of([*samples, *samples], classes=classes, splits=splits), tmp_path / "one.records")
     monkeypatch.undo()
-    whole = RecordReader(import_records(path, tmp_path / "whole.records", workers=1, shard_bytes=UNIT_BYTES))
+    whole = RecordReader(prepared(path, tmp_path / "whole.records", workers=1, shard_bytes=UNIT_BYTES))
     check_resumed(path, whole, tmp_path / "resumed.records")
 
 
 def test_a_split_without_classes(tmp_path: Path) -> None:
     path = write(tmp_path / "k.zip", {"test/2.jpg": IMAGES[0], "test/1.jpg": IMAGES[1], "train/cat/1.jpg": IMAGES[2]})
-    reader = RecordReader(import_records(path, tmp_path / "my.records", workers=1, fields={"target": "label"}))
+    reader = RecordReader(prepared(path, tmp_path / "my.records", workers=1, fields={"target": "label"}))
     assert reader.array("label").tolist() == [-1, -1, 0]
     assert list(reader.names) == ["test/1.jpg", "test/2.jpg", "train/cat/1.jpg"]
     assert [reader.read("image", position) for position in range(3)] == [IMAGES[1], IMAGES[0], IMAGES[2]]
@@ -108,7 +108,7 @@ def test_a_split_without_classes(tmp_path: Path) -> None:
 
 def test_the_dataset(tmp_path: Path) -> None:
     path = write(tmp_path / "k.zip", SPLITS)
-    dataset = ImageFolderRecord(import_records(path, tmp_path / "my.records", workers=1), split="val")
+    dataset = ImageFolderRecord(prepared(path, tmp_path / "my.records", workers=1), split="val")
     assert (len(dataset), dataset.classes) == (8, ["Emu", "cat", "cat-1", "dog"])
     assert dataset[7][1] == 3
 

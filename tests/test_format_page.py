@@ -15,13 +15,14 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recordzoo import CIFAR10Record, ImageFolderRecord, RecordReader, RecordWriter, convert, prepare_list
+from recordzoo import CIFAR10Record, ImageFolderRecord, RecordReader, RecordWriter, convert
 from recordzoo.records import manifest, shard
 from recordzoo.records.marks import marks_name
 from tests.fakes import cifar, lists
 from tests.fakes.folder import bad_image, image_bytes, write_tree
 from tests.fakes.records import flip, some_values, write_records
 from tests.fakes.samples import jpeg
+from tests.preparing import prepared
 from tests.test_docs import BLOCK, text_of
 
 PAGE = text_of("docs/format.md")
@@ -104,7 +105,7 @@ def listed(root: Path) -> Path:
     (root / "list.csv").write_text(
         "path,label,caption,split\n1.png,cat,one,train\n2.png,dog,two,val\n1.png,cat,again,val\n"
     )
-    return Path(prepare_list(root / "list.csv", workers=1))
+    return Path(prepared(root / "list.csv", workers=1))
 
 
 SETS = (class_folder, raw_variant, arrays, several_shards, converted, written, listed)

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from recordzoo.custom.importing import import_records
 from recordzoo.records.reader import RecordReader
 from tests.fakes import legacy
+from tests.preparing import prepared
 
 HERE = Path(__file__).parent
 PYTHON = Path(os.environ.get("RECORDZOO_FORMATS_PYTHON", HERE / ".venv-formats/bin/python"))
@@ -40,7 +40,7 @@ class Written(NamedTuple):
         return [label for _, label in self.pairs]
 
     def read(self, name: str, output: Path) -> RecordReader:
-        return RecordReader(import_records(self.folder / name, output, workers=1))
+        return RecordReader(prepared(self.folder / name, output, workers=1))
 
 
 @pytest.fixture(scope="module")

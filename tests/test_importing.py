@@ -21,7 +21,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from recordzoo.custom.importing import import_records
 from recordzoo.errors import (
     ArchiveError,
     ArgumentError,
@@ -37,14 +36,14 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import lmdb_options
 from tests.fakes import legacy
 from tests.fakes.progress import Publishes
-from tests.preparing import contents
+from tests.preparing import contents, prepared
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
-# Any: the options of `import_records`.
+# Any: the options of `prepare`.
 def imported(path: Path, **options: Any) -> RecordReader:
-    return RecordReader(import_records(path, path.with_name("my.records"), **{"workers": 1, **options}))
+    return RecordReader(prepared(path, path.with_name("my.records"), **{"workers": 1, **options}))
 
 
 def assert_files(reader: RecordReader, pairs: list[legacy.Pair]) -> None:
@@ -137,7 +136,7 @@ def test_a_file_beside_its_lock_and_a_directory_with_one_database(tmp_path: Path
     path = legacy.folder2lmdb(tmp_path / "a" / "train.lmdb", pairs, subdir=False)
     assert (tmp_path / "a" / "train.lmdb-lock").exists()
     assert_files(imported(path), pairs)
-    assert_files(RecordReader(import_records(tmp_path / "a", tmp_path / "b.records")), pairs)
+    assert_files(RecordReader(prepared(tmp_path / "a", tmp_path / "b.records")), pairs)
 
 
 @pytest.mark.parametrize(
@@ -279,7 +278,7 @@ def test_tensors_of_something_else(value: bytes, text: str, tmp_path: Path) -> N
     good = legacy.tensors(np.zeros((2, 2, 3), np.uint8), 1)
     path = legacy.torchrecord(tmp_path / "record", [good, value])
     with pytest.raises(SourceError, match=rf"record/data\.mdb, db0, key b'1': .*{text}"):
-        imported(path, format="torchrecord")
+        imported(path, from_="torchrecord")
 
 
 # Caffe
@@ -344,7 +343,7 @@ def test_names_lead_nowhere_and_are_told_apart(tmp_path: Path) -> None:
     assert names == ["%2E%2E/%2E%2E/x.jpg", "..a.jpg", "%2Fetc/x.jpg", "a/%2E%2E/b.jpg", "nul%00.jpg", "n\udcffo.jpg"]
     legacy.write_lmdb(tmp_path / "two", [(key, legacy.encoded_datum(image, 1)) for key in (b"a", b"a.jpg")])
     with pytest.raises(SourceError, match="two records are called"):
-        import_records(tmp_path / "two", tmp_path / "two.records", workers=1)
+        prepared(tmp_path / "two", tmp_path / "two.records", workers=1)
 
 
 # Found out, or told
@@ -368,17 +367,17 @@ def test_what_is_no_known_layout_is_shown(tmp_path: Path) -> None:
 def test_the_layout_may_be_told(tmp_path: Path) -> None:
     path = legacy.caffe(tmp_path / "lmdb", {"a": legacy.datum(np.zeros((2, 2, 3), np.uint8), 1)})
     with pytest.raises(SourceError, match="is no database of torchrecord: its keys are not"):
-        imported(path, format="torchrecord")
-    with pytest.raises(ArgumentError, match="Unknown value 'lmdb' for argument format"):
-        imported(path, format="lmdb")
-    assert len(imported(path, format="caffe")) == 1
+        imported(path, from_="torchrecord")
+    with pytest.raises(ArgumentError, match="Unknown value 'lmdb' for argument from_"):
+        imported(path, from_="lmdb")
+    assert len(imported(path, from_="caffe")) == 1
 
 
 def test_where_there_is_no_database(tmp_path: Path) -> None:
-    with pytest.raises(NotPreparedError, match="There is nothing at"):
+    with pytest.raises(NotPreparedError, match="none does not exist"):
         imported(tmp_path / "none")
     with pytest.raises(NotPreparedError, match="does not exist"):
-        imported(tmp_path / "none", format="caffe")
+        imported(tmp_path / "none", from_="caffe")
     (tmp_path / "empty").mkdir()
     with pytest.raises(NotPreparedError, match=r"looked for data\.mdb.* prepare .*empty"):
         imported(tmp_path / "empty")
@@ -436,7 +435,7 @@ def test_image_folder_record_opens_it(tmp_path: Path) -> None:
         assert label == expected
     arrays = legacy.pixels(5)
     legacy.caffe(tmp_path / "lmdb", {str(i): legacy.datum(*pair) for i, pair in enumerate(arrays)})
-    dataset = ImageFolderRecord(import_records(tmp_path / "lmdb", tmp_path / "pixels.records", workers=1))
+    dataset = ImageFolderRecord(prepared(tmp_path / "lmdb", tmp_path / "pixels.records", workers=1))
     for (image, label), (array, expected) in zip(dataset, arrays, strict=True):
         assert np.array_equal(image, array)
         assert label == expected
@@ -445,8 +444,8 @@ def test_image_folder_record_opens_it(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_many_processes_make_the_same_bytes_as_one(tmp_path: Path) -> None:
     path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(700))
-    one = import_records(path, tmp_path / "one.records", workers=1, shard_bytes=100_000)
-    two = import_records(path, tmp_path / "two.records", workers=2, shard_bytes=100_000)
+    one = prepared(path, tmp_path / "one.records", workers=1, shard_bytes=100_000)
+    two = prepared(path, tmp_path / "two.records", workers=2, shard_bytes=100_000)
     assert contents(one) == contents(two)
     assert len(RecordReader(one).manifest.shards) > 3
     assert_files(RecordReader(two), legacy.files(700))
@@ -457,7 +456,7 @@ def test_the_source_is_left_as_it_is(tmp_path: Path) -> None:
     (path / "lock.mdb").unlink()
     before = contents(tmp_path / "source")
     path.chmod(0o555)
-    import_records(path, tmp_path / "my.records", workers=1)
+    prepared(path, tmp_path / "my.records", workers=1)
     assert contents(tmp_path / "source") == before
 
 
@@ -467,7 +466,7 @@ def test_what_is_there_is_never_taken_for_something_else(tmp_path: Path) -> None
     os.utime(path / "data.mdb", (1, 1))
     assert imported(path).digest == digest  # times do not count
     other = legacy.folder2lmdb(tmp_path / "val.lmdb", legacy.files(5))
-    for again in ({"path": other}, {"path": path, "format": "caffe"}):
+    for again in ({"path": other}, {"path": path, "from_": "caffe"}):
         with pytest.raises(OtherSourceError, match=r"holds other records than .*refresh"):
             imported(**again)
     assert len(imported(path)) == 4
@@ -498,13 +497,13 @@ def test_broken_images_are_kept_left_out_or_an_error(tmp_path: Path) -> None:
 @pytest.mark.parametrize("step", ["shard.sealed:3", "unit.journalled:2", "set.manifest_written"])
 def test_killed_and_run_again(step: str, tmp_path: Path) -> None:
     path = legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in legacy.pixels(600)], 3)
-    wanted = contents(import_records(path, tmp_path / "wanted.records", workers=1, shard_bytes=60_000))
-    command = f"import_records({str(path)!r}, {str(tmp_path / 'my.records')!r}, workers=1, shard_bytes=60_000)"
+    wanted = contents(prepared(path, tmp_path / "wanted.records", workers=1, shard_bytes=60_000))
+    command = f"prepared({str(path)!r}, {str(tmp_path / 'my.records')!r}, workers=1, shard_bytes=60_000)"
     ended = python(f"from recordzoo.custom.importing import import_records\n{command}", RECORDZOO_KILL_AT=step)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert not (tmp_path / "my.records").exists()
     left = [build.name for build in tmp_path.glob("my.records.build.*/*.lmdb")]
-    assert contents(import_records(path, tmp_path / "my.records", workers=1, shard_bytes=60_000)) == wanted
+    assert contents(prepared(path, tmp_path / "my.records", workers=1, shard_bytes=60_000)) == wanted
     assert left or step == "set.manifest_written"
     assert sorted(tmp_path.iterdir()) == [tmp_path / name for name in ("my.records", "record", "wanted.records")]
 
@@ -793,7 +792,7 @@ def test_msgpack_that_is_refused(data: bytes, text: str) -> None:
 
 def command(*arguments: object) -> "subprocess.CompletedProcess[str]":
     return subprocess.run(
-        [sys.executable, "-m", "recordzoo", "import", *map(str, arguments)],
+        [sys.executable, "-m", "recordzoo", "prepare", *map(str, arguments)],
         cwd=REPOSITORY,
         capture_output=True,
         text=True,
@@ -807,10 +806,13 @@ def test_the_command(tmp_path: Path) -> None:
     done = command(path, "--json", "--workers", 1)
     assert done.returncode == 0, done.stderr
     document = json.loads(done.stdout)
-    assert document.pop("elapsed_s") >= 0
-    made = {"path": str(tmp_path / "train.records"), "format": "folder2lmdb", "records": 6, "was_ready": False}
-    assert document.pop("schema_version") == 1
-    assert document == made
+    (made,) = document["record_sets"]
+    assert made.pop("elapsed_s") >= 0
+    place = str(tmp_path / "train.records")
+    assert made == {
+        **{"name": str(path), "path": place, "read_as": "folder2lmdb", "records": 6, "was_ready": False},
+        "warning": None,
+    }
     again = command(path)
     assert again.returncode == 0
     assert "6 records of folder2lmdb in" in again.stderr
@@ -825,11 +827,4 @@ def test_the_command(tmp_path: Path) -> None:
     cut = command(tmp_path / "cut.lmdb")
     assert cut.returncode == 5
     assert "is damaged" in cut.stderr
-    assert command(path, "--format", "lmdb").returncode == 2
-    unknown = command(legacy.write_lmdb(tmp_path / "unknown.lmdb", [(b"a", b"abc")]))
-    assert unknown.returncode == 1
-    assert unknown.stderr.count("\n") == 1
-    assert "recordzoo.convert" in unknown.stderr
-    told = json.loads(command(tmp_path / "unknown.lmdb", "--json").stderr)["error"]
-    assert told["details"]["first_value"] == "61 62 63"
-    assert "a pickled numpy.ndarray" in told["details"]["reasons"]["lmdb_arrays"]
+    assert command(path, "--from", "lmdb").returncode == 2

@@ -67,7 +67,6 @@ CASES = {
     "info-record-set": ("info photos", 0),
     "prepare": ("prepare photos", 0),
     "prepare-dry-run": ("prepare photos cub200 --dry-run", 0),
-    "import": ("import old", 0),
     "export": ("export photos --to folder --output exported", 0),
     "verify": ("verify photos", 0),
     "verify-repair": ("verify photos --repair", 0),
@@ -108,17 +107,20 @@ def test_bench(tmp_path):
         "info cub200",
         "cache prune --builds --root .",
         "prepare cub200 --dry-run --root empty",
+        "prepare old",
+        "prepare old --dry-run",
     ],
 )
 def test_other_forms_of_a_document(words, here):
     (here / "empty").mkdir(exist_ok=True)
-    name = {"cache": "cache-deleted", "prepare": "prepare-dry-run", "show": "show"}.get(words.split()[0])
+    name = {"cache": "cache-deleted", "prepare": "prepare", "show": "show"}.get(words.split()[0])
+    name = "prepare-dry-run" if "--dry-run" in words else name
     name = name or ("info-record-set" if "photos" in words else "info-dataset")
     check(name, run(*words.split(), "--json", cwd=here).stdout)
 
 
 @pytest.mark.parametrize(
-    "words", ["prepare photos --flat --as-classes", "verify ./nowhere", "cache rm photos", "prepar"]
+    "words", ["prepare photos --from flat --allow-empty", "verify ./nowhere", "cache rm photos", "prepar"]
 )
 def test_every_error_is_one_document(words, here):
     result = run(*words.split(), "--json", cwd=here)

@@ -18,7 +18,6 @@ from torch.utils.data import DataLoader
 
 from recordzoo import ImageFolderRecord
 from recordzoo.cli.sizes import parse_bytes
-from recordzoo.custom.listing import prepare_list
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.families.path_loader import PathLoader, files_folder
 from recordzoo.preparing import describe, ensure
@@ -31,7 +30,7 @@ from tests.fakes import simple
 from tests.fakes.folder import bad_image, image_bytes
 from tests.fakes.lists import LABELS, NAMES, plain, write_images, write_list
 from tests.fakes.simple import SimpleRecipe
-from tests.preparing import REPOSITORY, contents
+from tests.preparing import REPOSITORY, contents, prepared
 from tests.running import run as run_here
 
 TABLE = ["path,label,class_name,split,weight,caption"] + [
@@ -49,9 +48,9 @@ def images(tmp_path: Path) -> dict[str, bytes]:
     return write_images(tmp_path)
 
 
-# Any: options of `prepare_list`.
+# Any: options of `prepare`.
 def made(path: Path, **options: Any) -> RecordReader:
-    return RecordReader(prepare_list(path, **{"workers": 1, **options}))
+    return RecordReader(prepared(path, **{"workers": 1, **options}))
 
 
 def values(reader: RecordReader) -> list[bytes]:
@@ -114,7 +113,7 @@ class TestWhatIsStored:
 
     def test_the_output_may_be_elsewhere(self, images: dict[str, bytes], tmp_path: Path) -> None:
         path = write_list(tmp_path / "list.txt", plain())
-        place = prepare_list(str(path), str(tmp_path / "other" / "my.records"))
+        place = prepared(str(path), str(tmp_path / "other" / "my.records"))
         assert place == tmp_path / "other" / "my.records"
         assert values(RecordReader(place)) == list(images.values())
 
@@ -203,7 +202,7 @@ class TestOrderOfWriting:
     @pytest.mark.parametrize("seed", [1.5, "1"])
     def test_seeds_that_are_none(self, seed: object, tmp_path: Path) -> None:
         with pytest.raises(ArgumentError, match="shuffle_seed"):
-            made(tmp_path / "list.txt", shuffle_seed=seed)
+            made(write_list(tmp_path / "list.txt", plain()), shuffle_seed=seed)
 
 
 class TestMissingFiles:
@@ -521,16 +520,14 @@ class TestCommandLine:
         write_list(tmp_path / "list.txt", plain()[1:])
         (tmp_path / "tree" / "class").mkdir(parents=True)
         (tmp_path / "list.lst").write_text("a.jpg 1")
-        (tmp_path / "old.lmdb").write_bytes(b"")
         for arguments, code, said in (
             (["gone.txt"], 3, "gone.jpg (line 1: No such file or directory)"),
             (["gone.txt", "--dry-run"], 3, "gone.jpg (line 1: No such file or directory)"),
             (["bad.csv"], 1, "line 1: the first line must name the columns"),
             (["bad.csv", "--dry-run"], 1, "line 1: the first line must name the columns"),
             (["nothing.txt"], 3, "nothing.txt does not exist. Give a directory with one folder for each class, a list"),
-            (["list.lst"], 3, "list.lst is a file, but not a list (.txt, .csv, .tsv). Give a directory"),
-            (["old.lmdb"], 3, "becomes a record set by: recordzoo import old.lmdb. Give a directory"),
-            (["list.txt", "tree", "--output", "a.records"], 2, "--output (--records-dir) names one record set, but 2"),
+            (["list.lst"], 3, "list.lst is of no known format. Known are: a directory with one folder for each class"),
+            (["list.txt", "tree", "--output", "a.records"], 2, "--output names one record set, but 2"),
             (["list.txt"], 1, "list.txt, which has changed since"),
             (["list.txt", "--dry-run"], 1, "list.txt, which has changed since"),
             (
@@ -541,7 +538,7 @@ class TestCommandLine:
             (["list.txt", "--refresh", "--shards", "2", "--shard-size", "1M"], 2, "--shard-size and --shards"),
             (["list.txt", "--refresh", "--shard-size", "1 meter"], 2, "--shard-size '1 meter' is no size"),
             (["list.txt", "--refresh", "--shards", "9"], 2, "9 shards are asked for"),
-            (["tree", "--shuffle", "3"], 2, "--shuffle is for lists of files; tree is none"),
+            (["tree", "--shuffle", "3"], 2, "(--shuffle) is for lists of files; tree is none"),
         ):
             result = run_here("prepare", *arguments, cwd=tmp_path)
             assert (result.returncode, result.stdout) == (code, "")

@@ -16,6 +16,7 @@ from tests.fakes.folder import bad_image
 from tests.fakes.records import edit_manifest
 from tests.fakes.server import FileServer
 from tests.faults import fault
+from tests.preparing import prepared
 from tests.running import run
 from tests.test_repair import flip, place_of
 from tests.urls import with_own_cache
@@ -75,7 +76,7 @@ class TestWhatIsMade:
     def test_a_file_that_several_records_share_is_stored_once(self, tmp_path):
         (tmp_path / "0.jpg").write_bytes(bad_image())
         (tmp_path / "list.txt").write_text("0.jpg 1\n0.jpg 2\n")
-        one = RecordReader(recordzoo.prepare_list(tmp_path / "list.txt"))
+        one = RecordReader(prepared(tmp_path / "list.txt"))
         new = merged([one.path], tmp_path / "c.records")
         assert sum(shard.num_values for shard in new.manifest.shards) == 1
         assert [new.read("image", position) for position in range(2)] == [bad_image()] * 2

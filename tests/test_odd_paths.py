@@ -13,6 +13,7 @@ from recordzoo import ImageFolderRecord
 from recordzoo.errors import ArgumentError
 from recordzoo.records.reader import RecordReader
 from tests.fakes import folder, lists, voc
+from tests.preparing import prepared
 from tests.running import run
 
 ODD = os.fsdecode(b"ph\xfetos \xe9")
@@ -65,7 +66,7 @@ def test_what_else_makes_records(what: str, tmp_path: Path) -> None:
     place = home / "my.records"
     if what == "list":
         lists.write_images(home)
-        recordzoo.prepare_list(lists.write_list(home / "list.txt", lists.plain()), place)
+        prepared(lists.write_list(home / "list.txt", lists.plain()), place)
     elif what == "voc":
         voc.build().write_tree(home)
         assert run("prepare", "voc.2012", "--root", home, "--output", place, cwd=tmp_path).returncode == 0
@@ -86,7 +87,7 @@ def test_the_root_of_the_file_system(words: list[Any], tmp_path: Path) -> None:
     result = run(*words, "/", cwd=tmp_path)
     assert result.returncode == 2
     assert result.stderr.startswith("error: The records of / cannot lie beside it")
-    assert "--records-dir" in result.stderr
+    assert "--output" in result.stderr
 
 
 def test_the_root_of_the_file_system_in_python() -> None:

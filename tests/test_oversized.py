@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from torchvision.datasets import ImageFolder
 
-import recordzoo
 from recordzoo import ImageFolderRecord
 from recordzoo.errors import CorruptRecordError, SourceError
 from recordzoo.preparing.convert import Task, UnitConverter
@@ -23,6 +22,7 @@ from recordzoo.sources.archive import ArchiveSource
 from recordzoo.sources.member import MAX_MEMBER_BYTES, Member
 from tests.fakes.folder import write_tree
 from tests.faults import fault
+from tests.preparing import prepared
 
 TOO_LARGE = MAX_MEMBER_BYTES + 1
 
@@ -77,7 +77,7 @@ def test_a_listed_file_that_is_too_large_is_skipped(tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text(
         "path,label\n" + "".join(f"{path},{i}\n" for i, path in enumerate([paths[0], huge, *paths[1:]]))
     )
-    dataset = ImageFolderRecord(recordzoo.prepare_list(tmp_path / "list.csv", workers=1, on_error="skip"))
+    dataset = ImageFolderRecord(prepared(tmp_path / "list.csv", workers=1, on_error="skip"))
     assert [path for path, _ in dataset.samples] == paths
     assert [image.tobytes() for image, _ in dataset] == [ImageFolder(tree)[i][0].tobytes() for i in range(3)]
 

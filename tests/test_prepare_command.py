@@ -47,7 +47,7 @@ class TestSeveral:
     def test_the_exit_code_is_that_of_the_first_failure(self, trees: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Also where a later one has another, and where it is a mistake in recordzoo."""
         monkeypatch.setattr("recordzoo.recipes.flat.FlatRecipe.build_table", lambda *_: 1 / 0)
-        result = run("prepare", "a", "b", "--flat", cwd=trees)
+        result = run("prepare", "a", "b", "--from", "flat", cwd=trees)
         assert result.returncode == 1
         assert "a: failed: division by zero. Going on with b." in result.stderr
         assert "0 of 2 record sets are ready.\nTraceback" in result.stderr

@@ -9,9 +9,9 @@ from torch.utils.data import Subset
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader, RecordWriter, packages
-from recordzoo.custom.importing import import_records
 from recordzoo.errors import ArgumentError, CorruptRecordError, PrepareError
 from tests.foreign import pairs
+from tests.preparing import prepared
 
 SAMPLES = pairs(10)
 NAMES = ["crow", "gull", "owl", "tit", "wren"]
@@ -121,7 +121,7 @@ def test_there_and_back(tmp_path: Path) -> None:
     """Saved by `datasets`, and imported: the same images, labels, names of classes, splits, other fields."""
     path = write(tmp_path / "x.records")
     recordzoo.to_hf(path).save_to_disk(tmp_path / "saved")
-    back = RecordReader(import_records(tmp_path / "saved", tmp_path / "back.records", workers=1))
+    back = RecordReader(prepared(tmp_path / "saved", tmp_path / "back.records", workers=1))
     there = RecordReader(path)
     assert back.manifest.classes == there.manifest.classes
     for split, name in (("train", "train"), ("val-id", "val-id"), ("rest", "")):

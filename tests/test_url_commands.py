@@ -131,7 +131,7 @@ class TestRefused:
             ("push photos there", "'there' is no URL"),
             ("prepare THERE", "THERE is a URL; raw data and the record sets made from it are on this machine."),
             ("prepare mnist --root THERE", "--root is a URL, and must be on this machine."),
-            ("prepare mnist --output THERE", "--output (--records-dir) is a URL"),
+            ("prepare mnist --output THERE", "--output is a URL"),
             ("import THERE", "Nothing is imported from THERE; addresses are hf://"),
             ("info s3://", "s3:// names no bucket"),
         ],

@@ -27,7 +27,6 @@ from recordzoo import (
     RecordReader,
     VOCDetectionRecord,
     convert,
-    prepare_list,
 )
 from recordzoo.errors import (
     ArgumentError,
@@ -50,7 +49,7 @@ from tests.fakes.folder import bad_image, cut_image, write_tree
 from tests.fakes.odd_images import odd_images, png_header
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.records import flip
-from tests.preparing import beside, builds, contents
+from tests.preparing import beside, builds, contents, prepared
 from tests.running import run
 
 RNG = np.random.default_rng(4)
@@ -327,16 +326,16 @@ def test_values_that_several_records_share_are_stored_once(tmp_path: Path) -> No
     lists.write_images(tmp_path)
     lines = ["path,label,split,note", *(f"{name},{label},a,{label} {n}" for n, (name, label) in ROWS)]
     listed = lists.write_list(tmp_path / "list.csv", lines)
-    wanted = prepare_list(listed, tmp_path / "raw-route.records", variant="9-raw")
-    prepare_list(listed)
-    made = prepare_list(listed, variant="9-raw")
+    wanted = prepared(listed, tmp_path / "raw-route.records", variant="9-raw")
+    prepared(listed)
+    made = prepared(listed, variant="9-raw")
     assert made == tmp_path / "list-9-raw.records"
     assert contents(made) == contents(wanted)
     assert len(np.unique(RecordReader(made).array("image.index")["slot"])) < len(ROWS)
-    assert prepare_list(listed, variant="9-raw") == made
+    assert prepared(listed, variant="9-raw") == made
     (tmp_path / "b.webp").write_bytes(encoded(PHOTO, "PNG"))
     lists.write_list(listed, lines[:-1])  # the list has changed since: the original set is not used for another one
-    assert len(RecordReader(prepare_list(listed, variant="8"))) == len(ROWS) - 1
+    assert len(RecordReader(prepared(listed, variant="8"))) == len(ROWS) - 1
 
 
 ROWS = list(enumerate([*zip(lists.NAMES, lists.LABELS, strict=True), (lists.NAMES[2], "cat")]))
@@ -509,9 +508,9 @@ def test_splits_are_right_without_what_is_left_out(tmp_path: Path) -> None:
     (tmp_path / lists.NAMES[3]).write_bytes(cut_image())
     lines = [f"{name},{label},{'ab'[n % 2]}" for n, (name, label) in ROWS]
     listed = lists.write_list(tmp_path / "list.csv", ["path,label,split", *lines])
-    wanted = prepare_list(listed, tmp_path / "wanted.records", variant="9-raw", on_error="skip")
-    prepare_list(listed)
-    made = RecordReader(prepare_list(listed, variant="9-raw", on_error="skip"))
+    wanted = prepared(listed, tmp_path / "wanted.records", variant="9-raw", on_error="skip")
+    prepared(listed)
+    made = RecordReader(prepared(listed, variant="9-raw", on_error="skip"))
     assert contents(made.path) == contents(wanted)
     assert [made.names[position] for position in made.split("b")] == [
         name for _, (name, _) in ROWS[1::2] if "ö" not in name

@@ -43,7 +43,7 @@ def test_a_dataset_is_prepared_and_then_left_alone(tmp_path: Path) -> None:
     assert recordzoo.prepare("cub200", tmp_path) == made
     assert recordzoo.RecordReader(made[0]).digest == digest
     elsewhere = tmp_path / "elsewhere.records"
-    assert recordzoo.prepare("cub200", str(tmp_path), records_dir=elsewhere, workers=1) == [elsewhere]
+    assert recordzoo.prepare("cub200", str(tmp_path), output=elsewhere, workers=1) == [elsewhere]
 
 
 def test_a_part_is_prepared_by_its_name(tmp_path: Path) -> None:
@@ -57,10 +57,10 @@ def test_a_dataset_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     with pytest.raises(recordzoo.errors.ArgumentError, match="imagenet"):
         recordzoo.prepare("imagenet.nothing", tmp_path)
     with pytest.raises(recordzoo.errors.ArgumentError, match=r"names one record set.*imagenet\.train, imagenet\.val"):
-        recordzoo.prepare("imagenet", tmp_path, records_dir=tmp_path / "x.records")
+        recordzoo.prepare("imagenet", tmp_path, output=tmp_path / "x.records")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").mkdir()
-    with pytest.raises(recordzoo.errors.ArgumentError, match=r"photos is a path.*ImageFolderRecord"):
+    with pytest.raises(recordzoo.errors.FolderError, match=r"Couldn't find any class folder in .*photos"):
         recordzoo.prepare("photos")
     with pytest.raises(recordzoo.errors.NotPreparedError, match="no raw data"):
         recordzoo.prepare("cub200", download=False)
@@ -117,7 +117,15 @@ def test_examples_run() -> None:
 
 
 def test_every_public_name_is_there_and_what_the_type_checker_sees() -> None:
-    named = {"errors", "__version__", *catalogue.class_modules(), *recordzoo.ZOO, *recordzoo.OWN, *recordzoo.TRAINING}
+    named = {
+        "datasets",
+        "errors",
+        "__version__",
+        *catalogue.class_modules(),
+        *recordzoo.ZOO,
+        *recordzoo.OWN,
+        *recordzoo.TRAINING,
+    }
     assert set(recordzoo.__all__) == named - {"open"}  # `from recordzoo import *` must not replace Python's
     assert named < set(dir(recordzoo))
     for name in named:

@@ -91,13 +91,7 @@ _add(
     "Download, convert once, publish the record set.",
     "recordzoo prepare cub200 --root data",
     "recordzoo prepare photos --short-side 256",
-)
-_add(
-    app,
-    "import",
-    preparing.import_command,
-    "Store another tool's LMDB database as a record set.",
-    "recordzoo import train.lmdb --output data/train.records",
+    "recordzoo prepare train.lmdb --output data/train.records",
 )
 _add(
     app,

@@ -8,6 +8,7 @@ from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapped, wrapping_width
+from recordzoo.custom.targets import find_dataset
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
 
@@ -25,7 +26,7 @@ def show(name: str, *, full: bool, as_json: bool) -> int:
         from recordzoo.cli.record_set import show_record_set
 
         return show_record_set(name, full=full, as_json=as_json)
-    entry, _ = targets.find_dataset(name)
+    entry, _ = find_dataset(name)
     if as_json:
         output.put_json({"dataset": entry_document(entry)})
     else:

@@ -7,9 +7,8 @@ from typing import Any
 from recordzoo.aliases import JSON
 from recordzoo.cli import output
 from recordzoo.cli.preflight import look_ahead
-from recordzoo.cli.set_check import check_list_now, check_set
 from recordzoo.cli.tables import wrapped, wrapping_width
-from recordzoo.cli.targets import Target
+from recordzoo.custom.targets import Target
 from recordzoo.errors import RecordZooError, TermsError
 from recordzoo.progress import format_bytes, format_seconds
 from recordzoo.text import clean
@@ -41,14 +40,12 @@ def show_plans(wanted: Sequence[Target], options: Mapping[str, Any], as_json: bo
     Raises:
         OtherSourceError: A record set that is there is not what was asked for.
     """
-    from recordzoo.records.reader import RecordReader
+    from recordzoo.custom.making import check_made
 
     prospects = look_ahead(wanted, options, measure=True)
     for prospect in prospects:
         if prospect.plan["state"] == "ready":
-            check_set(prospect.target, RecordReader(Path(prospect.plan["target"])))
-            if prospect.target.kind == "list":
-                check_list_now(prospect.target, Path(prospect.plan["target"]), was_ready=True)
+            check_made(prospect.target, Path(prospect.plan["target"]), was_ready=True, full=True)
     plans = [{"name": p.target.label, **p.plan, "must_be_fetched_by_hand": p.obstacle is not None} for p in prospects]
     if as_json:
         output.put_json({"dry_run": True, "plans": plans})

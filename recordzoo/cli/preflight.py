@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from recordzoo.aliases import JSON
 from recordzoo.cli.set_check import explained
-from recordzoo.cli.targets import Target
+from recordzoo.custom.targets import Target
 from recordzoo.errors import DownloadError, TermsError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from recordzoo.aliases import JSON
 from recordzoo.bars import close_bars
@@ -15,15 +15,17 @@ from recordzoo.cli.exits import exit_code
 from recordzoo.cli.plans import needs, show_plans
 from recordzoo.cli.preflight import check_room, look_ahead
 from recordzoo.cli.progress import make_progress
-from recordzoo.cli.set_check import check_list_now, check_set, explained
-from recordzoo.cli.targets import Target, TreeOptions, refuse_urls, resolve
+from recordzoo.cli.set_check import explained
+from recordzoo.cli.targets import refuse_urls
 from recordzoo.cli.usage import check_usage
+from recordzoo.custom.targets import Reading, Target, resolve
 from recordzoo.errors import ArgumentError, RecordZooError, TermsError
 from recordzoo.program import command
 from recordzoo.progress import format_seconds
 from recordzoo.text import clean
 
 if TYPE_CHECKING:
+    from recordzoo.preparing import PrepareOptions
     from recordzoo.recipes.base import Recipe
     from recordzoo.records.reader import RecordReader
 
@@ -36,7 +38,7 @@ class Request:
         names: Datasets, parts of them, paths.
         root: Where the raw data of datasets is or goes to; None for the current directory.
         split: Only the part that holds this split.
-        trees: How directories of images are taken.
+        reading: How own data is read.
         shuffle_seed: For lists: the order of writing.
         dry_run: Only say what would be done.
         dask: Address of the Dask scheduler whose workers convert.
@@ -45,7 +47,7 @@ class Request:
     names: Sequence[str]
     root: Path | None = None
     split: str | None = None
-    trees: TreeOptions = dataclasses.field(default_factory=TreeOptions)
+    reading: Reading = dataclasses.field(default_factory=Reading)
     shuffle_seed: int | None = None
     dry_run: bool = False
     dask: str | None = None
@@ -61,18 +63,20 @@ def prepare_all(request: Request, options: Mapping[str, Any], *, as_json: bool =
         ArgumentError: An option does not go with what was named.
         Exception: The error of the first record set that could not be prepared, after all others were tried.
     """
+    from recordzoo.custom.making import completed  # imports NumPy
+
     refuse_urls("--root", request.root)
-    refuse_urls("--output (--records-dir)", options["records_dir"])
+    refuse_urls("--output", options["records_dir"])
     wanted = [
-        _set(target, request.shuffle_seed, options)
+        completed(target, request.shuffle_seed, options)
         for name in request.names
-        for target in resolve(name, request.root or Path(), request.split, request.trees)
+        for target in resolve(name, request.root or Path(), request.split, request.reading, options["records_dir"])
     ]
     check_usage(request, wanted, options)
     if options["records_dir"] is not None and len(wanted) > 1:
         sets = ", ".join(target.label for target in wanted)
         raise ArgumentError(
-            f"--output (--records-dir) names one record set, but {len(wanted)} are asked for: {sets}. Prepare them one "
+            f"--output names one record set, but {len(wanted)} are asked for: {sets}. Prepare them one "
             "by one, or leave it out."
         )
     if request.split is None:
@@ -152,29 +156,8 @@ def _say_splits(wanted: Sequence[Target]) -> None:
         names = ", ".join(target.root.name for target in wanted if target.split_of == tree)
         output.say(
             f"{tree} has splits and no classes ({names}): each is a record set of its own. For one record set with "
-            f"these as its classes, run: {command('prepare', tree, '--as-classes')}"
+            f"these as its classes, run: {command('prepare', tree, '--from', 'classes')}"
         )
-
-
-# Any: as above.
-def _set(target: Target, shuffle_seed: int | None, options: Mapping[str, Any]) -> Target:
-    """Give a list the options that are its own.
-
-    Raises:
-        ArgumentError: It is no list and shall be shuffled; or it is a record set already.
-    """
-    if target.kind == "set" and options["variant"] is None:
-        raise ArgumentError(
-            f"{target.label} is a record set already. For a variant of it pass --short-side, --max-side or --format."
-        )
-    if target.kind == "list":
-        from recordzoo.custom.listing import layout_of
-
-        settings = {"shuffle_seed": shuffle_seed, "layout": layout_of(options)}
-        return dataclasses.replace(target, settings=settings)
-    if shuffle_seed is not None:
-        raise ArgumentError(f"--shuffle is for lists of files; {target.label} is none.")
-    return target
 
 
 def _look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> dict[str, RecordZooError]:
@@ -204,6 +187,21 @@ def _look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> dict[st
     return blocked
 
 
+def read_fields(words: Sequence[str]) -> dict[str, str]:
+    """Read `KEY=FIELD` words.
+
+    Raises:
+        ArgumentError: One is none.
+    """
+    fields = {}
+    for word in words:
+        key, _, name = word.rpartition("=")
+        if not key or not name:
+            raise ArgumentError(f"--field {word}: it must be KEY=FIELD, such as jpeg=image.")
+        fields[key] = name
+    return fields
+
+
 def variant_name(
     short_side: int | None, max_side: int | None, image_format: str | None, quality: int | None
 ) -> str | None:
@@ -222,36 +220,45 @@ def variant_name(
 
 
 def _prepare(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
-    from recordzoo.preparing import ensure
+    from recordzoo.custom.making import make
     from recordzoo.recipes.variants import variant_recipe
     from recordzoo.records.reader import RecordReader
 
+    own = target.kind in ("list", "foreign")  # `make` compares them with what they were made from
     with explained(target):
-        recipe = variant_recipe(target.recipe(), target.root, options["variant"])
-    before = _generation(Path(options["records_dir"] or recipe.target(target.root)))
+        recipe = None if own else variant_recipe(target.recipe(), target.root, options["variant"])
+    place = options["records_dir"] or (target.place() if recipe is None else recipe.target(target.root))
+    before = _generation(Path(place))
     began = time.monotonic()
     with explained(target):
-        path = ensure(recipe, target.root, download=True, progress=make_progress(), **options)
+        path = make(target, cast("PrepareOptions", {**options, "progress": make_progress()}), full=True)
     elapsed_s = time.monotonic() - began
     reader = RecordReader(path)
-    check_set(target, reader)
     was_ready = before is not None and before == _generation(path)
-    warning = _change_warning(recipe, target, reader, options) if was_ready and target.kind != "list" else None
-    if target.kind == "list":
-        check_list_now(target, path, was_ready)
+    warning = None if recipe is None or not was_ready else _change_warning(recipe, target, reader, options)
     if warning is not None:
         output.say(f"warning: {clean(warning)}")
-    records = len(reader)
+    read_as = _read_as(target, reader)
+    what = f"{len(reader):,} records" + (f" of {read_as}" if target.kind == "foreign" else "")
     how = "" if was_ready else f", made in {format_seconds(max(1, elapsed_s))}"
-    output.say(f"{target.label}: ready, {records:,} records in {clean(str(path))}{how}")
+    output.say(f"{clean(target.label)}: ready, {what} in {clean(str(path))}{how}")
     return {
         "name": target.label,
         "path": str(path),
-        "records": records,
+        "read_as": read_as,
+        "records": len(reader),
         "was_ready": was_ready,
         "elapsed_s": round(elapsed_s, 3),
         "warning": warning,
     }
+
+
+def _read_as(target: Target, reader: "RecordReader") -> str:
+    """Return as what the raw data was read: "dataset", "classes", "flat", "list", "set", or another tool's format."""
+    if target.kind != "foreign":
+        return "classes" if target.kind == "tree" else target.kind
+    metadata = reader.manifest.metadata
+    return str(metadata.get("format") or metadata["layout"])
 
 
 def _generation(place: Path) -> tuple[int, int] | None:
@@ -266,7 +273,7 @@ def _change_warning(recipe: "Recipe", target: Target, reader: "RecordReader", op
     """Compare all raw files with those that the records were made from; None if they are what they were.
 
     Raises:
-        OtherSourceError: The records that --records-dir names are those of another tree.
+        OtherSourceError: The records that --output names are those of another tree.
     """
     from recordzoo.preparing.changes import change_text, refuse_other
     from recordzoo.preparing.describe import changes_since

@@ -3,19 +3,11 @@
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from recordzoo.cli.targets import Target
+from recordzoo.custom.targets import WHAT, Target, check_reading
 from recordzoo.errors import ArgumentError
 
 if TYPE_CHECKING:
     from recordzoo.cli.prepare import Request
-
-_WHAT = {
-    "tree": "a directory of images",
-    "flat": "a directory of images",
-    "list": "a list of files",
-    "set": "a record set",
-    "dataset": "a dataset",
-}
 
 
 # Any: the library's options.
@@ -34,7 +26,7 @@ def check_usage(request: "Request", wanted: Sequence[Target], options: Mapping[s
     if request.root is not None and own:
         first = own[0]
         raise ArgumentError(
-            f"--root {request.root} is for datasets, and {first.label} is {_WHAT[first.kind]}: its record set lies "
+            f"--root {request.root} is for datasets, and {first.label} is {WHAT[first.kind]}: its record set lies "
             f"beside it. For another place, pass --output {request.root / first.root.name}.records."
         )
     for_datasets = {
@@ -44,18 +36,10 @@ def check_usage(request: "Request", wanted: Sequence[Target], options: Mapping[s
         "--no-check-hash": not options["check_hash"],
     }
     _refuse(for_datasets, "datasets", own, wanted)
-    for_trees = {
-        "--as-classes": request.trees.as_classes,
-        "--flat": request.trees.flat,
-        "--allow-empty": request.trees.allow_empty,
-    }
-    others = [target for target in wanted if target.kind not in ("tree", "flat")]
-    _refuse(for_trees, "directories of images", others, wanted)
-    if request.trees.flat and (request.trees.as_classes or request.trees.allow_empty):
-        raise ArgumentError("--flat makes a record set without classes; leave out --as-classes and --allow-empty.")
+    check_reading(wanted, request.reading)
 
 
 def _refuse(given: Mapping[str, bool], takers: str, others: Sequence[Target], wanted: Sequence[Target]) -> None:
     for option, is_given in given.items():
         if is_given and len(others) == len(wanted):
-            raise ArgumentError(f"{option} is for {takers}, and {others[0].label} is {_WHAT[others[0].kind]}.")
+            raise ArgumentError(f"{option} is for {takers}, and {others[0].label} is {WHAT[others[0].kind]}.")

@@ -65,6 +65,11 @@ class ForeignRecipe(SchemaRecipe):
         self.origin = foreign.format
         self._foreign: Foreign | None = foreign
 
+    def widened(self, field: str, kind: Kind) -> "ForeignRecipe":
+        """Return a copy that stores a field as another kind."""
+        assert self._foreign is not None
+        return ForeignRecipe(self._foreign, self.schema.widened(field, kind), self.output)
+
     # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_foreign": None}
@@ -83,7 +88,7 @@ class ForeignRecipe(SchemaRecipe):
     def command(self, root: Path) -> str:
         assert self._foreign is not None
         named = [word for key, field in self._foreign.fields.items() for word in ("--field", f"{key}={field}")]
-        return command("import", self._foreign.location, *named, "--output", self.output)
+        return command("prepare", self._foreign.location, *named, "--output", self.output)
 
     @property
     def _token(self) -> str:

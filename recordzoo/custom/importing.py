@@ -1,124 +1,162 @@
-"""`import_records`: what another tool stored → a record set."""
+"""What another tool stored → a record set; the formats are modules of `recordzoo.formats` and `recipes.imports`."""
 
-import os
+import itertools
+import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import NoReturn, Unpack
+from typing import NoReturn
 
 from recordzoo.addresses import public_text
 from recordzoo.bars import default_progress
 from recordzoo.custom.foreign import ForeignRecipe, schema_of
-from recordzoo.custom.options import OwnOptions, check_options, check_place, is_current
+from recordzoo.custom.options import OwnOptions, check_place, is_current
 from recordzoo.custom.schema import Kind, UnevenError
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError
 from recordzoo.formats import FORMATS
 from recordzoo.formats.base import Foreign, classes_beside
+from recordzoo.formats.braces import without_braces
 from recordzoo.formats.find import find_foreign
-from recordzoo.meant import did_you_mean
 from recordzoo.preparing import ensure, is_record_set
-from recordzoo.program import command
+from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.imports import LAYOUTS
 from recordzoo.recipes.imports.places import database_files, may_be_database
 from recordzoo.recipes.imports.recipe import ImportRecipe
 from recordzoo.recipes.imports.source import identity
+from recordzoo.recipes.list_table import LIST_ENDINGS
 from recordzoo.records.reader import RecordReader
 
+NAMES = (*LAYOUTS, *FORMATS)
+"""The formats of other tools, as `from_` names them."""
 
-def import_records(
-    path: str | os.PathLike[str],
-    output: str | os.PathLike[str],
-    *,
+
+def is_known(path: Path) -> bool:
+    """Whether a directory holds another tool's files.
+
+    Raises:
+        ArgumentError, SourceError: It does, and they are not one dataset, or damaged.
+        PrepareError: A package that reads them is missing.
+    """
+    try:
+        database_files(path)
+    except NotPreparedError:
+        return find_foreign(str(path), None, {}) is not None
+    return True
+
+
+def default_place(location: str) -> Path:
+    """Return LOCATION with the ending .records: ``train.records`` for ``train-{00..12}.tar.gz``.
+
+    Of an address, it is the last part in the current directory; of a table in a file, the last part beside the file.
+    """
+    if "://" in location:
+        name = public_text(location).partition("?")[0].rstrip("/").rpartition("/")[2]
+        return Path(name).absolute().with_suffix(".records")
+    whole = Path(location)
+    name = re.sub(r"\.(tar|tar\.\w+|tgz)$", ".records", whole.name, flags=re.IGNORECASE)
+    if "{" in location and not whole.exists():
+        folder = Path(*itertools.takewhile(lambda part: "{" not in part, whole.parts))
+        name = without_braces(name)
+        return folder.with_suffix(".records") if name in ("", ".records") else (folder / name).with_suffix(".records")
+    place = whole.with_name(name).with_suffix(".records")
+    file = next((each for each in place.parents if each.is_file()), None)
+    return place if file is None else file.with_name(place.name)
+
+
+def foreign_recipe(
+    location: str,
+    output: Path,
     format: str | None = None,
     fields: Mapping[str, str] | None = None,
     kinds: Mapping[str, Kind] | None = None,
-    **options: Unpack[OwnOptions],
-) -> Path:
-    """Store what another tool stored as a record set, in its order; `ImageFolderRecord` opens it.
-
-    * TFRecord: files of ``tf.train.Example``; ``image/encoded`` or ``image`` becomes "image", ``image/class/label`` or
-      ``label`` "target", every other key a field of its own.
-    * Hugging Face datasets: Parquet files, folders of ``save_to_disk``, ``hf://datasets/user/name``; the first
-      ``Image`` becomes "image", the first ``ClassLabel`` "target", every other column a field of its own.
-    * SQLite: the rows of a table, by rowid; ``photos.db/table`` names the table. MongoDB: the documents of a collection
-      or the files of GridFS, at ``mongodb://host/database/collection``. One big file (``photos.bin``) with an index of
-      offset, length and label beside it (``photos.csv``, ``.tsv``, ``.jsonl``, ``.npy``, ...).
-    * WebDataset: tar shards; ``jpg`` or another image becomes "image", ``cls`` "target", every other extension a field
-      of its own. The path may have braces: ``train-{000000..000012}.tar``.
-    * A zip of class folders, in the order of `ImageFolder`; with splits, if its folders are called as splits.
-    * HDF5 and NumPy (``.npz``, ``.npy``): arrays called ``images`` or ``x``, ``labels`` or ``y`` and the like. Others
-      of their length are fields; ``train_images`` or groups are splits.
-    * folder2lmdb, and Tensorpack's ``LMDBSerializer``: pairs of an image's file and a label, with pickle, msgpack or
-      ``pyarrow.serialize``, in the order of ``__keys__``.
-    * TorchRecord: one file with the named databases ``db0``, ``db1``, ... (before its first release: a directory with a
-      database in each of the directories ``db0``, ``db1``, ...): pixels, or an image's file, and a label.
-    * Caffe: `Datum`s as ``convert_imageset`` writes them, encoded or not, or with floats.
-    * Other LMDB databases: pickled NumPy arrays or batches of them; pickled objects of a class such as ``CIFAR_Image``;
-      text recognition's (``image-000000001``, ``label-000000001``), whose label is a text; images under their names, as
-      BasicSR writes them.
-
-    An image's file is stored untouched. Of LMDB databases, pixels are stored raw, uint8 ``[H, W, C]`` in RGB; other
-    numbers raw, as they are. The label is the field "target"; without labels it is -1. Classes' names are kept where
-    the tool stores them.
-
-    Nothing that is read is executed, imported or unpickled, and nothing is written beside it. What cannot be read is
-    an error that says where it is.
-
-    The work is spread over processes, goes on where it was interrupted, and gives the same bytes each time. An existing
-    record set stays as it is if it was imported from the same data.
+) -> Recipe:
+    """Return how another tool's data becomes records.
 
     Args:
-        path: A file or a directory: an LMDB file, a directory with ``data.mdb``, TorchRecord's directory of ``db0``,
-            ``db1``, ..., a directory of files of TFRecord or Parquet, of tar shards or of ``.npy`` files, a ``.npz`` or
-            HDF5 file, a zip, an address of the Hugging Face Hub.
-        output: The record set's directory: ``my.records``.
-        format: What it is; "folder2lmdb" for Tensorpack. Default: detected from names and first bytes.
-        fields: What keys are called as fields, by key: ``{"jpeg": "image", "class_id": "target"}``. Not for LMDB.
+        location: An absolute path, or an address.
+        output: The record set's directory.
+        format: One of `NAMES`. Default: detected.
+        fields: What keys are called as fields. Not for LMDB.
         kinds: How fields are stored, as `convert` has it. Not for LMDB.
-        **options: See `OwnOptions`.
-
-    Returns:
-        The record set's directory.
 
     Raises:
         NotPreparedError: There is nothing of a known format.
-        ArchiveError: A database is cut or damaged.
-        SourceError: It is of no known layout, is damaged, or a value of it is not what the tool writes.
-        SampleError: A sample cannot be stored.
-        OtherSourceError: `output` holds something else.
-        ArgumentError: `path` holds several databases, or an argument has no valid value.
-        PrepareError: The disk is full, a process was killed, or a package that reads the format is missing; what is
-            finished is kept.
-
-    Examples:
-        >>> recordzoo.import_records("train.lmdb", "train.records")
-        PosixPath('train.records')
+        SourceError, PrepareError: As `Format.find`.
+        ArgumentError: `location` holds several databases, or fields are given for LMDB.
     """
-    check_options(options, "import_records()")
-    place = Path(output).expanduser().absolute()
-    location = _location(path)
-    if format is not None and format not in (*LAYOUTS, *FORMATS):
-        hint = did_you_mean(str(format), (*LAYOUTS, *FORMATS))
-        valid = (*LAYOUTS, *FORMATS)
-        raise ArgumentError(f"Unknown value {format!r} for argument format. Valid values are {valid}.{hint}")
-    foreign = None if format in LAYOUTS else find_foreign(location, format, fields or {})
-    if foreign is not None:
-        return _import_foreign(foreign, place, kinds or {}, options)
-    if "://" in location:
-        raise ArgumentError(
-            f"Nothing is imported from {public_text(location).partition('?')[0]}; addresses are "
-            "hf://datasets/user/name and mongodb://host/database/collection. Copy other data to this machine first; "
-            "of a record set, `recordzoo pull` does it."
-        )
-    if fields or kinds:
-        raise ArgumentError("Arguments fields and kinds are not for LMDB databases, whose fields are image and target.")
-    databases = Path(location)
-    if format is None:
-        _check_known(databases)
-    if is_record_set(place) and is_current(options, lambda: _check_same(place, databases, format)):
-        return place
-    ensure(ImportRecipe(databases, place, format), place.parent, prepare=True, records_dir=place, **options)
-    _check_same(place, databases, format)  # another process may have been faster, with other databases
-    return place
+    foreign = _find(location, format, fields or {}, kinds or {})
+    return ImportRecipe(Path(location), output, format) if foreign is None else _recipe_of(foreign, output, kinds or {})
+
+
+def _find(location: str, format: str | None, fields: Mapping[str, str], kinds: Mapping[str, Kind]) -> Foreign | None:
+    """Find what is at a place; None for LMDB databases. Raises as `foreign_recipe`."""
+    foreign = None if format in LAYOUTS else find_foreign(location, format, fields)
+    if foreign is None:
+        if fields or kinds:
+            raise ArgumentError(
+                "fields (--field) and kinds are not for LMDB databases, whose fields are image and target."
+            )
+        if format is None:
+            _check_known(Path(location))
+    return foreign
+
+
+def _recipe_of(foreign: Foreign, output: Path, kinds: Mapping[str, Kind]) -> ForeignRecipe:
+    foreign.open()
+    if foreign.classes is None:
+        foreign.classes = classes_beside(foreign.location)
+    return ForeignRecipe(foreign, schema_of(foreign, kinds), output)
+
+
+def import_foreign(
+    location: str,
+    output: Path,
+    format: str | None,
+    fields: Mapping[str, str],
+    kinds: Mapping[str, Kind],
+    options: OwnOptions,
+) -> Path:
+    """Store what another tool stored as a record set, in its order. An existing set of the same data stays as it is.
+
+    Nothing that is read is executed, imported or unpickled, and nothing is written beside it.
+
+    Args:
+        location: As `foreign_recipe` has it, and so the next four.
+        options: How the record set is made.
+
+    Raises:
+        RecordZooError: As `foreign_recipe`, and `ensure`.
+        OtherSourceError: `output` holds something else.
+        SampleError: A sample cannot be stored.
+    """
+    check_place(output)
+    foreign = _find(location, format, fields, kinds)
+
+    def check() -> None:
+        _check_same(output, location, format) if foreign is None else _check_foreign(output, foreign)
+
+    if is_record_set(output) and is_current(options, check):
+        return output
+    if foreign is None:
+        ensure(ImportRecipe(Path(location), output, format), output.parent, prepare=True, records_dir=output, **options)
+    else:
+        _ensure_even(_recipe_of(foreign, output, kinds), kinds, options)
+    check()  # another process may have been faster, with something else
+    return output
+
+
+def _ensure_even(recipe: ForeignRecipe, kinds: Mapping[str, Kind], options: OwnOptions) -> None:
+    """Make the record set; begin again with another kind if a field turns out to be uneven."""
+    progress = options.get("progress") or default_progress()
+    while True:
+        try:
+            ensure(recipe, recipe.output.parent, prepare=True, records_dir=recipe.output, **options)
+        except UnevenError as err:
+            if err.details["field"] in kinds:
+                raise
+            recipe = recipe.widened(err.details["field"], err.details["kind"])
+            progress.note(f"{err} It is stored as {err.details['kind']}; beginning again.")
+        else:
+            return
 
 
 def _check_known(path: Path) -> None:
@@ -136,36 +174,11 @@ def _check_known(path: Path) -> None:
             raise NotPreparedError(f"There is nothing at {path}.", path=str(path)) from None
         reason, is_known = f"{err} It is of no other known format either.", False
     if not is_known:
-        advice = f" A folder of images is prepared: {command('prepare', path)}" if path.is_dir() else ""
-        raise NotPreparedError(f"{reason} Formats: {', '.join((*LAYOUTS, *FORMATS))}.{advice}", path=str(path))
-
-
-def _location(path: str | os.PathLike[str]) -> str:
-    """Return an address as it is, and a path as an absolute one."""
-    text = os.fspath(path)
-    return text if "://" in text else str(Path(text).expanduser().absolute())
-
-
-def _import_foreign(foreign: Foreign, place: Path, kinds: Mapping[str, Kind], options: OwnOptions) -> Path:
-    check_place(place)
-    if is_record_set(place) and is_current(options, lambda: _check_foreign(place, foreign)):
-        return place
-    foreign.open()
-    if foreign.classes is None:
-        foreign.classes = classes_beside(foreign.location)
-    schema = schema_of(foreign, kinds)
-    progress = options.get("progress") or default_progress()
-    while True:
-        try:
-            ensure(ForeignRecipe(foreign, schema, place), place.parent, prepare=True, records_dir=place, **options)
-        except UnevenError as err:
-            if err.details["field"] in kinds:
-                raise
-            schema = schema.widened(err.details["field"], err.details["kind"])
-            progress.note(f"{err} It is stored as {err.details['kind']}; beginning again.")
-        else:
-            _check_foreign(place, foreign)  # another process may have been faster, with something else
-            return place
+        raise NotPreparedError(
+            f"{reason} Known are: a directory with one folder for each class, a list of files "
+            f"({', '.join(LIST_ENDINGS)}), and {', '.join(NAMES)}. Anything else: recordzoo.convert(dataset).",
+            path=str(path),
+        )
 
 
 def _check_foreign(place: Path, foreign: Foreign) -> None:
@@ -181,14 +194,14 @@ def _check_foreign(place: Path, foreign: Foreign) -> None:
         _refuse(place, f"the same samples with other fields: {held.get('named') or 'the default ones'}")
 
 
-def _check_same(place: Path, databases: Path, format: str | None) -> None:
+def _check_same(place: Path, databases: str, format: str | None) -> None:
     """Compare what is there with what is asked for.
 
     Raises:
         OtherSourceError: It is something else.
     """
     metadata = RecordReader(place).manifest.metadata
-    if metadata.get("databases") != identity(databases) or format not in (None, metadata.get("layout")):
+    if metadata.get("databases") != identity(Path(databases)) or format not in (None, metadata.get("layout")):
         _refuse(place, f"other records than {databases}")
 
 

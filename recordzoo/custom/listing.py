@@ -1,74 +1,18 @@
-"""`prepare_list`: the files that a list names → a record set, in the order of the list."""
+"""Whether a record set holds what a list says."""
 
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from recordzoo.aliases import JSON
-from recordzoo.custom.options import OwnOptions, check_options
-from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.preparing import ensure, is_record_set
+from recordzoo.errors import OtherSourceError
 from recordzoo.preparing.changes import find_changes
 from recordzoo.progress import format_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.list_file import read_list
-from recordzoo.recipes.listing import ListRecipe, list_path
-from recordzoo.recipes.variants import variant_recipe
+from recordzoo.recipes.listing import list_path
 from recordzoo.records.reader import RecordReader
-
-
-def prepare_list(
-    path: str | os.PathLike[str],
-    output: str | os.PathLike[str] | None = None,
-    *,
-    shuffle_seed: int | None = None,
-    variant: str | None = None,
-    **options: Unpack[OwnOptions],
-) -> Path:
-    """Store the files that a list names as a record set, in its order; `ImageFolderRecord` opens it.
-
-    A ``.txt`` list has a path and a label on each line, with spaces or a tab between them; a ``.csv`` or ``.tsv`` has a
-    header that names the columns "path" and "label", and any further ones. Relative paths are relative to the list.
-    Labels that are not all whole numbers are class names, and get their numbers in sorted order.
-
-    The work is spread over processes, goes on where it was interrupted, and gives the same bytes each time. If the
-    record set is there and holds what the list says, nothing is done.
-
-    Args:
-        path: The list.
-        output: The record set's directory; by default ``<list>.records`` beside the list.
-        shuffle_seed: Write the records in a random order that follows from this number, so that shards read front to
-            back give a mixture. ``dataset[i]`` stays line i of the list.
-        variant: Store the images smaller or otherwise encoded, as ``docs/variants.md`` says: "256", "max512-webp". The
-            record set is then ``<list>-<variant>.records``.
-        **options: See `OwnOptions`.
-
-    Returns:
-        The record set's directory.
-
-    Raises:
-        SourceError: The list is no list; the message names its lines.
-        NotPreparedError: There is no list, or files that it names are not there; all are found before the work begins.
-        OtherSourceError: `output` holds something else, or the list or a file changed since; `refresh` replaces it.
-        PrepareError: The disk is full, or a process was killed; what is finished is kept.
-        ArgumentError: An option has a value that it cannot have.
-
-    Examples:
-        >>> recordzoo.prepare_list("train.csv", "train.records", num_shards=4)
-        PosixPath('/data/train.records')
-    """
-    check_options(options, "prepare_list()")
-    if shuffle_seed is not None and not isinstance(shuffle_seed, int):
-        raise ArgumentError(f"Argument shuffle_seed is {shuffle_seed!r}; it must be a whole number.")
-    listed = Path(path).expanduser().absolute()
-    recipe = ListRecipe(shuffle_seed, layout_of(options))
-    wanted = variant_recipe(recipe, listed, variant)
-    place = wanted.target(listed) if output is None else Path(output).expanduser().absolute()
-    was_ready = is_record_set(place) and options.get("refresh") is not True
-    ensure(wanted, listed, prepare=True, records_dir=place, **options)
-    check_list(place, recipe, listed, was_ready=was_ready)
-    return place
 
 
 # Any: options of all kinds.

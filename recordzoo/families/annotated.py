@@ -64,7 +64,7 @@ class AnnotatedDataset(ZooDataset):
         """Open the record set of the images; prepare it if it is not there; then read the annotation file.
 
         A folder that is called like the record set of a part is taken for that part, whose annotation files lie beside
-        it. Of any other folder the images are prepared, as `recordzoo prepare FOLDER --flat` does.
+        it. Of any other folder the images are prepared, as `recordzoo prepare FOLDER --from flat` does.
 
         Args:
             annotations: The annotation file.

@@ -163,7 +163,7 @@ def refresh_command(reader: RecordReader, root: str) -> str:
     """Return the command line that prepares a record set, by what it says of itself; without ``--refresh``."""
     manifest = reader.manifest
     if manifest.dataset == "flat":
-        words = [root, "--flat"]
+        words = [root, "--from", "flat"]
     elif manifest.dataset in ("folder", "list"):
         words = [list_path(reader) or root]
     else:

@@ -40,7 +40,7 @@ class FlatRecipe(Recipe):
 
     @override
     def command(self, root: Path) -> str:
-        return command("prepare", root, "--flat")
+        return command("prepare", root, "--from", "flat")
 
     def find(self, root: Path) -> Source | None:
         """List the images.

@@ -254,7 +254,7 @@ def no_class_folder(root: str | os.PathLike[str]) -> FolderError:
         hint = (
             f" {lie} there without class folders. To give them classes, move them into one folder for each class, or "
             "write a list (.csv, .txt) of their paths and labels and prepare that. To store them without classes, run: "
-            f"{command('prepare', root, '--flat')}"
+            f"{command('prepare', root, '--from', 'flat')}"
         )
     return FolderError(f"Couldn't find any class folder in {root}.{hint}", path=os.fspath(root), num_images=count)
 

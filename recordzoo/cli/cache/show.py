@@ -7,7 +7,7 @@ from pathlib import Path
 
 from recordzoo import roots
 from recordzoo.aliases import JSON
-from recordzoo.cli import nearby, output
+from recordzoo.cli import output
 from recordzoo.cli.cache.choose import Rules, choose
 from recordzoo.cli.cache.find import find_items, item_at
 from recordzoo.cli.cache.item import LEFTOVERS, Item, Kind
@@ -15,6 +15,7 @@ from recordzoo.cli.cache.remove import remove
 from recordzoo.cli.confirm import confirm
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
+from recordzoo.custom.nearby import nothing_there
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.meant import did_you_mean
 from recordzoo.progress import format_bytes
@@ -134,7 +135,7 @@ def _named_items(name: str, folders: Sequence[Path] | None) -> list[Item]:
     if path.with_name(f"{path.name}.records").is_dir():
         return [item_at(path.with_name(f"{path.name}.records"))]
     if len(path.parts) > 1:
-        raise nearby.nothing_there(name)
+        raise nothing_there(name)
     places = _places(folders)
     sets = [item for item in find_items(places) if item.kind is Kind.SET]
     found = [item for item in sets if item.name == name]

@@ -1,4 +1,4 @@
-"""The commands that make record sets: `prepare`, `import`."""
+"""The command that makes record sets: `prepare`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -15,9 +15,10 @@ def prepare(
     names: Annotated[
         list[str],
         typer.Argument(
-            metavar="NAME|PATH",
+            metavar="NAME|PATH|URL",
             help='Datasets ("imagenet"), parts of one ("imagenet.val"), directories with a folder for each class, '
-            "lists of files (.txt, .csv, .tsv), or record sets, of which a variant is made.",
+            "lists of files (.txt, .csv, .tsv), other tools' files or addresses (LMDB, TFRecord, hf://, ...), or "
+            "record sets, of which a variant is made.",
             autocompletion=complete_data,
         ),
     ],
@@ -49,13 +50,11 @@ def prepare(
             help="Convert on the workers of this Dask scheduler (tcp://host:8786, or its scheduler file).",
         ),
     ] = None,
-    records_dir: Annotated[
+    output: Annotated[
         Path | None,
         typer.Option(
-            "--records-dir",
-            "--output",
             metavar="DIR",
-            help="The record set's own directory, instead of ROOT/NAME.records.",
+            help="The record set's own directory. Default: ROOT/NAME.records, or beside own data.",
             file_okay=False,
             autocompletion=complete_path,
         ),
@@ -110,17 +109,22 @@ def prepare(
         bool, typer.Option("--check-hash/--no-check-hash", help="Compare archives with their known hash.")
     ] = True,
     dry_run: DryRun = False,
-    as_classes: Annotated[
-        bool,
+    from_: Annotated[
+        str | None,
         typer.Option(
-            "--as-classes",
-            help="Of directories: train/ and val/ are classes of one record set, not splits with one each.",
+            "--from",
+            metavar="KIND",
+            help="What own data is: classes (every folder is a class), flat (all images, no classes, target -1), list, "
+            f"or a format: {', '.join((*LAYOUTS, *FORMATS))}. Default: detected.",
         ),
-    ] = False,
-    flat: Annotated[
-        bool,
-        typer.Option("--flat", help="Of directories: all images in and below them, without classes (target -1)."),
-    ] = False,
+    ] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=FIELD",
+            help="Other tools' data: call a key by another name: jpeg=image, class_id=target; may be repeated.",
+        ),
+    ] = None,
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Of directories: a class may be without images.")
     ] = False,
@@ -134,17 +138,18 @@ def prepare(
 
     Run the same command again to go on after any failure or interruption. A record set that is there is left alone.
     A directory whose only folders are called like splits (train, val, test, ...) becomes one record set for each.
+    Nothing that other tools wrote is executed.
     With a side, a format or a quality a variant is made: of the original record set if it is there, which is left as
     it is, and else of the raw data.
     """
-    from recordzoo.cli.prepare import Request, prepare_all, variant_name
+    from recordzoo.cli.prepare import Request, prepare_all, read_fields, variant_name
     from recordzoo.cli.sizes import parse_bytes
-    from recordzoo.cli.targets import TreeOptions
+    from recordzoo.custom.targets import Reading
 
     options = {
         "mirror": mirror,
         "workers": workers,
-        "records_dir": records_dir,
+        "records_dir": output,
         "num_shards": shards,
         "shard_bytes": None if shard_size is None else parse_bytes("--shard-size", shard_size),
         "discard_raw": discard_raw,
@@ -157,55 +162,9 @@ def prepare(
         names,
         root,
         split,
-        TreeOptions(as_classes, flat, allow_empty),
+        Reading(from_, allow_empty, read_fields(field or [])),
         shuffle_seed=shuffle,
         dry_run=dry_run,
         dask=dask,
     )
     prepare_all(request, options, as_json=as_json)
-
-
-def import_command(
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="PATH",
-            help="What another tool wrote: a file, a directory, or an address.",
-            autocompletion=complete_path,
-        ),
-    ],
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The record set's directory; default: PATH with .records as its ending.",
-            file_okay=False,
-            autocompletion=complete_path,
-        ),
-    ] = None,
-    format: Annotated[
-        str | None,
-        typer.Option(
-            metavar="NAME",
-            help=f"What it is: {', '.join((*LAYOUTS, *FORMATS))}. Default: detected.",
-        ),
-    ] = None,
-    field: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="KEY=FIELD",
-            help="Call a key of the tool by another name, such as jpeg=image or class_id=target; may be repeated.",
-        ),
-    ] = None,
-    workers: Converters = None,
-    refresh: Refresh = False,
-    as_json: Json = False,
-) -> None:
-    """Store what another tool wrote as a record set; nothing that is read is executed.
-
-    Run the same command again to go on after any failure or interruption. A record set that is there is left alone.
-    """
-    from recordzoo.cli.importing import import_foreign, read_fields
-
-    options = {"fields": read_fields(field or []), "workers": workers, "refresh": refresh}
-    import_foreign(path, output, format, options, as_json=as_json)

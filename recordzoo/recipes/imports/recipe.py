@@ -66,7 +66,7 @@ class ImportRecipe(Recipe):
 
     @override
     def command(self, root: Path) -> str:
-        return command("import", self.path, "--output", self.output)
+        return command("prepare", self.path, "--output", self.output)
 
     def find(self, root: Path) -> Source | None:
         """See `Recipe`: the first time what was found when it was made, later by looking again.

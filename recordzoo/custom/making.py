@@ -1,0 +1,107 @@
+"""Make the record set of a `Target`, whatever it is, and check that it is what was asked for."""
+
+import dataclasses
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+from recordzoo.custom.importing import import_foreign
+from recordzoo.custom.listing import check_list, layout_of
+from recordzoo.custom.options import OwnOptions
+from recordzoo.custom.targets import Target
+from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
+from recordzoo.preparing import PrepareOptions, ensure, is_record_set
+from recordzoo.program import command
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS
+from recordzoo.recipes.folder import raise_if_empty
+from recordzoo.recipes.variants import variant_recipe
+from recordzoo.records.reader import RecordReader
+
+
+# Any: the options of `PrepareOptions`.
+def completed(target: Target, shuffle_seed: int | None, options: Mapping[str, Any]) -> Target:
+    """Return a target with those options that its recipe takes.
+
+    Raises:
+        ArgumentError: An option does not go with what the target is.
+    """
+    variant = options.get("variant")
+    if target.kind == "set" and variant is None:
+        raise ArgumentError(
+            f"{target.label} is a record set already. For a variant of it pass variant='256' (--short-side, --max-side "
+            "or --format)."
+        )
+    if target.kind == "foreign" and variant is not None:
+        place = target.place()
+        raise ArgumentError(
+            f"A variant is made of a record set: prepare {target.label} first, then run: "
+            f"{command('prepare', place, '--short-side', '256')}"
+        )
+    if target.kind == "list":
+        if shuffle_seed is not None and not isinstance(shuffle_seed, int):
+            raise ArgumentError(f"Argument shuffle_seed is {shuffle_seed!r}; it must be a whole number.")
+        return dataclasses.replace(target, settings={"shuffle_seed": shuffle_seed, "layout": layout_of(options)})
+    if shuffle_seed is not None:
+        raise ArgumentError(f"shuffle_seed (--shuffle) is for lists of files; {target.label} is none.")
+    return target
+
+
+def make(target: Target, options: PrepareOptions, *, download: bool = True, full: bool = False) -> Path:
+    """Make a record set, if it is not there; what is there already is compared with what was asked for.
+
+    Args:
+        target: As `completed` returns it.
+        options: See `PrepareOptions`.
+        download: Download raw data that is not there.
+        full: Compare all files of a list with those that its record set was made from, not a bounded number.
+
+    Raises:
+        RecordZooError: As `ensure`.
+        OtherSourceError: The record set is there, and holds something else.
+    """
+    if target.kind == "foreign":
+        own = {name: value for name, value in options.items() if name in OwnOptions.__annotations__}
+        return import_foreign(**target.settings, options=cast("OwnOptions", own))
+    recipe = variant_recipe(target.recipe(), target.root, options.get("variant"))
+    place = Path(options.get("records_dir") or recipe.target(target.root)).expanduser()
+    was_ready = is_record_set(place) and options.get("refresh") is not True
+    prepared: PrepareOptions = {"prepare": True, **options}
+    path = ensure(recipe, target.root, download=download, **prepared)
+    check_made(target, path, was_ready=was_ready, full=full)
+    return path
+
+
+def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> None:
+    """Refuse a record set that is not of a directory or a list as it was asked for, or that holds no images.
+
+    Raises:
+        OtherSourceError: It is of something else.
+        FolderError: It has no images, or a class has none.
+    """
+    if target.kind == "list":
+        check_list(path, target.recipe(), target.root, was_ready=was_ready, full=full)
+    if target.kind not in ("tree", "flat"):
+        return
+    reader = RecordReader(path)
+    found, wanted = reader.manifest.dataset, target.recipe().dataset
+    if found != wanted:
+        how = {"flat": "images without classes (--from flat)", "folder": "images in classes"}
+        raise OtherSourceError(
+            f"{path} holds {how.get(found, f'records of {found}')}, not {how[wanted]}. Pass refresh=True (--refresh) "
+            "to make it again, or another output (--output).",
+            path=os.fspath(path),
+        )
+    if not len(reader):
+        raise FolderError(f"{path} holds no images. Add some, and pass --refresh.", path=os.fspath(path))
+    if target.kind == "tree" and not target.settings.get("allow_empty"):
+        _check_classes(reader)
+
+
+def _check_classes(reader: RecordReader) -> None:
+    empty = reader.manifest.metadata.get("empty_classes")
+    try:
+        raise_if_empty(empty if isinstance(empty, list) else [], IMAGE_ENDINGS)
+    except FolderError as err:
+        text = f"{reader.path}: {err}. Pass --allow-empty, or remove these folders and pass --refresh."
+        raise FolderError(text, path=os.fspath(reader.path), **err.details) from err

@@ -1,0 +1,350 @@
+"""What `prepare` was asked for: a dataset, a part of one, a tree, a list, a record set, another tool's files."""
+
+import importlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from recordzoo import catalogue
+from recordzoo.addresses import public_text
+from recordzoo.catalogue import Entry
+from recordzoo.custom.nearby import nothing_there, unknown_name
+from recordzoo.errors import ArgumentError, NotPreparedError
+from recordzoo.meant import did_you_mean, no_split
+from recordzoo.program import command
+from recordzoo.recipes.list_table import LIST_ENDINGS
+from recordzoo.remote.url import Url, is_url
+
+if TYPE_CHECKING:
+    from recordzoo.recipes.base import Recipe
+
+Kind = Literal["dataset", "tree", "flat", "list", "set", "foreign"]
+
+_RECIPES: dict[Kind, str] = {
+    "tree": "recordzoo.recipes.folder",
+    "flat": "recordzoo.recipes.flat",
+    "list": "recordzoo.recipes.listing",
+    "set": "recordzoo.recipes.folder",
+}
+WHAT: dict[Kind, str] = {
+    "tree": "a directory of images",
+    "flat": "a directory of images",
+    "list": "a list of files",
+    "set": "a record set",
+    "foreign": "another tool's data",
+    "dataset": "a dataset",
+}
+_READINGS: dict[str, Kind] = {"classes": "tree", "flat": "flat", "list": "list"}
+"""Values of `from_` that name no format."""
+
+_ADDRESSES = ("hf://", "mongodb://", "mongodb+srv://")
+_ENTRIES_TRIED = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How own data is read.
+
+    Attributes:
+        from_: "classes" (every folder is a class), "flat" (all images, without classes), "list", or a format of another
+            tool. Default: detected.
+        allow_empty: A class may be without images.
+        fields: For other tools' files: what keys are called as fields.
+        kinds: For other tools' files: how fields are stored.
+    """
+
+    from_: str | None = None
+    allow_empty: bool = False
+    fields: Mapping[str, str] = field(default_factory=dict)
+    kinds: Mapping[str, Any] = field(default_factory=dict)  # Any: `Kind` of the schema, which imports NumPy
+
+    def __post_init__(self) -> None:
+        """Check the name of the format.
+
+        Raises:
+            ArgumentError: There is none of that name.
+        """
+        if self.from_ is not None and self.from_ not in (known := readings()):
+            raise ArgumentError(
+                f"Unknown value {self.from_!r} for argument from_ (--from). Valid values are {', '.join(known)}."
+                f"{did_you_mean(str(self.from_), known)}"
+            )
+        if self.from_ == "flat" and self.allow_empty:
+            raise ArgumentError("from_='flat' (--from flat) stores no classes; leave out allow_empty (--allow-empty).")
+
+
+def readings() -> tuple[str, ...]:
+    """Return the valid values of `from_`."""
+    from recordzoo.custom.importing import NAMES
+
+    return (*_READINGS, *NAMES)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """One record set that was asked for.
+
+    Attributes:
+        label: What it is called: "imagenet.train", or a path or address.
+        root: Where its raw data is or goes to; the tree, the list, the record set or the foreign file itself.
+        kind: What `root` is; of a record set, variants are made.
+        entry: Its dataset; None if it is a path.
+        part: Its part.
+        is_named: This record set itself was asked for, not a dataset of which it is one.
+        split_of: The tree whose split it is, if it is one.
+        settings: The arguments of its recipe, if it is a path.
+    """
+
+    label: str
+    root: Path
+    kind: Kind = "dataset"
+    entry: Entry | None = None
+    part: str = ""
+    is_named: bool = True
+    split_of: str = ""
+    settings: Mapping[str, Any] = field(default_factory=dict)  # Any: as the recipe takes them
+
+    def recipe(self) -> "Recipe":
+        """Make its recipe; imports no torch, but NumPy and what reads archives."""
+        if self.entry is not None:
+            from recordzoo.recipes.declared import dataset_recipe
+
+            return dataset_recipe(self.entry.name, self.part)
+        if self.kind == "foreign":
+            from recordzoo.custom.importing import foreign_recipe
+
+            return foreign_recipe(**self.settings)
+        made: Recipe = importlib.import_module(_RECIPES[self.kind]).recipe(**self.settings)
+        return made
+
+    def place(self) -> Path:
+        """Return where its record set is by default."""
+        return self.settings["output"] if self.kind == "foreign" else self.recipe().target(self.root)
+
+
+def find_dataset(name: str) -> tuple[Entry, str | None]:
+    """Do what `catalogue.find` does; an error also says which paths may have been meant.
+
+    Raises:
+        ArgumentError: There is no such dataset or part.
+    """
+    if name.partition(".")[0] not in catalogue.names():
+        raise unknown_name(name)
+    return catalogue.find(name)
+
+
+def is_path(text: str) -> bool:
+    """Whether an argument means a directory or a file.
+
+    It has a separator, braces or a list's ending; or something here, or a record set made from it, has that name and no
+    dataset does.
+    """
+    marks = [os.sep, "{", *([os.altsep] if os.altsep else [])]
+    if text in (".", "..") or any(mark in text for mark in marks) or _is_list(text):
+        return True
+    if text.partition(".")[0] in catalogue.names():
+        return False
+    return Path(text).exists() or records_beside(text) is not None
+
+
+def resolve(
+    data: str | os.PathLike[str],
+    root: Path,
+    split: str | None = None,
+    reading: Reading | None = None,
+    output: Path | None = None,
+) -> list[Target]:
+    """Turn one argument of `prepare` into record sets.
+
+    Args:
+        data: A dataset (all its parts that are not optional), a part of one, the path of a tree, a list, a record set
+            or another tool's files, or an address of such. A `Path` never names a dataset.
+        root: Where the raw data of a dataset is or goes to.
+        split: Only the part that holds this split.
+        reading: How own data is read.
+        output: The record set's directory. Default: as each kind has it.
+
+    Raises:
+        ArgumentError: There is no such dataset, part or split.
+        NotPreparedError: The path does not exist.
+    """
+    text = os.fspath(data)
+    reading = reading or Reading()
+    if is_url(data):
+        if text.startswith(_ADDRESSES) and not text.rstrip("/").endswith(".records"):
+            return [_foreign(text, reading, output)]
+        url = Url.parse(text)
+        raise ArgumentError(
+            f"{url} is a URL; raw data and the record sets made from it are on this machine. To copy a record set that "
+            f"is there, run: {command('pull', url)}"
+        )
+    if not isinstance(data, str) or is_path(text) or _is_set(Path(text)):
+        return _own(text, split, reading, output)
+    return _of_dataset(text, root, split)
+
+
+def check_reading(targets: Sequence[Target], reading: Reading) -> None:
+    """Refuse what would be ignored: it is for other kinds of data than all of these.
+
+    Raises:
+        ArgumentError: Something would.
+    """
+    own, foreign, trees = {"tree", "flat", "list", "foreign"}, {"foreign"}, {"tree"}
+    given = {
+        "from_ (--from)": (reading.from_ is not None, "own data", own),
+        "fields (--field)": (bool(reading.fields), "other tools' files", foreign),
+        "kinds": (bool(reading.kinds), "other tools' files", foreign),
+        "allow_empty (--allow-empty)": (reading.allow_empty, "class folders", trees),
+    }
+    for name, (is_given, takers, kinds) in given.items():
+        if is_given and not any(target.kind in kinds for target in targets):
+            raise ArgumentError(f"{name} is for {takers}, and {targets[0].label} is {WHAT[targets[0].kind]}.")
+
+
+def records_beside(text: str) -> Path | None:
+    """Find the record set that was made from a tree or a list, which may be gone, by its name."""
+    path = Path(os.path.normpath(text))
+    if not path.name or path.name == "..":
+        return None
+    place = path.with_suffix(".records") if _is_list(text) else path.with_name(f"{path.name}.records")
+    return place if place.is_dir() and _is_set(place) else None
+
+
+def _of_dataset(name: str, root: Path, split: str | None) -> list[Target]:
+    entry, part = find_dataset(name)
+    parts = entry.default_parts if part is None else [part]
+    if split is not None:
+        holders = [s.part for s in entry.splits if s.name == split and part in (None, s.part)]
+        if not holders:
+            known = dict.fromkeys(s.name for s in entry.splits if part in (None, s.part))
+            raise no_split(name, split, known)
+        parts = list(dict.fromkeys(holders))
+    is_named = part is not None or split is not None
+    return [Target(entry.label(p), root, "dataset", entry, p, is_named) for p in parts]
+
+
+def _is_list(text: str) -> bool:
+    return text.lower().endswith(LIST_ENDINGS)
+
+
+def _is_set(path: Path) -> bool:
+    from recordzoo.records.reader import is_record_set
+
+    return is_record_set(path)
+
+
+def _own(text: str, split: str | None, reading: Reading, output: Path | None) -> list[Target]:
+    """Turn a path into record sets: several if it is a tree whose only folders are splits."""
+    path = Path(text).expanduser()
+    kind = _kind(path, text, reading.from_)
+    folders = _split_folders(path) if kind == "tree" and reading.from_ is None else []
+    if split is not None:
+        if not folders:
+            raise ArgumentError(
+                f"{text} has no splits. --split is for datasets, and for directories whose only folders are splits "
+                "(train, val, ...), without --from."
+            )
+        if split not in folders:
+            raise no_split(text, split, folders)
+        folders = [split]
+    if kind == "foreign":
+        return [_foreign(text, reading, output)]
+    settings = {"allow_empty": reading.allow_empty, "allow_none": False} if kind == "tree" else {}
+    if folders:
+        return [
+            Target(os.path.join(text, name), path / name, kind, split_of=text, settings=settings) for name in folders
+        ]
+    return [Target(text, path, kind, settings=settings)]
+
+
+def _kind(path: Path, text: str, from_: str | None) -> Kind:
+    """Say what a path is; in this order: a record set, what `from_` says, a list, another tool's files, a tree.
+
+    Raises:
+        NotPreparedError: There is nothing.
+    """
+    if path.is_dir() and _is_set(path):
+        return "set"
+    if from_ is not None:
+        kind = _READINGS.get(from_, "foreign")
+        if kind in ("tree", "flat", "list"):
+            _check_there(path, text, is_list=kind == "list")
+        return kind
+    is_list = _is_list(text) and not path.is_dir()
+    if not is_list and (path.is_file() or "{" in text or any(each.is_file() for each in path.parents)):
+        return "foreign"
+    _check_there(path, text, is_list=is_list)
+    if is_list:
+        return "list"
+    return "foreign" if path.is_dir() and not _is_tree(path) and _is_foreign(path) else "tree"
+
+
+def _is_foreign(path: Path) -> bool:
+    from recordzoo.custom.importing import is_known
+
+    return is_known(path)
+
+
+def _is_tree(path: Path) -> bool:
+    """Whether a directory is clearly one of class folders, found out without listing all of it.
+
+    A folder in it holds an image, and beside the folders lie only images, texts and lists.
+    """
+    from recordzoo.recipes.class_folders import SPLIT_NAMES, is_image
+
+    harmless = (*LIST_ENDINGS, ".md", ".json")
+    folders = []
+    with os.scandir(path) as entries:
+        for entry in entries:
+            if entry.is_dir():
+                folders.append(Path(entry.path))
+            elif not (entry.name.startswith(".") or is_image(entry.name) or entry.name.lower().endswith(harmless)):
+                return False
+    for folder in folders:
+        if folder.name.lower() in SPLIT_NAMES and _is_tree(folder):
+            return True
+        with os.scandir(folder) as entries:
+            if any(is_image(entry.name) for entry, _ in zip(entries, range(_ENTRIES_TRIED), strict=False)):
+                return True
+    return False
+
+
+def _foreign(text: str, reading: Reading, output: Path | None) -> Target:
+    from recordzoo.custom.importing import default_place
+
+    location = text if "://" in text else os.path.abspath(os.path.expanduser(text))
+    label = public_text(text).partition("?")[0] if "://" in text else text  # options may have secrets, too
+    settings = {
+        "location": location,
+        "output": default_place(location) if output is None else output.expanduser().absolute(),
+        "format": reading.from_,
+        "fields": reading.fields,
+        "kinds": reading.kinds,
+    }
+    return Target(label, Path() if "://" in text else Path(location), "foreign", settings=settings)
+
+
+def _split_folders(path: Path) -> list[str]:
+    from recordzoo.recipes.folder import split_folders
+
+    return split_folders(path) if path.is_dir() else []
+
+
+def _check_there(path: Path, text: str, *, is_list: bool) -> None:
+    """Refuse a path at which there is nothing that can be prepared; of a tree that is gone, its record set is enough.
+
+    Raises:
+        NotPreparedError: There is nothing.
+    """
+    if path.is_dir() or (is_list and path.exists()):
+        return
+    beside = records_beside(text)
+    if beside is None:
+        raise nothing_there(text)
+    if is_list:
+        raise NotPreparedError(
+            f"{text} does not exist. Its record set {beside} does: open that path instead.",
+            path=text,
+        )
