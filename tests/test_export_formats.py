@@ -1,4 +1,4 @@
-"""What `export` writes, read back by `import_records`, and by TensorFlow where it is.
+"""What `export` writes, read back by `prepare`, and by TensorFlow where it is.
 
 `make formats` makes its environment. webdataset and datasets: tests/frameworks/test_export.py.
 """

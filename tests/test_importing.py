@@ -24,6 +24,7 @@ from PIL import Image
 from recordzoo.errors import (
     ArchiveError,
     ArgumentError,
+    FolderError,
     NotPreparedError,
     OtherSourceError,
     PrepareError,
@@ -379,8 +380,10 @@ def test_where_there_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(NotPreparedError, match="does not exist"):
         imported(tmp_path / "none", from_="caffe")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(NotPreparedError, match=r"looked for data\.mdb.* prepare .*empty"):
+    with pytest.raises(FolderError, match="Couldn't find any class folder"):
         imported(tmp_path / "empty")
+    with pytest.raises(NotPreparedError, match=r"looked for data\.mdb"):
+        imported(tmp_path / "empty", from_="caffe")
     for name in ("train.lmdb", "val.lmdb"):
         legacy.folder2lmdb(tmp_path / "several" / name, legacy.files(1))
     with pytest.raises(ArgumentError, match=r"several databases \(train.lmdb, val.lmdb\)\. Pass the path of one"):
@@ -499,7 +502,7 @@ def test_killed_and_run_again(step: str, tmp_path: Path) -> None:
     path = legacy.torchrecord(tmp_path / "record", [legacy.tensors(*pair) for pair in legacy.pixels(600)], 3)
     wanted = contents(prepared(path, tmp_path / "wanted.records", workers=1, shard_bytes=60_000))
     command = f"prepared({str(path)!r}, {str(tmp_path / 'my.records')!r}, workers=1, shard_bytes=60_000)"
-    ended = python(f"from recordzoo.custom.importing import import_records\n{command}", RECORDZOO_KILL_AT=step)
+    ended = python(f"from tests.preparing import prepared\n{command}", RECORDZOO_KILL_AT=step)
     assert ended.returncode == -signal.SIGKILL, ended.stderr
     assert not (tmp_path / "my.records").exists()
     left = [build.name for build in tmp_path.glob("my.records.build.*/*.lmdb")]

@@ -173,7 +173,7 @@ def test_an_overlay_in_which_no_directory_can_be_renamed(wanted: dict[str, str],
             pytest.skip("no user namespace can be made here; outside of one, an overlay has its attributes")
         error = prepare_in(volume, refresh=True).error
         assert "No directory can be renamed into" in error["text"]
-        assert "pass records_dir (--records-dir) on a volume of its own" in error["text"]
+        assert "pass records_dir (--output) on a volume of its own" in error["text"]
         assert contents(volume.path / "simple.records") == before
         ended = prepare_in(volume, refresh=True, records_dir=str(tmp_path / "elsewhere.records"))
         assert ended.digest

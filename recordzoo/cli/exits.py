@@ -28,8 +28,8 @@ MEANINGS: dict[Exit, str] = {
     Exit.NETWORK: "the network or a server failed; the same command goes on from there",
     Exit.CORRUPT: "a checksum is wrong, or an archive or a record set is damaged",
     Exit.DISK_FULL: "too little room on the disk",
-    Exit.INTERRUPTED: "interrupted (SIGINT); `prepare`, `import`, `copy`, `merge` and the like keep what is finished",
-    Exit.TERMINATED: "terminated (SIGTERM); `prepare`, `import`, `copy`, `merge` and the like keep what is finished",
+    Exit.INTERRUPTED: "interrupted (SIGINT); `prepare`, `copy`, `merge` and the like keep what is finished",
+    Exit.TERMINATED: "terminated (SIGTERM); `prepare`, `copy`, `merge` and the like keep what is finished",
 }
 
 # The first that fits counts, so the narrower ones come first.

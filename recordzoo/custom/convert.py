@@ -121,7 +121,7 @@ def _check_dataset(dataset: Any) -> None:
     if isinstance(dataset, os.PathLike | str | bytes):
         raise ArgumentError(
             f"{dataset!r}: a {name} is no dataset. Files in a folder for each class become records by "
-            "ImageFolderRecord(path), files of a list by prepare_list(path)."
+            "ImageFolderRecord(path), files of a list by prepare(path)."
         )
     if isinstance(dataset, type):
         raise ArgumentError(f"{dataset.__name__} is a class; pass an object of it, {dataset.__name__}(...).")

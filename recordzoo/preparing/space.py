@@ -68,7 +68,7 @@ def check_space(folder: Path, needed: int) -> None:
     if needed > free:
         raise DiskSpaceError(
             f"{folder} has {format_bytes(free)} free; preparing needs {format_bytes(needed)}: "
-            f"{format_bytes(needed - free)} more. Free some space, or pass records_dir (--records-dir) on another "
+            f"{format_bytes(needed - free)} more. Free some space, or pass records_dir (--output) on another "
             "volume.",
             path=str(folder),
             missing_bytes=needed - free,
@@ -97,7 +97,7 @@ def disk_error(err: OSError, folder: Path, remaining: int) -> RecordZooError:
     if err.errno == errno.EXDEV:
         return PrepareError(
             f"No directory can be renamed into {folder} ({err.strerror}): it is in a container's overlay that lacks "
-            "extended attributes. What is finished is kept; pass records_dir (--records-dir) on a volume of its own.",
+            "extended attributes. What is finished is kept; pass records_dir (--output) on a volume of its own.",
             path=str(folder),
         )
     if is_in_use(err):
@@ -110,7 +110,7 @@ def disk_error(err: OSError, folder: Path, remaining: int) -> RecordZooError:
     if err.errno in _REFUSED:
         return PrepareError(
             f"{folder} may not be written to ({err.strerror}), and the records belong there. Pass records_dir "
-            "(--records-dir) with a place that may.",
+            "(--output) with a place that may.",
             path=str(folder),
         )
     return PrepareError(

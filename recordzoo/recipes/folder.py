@@ -172,7 +172,7 @@ def records_beside(root: Path, ending: str = "") -> Path:
     if not tree.name:
         raise ArgumentError(
             f"The records of {root} cannot lie beside it: it is the root of the file system. Name a directory in "
-            "it, or pass records_dir (--records-dir)."
+            "it, or pass records_dir (--output)."
         )
     return tree.with_name(f"{tree.name}{ending}.records")
 
