@@ -61,7 +61,6 @@ OWN_HELP = {
 OWN_METAVAR = {
     "--output": {"DIR", "FILE"},
     "--root": {"DIR", "PATH"},  # of `verify --repair` it may be a list
-    "--format": {"jpeg|png|webp|raw", "NAME"},
     "--classes": {"equal|union", "NAME,..."},
 }
 
@@ -100,7 +99,7 @@ class TestDidYouMean:
             ("show some.records --order clas", "Did you mean class?"),
             ("bench some.records --split tran", "it has test, train. Did you mean train?"),
             ("list --obtained byhand", "Did you mean by-hand?"),
-            ("import x.lmdb --format caff", "Did you mean caffe?"),
+            ("prepare x.lmdb --from caff", "Did you mean caffe?"),
             ("cache rm som", "Did you mean some?"),
         ],
     )

@@ -10,9 +10,9 @@ import bson
 import gridfs
 import pymongo
 import pytest
-from recordzoo.cli.importing import default_place
 
 from recordzoo import packages
+from recordzoo.custom.importing import default_place
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.formats import mongodb
 from recordzoo.formats.find import find_foreign

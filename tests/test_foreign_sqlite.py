@@ -7,8 +7,8 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from recordzoo.cli.importing import default_place
 
+from recordzoo.custom.importing import default_place
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.formats import sqlite
 from recordzoo.formats.find import find_foreign

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 import webdataset
 from braceexpand import braceexpand
-from recordzoo.cli.importing import default_place
 
 from recordzoo import ImageFolderRecord
+from recordzoo.custom.importing import default_place
 from recordzoo.errors import ArgumentError
 from recordzoo.formats import braces, file_kinds
 from recordzoo.records.reader import RecordReader

@@ -394,7 +394,7 @@ def test_where_there_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(ArchiveError, match="is no LMDB database"):
         imported(tmp_path / "text.lmdb")
     (tmp_path / "notes").write_text("no database")
-    with pytest.raises(NotPreparedError, match=r"notes is of no known format. Formats: .*webdataset"):
+    with pytest.raises(NotPreparedError, match=r"notes is of no known format. Known are: .*webdataset"):
         imported(tmp_path / "notes")
     os.mkfifo(tmp_path / "fifo")
     with pytest.raises(NotPreparedError):

@@ -29,7 +29,7 @@ NAMES = (*LAYOUTS, *FORMATS)
 """The formats of other tools, as `from_` names them."""
 
 
-def is_known(path: Path) -> bool:
+def is_known(path: Path, fields: Mapping[str, str]) -> bool:
     """Whether a directory holds another tool's files.
 
     Raises:
@@ -39,7 +39,7 @@ def is_known(path: Path) -> bool:
     try:
         database_files(path)
     except NotPreparedError:
-        return find_foreign(str(path), None, {}) is not None
+        return find_foreign(str(path.absolute()), None, fields) is not None
     return True
 
 
@@ -51,7 +51,7 @@ def default_place(location: str) -> Path:
     if "://" in location:
         name = public_text(location).partition("?")[0].rstrip("/").rpartition("/")[2]
         return Path(name).absolute().with_suffix(".records")
-    whole = Path(location)
+    whole = Path(location).absolute()
     name = re.sub(r"\.(tar|tar\.\w+|tgz)$", ".records", whole.name, flags=re.IGNORECASE)
     if "{" in location and not whole.exists():
         folder = Path(*itertools.takewhile(lambda part: "{" not in part, whole.parts))

@@ -238,7 +238,7 @@ def _is_set(path: Path) -> bool:
 def _own(text: str, split: str | None, reading: Reading, output: Path | None) -> list[Target]:
     """Turn a path into record sets: several if it is a tree whose only folders are splits."""
     path = Path(text).expanduser()
-    kind = _kind(path, text, reading.from_)
+    kind = _kind(path, text, reading)
     folders = _split_folders(path) if kind == "tree" and reading.from_ is None else []
     if split is not None:
         if not folders:
@@ -259,16 +259,16 @@ def _own(text: str, split: str | None, reading: Reading, output: Path | None) ->
     return [Target(text, path, kind, settings=settings)]
 
 
-def _kind(path: Path, text: str, from_: str | None) -> Kind:
-    """Say what a path is; in this order: a record set, what `from_` says, a list, another tool's files, a tree.
+def _kind(path: Path, text: str, reading: Reading) -> Kind:
+    """Say what a path is; in this order: a record set, what `reading` says, a list, another tool's files, a tree.
 
     Raises:
         NotPreparedError: There is nothing.
     """
     if path.is_dir() and _is_set(path):
         return "set"
-    if from_ is not None:
-        kind = _READINGS.get(from_, "foreign")
+    if reading.from_ is not None:
+        kind = _READINGS.get(reading.from_, "foreign")
         if kind in ("tree", "flat", "list"):
             _check_there(path, text, is_list=kind == "list")
         return kind
@@ -278,13 +278,13 @@ def _kind(path: Path, text: str, from_: str | None) -> Kind:
     _check_there(path, text, is_list=is_list)
     if is_list:
         return "list"
-    return "foreign" if path.is_dir() and not _is_tree(path) and _is_foreign(path) else "tree"
+    return "foreign" if path.is_dir() and not _is_tree(path) and _is_foreign(path, reading.fields) else "tree"
 
 
-def _is_foreign(path: Path) -> bool:
+def _is_foreign(path: Path, fields: Mapping[str, str]) -> bool:
     from recordzoo.custom.importing import is_known
 
-    return is_known(path)
+    return is_known(path, fields)
 
 
 def _is_tree(path: Path) -> bool:
