@@ -132,7 +132,6 @@ class TestRefused:
             ("prepare THERE", "THERE is a URL; raw data and the record sets made from it are on this machine."),
             ("prepare mnist --root THERE", "--root is a URL, and must be on this machine."),
             ("prepare mnist --output THERE", "--output is a URL"),
-            ("import THERE", "Nothing is imported from THERE; addresses are hf://"),
             ("info s3://", "s3:// names no bucket"),
         ],
     )

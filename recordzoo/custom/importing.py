@@ -91,6 +91,10 @@ def _find(location: str, format: str | None, fields: Mapping[str, str], kinds: M
     """Find what is at a place; None for LMDB databases. Raises as `foreign_recipe`."""
     foreign = None if format in LAYOUTS else find_foreign(location, format, fields)
     if foreign is None:
+        if "://" in location:
+            raise NotPreparedError(
+                f"{public_text(location).partition('?')[0]} is an address; LMDB databases are on this machine."
+            )
         if fields or kinds:
             raise ArgumentError(
                 "fields (--field) and kinds are not for LMDB databases, whose fields are image and target."
