@@ -13,16 +13,16 @@ import numpy as np
 import pytest
 
 from recordzoo import ImageFolderRecord
-from recordzoo.custom.importing import import_records
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.records.reader import RecordReader
 from tests.fakes import legacy
+from tests.preparing import prepared
 from tests.test_unpickle import Reduced
 
 
-# Any: the options of `import_records`.
+# Any: the options of `prepare`.
 def imported(path: Path, **options: Any) -> RecordReader:
-    return RecordReader(import_records(path, path.with_name("my.records"), **{"workers": 1, **options}))
+    return RecordReader(prepared(path, path.with_name("my.records"), **{"workers": 1, **options}))
 
 
 def write_values(path: Path, values: list[Any]) -> Path:
@@ -259,7 +259,7 @@ def test_texts_that_do_not_fit(change: dict[bytes, bytes | None], text: str, tmp
     kept = {k: v for k, v in {**values, b"num-samples": b"2", **change}.items() if v is not None}
     legacy.write_lmdb(tmp_path / "x", kept.items())
     with pytest.raises(SourceError, match=text):
-        imported(tmp_path / "x", format="lmdb_text")
+        imported(tmp_path / "x", from_="lmdb_text")
 
 
 # Images under their names

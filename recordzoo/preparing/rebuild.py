@@ -44,8 +44,8 @@ def rebuild(place: Path, root: Path | None, download: bool, options: PrepareOpti
     origin = find_origin(reader, root)
     if origin is None:
         raise NotPreparedError(
-            f"{place} is damaged, and what it was made from is not known, or no longer there. Pass the place of the raw "
-            "data (--root). If a program wrote the records, run it again.",
+            f"{place} is damaged, and what it was made from is not known, or no longer there. Pass the place of the "
+            "raw data (--root). If a program wrote the records, run it again.",
             path=str(place),
         )
     how: PrepareOptions = {**options, "records_dir": place, "refresh": True, "prepare": True, **_layout(reader)}
