@@ -23,7 +23,7 @@ from tests.fakes import cub200, imagenet, lists
 from tests.fakes.folder import write_tree
 from tests.fakes.server import FileServer
 from tests.faults import fault
-from tests.preparing import contents, prepared
+from tests.preparing import contents
 from tests.running import run
 
 
@@ -214,7 +214,8 @@ class TestPreparedAgain:
     @pytest.mark.parametrize("options", [{"num_shards": 3}, {"shard_bytes": 9000, "shuffle_seed": 4}])
     def test_a_list(self, options: dict[str, Any], tmp_path: Path) -> None:
         lists.write_images(tmp_path)
-        records = prepared(lists.write_list(tmp_path / "list.txt", lists.plain()), workers=1, **options)
+        listed = lists.write_list(tmp_path / "list.txt", lists.plain())
+        (records,) = recordzoo.prepare(listed, workers=1, **options)
         whole = set_bytes(records)
         delete_a_shard(records)
         repair(records, workers=1)
