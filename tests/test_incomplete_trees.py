@@ -130,6 +130,21 @@ def test_aircraft_whose_lists_disagree(tmp_path: Path) -> None:
         recordzoo.FGVCAircraftRecord(tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("dataset", "name", "line", "said"),
+    [
+        ("fgvc_aircraft", "images_variant_val.txt", "0000001 Zeppelin", r"'Zeppelin' is not in variants\.txt"),
+        ("fgvc_aircraft", "images_variant_val.txt", "0000001", r"line 1: expected 2 columns, found 1"),
+        ("oxford_pets", "test.txt", "beagle_7 3", r"line 1: expected 4 columns, found 2"),
+    ],
+)
+def test_a_line_that_is_wrong(dataset: str, name: str, line: str, said: str, tmp_path: Path) -> None:
+    path = next(write_tree(dataset, tmp_path).rglob(name))
+    path.write_text(f"{line}\n{path.read_text()}")
+    with pytest.raises(recordzoo.errors.SourceError, match=rf"{name}.* {said}"):
+        recordzoo.prepare(dataset, tmp_path)
+
+
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # torchvision leaves a GIF open
 @pytest.mark.parametrize(("split", "other"), [("trainval", "test"), ("test", "trainval")])
 def test_pets_with_one_list(split: str, other: str, tmp_path: Path) -> None:

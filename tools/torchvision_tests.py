@@ -3,7 +3,6 @@
 Takes a checkout of pytorch/vision, of about the version of the installed torchvision; what follows goes to pytest:
 
     git clone --depth 1 --branch v0.29.2 https://github.com/pytorch/vision ../vision
-    python -m tools.torchvision_tests ../vision
     python -m tools.torchvision_tests ../vision -k "SVHN or FER2013"
 
 Tests of classes that recordzoo lacks are left out: video, optical flow, stereo. `-rs` shows what is skipped and why.

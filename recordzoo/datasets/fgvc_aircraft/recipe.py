@@ -31,27 +31,25 @@ class FGVCAircraft(ListedRecipe):
         labels: dict[str, dict[str, int]] = {}
         for level, plural in LEVELS.items():
             list_of = {split: f"{DATA}/images_{level}_{split}.txt" for split in SPLITS}
-            rows = {split: _rows(lists, name) for split, name in list_of.items() if name in lists}
+            rows = {split: lists.rows(name, " ", columns=2, cuts=1) for split, name in list_of.items() if name in lists}
             classes[level] = lists.lines(f"{DATA}/{plural}.txt") if rows else []
             label_of = {name: label for label, name in enumerate(classes[level])}
+            labels[level] = {}
             for split, listed in rows.items():
-                names = [image for image, _ in listed]
-                if splits.setdefault(split, names) != names:
+                images = [f"{number}.jpg" for number, _ in listed]
+                if splits.setdefault(split, images) != images:
                     raise SourceError(
                         f"{self.dataset}: {list_of[split]} has other images than the lists of other levels."
                     )
-            labels[level] = {image: label_of[name] for listed in rows.values() for image, name in listed}
+                for image, (_, name) in zip(images, listed, strict=True):
+                    if name not in label_of:
+                        raise SourceError(f"{self.dataset}: {list_of[split]}: {name!r} is not in {plural}.txt.")
+                    labels[level][image] = label_of[name]
         names = sorted({*keys["image"], *itertools.chain(*splits.values())})
         arrays = {level: np.array([labels[level].get(name, NO_TARGET) for name in names], np.int64) for level in LEVELS}
         return Table(
             names, arrays=arrays, splits=splits, classes=classes["variant"] or None, metadata={"classes": classes}
         )
-
-
-def _rows(lists: Lists, name: str) -> list[tuple[str, str]]:
-    """Return the images of a list, each with its class, whose name may have spaces."""
-    rows = (line.split(" ", 1) for line in lists.lines(name))
-    return [(f"{number}.jpg", class_name) for number, class_name in rows]
 
 
 RECIPES = {"fgvc_aircraft": FGVCAircraft}

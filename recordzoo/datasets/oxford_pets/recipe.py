@@ -19,7 +19,8 @@ class OxfordPets(ListedRecipe):
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
-        rows = {split: lists.rows(name) for split, name in zip(SPLITS, self.lists, strict=True) if name in lists}
+        list_of = dict(zip(SPLITS, self.lists, strict=True))
+        rows = {split: lists.rows(name, columns=4) for split, name in list_of.items() if name in lists}
         splits = {split: [f"{row[0]}.jpg" for row in listed] for split, listed in rows.items()}
         names = sorted({*keys["image"], *(name for split in splits.values() for name in split)})
         labels = {
