@@ -34,7 +34,7 @@ def test_the_page_and_its_charts_are_those_of_the_stored_numbers() -> None:
     for name, text in rendered.items():
         assert (page.DOCS / name).read_text(encoding="utf-8") == text, f"{name} is stale"
     assert {path.name for path in page.DOCS.glob("benchmarks-*.svg")} == {n for n in rendered if n.endswith(".svg")}
-    # Those of `recordzoo bench --formats --page`, which measures and writes at once.
+    # Those of `make bench-formats`, which measures and writes at once.
     formats = {"benchmarks-formats-bytes.png", "benchmarks-formats-images.png"}
     assert {path.name for path in page.DOCS.glob("benchmarks-*.png")} == formats
 

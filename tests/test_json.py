@@ -135,7 +135,7 @@ class TestSchemas:
         required_everywhere(SCHEMAS[name])
 
     def test_a_test_compares_it_and_the_page_links_it(self, name):
-        assert name in {*CASES, *PARTS, "bench", "bench-formats"}
+        assert name in {*CASES, *PARTS, "bench"}
         page = (REPOSITORY / "docs" / "cli.md").read_text(encoding="utf-8")
         assert f"(schemas/{name}.json)" in page
 

@@ -115,7 +115,6 @@ _add(
     look.bench,
     "Measure how fast your images become batches.",
     "recordzoo bench photos --images 2000 --output speed.png",
-    "recordzoo bench photos --formats all --page formats.md",
 )
 _add(
     app,

@@ -53,17 +53,6 @@ def find_task(path: str, *, num_images: int, split: str | None, **options: Any) 
     return Task(reader.folder, tree, split, num_images=min(num_images, total), **options)
 
 
-def refuse_options_of_formats(**options: object) -> None:
-    """Refuse options that only a comparison of formats has.
-
-    Raises:
-        ArgumentError: One is given.
-    """
-    for name, value in options.items():
-        if value is not None:
-            raise ArgumentError(f"--{name} goes with --formats. Run: recordzoo bench PATH --formats all --{name} ...")
-
-
 def bench(task: Task, *, repeats: int, chart: Path | None, as_json: bool) -> int:
     """Measure, and print a table; returns the exit code."""
     if chart is not None and chart.suffix.lower() != ".png":

@@ -1,6 +1,5 @@
 """The page cache: making the kernel forget what it has read, so that the next reading is a cold one."""
 
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -20,10 +19,3 @@ def forget(paths: Iterable[Path]) -> None:
     for path in paths:
         with path.open("rb") as file:
             advise(file.fileno(), 0, 0, DONT_NEED)
-
-
-def write_out(paths: Iterable[Path]) -> None:
-    """Put files on the disk."""
-    for path in paths:
-        with path.open("rb+") as file:
-            os.fsync(file.fileno())

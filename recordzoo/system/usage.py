@@ -42,18 +42,6 @@ def machine_memory_bytes() -> int | None:
     return None
 
 
-def load_average() -> float | None:
-    """Return how many processes were running or waiting for a core or the disk, on average over the last minute.
-
-    None where the system does not tell it (Windows).
-    """
-    if WINDOWS or sys.platform == "win32":
-        return None
-    with contextlib.suppress(OSError):
-        return os.getloadavg()[0]
-    return None
-
-
 def _family_files(name: str) -> Iterator[str]:
     """Read a file of each process; those that end meanwhile are left out."""
     for pid in _family(os.getpid()):

@@ -138,35 +138,6 @@ def bench(
             autocompletion=complete_path,
         ),
     ] = None,
-    formats: Annotated[
-        str | None,
-        typer.Option(
-            metavar="all|NAME,...",
-            help="Compare formats instead of loaders: files, tfrecord, lmdb, onefile, sqlite, webdataset, mds, "
-            "parquet, mongodb, hdf5, records.",
-        ),
-    ] = None,
-    page: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="With --formats: also write this Markdown page, its charts beside it.",
-            dir_okay=False,
-            autocompletion=complete_path,
-        ),
-    ] = None,
-    work: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="With --formats: where they are written, and removed afterwards. Default: beside the images.",
-            file_okay=False,
-            autocompletion=complete_path,
-        ),
-    ] = None,
-    mongo: Annotated[
-        str | None, typer.Option(metavar="ADDRESS", help="With --formats: a MongoDB server, mongodb://HOST.")
-    ] = None,
     as_json: Json = False,
 ) -> int:
     """Measure how fast your images become batches: with ImageFolder if the tree is there, and from its records.
@@ -174,31 +145,11 @@ def bench(
     The loaders take turns, each time in a fresh process: images a second, the first epoch with cold caches, the time to
     the first batch, CPU time and memory. Each number is the median of all rounds; speeds come with the smallest and
     largest, and with a verdict: "faster" or "slower" only if every round says so.
-
-    With --formats, the images are written and read in each format: size, time to write, images a second in order, in
-    random order and cold, with 0, 2 and all workers, and memory.
     """
-    if formats is not None:
-        from recordzoo.cli.bench_formats import bench_formats, plan_of
-
-        plan = plan_of(
-            path,
-            formats,
-            work=work,
-            workers=workers,
-            split=split,
-            num_images=images,
-            repeats=repeats,
-            batch_size=batch_size,
-            transform=transform,
-            server=mongo or "",
-        )
-        return bench_formats(plan, page=page, chart=output, as_json=as_json)
     from recordzoo.cli.bench import bench as run_bench
-    from recordzoo.cli.bench import find_task, refuse_options_of_formats
+    from recordzoo.cli.bench import find_task
     from recordzoo.preparing.run import default_workers
 
-    refuse_options_of_formats(page=page, work=work, mongo=mongo)
     task = find_task(
         path,
         num_images=images,

@@ -7,25 +7,25 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from recordzoo.bench.formats.base import Finish, Format, Place, Reading, Samples, map_loader
+from benchmarks.formats.base import Finish, Format, Reading, Samples, map_loader
 from recordzoo.system.npy import map_file
 
 
-def write(samples: Samples, place: Place) -> None:
+def write(samples: Samples, place: Path) -> None:
     """Write the file, then the index."""
     index, offset = [], 0
-    with (place.folder / "images.bin").open("wb") as file:
+    with (place / "images.bin").open("wb") as file:
         for path, label in samples:
             length = file.write(Path(path).read_bytes())
             index.append((offset, length, label))
             offset += length
-    np.save(place.folder / "index.npy", np.array(index, np.int64))
+    np.save(place / "index.npy", np.array(index, np.int64))
 
 
 # Any: batches.
-def read(place: Place, reading: Reading) -> Iterable[Any]:
+def read(place: Path, reading: Reading) -> Iterable[Any]:
     """See `Format`."""
-    return map_loader(_Images(place.folder, reading.finish()), reading)
+    return map_loader(_Images(place, reading.finish()), reading)
 
 
 class _Images:

@@ -4,19 +4,19 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from recordzoo.bench.formats.base import Finish, Format, Place, Reading, Samples, map_loader
+from benchmarks.formats.base import Finish, Format, Reading, Samples, map_loader
 
 _ROW_GROUP = 100
 
 
-def write(samples: Samples, place: Place) -> None:
+def write(samples: Samples, place: Path) -> None:
     """Write a file in row groups of 100, and the Arrow files that the first opening makes of it."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
     schema = pa.schema([("image", kind), ("label", pa.int64())])
-    with pq.ParquetWriter(place.folder / "images.parquet", schema) as writer:
+    with pq.ParquetWriter(place / "images.parquet", schema) as writer:
         for first in range(0, len(samples), _ROW_GROUP):
             group = samples[first : first + _ROW_GROUP]
             images = [{"bytes": Path(path).read_bytes(), "path": Path(path).name} for path, _ in group]
@@ -26,7 +26,7 @@ def write(samples: Samples, place: Place) -> None:
 
 
 # Any: batches.
-def read(place: Place, reading: Reading) -> Iterable[Any]:
+def read(place: Path, reading: Reading) -> Iterable[Any]:
     """See `Format`."""
     return map_loader(_Images(_open(place), reading.finish()), reading)
 
@@ -50,12 +50,12 @@ class _Images:
         return self.finish(row["image"]["bytes"]), row["label"]
 
 
-def _open(place: Place) -> Any:
+def _open(place: Path) -> Any:
     """Open the Arrow files, which are made if they are not there."""
     import datasets
 
     datasets.disable_progress_bars()
-    return datasets.Dataset.from_parquet(str(place.folder / "images.parquet"), cache_dir=str(place.folder / "arrow"))
+    return datasets.Dataset.from_parquet(str(place / "images.parquet"), cache_dir=str(place / "arrow"))
 
 
 FORMAT = Format(

@@ -4,26 +4,26 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from recordzoo.bench.formats.base import Finish, Format, Place, Reading, Samples, stream_loader
+from benchmarks.formats.base import Finish, Format, Reading, Samples, stream_loader
 
 
-def write(samples: Samples, place: Place) -> None:
+def write(samples: Samples, place: Path) -> None:
     """Store the files' bytes: the column type "jpeg" may encode images again."""
     from streaming import MDSWriter
 
-    with MDSWriter(out=str(place.folder / "mds"), columns={"image": "bytes", "label": "int"}) as writer:
+    with MDSWriter(out=str(place / "mds"), columns={"image": "bytes", "label": "int"}) as writer:
         for path, label in samples:
             writer.write({"image": Path(path).read_bytes(), "label": label})
 
 
 # Any: batches.
-def read(place: Place, reading: Reading) -> Iterable[Any]:
+def read(place: Path, reading: Reading) -> Iterable[Any]:
     """See `Format`."""
     from streaming import StreamingDataset
     from streaming.base.util import clean_stale_shared_memory
 
     clean_stale_shared_memory()  # an epoch that was left early leaves blocks, which the next dataset takes for its own
-    dataset = StreamingDataset(local=str(place.folder / "mds"), shuffle=reading.shuffled, batch_size=reading.batch_size)
+    dataset = StreamingDataset(local=str(place / "mds"), shuffle=reading.shuffled, batch_size=reading.batch_size)
     return stream_loader(dataset, reading, _Collate(reading.finish()))
 
 

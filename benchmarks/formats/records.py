@@ -4,24 +4,24 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
-from recordzoo.bench.formats.base import Finish, Format, Place, Reading, Samples, map_loader
+from benchmarks.formats.base import Finish, Format, Reading, Samples, map_loader
 
 
-def write(samples: Samples, place: Place) -> None:
+def write(samples: Samples, place: Path) -> None:
     """Convert the folder that the samples are in."""
     from recordzoo.preparing import ensure
     from recordzoo.recipes.folder import recipe
 
-    tree, records = Path(samples[0][0]).parent.parent, place.folder / "images.records"
+    tree, records = Path(samples[0][0]).parent.parent, place / "images.records"
     ensure(recipe(), tree, records_dir=records, prepare=True, progress=_Silent())
 
 
 # Any: batches.
-def read(place: Place, reading: Reading) -> Iterable[Any]:
+def read(place: Path, reading: Reading) -> Iterable[Any]:
     """See `Format`."""
     from recordzoo.families.record_set import RecordDataset
 
-    path, finish = place.folder / "images.records", reading.finish()
+    path, finish = place / "images.records", reading.finish()
     if finish.transform is not None:  # as everybody reads images
         return map_loader(RecordDataset(path, finish.transform), reading)
     return map_loader(_Bytes(path, finish), reading)

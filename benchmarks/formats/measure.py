@@ -1,6 +1,8 @@
 """One measurement of one format, in a process that did nothing before."""
 
 import gc
+import os
+import shutil
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -9,11 +11,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from recordzoo.bench.formats.base import TASKS, Format, Place, Reading, Task, files_of
-from recordzoo.bench.formats.pictures import samples_of
-from recordzoo.bench.formats.results import Speeds
+from benchmarks.formats.base import TASKS, Format, Reading, Task, files_of, size_bytes
+from benchmarks.formats.pictures import samples_of
+from benchmarks.formats.results import Speeds
 from recordzoo.errors import RecordZooError
-from recordzoo.system.page_cache import CAN_FORGET, forget, write_out
+from recordzoo.system.page_cache import CAN_FORGET, forget
 from recordzoo.system.usage import memory_bytes
 
 AT_LEAST_S = 0.5
@@ -22,27 +24,21 @@ AT_LEAST_S = 0.5
 _SAMPLED_EVERY_S = 0.05
 
 
-def write(made: Format, place: Place, source: Path) -> tuple[float, int]:
+def write(made: Format, place: Path, source: Path) -> tuple[float, int]:
     """Write a format anew, and return the seconds until it is on the disk, and its bytes."""
     samples = samples_of(source)
     few = _few(place)
     for each in (few, place):
-        made.clear(each)
-        each.folder.mkdir(parents=True)
+        shutil.rmtree(each, ignore_errors=True)
+        each.mkdir(parents=True)
     made.write(samples[:2], few)  # imports; the package tfrecord cannot read an index of one record
     start = time.perf_counter()
     made.write(samples, place)
-    write_out(files_of(place))
-    return time.perf_counter() - start, made.size_bytes(place)
+    _write_out(files_of(place))
+    return time.perf_counter() - start, size_bytes(place)
 
 
-def clear(made: Format, place: Place) -> None:
-    """Remove what `write` wrote."""
-    made.clear(_few(place))
-    made.clear(place)
-
-
-def measure(made: Format, place: Place, reading: Reading, num_images: int, num_bytes: int) -> dict[Task, Speeds]:
+def measure(made: Format, place: Path, reading: Reading, num_images: int, num_bytes: int) -> dict[Task, Speeds]:
     """Read the bytes, then decoded images.
 
     Args:
@@ -64,15 +60,14 @@ def measure(made: Format, place: Place, reading: Reading, num_images: int, num_b
     return found
 
 
-def _measure(made: Format, place: Place, reading: Reading, epoch: "_Epoch") -> Speeds:
+def _measure(made: Format, place: Path, reading: Reading, epoch: "_Epoch") -> Speeds:
     """Read cold in random order, warm in random order, look at the memory, and read warm in the stored order."""
     random = replace(reading, order="random")
-    is_cold = CAN_FORGET and made.is_local
     forget(files_of(place))
     start = time.perf_counter()
     loader = made.read(place, random)
     epoch.run(loader)
-    cold = epoch.num_images / (time.perf_counter() - start) if is_cold else None
+    cold = epoch.num_images / (time.perf_counter() - start) if CAN_FORGET else None
     warm = epoch.repeat(loader)
     with _peak_memory() as peak:
         epoch.run(loader)
@@ -83,9 +78,15 @@ def _measure(made: Format, place: Place, reading: Reading, epoch: "_Epoch") -> S
     return Speeds(epoch.repeat(loader), warm, cold, peak())
 
 
-def _few(place: Place) -> Place:
+def _write_out(paths: Iterable[Path]) -> None:
+    for path in paths:
+        with path.open("rb+") as file:
+            os.fsync(file.fileno())
+
+
+def _few(place: Path) -> Path:
     """Return the place of two images, with which all code is imported before the clock runs."""
-    return replace(place, folder=place.folder.with_name(f"{place.folder.name}-few"))
+    return place.with_name(f"{place.name}-few")
 
 
 class _Epoch:

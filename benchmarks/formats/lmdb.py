@@ -6,18 +6,16 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from recordzoo.bench.formats.base import Finish, Format, Place, Reading, Samples, map_loader
+from benchmarks.formats.base import Finish, Format, Reading, Samples, map_loader
 
 _COMMIT_EVERY = 5000  # as folder2lmdb does
 
 
-def write(samples: Samples, place: Place) -> None:
+def write(samples: Samples, place: Path) -> None:
     """Store (bytes, label) under each number, then the keys and their count."""
     import lmdb
 
-    environment = lmdb.open(
-        str(place.folder / "images.lmdb"), subdir=False, map_size=_map_bytes(samples), meminit=False
-    )
+    environment = lmdb.open(str(place / "images.lmdb"), subdir=False, map_size=_map_bytes(samples), meminit=False)
     transaction = environment.begin(write=True)
     for number, (path, label) in enumerate(samples):
         transaction.put(str(number).encode(), pickle.dumps((Path(path).read_bytes(), label)))
@@ -31,9 +29,9 @@ def write(samples: Samples, place: Place) -> None:
 
 
 # Any: batches.
-def read(place: Place, reading: Reading) -> Iterable[Any]:
+def read(place: Path, reading: Reading) -> Iterable[Any]:
     """See `Format`."""
-    return map_loader(_Images(place.folder / "images.lmdb", reading.finish()), reading)
+    return map_loader(_Images(place / "images.lmdb", reading.finish()), reading)
 
 
 class _Images:
@@ -43,14 +41,14 @@ class _Images:
         self.path, self.finish = path, finish
         environment = self._open()
         with environment.begin() as transaction:
-            self.keys: list[bytes] = pickle.loads(transaction.get(b"__keys__"))  # noqa: S301 - `write` above wrote it
+            self.keys: list[bytes] = pickle.loads(transaction.get(b"__keys__"))
         environment.close()
 
     def __len__(self) -> int:
         return len(self.keys)
 
     def __getitem__(self, index: int) -> tuple[Any, int]:
-        data, label = pickle.loads(self._transaction.get(self.keys[index]))  # noqa: S301 - as above
+        data, label = pickle.loads(self._transaction.get(self.keys[index]))
         return self.finish(data), label
 
     @functools.cached_property

@@ -3,13 +3,11 @@
 import importlib
 import io
 import os
-import shutil
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from recordzoo.bench.formats import NAMES
 from recordzoo.packages import is_installed
 
 Task = Literal["bytes", "images"]
@@ -23,19 +21,6 @@ SHUFFLE_BUFFER = 1000
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a format's data lies.
-
-    Attributes:
-        folder: A directory of its own.
-        server: The address of MongoDB's server, for that format only.
-    """
-
-    folder: Path
-    server: str = ""
-
-
-@dataclass(frozen=True)
 class Reading:
     """What a reader is asked for.
 
@@ -43,14 +28,12 @@ class Reading:
         task: "bytes": read each encoded image as `bytes`. "images": also decode it with Pillow and transform it.
         order: The order of an epoch.
         workers: Processes of the `DataLoader`; 0 reads in this process.
-        transform: See `recordzoo.bench.transform.load_transform`.
     """
 
     task: Task = "bytes"
     order: Order = "random"
     workers: int = 0
     batch_size: int = 64
-    transform: str | None = None
 
     @property
     def shuffled(self) -> bool:
@@ -61,7 +44,7 @@ class Reading:
         """Make the function that each reader applies to each sample."""
         from recordzoo.bench.transform import load_transform
 
-        return Finish(load_transform(self.transform) if self.task == "images" else None)
+        return Finish(load_transform(None) if self.task == "images" else None)
 
 
 class Finish:
@@ -89,63 +72,45 @@ class Format:
     """A format of the comparison. Its functions are those of a module, so that it pickles.
 
     Attributes:
-        name: What `--formats` calls it.
+        name: Its module's name.
         title: What tables call it.
-        write: Stores samples at a place.
-        read: Opens a place. The iterable that it returns gives an epoch each time it is iterated: batches, each a
+        write: Stores samples in a directory.
+        read: Opens the directory. The iterable that it returns gives an epoch each time it is iterated: batches, each a
             tuple (images as `Finish` made them, labels).
         reader: How it is read, in words.
         packages: What must be installed: the modules' names.
         install: The command that installs them.
         shuffle: How random order is made where it is not each sample on its own.
-        size: Bytes on the disk; None: those of the files.
-        remove: Removes what was written; None: the folder is removed.
-        is_local: Whether this machine's page cache holds the data.
     """
 
     name: str
     title: str
-    write: Callable[[Samples, Place], None]
-    read: Callable[[Place, Reading], Iterable[Any]]  # Any: batches are whatever the reader makes
+    write: Callable[[Samples, Path], None]
+    read: Callable[[Path, Reading], Iterable[Any]]  # Any: batches are whatever the reader makes
     reader: str
     packages: tuple[str, ...] = ()
     install: str = ""
     shuffle: str = ""
-    size: Callable[[Place], int] | None = None
-    remove: Callable[[Place], None] | None = None
-    is_local: bool = True
 
     @property
     def missing(self) -> list[str]:
         """The packages that are not installed."""
         return [package for package in self.packages if not is_installed(package)]
 
-    def size_bytes(self, place: Place) -> int:
-        """Return how many bytes the format takes on the disk, holes in files not counted."""
-        if self.size is not None:
-            return self.size(place)
-        return sum(_stored_bytes(path) for path in files_of(place))
-
-    def clear(self, place: Place) -> None:
-        """Remove what was written."""
-        if self.remove is not None:
-            self.remove(place)
-        shutil.rmtree(place.folder, ignore_errors=True)
-
 
 def find_format(name: str) -> Format:
     """Return a format by its name, one of `NAMES`."""
-    return cast(Format, importlib.import_module(f"recordzoo.bench.formats.{name}").FORMAT)
+    return cast(Format, importlib.import_module(f"benchmarks.formats.{name}").FORMAT)
 
 
-def all_formats() -> list[Format]:
-    """Return all formats, in the order of the tables."""
-    return [find_format(name) for name in NAMES]
+def size_bytes(place: Path) -> int:
+    """Return how many bytes the files in a directory take on the disk, holes in them not counted."""
+    return sum(_stored_bytes(path) for path in files_of(place))
 
 
-def files_of(place: Place) -> list[Path]:
-    """List the files at a place."""
-    return [path for path in sorted(place.folder.rglob("*")) if path.is_file()]
+def files_of(place: Path) -> list[Path]:
+    """List the files in a directory."""
+    return [path for path in sorted(place.rglob("*")) if path.is_file()]
 
 
 # Any: a dataset with __len__ and __getitem__, which is all that torch asks for.

@@ -4,11 +4,8 @@ import statistics
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from recordzoo.bench.formats.base import Format, Task
+from benchmarks.formats.base import Format, Task
 from recordzoo.bench.spread import Comparison, compare_speeds
-
-READINGS = ("sequential", "random", "cold")
-"""The numbers of `Speeds` that are speeds."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +38,7 @@ class Result:
         write_s: Seconds of each writing, until the data is on the disk.
         runs: The measurements of each case, by round.
         problem: Why it did not run; "" if it did.
-        left_out: Why nobody tried: a package or a server that is not there, and what helps; "" if somebody did.
+        left_out: A package that is not installed, and what helps; "" if there is none.
     """
 
     format: Format
@@ -72,12 +69,11 @@ class Comparing:
         workers: The numbers of workers.
         repeats: Rounds.
         can_be_cold: Whether this system lets a program drop files from the page cache.
-        load: The load average before the first measurement; None where the system does not tell it.
+        load: The load average before the first measurement.
         cores: Cores that could be used.
         results: In the order of the tables.
     """
 
-    source: str
     num_images: int
     image_bytes: int
     workers: Sequence[int]
@@ -85,14 +81,14 @@ class Comparing:
     batch_size: int
     transform: str
     can_be_cold: bool
-    load: float | None
+    load: float
     cores: int
     results: Sequence[Result]
 
     @property
     def is_disturbed(self) -> bool:
         """Whether other work ran on the machine before the first measurement."""
-        return self.load is not None and self.load > 0.25 * self.cores
+        return self.load > 0.25 * self.cores
 
     def comparison(self, result: Result, case: Case, number: str) -> Comparison | None:
         """Compare a format's speed with that of the first format, round by round; None if one was not measured."""

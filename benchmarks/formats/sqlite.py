@@ -7,12 +7,12 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from recordzoo.bench.formats.base import Finish, Format, Place, Reading, Samples, map_loader
+from benchmarks.formats.base import Finish, Format, Reading, Samples, map_loader
 
 
-def write(samples: Samples, place: Place) -> None:
+def write(samples: Samples, place: Path) -> None:
     """Insert all images in one transaction."""
-    with contextlib.closing(sqlite3.connect(place.folder / "images.db")) as database, database:
+    with contextlib.closing(sqlite3.connect(place / "images.db")) as database, database:
         database.execute(
             "CREATE TABLE images (id INTEGER PRIMARY KEY, img_path TEXT, img_data BLOB, img_label INTEGER)"
         )
@@ -21,9 +21,9 @@ def write(samples: Samples, place: Place) -> None:
 
 
 # Any: batches.
-def read(place: Place, reading: Reading) -> Iterable[Any]:
+def read(place: Path, reading: Reading) -> Iterable[Any]:
     """See `Format`."""
-    return map_loader(_Images(place.folder / "images.db", reading.finish()), reading)
+    return map_loader(_Images(place / "images.db", reading.finish()), reading)
 
 
 class _Images:

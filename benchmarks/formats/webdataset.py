@@ -4,29 +4,29 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from recordzoo.bench.formats.base import SHUFFLE_BUFFER, Finish, Format, Place, Reading, Samples
+from benchmarks.formats.base import SHUFFLE_BUFFER, Finish, Format, Reading, Samples
 from recordzoo.preparing.run import default_workers
 
 
-def write(samples: Samples, place: Place) -> None:
+def write(samples: Samples, place: Path) -> None:
     """Write at least 8 shards, and one for each core: every worker reads its own."""
     import webdataset
 
     shards = max(8, default_workers())
     size = -(-len(samples) // shards)
     for shard in range(shards):
-        with webdataset.TarWriter(str(place.folder / f"images-{shard:06d}.tar")) as tar:
+        with webdataset.TarWriter(str(place / f"images-{shard:06d}.tar")) as tar:
             for number, (path, label) in enumerate(samples[shard * size : (shard + 1) * size], shard * size):
                 ending = Path(path).suffix.lower().removeprefix(".")
                 tar.write({"__key__": f"{number:09d}", ending: Path(path).read_bytes(), "cls": label})
 
 
 # Any: batches.
-def read(place: Place, reading: Reading) -> Iterable[Any]:
+def read(place: Path, reading: Reading) -> Iterable[Any]:
     """See `Format`."""
     import webdataset
 
-    paths = sorted(str(path) for path in place.folder.glob("*.tar"))
+    paths = sorted(str(path) for path in place.glob("*.tar"))
     dataset = webdataset.WebDataset(paths, shardshuffle=len(paths) if reading.shuffled else False, empty_check=False)
     if reading.shuffled:
         dataset = dataset.shuffle(SHUFFLE_BUFFER)

@@ -1,30 +1,25 @@
-"""The page of formats: `recordzoo bench --formats all` on a tree of photographs.
+"""Compare formats on a tree of photographs, and write docs/benchmarks-formats.md.
 
 python -m benchmarks.formats --photos PHOTOS
 """
 
-import sys
-
 from benchmarks.common import WORK, arguments, photographs
+from benchmarks.formats.compare import compare
+from benchmarks.formats.page import write_page
 from benchmarks.peers.trees import count_files, find_tree
-from recordzoo.cli import main
 
 PAGE = WORK.parent.parent / "docs" / "benchmarks-formats.md"
 
 
-def run() -> None:
+def main() -> None:
     parser = arguments(__doc__ or "")
     parser.add_argument("--images", type=int, help="default: all of a tree of 112 MB")
     options = parser.parse_args()
     tree = find_tree("photos", photographs(options.photos))
-    photos = tree.with_name("photos")  # what the page calls them
-    if not photos.exists():
-        photos.symlink_to(tree.name)
     images = options.images or count_files(tree)
-    sys.argv[1:] = ["bench", str(photos), "--formats", "all", "--images", str(images)]
-    sys.argv += ["--repeats", str(options.repeats), "--page", str(PAGE)]
-    main()
+    found = compare(tree, WORK, num_images=images, repeats=options.repeats, tell=lambda line: print(line, flush=True))
+    write_page(PAGE, found, f"python -m benchmarks.formats --photos photos --images {images} --repeats {found.repeats}")
 
 
 if __name__ == "__main__":
-    run()
+    main()

@@ -5,27 +5,27 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from recordzoo.bench.formats.base import Format, Place, Reading, Samples, map_loader
+from benchmarks.formats.base import Format, Reading, Samples, map_loader
 
 
-def write(samples: Samples, place: Place) -> None:
+def write(samples: Samples, place: Path) -> None:
     """Copy the files."""
     for path, _ in samples:
-        target = place.folder / "tree" / Path(path).parent.name / Path(path).name
+        target = place / "tree" / Path(path).parent.name / Path(path).name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(path, target)
 
 
 # Any: batches.
-def read(place: Place, reading: Reading) -> Iterable[Any]:
+def read(place: Path, reading: Reading) -> Iterable[Any]:
     """See `Format`."""
     from torchvision.datasets import ImageFolder
     from torchvision.datasets.folder import default_loader
 
     finish = reading.finish()
     if finish.transform is not None:  # as everybody reads images
-        return map_loader(ImageFolder(str(place.folder / "tree"), finish.transform, loader=default_loader), reading)
-    return map_loader(ImageFolder(str(place.folder / "tree"), finish, loader=_read_bytes), reading)
+        return map_loader(ImageFolder(str(place / "tree"), finish.transform, loader=default_loader), reading)
+    return map_loader(ImageFolder(str(place / "tree"), finish, loader=_read_bytes), reading)
 
 
 def _read_bytes(path: str) -> bytes:

@@ -4,8 +4,8 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from recordzoo.bench.formats.base import TASKS, Task
-from recordzoo.bench.formats.results import Case, Comparing, Result, median_text, ratio_text
+from benchmarks.formats.base import TASKS, Task
+from benchmarks.formats.results import Case, Comparing, Result, median_text, ratio_text
 from recordzoo.bench.spread import LEAST_ROUNDS
 from recordzoo.progress import format_bytes
 

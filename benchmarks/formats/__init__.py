@@ -9,7 +9,6 @@ NAMES = (
     "webdataset",
     "mds",
     "parquet",
-    "mongodb",
     "hdf5",
     "records",
 )

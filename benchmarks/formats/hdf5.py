@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from recordzoo.bench.formats.base import Finish, Format, Place, Reading, Samples, map_loader
+from benchmarks.formats.base import Finish, Format, Reading, Samples, map_loader
 
 
-def write(samples: Samples, place: Place) -> None:
+def write(samples: Samples, place: Path) -> None:
     """Write both datasets."""
     import h5py
 
-    with h5py.File(place.folder / "images.h5", "w") as file:
+    with h5py.File(place / "images.h5", "w") as file:
         images = file.create_dataset("image", len(samples), h5py.vlen_dtype(np.uint8))
         for number, (path, _) in enumerate(samples):
             images[number] = np.frombuffer(Path(path).read_bytes(), np.uint8)
@@ -22,9 +22,9 @@ def write(samples: Samples, place: Place) -> None:
 
 
 # Any: batches.
-def read(place: Place, reading: Reading) -> Iterable[Any]:
+def read(place: Path, reading: Reading) -> Iterable[Any]:
     """See `Format`."""
-    return map_loader(_Images(place.folder / "images.h5", reading.finish()), reading)
+    return map_loader(_Images(place / "images.h5", reading.finish()), reading)
 
 
 class _Images:

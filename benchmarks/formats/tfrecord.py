@@ -4,12 +4,12 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from recordzoo.bench.formats.base import SHUFFLE_BUFFER, Finish, Format, Place, Reading, Samples, stream_loader
+from benchmarks.formats.base import SHUFFLE_BUFFER, Finish, Format, Reading, Samples, stream_loader
 
 _KINDS = {"image": "byte", "label": "int"}
 
 
-def write(samples: Samples, place: Place) -> None:
+def write(samples: Samples, place: Path) -> None:
     """Write one file, and the index by which workers share it."""
     from tfrecord.tools.tfrecord2idx import create_index
     from tfrecord.writer import TFRecordWriter
@@ -23,7 +23,7 @@ def write(samples: Samples, place: Place) -> None:
 
 
 # Any: batches.
-def read(place: Place, reading: Reading) -> Iterable[Any]:
+def read(place: Path, reading: Reading) -> Iterable[Any]:
     """See `Format`."""
     from tfrecord.torch.dataset import TFRecordDataset
 
@@ -48,8 +48,8 @@ class _Sample:
         return self.finish(bytes(record["image"])), int(record["label"][0])
 
 
-def _paths(place: Place) -> tuple[str, str]:
-    return str(place.folder / "images.tfrecord"), str(place.folder / "images.index")
+def _paths(place: Path) -> tuple[str, str]:
+    return str(place / "images.tfrecord"), str(place / "images.index")
 
 
 FORMAT = Format(

@@ -1,4 +1,4 @@
-"""The page of a comparison of formats: Markdown with two charts, written by `recordzoo bench --formats --page`."""
+"""The page of a comparison of formats: Markdown with two charts."""
 
 import datetime
 import platform
@@ -8,11 +8,11 @@ from pathlib import Path
 
 from PIL import Image
 
+from benchmarks.formats.base import TASKS, Task
+from benchmarks.formats.results import Case, Comparing, ratio_text
+from benchmarks.formats.tables import Table, not_measured, notes, tables
 from recordzoo import __version__, durable
 from recordzoo.bench.chart import Group, draw_chart, write_chart
-from recordzoo.bench.formats.base import TASKS, Task
-from recordzoo.bench.formats.results import Case, Comparing, ratio_text
-from recordzoo.bench.formats.tables import Table, not_measured, notes, tables
 
 _PACKAGES = (
     "torch",
@@ -24,7 +24,6 @@ _PACKAGES = (
     "mosaicml-streaming",
     "datasets",
     "pyarrow",
-    "pymongo",
     "h5py",
 )
 _CHARTS: dict[Task, str] = {"images": "decoded images a second", "bytes": "images a second, bytes alone"}
