@@ -303,6 +303,23 @@ class TestFaults:
 
 
 class TestOtherPlaces:
+    @pytest.mark.parametrize("kind", ["file", "memory"])
+    def test_a_folder_with_a_question_mark(self, path, tmp_path, kind):
+        url = f"{(tmp_path / 'store').as_uri() if kind == 'file' else 'memory://store'}/what?"
+        recordzoo.push(path, url)
+        assert stored(url) == copied_files(path)
+        assert RecordReader(f"{url}/a.records").digest == RecordReader(path).digest
+        assert kind == "memory" or (tmp_path / "store" / "what?" / "a.records" / MANIFEST_NAME).exists()
+
+    def test_a_bucket_that_does_not_exist(self, s3, path, tmp_path):
+        for action in (recordzoo.push, lambda path, url: recordzoo.pull(url, tmp_path / "here")):
+            with pytest.raises(RemoteError, match=r"s3://no-such-bucket/.* there is no such bucket\. Check the address"):
+                action(path, "s3://no-such-bucket/data")
+        with pytest.raises(RemoteError, match="no such bucket"):
+            RecordReader("s3://no-such-bucket/a.records")
+        with pytest.raises(RemoteError, match="no such bucket"):
+            recordzoo.verify("s3://no-such-bucket/a.records")
+
     def test_a_store_without_checksums(self, path, tmp_path):
         """There, what an earlier push left is read back before it is taken for the same."""
         url = (tmp_path / "store").as_uri()
@@ -315,7 +332,7 @@ class TestOtherPlaces:
         assert copied_files(there) == copied_files(path)
         assert RecordReader(there).digest == RecordReader(path).digest
 
-    @pytest.mark.parametrize("url", ["https://example.org/data", "a/path"])
+    @pytest.mark.parametrize("url", ["https://example.org/data", "a/path", "s3://bucket/what?/data"])
     def test_no_place_to_push_to(self, url, path):
-        with pytest.raises(ArgumentError, match=r"cannot be written to|is no URL"):
+        with pytest.raises(ArgumentError, match=r"cannot be written to|is no URL|followed by a query"):
             recordzoo.push(path, url)

@@ -32,6 +32,8 @@ def destination(text: str, name: str) -> Url:
     url = _parsed(text)
     if url.scheme in ("http", "https"):
         raise ArgumentError(f"{url} cannot be written to: a record set is pushed to s3://, gs://, az://, hf://.")
+    if url.has_query:
+        raise ArgumentError(f"{url} is followed by a query (?...): a record set is pushed to an address without one.")
     return url if url.name.endswith(ENDING) else url / with_ending(name)
 
 

@@ -54,6 +54,7 @@ _NETWORK_PACKAGES = (
     "http",
 )
 _QUERY = re.compile(r"(\w+://[^\s'\"?<>]*)\?[^\s'\"<>)]*")
+_NO_BUCKET = re.compile(r"NoSuchBucket|ContainerNotFound|(bucket|container) does not exist", re.IGNORECASE)
 _MAX_TEXT = 300
 
 
@@ -98,6 +99,9 @@ def remote_error(err: BaseException, url: Url, doing: str) -> RemoteError:
         doing: What was tried: "read", "written", "listed".
     """
     status = status_of(err)
+    if status == NOT_FOUND and any(_NO_BUCKET.search(f"{type(each).__name__} {each}") for each in _chain(err)):
+        text = f"{url} cannot be {doing}: there is no such bucket. Check the address, or create the bucket."
+        return RemoteError(text, url=str(url), status=None)  # no status: callers take 404 for a file that is not there
     if isinstance(err, ImportError):
         extra = EXTRAS.get(url.scheme)
         cure = f"Run: pip install 'recordzoo[{extra}]'" if extra else "Install the package that fsspec needs for it."

@@ -227,7 +227,7 @@ class Store:
 
         files = (entry for entry in self._listing() if entry.get("type") == "file")
         return {
-            _last_part(each): Entry(int(each["size"] or 0), str(each.get("ETag") or "").strip('"')) for each in files
+            self._last_part(each): Entry(int(each["size"] or 0), str(each.get("ETag") or "").strip('"')) for each in files
         }
 
     def folders(self) -> Sequence[str]:
@@ -236,7 +236,7 @@ class Store:
         Raises:
             RemoteError: As `entries`.
         """
-        return [_last_part(entry) for entry in self._listing() if entry.get("type") == "directory"]
+        return [self._last_part(entry) for entry in self._listing() if entry.get("type") == "directory"]
 
     # Any: facts of all kinds.
     def _listing(self) -> Sequence[dict[str, Any]]:
@@ -250,6 +250,12 @@ class Store:
             if err.status == NOT_FOUND:
                 return []
             raise
+
+    # Any: as above.
+    def _last_part(self, entry: dict[str, Any]) -> str:
+        name = str(entry["name"])
+        path = name if self.url.scheme in _HERE else name.partition("?")[0]
+        return path.rstrip("/").rpartition("/")[2]
 
     def put(self, path: Path, name: str, advance: Callable[[int], None] = lambda num_bytes: None) -> None:
         """Write a local file, and the folder if there is none.
@@ -371,11 +377,6 @@ class Store:
             url=str(url),
             status=RANGE_NOT_SATISFIABLE,
         )
-
-
-# Any: as above.
-def _last_part(entry: dict[str, Any]) -> str:
-    return str(entry["name"]).partition("?")[0].rstrip("/").rpartition("/")[2]
 
 
 def part_bytes(size_bytes: int) -> int:

@@ -17,6 +17,9 @@ _COLLAPSED = re.compile(r"(s3|gs|gcs|az|abfss?|hf|https?|memory):[/\\](?![/\\])"
 _USER_IS_SECRET = ("http", "https", "ftp", "webhdfs")
 """Elsewhere a name before "@" without a password is no secret: Azure writes its container there."""
 
+_NAMES_TAKE_QUESTION_MARKS = ("file", "local", "memory")
+"""Elsewhere "?" begins a query, such as a signature."""
+
 _secrets: dict[str, tuple[str, str]] = {}  # public address → login with its "@", query with its "?"
 
 
@@ -61,7 +64,8 @@ class Url:
         login = rest[: len(rest) - len(shown)]
         if login and ":" not in login and scheme.lower() not in _USER_IS_SECRET:
             login, shown = "", rest
-        shown, mark, query = shown.partition("?")
+        takes_any_name = scheme.lower() in _NAMES_TAKE_QUESTION_MARKS
+        shown, mark, query = (shown, "", "") if takes_any_name else shown.partition("?")
         public = f"{scheme.lower()}://{shown.rstrip('/')}"
         if login or query:
             _secrets[public] = login, mark + query
@@ -83,6 +87,11 @@ class Url:
         scheme, _, rest = self.public.partition("://")
         above = rest.rpartition("/")[0] or rest
         return Url(f"{scheme}://{above}", self._login, self._query)
+
+    @property
+    def has_query(self) -> bool:
+        """Whether a query belongs to the address."""
+        return bool(self._query)
 
     @property
     def full(self) -> str:
