@@ -7,7 +7,11 @@ from dataclasses import dataclass, field
 # A password should be quoted, but people paste theirs as it is: after "user:" whatever is no port belongs to it.
 _LOGIN = r"(?P<login>[^/?#{end}]*|[^/?#@:\[\]{end}]*:(?!\d*(?:[/?#{end}]|$))[^{end}]*)@"
 _IN_URL = re.compile(r"(?P<scheme>(?:[a-z][a-z0-9+.-]*:)?//)?" + _LOGIN.format(end=r"\n"), re.IGNORECASE)
-_IN_TEXT = re.compile("(?<=://)" + _LOGIN.format(end=r"\s'\""))
+# One slash: a URL that went through `Path`.
+_SCHEME = r"(?P<scheme>[a-z][a-z0-9+.-]+:/{1,2})"
+_IN_TEXT = re.compile(_SCHEME + _LOGIN.format(end=r"\s'\""), re.IGNORECASE)
+_IN_ADDRESS = re.compile(_SCHEME + _LOGIN.format(end=r"\n"), re.IGNORECASE)
+_IS_ADDRESS = re.compile(_SCHEME, re.IGNORECASE)
 
 
 def public_url(url: str) -> str:
@@ -16,9 +20,28 @@ def public_url(url: str) -> str:
     return f"{match['scheme'] or ''}{url[match.end() :]}" if match else url
 
 
-def public_text(text: str) -> str:
-    """Remove the logins from all URLs in a text, such as the message of another package's error."""
-    return _IN_TEXT.sub("", text)
+def shown(address: str) -> str:
+    """Return an address that a user gave without its logins and its query, which may be a signature; a path as it is.
+
+    Chains of file systems lose theirs, too: ``zip://a::http://me:secret@host/b?c`` → ``zip://host/b``.
+    """
+    if not _IS_ADDRESS.search(address):
+        return address
+    return _IN_ADDRESS.sub(r"\g<scheme>", address).partition("?")[0]
+
+
+def public_text(text: str, *given: str) -> str:
+    """Remove the logins from all URLs in a text, such as the message of another package's error.
+
+    Args:
+        text: The text.
+        given: Addresses whose queries are removed, too. Those of a dataset's files are no secret.
+    """
+    for address in given:
+        _, mark, query = address.partition("?")
+        if query and _IS_ADDRESS.search(address):
+            text = text.replace(mark + query, "")
+    return _IN_TEXT.sub(r"\g<scheme>", text)
 
 
 def host(url: str) -> str:

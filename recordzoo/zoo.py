@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from recordzoo import catalogue
-from recordzoo.addresses import public_text
+from recordzoo.addresses import shown
 from recordzoo.catalogue import Entry
 from recordzoo.custom.targets import Reading, check_reading, resolve
 from recordzoo.errors import ArgumentError
@@ -120,7 +120,7 @@ def prepare(
         raise TypeError(f"prepare() got an unexpected keyword argument {unknown or 'records_dir'!r}{hint}")
     place = None if output is None else Path(output).expanduser().absolute()
     if place is None and isinstance(data, str) and "://" in data:
-        raise ArgumentError(f"{public_text(data)} is an address: pass output, the directory of the record set.")
+        raise ArgumentError(f"{shown(data)} is an address: pass output, the directory of the record set.")
     reading = Reading(from_, allow_empty, fields or {}, kinds or {})
     targets = resolve(data, Path(root).expanduser(), split, reading, place)
     check_reading(targets, reading)

@@ -3,7 +3,7 @@
 import pytest
 
 from recordzoo import settings
-from recordzoo.addresses import Address, host, public_text, public_url
+from recordzoo.addresses import Address, host, public_text, public_url, shown
 from recordzoo.errors import ArgumentError
 
 SHOWN = {
@@ -30,6 +30,28 @@ def test_a_url_without_its_login(url: str) -> None:
     assert public_url(url) == SHOWN[url]
     assert str(Address.parse(url)) == SHOWN[url]
     assert "secret" not in repr(Address.parse(url))
+
+
+@pytest.mark.parametrize(
+    ("address", "public"),
+    [
+        ("http://me:secret@host/a?sig=secret", "http://host/a"),
+        ("simplecache::http://me:secret@host/a?sig=secret", "simplecache::http://host/a"),
+        ("http:/me:secret@host/a", "http:/host/a"),
+        ("zip://a::http://me:my secret@host/b?secret", "zip://host/b"),
+        ("C:\\a@b?", "C:\\a@b?"),
+        ("/a@b/what?", "/a@b/what?"),
+    ],
+)
+def test_an_address_that_a_user_gave(address: str, public: str) -> None:
+    assert shown(address) == public
+
+
+def test_a_text_without_the_query_of_an_address_that_was_given() -> None:
+    text = "no http://me:secret@host/a?sig=secret here; get it from http://host/b?id=3"
+    assert public_text(text, "http://me:secret@host/a?sig=secret", "what?") == (
+        "no http://host/a here; get it from http://host/b?id=3"
+    )
 
 
 def test_a_text_without_logins() -> None:

@@ -313,7 +313,9 @@ class TestOtherPlaces:
 
     def test_a_bucket_that_does_not_exist(self, s3, path, tmp_path):
         for action in (recordzoo.push, lambda path, url: recordzoo.pull(url, tmp_path / "here")):
-            with pytest.raises(RemoteError, match=r"s3://no-such-bucket/.* there is no such bucket\. Check the address"):
+            with pytest.raises(
+                RemoteError, match=r"s3://no-such-bucket/.* there is no such bucket\. Check the address"
+            ):
                 action(path, "s3://no-such-bucket/data")
         with pytest.raises(RemoteError, match="no such bucket"):
             RecordReader("s3://no-such-bucket/a.records")

@@ -71,6 +71,12 @@ def test_what_is_a_url_and_what_a_path():
         is_url(Path("s3://bucket/x"))
     with pytest.raises(ArgumentError, match="is no URL"):
         Url.parse("/data")
+    with pytest.raises(ArgumentError, match="Pass the URL as a string"):
+        is_url(Path("mongodb://me:secret@host/x"))
+    assert is_url("simplecache::http://host/x")
+    with pytest.raises(ArgumentError, match=r"'simplecache::http://host/x' is a chain of file systems\. Give the last"):
+        Url.parse("simplecache::http://me:secret@host/x?secret")
+    assert not is_url("a::b")
 
 
 def test_a_file_comes_in_pieces_and_from_any_byte_on():

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.addresses import shown
 from recordzoo.cli import output, targets
 from recordzoo.cli.progress import make_progress
 from recordzoo.combining.merge import merge
@@ -38,7 +39,7 @@ def read_indices(text: str) -> NDArray[np.int64]:
         return np.concatenate([np.arange(each[0], each[-1] + 1, dtype=np.int64) for each in ends])
     path = Path(text)
     if not path.is_file():
-        raise ArgumentError(f"--indices {text}: it must be numbers, such as 0,5,10-19, or a file of numbers.")
+        raise ArgumentError(f"--indices {shown(text)}: it must be numbers, such as 0,5,10-19, or a file of numbers.")
     try:
         found = map_file(path) if path.suffix == ".npy" else np.array(path.read_text().split(), int)
         return np.asarray(found).astype(np.int64, casting="safe")
@@ -60,7 +61,7 @@ def read_splits(words: Sequence[str], sets: Mapping[str, str]) -> dict[str, str]
     for word in words:
         name, _, split = word.rpartition("=")
         if name not in sets or not split:
-            raise ArgumentError(f"--split-of {word}: it must be SET=SPLIT, with one of the sets as it is given.")
+            raise ArgumentError(f"--split-of {shown(word)}: it must be SET=SPLIT, with one of the sets as it is given.")
         found[sets[name]] = split
     return found
 
@@ -74,7 +75,7 @@ def merge_sets(
     split_of = read_splits(splits, sets)
     paths = [sets[name] for name in names]
     make = functools.partial(merge, paths, place, splits=split_of, progress=make_progress(), **options)
-    _make(make, place, " + ".join(names), refresh=bool(options["refresh"]), as_json=as_json)
+    _make(make, place, " + ".join(map(shown, names)), refresh=bool(options["refresh"]), as_json=as_json)
 
 
 # Any: as above.
@@ -82,7 +83,7 @@ def make_subset(name: str, place: Path, options: Mapping[str, Any], *, as_json: 
     """Store some records of a set, and say what came of it."""
     path = str(targets.find_record_set(name))
     make = functools.partial(subset, path, output=place, progress=make_progress(), **options)
-    _make(make, place, name, refresh=bool(options["refresh"]), as_json=as_json)
+    _make(make, place, shown(name), refresh=bool(options["refresh"]), as_json=as_json)
 
 
 def _make(make: Callable[[], Path], place: Path, title: str, *, refresh: bool, as_json: bool) -> None:

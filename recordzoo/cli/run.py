@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from recordzoo.addresses import public_text
 from recordzoo.bars import close_bars
 from recordzoo.cli import output
 from recordzoo.cli.exits import Exit, exit_code
@@ -56,7 +57,7 @@ def run(app: Callable[..., Any], args: Sequence[str]) -> int:
     except Exception as err:  # noqa: BLE001 - whatever it is, it becomes a message and a code here
         code = Exit.FAILED
         if not signals.caught:
-            code = _report(err, as_json)
+            code = _report(err, args, as_json)
     if signals.caught or code == Exit.INTERRUPTED:
         code = 128 + (signals.caught or signal.SIGINT)
         _report_interrupted(code, args, as_json)
@@ -64,8 +65,8 @@ def run(app: Callable[..., Any], args: Sequence[str]) -> int:
     return int(code)
 
 
-def _report(err: Any, as_json: bool) -> int:
-    """Say what went wrong and what to do next, on stderr; `err` is any exception."""
+def _report(err: Any, args: Sequence[str], as_json: bool) -> int:
+    """Say what went wrong and what to do next, on stderr; `err` is any exception. Nothing secret of `args` is shown."""
     close_bars()
     if isinstance(err, _USAGE_ERROR):
         code, text = Exit.USAGE, f"{_usage_text(err)} See: {_command_path(err)} --help"
@@ -74,10 +75,15 @@ def _report(err: Any, as_json: bool) -> int:
     else:
         code, text = Exit.FAILED, f"{type(err).__name__}: {err} (an error in recordzoo; please report it)"
         if not as_json:
-            traceback.print_exception(err)
+            output.say(public_text("".join(traceback.format_exception(err)), *args))
+    text = public_text(text, *args)
     notes = list(getattr(err, "__notes__", ()))  # the address of the documentation's section
     if as_json:
-        details = {key: value for key, value in getattr(err, "details", {}).items() if value is not None}
+        found = {key: value for key, value in getattr(err, "details", {}).items() if value is not None}
+        details = {
+            key: public_text(os.fspath(value), *args) if isinstance(value, str | os.PathLike) else value
+            for key, value in found.items()
+        }
         error = {"code": int(code), "name": Exit(code).name.lower(), "type": type(err).__name__, "message": text}
         if notes:
             error["notes"] = notes

@@ -3,6 +3,7 @@
 import dataclasses
 from pathlib import Path
 
+from recordzoo.addresses import shown
 from recordzoo.aliases import JSON
 from recordzoo.cli import output, targets
 from recordzoo.cli.exits import Exit
@@ -43,7 +44,7 @@ def push_set(text: str, destination: str, options: PushOptions, *, as_json: bool
     """Push a record set, and print what was done; returns the exit code."""
     if not is_url(destination):
         raise ArgumentError(
-            f"{destination!r} is no URL, such as s3://bucket/datasets. On this machine: "
+            f"{shown(destination)!r} is no URL, such as s3://bucket/datasets. On this machine: "
             f"{command('copy', text, destination)}"
         )
     path = targets.find_local_set(text, "push")
@@ -67,7 +68,7 @@ def push_set(text: str, destination: str, options: PushOptions, *, as_json: bool
 def pull_set(text: str, destination: str, options: PullOptions, *, as_json: bool) -> int:
     """Pull a record set, and print what was done; returns the exit code."""
     if not is_url(text):
-        raise ArgumentError(f"{text!r} is no URL, such as s3://bucket/datasets/photos.records.")
+        raise ArgumentError(f"{shown(text)!r} is no URL, such as s3://bucket/datasets/photos.records.")
     if is_url(destination):
         raise ArgumentError(f"{Url.parse(destination)} is a URL. A record set is pulled into a directory.")
     job = PullJob(text, Path(destination), replace=options.replace, workers=options.workers, progress=make_progress())

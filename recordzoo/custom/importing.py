@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from recordzoo.addresses import public_text
+from recordzoo.addresses import shown
 from recordzoo.bars import default_progress
 from recordzoo.custom.foreign import ForeignRecipe, schema_of
 from recordzoo.custom.options import OwnOptions, check_place, is_current
@@ -49,7 +49,7 @@ def default_place(location: str) -> Path:
     Of an address, it is the last part in the current directory; of a table in a file, the last part beside the file.
     """
     if "://" in location:
-        name = public_text(location).partition("?")[0].rstrip("/").rpartition("/")[2]
+        name = shown(location).rstrip("/").rpartition("/")[2]
         return Path(name).absolute().with_suffix(".records")
     whole = Path(location).absolute()
     name = re.sub(r"\.(tar|tar\.\w+|tgz)$", ".records", whole.name, flags=re.IGNORECASE)
@@ -92,9 +92,7 @@ def _find(location: str, format: str | None, fields: Mapping[str, str], kinds: M
     foreign = None if format in LAYOUTS else find_foreign(location, format, fields)
     if foreign is None:
         if "://" in location:
-            raise NotPreparedError(
-                f"{public_text(location).partition('?')[0]} is an address; LMDB databases are on this machine."
-            )
+            raise NotPreparedError(f"{shown(location)} is an address; LMDB databases are on this machine.")
         if fields or kinds:
             raise ArgumentError(
                 "fields (--field) and kinds are not for LMDB databases, whose fields are image and target."

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from recordzoo import catalogue
-from recordzoo.addresses import public_text
+from recordzoo.addresses import shown
 from recordzoo.catalogue import Entry
 from recordzoo.custom.nearby import nothing_there, unknown_name
 from recordzoo.errors import ArgumentError, NotPreparedError
@@ -315,7 +315,7 @@ def _foreign(text: str, reading: Reading, output: Path | None) -> Target:
     from recordzoo.custom.importing import default_place
 
     location = text if "://" in text else os.path.abspath(os.path.expanduser(text))
-    label = public_text(text).partition("?")[0] if "://" in text else text  # options may have secrets, too
+    label = shown(text)
     settings = {
         "location": location,
         "output": default_place(location) if output is None else output.expanduser().absolute(),

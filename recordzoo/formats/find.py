@@ -4,7 +4,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Protocol, cast
 
-from recordzoo.addresses import public_text
+from recordzoo.addresses import shown
 from recordzoo.errors import NotPreparedError
 from recordzoo.formats import FORMATS
 from recordzoo.formats.base import Foreign
@@ -53,7 +53,7 @@ def find_foreign(location: str, name: str | None, fields: Mapping[str, str]) -> 
             return found
     if name is None:
         return None
-    shown = public_text(location).partition("?")[0] if "://" in location else location  # options may have secrets, too
     raise NotPreparedError(
-        f"There is nothing of format {name} at {shown} (looked for {format_module(name).LOOKS_FOR}).", path=shown
+        f"There is nothing of format {name} at {shown(location)} (looked for {format_module(name).LOOKS_FOR}).",
+        path=shown(location),
     )

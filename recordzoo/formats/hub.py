@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from recordzoo import settings
+from recordzoo.addresses import shown
 from recordzoo.errors import ArgumentError, RemoteError
 from recordzoo.packages import need
 from recordzoo.remote.failures import remote_error
@@ -40,7 +41,9 @@ class Hub:
     def __init__(self, location: str) -> None:
         match = _ADDRESS.fullmatch(location.rstrip("/"))
         if match is None:
-            raise ArgumentError(f"{location} is no dataset of the Hub: hf://datasets/USER/NAME, and a path behind it.")
+            raise ArgumentError(
+                f"{shown(location)} is no dataset of the Hub: hf://datasets/USER/NAME, and a path behind it."
+            )
         need("huggingface_hub", "hf", "The Hugging Face Hub is read")
         self.url = Url.parse(location)
         self.repository = match["repository"]

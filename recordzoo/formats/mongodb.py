@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from recordzoo.addresses import public_url
+from recordzoo.addresses import public_url, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.columns import columns_as_fields, image_ending
@@ -66,7 +66,7 @@ class MongoCollection(Foreign):
     format = "mongodb"
 
     def __init__(self, location: str, fields: Mapping[str, str]) -> None:
-        super().__init__(public_url(location).partition("?")[0], fields)
+        super().__init__(shown(location), fields)
         need("pymongo", "mongodb", "MongoDB is read")
         self._place = _Place.parse(location)
         with self._connected() as client:
@@ -199,15 +199,14 @@ class _Place:
         Raises:
             ArgumentError: It names no collection.
         """
-        shown = public_url(location)
-        scheme, _, rest = shown.partition("://")
+        scheme, _, rest = public_url(location).partition("://")
         login = location[len(scheme) + len("://") : len(location) - len(rest)]
         path, question, options = rest.partition("?")
         hosts, _, names = path.partition("/")
         database, _, collection = names.rstrip("/").partition("/")
         if not (hosts and database and collection):
             raise ArgumentError(
-                f"{shown.partition('?')[0]} names no collection. An address is "
+                f"{shown(location)} names no collection. An address is "
                 "mongodb://HOST:PORT/DATABASE/COLLECTION; for GridFS, COLLECTION is the bucket, such as fs."
             )
         address = f"{scheme}://{login}{hosts}/{database}{question}{options}"

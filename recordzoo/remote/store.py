@@ -227,7 +227,8 @@ class Store:
 
         files = (entry for entry in self._listing() if entry.get("type") == "file")
         return {
-            self._last_part(each): Entry(int(each["size"] or 0), str(each.get("ETag") or "").strip('"')) for each in files
+            self._last_part(each): Entry(int(each["size"] or 0), str(each.get("ETag") or "").strip('"'))
+            for each in files
         }
 
     def folders(self) -> Sequence[str]:

@@ -9,11 +9,16 @@ import re
 from dataclasses import dataclass, field
 from typing import Any, TypeGuard
 
-from recordzoo.addresses import public_url
+from recordzoo.addresses import public_url, shown
 from recordzoo.errors import ArgumentError
 
 _FORM = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
-_COLLAPSED = re.compile(r"(s3|gs|gcs|az|abfss?|hf|https?|memory):[/\\](?![/\\])", re.IGNORECASE)
+_CHAIN = re.compile(r"[a-z][a-z0-9+.-]*(://[^:]*)?::", re.IGNORECASE)  # of file systems, as fsspec takes them
+_COLLAPSED = re.compile(
+    r"([a-z0-9+.-]+::)*((s3|gs|gcs|az|abfss?|hf|https?|memory|mongodb(\+srv)?):[/\\](?![/\\])|"
+    r"[a-z0-9+.-]{2,}:[/\\][^/\\]*@)",
+    re.IGNORECASE,
+)
 _USER_IS_SECRET = ("http", "https", "ftp", "webhdfs")
 """Elsewhere a name before "@" without a password is no secret: Azure writes its container there."""
 
@@ -32,8 +37,12 @@ def is_url(text: object) -> "TypeGuard[str | Url]":
     if isinstance(text, Url):
         return True
     if isinstance(text, os.PathLike) and _COLLAPSED.match(found := os.fspath(text)):
-        raise ArgumentError(f"{found!r} was a URL before it became a Path. Pass the URL as a string.")
-    return isinstance(text, str) and _FORM.fullmatch(text) is not None
+        raise ArgumentError(f"{shown(found)!r} was a URL before it became a Path. Pass the URL as a string.")
+    return isinstance(text, str) and (_FORM.fullmatch(text) or _is_chain(text)) is not None
+
+
+def _is_chain(text: str) -> "re.Match[str] | None":
+    return _CHAIN.match(text) if "://" in text else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,16 +66,20 @@ class Url:
         """
         if isinstance(text, Url):
             return text
+        if _is_chain(text):
+            raise ArgumentError(
+                f"{shown(text)!r} is a chain of file systems. Give the last address alone: recordzoo has its own cache."
+            )
         if not _FORM.fullmatch(text):
-            raise ArgumentError(f"{public_url(text)!r} is no URL, such as s3://bucket/folder.")
+            raise ArgumentError(f"{shown(text)!r} is no URL, such as s3://bucket/folder.")
         scheme, _, rest = text.partition("://")
-        shown = public_url(f"{scheme}://{rest}").partition("://")[2]
-        login = rest[: len(rest) - len(shown)]
+        place = public_url(f"{scheme}://{rest}").partition("://")[2]
+        login = rest[: len(rest) - len(place)]
         if login and ":" not in login and scheme.lower() not in _USER_IS_SECRET:
-            login, shown = "", rest
+            login, place = "", rest
         takes_any_name = scheme.lower() in _NAMES_TAKE_QUESTION_MARKS
-        shown, mark, query = (shown, "", "") if takes_any_name else shown.partition("?")
-        public = f"{scheme.lower()}://{shown.rstrip('/')}"
+        place, mark, query = (place, "", "") if takes_any_name else place.partition("?")
+        public = f"{scheme.lower()}://{place.rstrip('/')}"
         if login or query:
             _secrets[public] = login, mark + query
         return cls(public, *_known_secret(public))
