@@ -257,7 +257,10 @@ def test_missing_val_images_do_not_move_labels(
     imagenet.write_files(tmp_path / "val", {name: data for name, data in FAKE.val.items() if name != gone})
     devkit = hashlib.md5(FAKE.write_devkit(tmp_path).read_bytes()).hexdigest()
     real = catalogue.entry("imagenet")
-    files = [dataclasses.replace(file, md5=devkit) if file.name == imagenet.DEVKIT else file for file in real.files]
+    files = [
+        dataclasses.replace(file, md5=devkit, size_bytes=None) if file.name == imagenet.DEVKIT else file
+        for file in real.files
+    ]
     entry = dataclasses.replace(real, files=tuple(files))
     monkeypatch.setattr(catalogue, "entry", lambda name: entry)
     ours, theirs = ImageNetRecord(tmp_path, "val"), ImageNet(extracted, "val")
