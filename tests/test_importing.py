@@ -831,3 +831,10 @@ def test_the_command(tmp_path: Path) -> None:
     assert cut.returncode == 5
     assert "is damaged" in cut.stderr
     assert command(path, "--from", "lmdb").returncode == 2
+    unknown = command(legacy.write_lmdb(tmp_path / "unknown.lmdb", [(b"a", b"abc")]))
+    assert unknown.returncode == 1
+    assert unknown.stderr.count("\n") == 1
+    assert "recordzoo.convert" in unknown.stderr
+    told = json.loads(command(tmp_path / "unknown.lmdb", "--json").stderr)["error"]
+    assert told["details"]["first_value"] == "61 62 63"
+    assert "a numpy.ndarray, pickled" in told["details"]["reasons"]["lmdb_arrays"]

@@ -14,6 +14,7 @@ import pytest
 
 from recordzoo import ImageFolderRecord
 from recordzoo.errors import PrepareError, SourceError
+from recordzoo.recipes.imports import arrow
 from recordzoo.records.reader import RecordReader
 from tests.fakes import legacy
 from tests.preparing import prepared
@@ -146,6 +147,31 @@ def test_an_array_of_something_else_is_named(
     assert list((tmp_path / "empty").iterdir()) == []
 
 
+def test_arrays_by_pyarrow(tmp_path: Path) -> None:
+    pixels, batch, fortran, _ = legacy.PYARROW_VALUES
+    reader = imported(legacy.write_lmdb(tmp_path / "x.lmdb", [(b"0", pixels), (b"1", pixels)]))
+    assert_same(values_of(reader), [np.arange(24, dtype=np.uint8).reshape(2, 4, 3)] * 2)
+    reader = imported(legacy.write_lmdb(tmp_path / "y.lmdb", [(b"0", batch)]), refresh=True)
+    assert_same(values_of(reader), list(np.arange(24, dtype=np.float32).reshape(2, 3, 2, 2) / 8))
+    reader = imported(legacy.write_lmdb(tmp_path / "z.lmdb", [(b"0", fortran)]), refresh=True)
+    assert_same(values_of(reader), [np.arange(6, dtype=np.int16).reshape(2, 3)])
+
+
+def test_a_changed_array_of_pyarrow_is_another_one_or_an_error() -> None:
+    refused = 0
+    for value in legacy.PYARROW_VALUES[:2]:
+        for place in range(len(value)):
+            for bit in (0, 6, 7):
+                try:
+                    arrow.deserialize(value[:place] + bytes([value[place] ^ 1 << bit]) + value[place + 1 :])
+                except arrow.ArrowError:
+                    refused += 1
+        for length in range(0, len(value) - 64, 5):
+            with pytest.raises(arrow.ArrowError):
+                arrow.deserialize(value[:length])
+    assert refused > 300
+
+
 # Objects of a class
 
 
@@ -215,7 +241,7 @@ WORDS = ["Hallo", "Füße", "日本", "a b", 'x"y', "", "7"]
 
 
 def test_texts(tmp_path: Path) -> None:
-    pairs = [(image, WORDS[i % 7]) for i, (image, _) in enumerate(legacy.files(300))]
+    pairs = [(image, WORDS[i % 7]) for i, (image, _) in enumerate(legacy.files(3) * 100)]
     reader = imported(legacy.texts(tmp_path / "x", pairs), shard_bytes=50_000)
     assert [reader.read("image", i) for i in range(300)] == [image for image, _ in pairs]
     assert [reader.value("target", i) for i in range(300)] == [text for _, text in pairs]
@@ -286,6 +312,18 @@ def test_images_with_a_list_of_keys(tmp_path: Path) -> None:
     path = legacy.write_lmdb(tmp_path / "x.lmdb", [*values, (b"__keys__", pickle.dumps(list(images)))])
     reader = imported(path)
     assert [reader.read("image", i) for i in range(12)] == list(images.values())
+
+
+@pytest.mark.parametrize("dumps", [pickle.dumps, lambda _: legacy.PYARROW_VALUES[3]], ids=["pickle", "pyarrow"])
+def test_images_that_are_serialised(dumps: Callable[[bytes], bytes], tmp_path: Path) -> None:
+    image = b"\xff\xd8\xff an image"
+    reader = imported(
+        legacy.folder2lmdb(
+            tmp_path / "x.lmdb", [image] * 3, lambda value: dumps(value) if value == image else pickle.dumps(value)
+        )
+    )
+    assert [reader.read("image", i) for i in range(3)] == [image] * 3
+    assert list(reader.names) == ["0.jpg", "1.jpg", "2.jpg"]
 
 
 @pytest.mark.parametrize(

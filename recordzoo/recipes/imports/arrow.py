@@ -10,17 +10,24 @@ What all versions from 0.8 to 11.0 wrote was tried.
 """
 
 import itertools
+import math
 import struct
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-_SCHEMA, _BATCH = 1, 3  # MessageHeader
+import numpy as np
+from numpy.typing import NDArray
+
+_SCHEMA, _BATCH, _TENSOR = 1, 3, 4  # MessageHeader
+_KINDS = {_SCHEMA: "schema", _BATCH: "values", _TENSOR: "array"}
+_FLOAT = 3
 _NULL, _INT, _BINARY, _UTF8, _LIST, _STRUCT, _UNION = 1, 2, 4, 5, 12, 13, 14  # Type
 _OTHERS = {3: "float", 6: "bool", 8: "datetime"}
 _VERSION_5 = 4  # MetadataVersion: from it on, unions have no validity
 _DENSE = 1
 _CONTINUATION = 0xFFFFFFFF
+_END = b"\xff\xff\xff\xff\0\0\0\0"
 _MEMBERS = {
     _INT: ("", "1", "2", "3"),
     _BINARY: ("", "3", "4"),
@@ -39,13 +46,15 @@ class ArrowError(ValueError):
 
 # Any: whatever was serialised.
 def deserialize(data: bytes) -> Any:
-    """Read bytes, strings, whole numbers, lists and tuples of them (both as lists), and None.
+    """Read bytes, strings, whole numbers, lists and tuples of them (both as lists), and None; or one array of numbers.
 
     Raises:
         ArrowError: It is something else; of other types the message has the name.
     """
     try:
         return _deserialize(data)
+    except ValueError as err:
+        raise err if isinstance(err, ArrowError) else ArrowError(f"it is cut or damaged ({err})") from err
     except (struct.error, IndexError, UnicodeDecodeError) as err:
         raise ArrowError(f"it is cut or damaged ({err})") from err
 
@@ -54,35 +63,62 @@ def _deserialize(data: bytes) -> Any:
     position = 0
     while position < 4 * _MAX_COUNTS and _unsigned(data, position) == 0:
         position += 4
-    if _unsigned(data, position) < 4 * _MAX_COUNTS:
-        raise ArrowError("it holds an array or a buffer")
-    kind, schema, _, position = _message(data, position)
-    if kind != _SCHEMA:
-        raise ArrowError("it has no schema")
+    has_array = _unsigned(data, position) == 1
+    while has_array and position < 4 * _MAX_COUNTS and _unsigned(data, position) < 2:
+        position += 4
+    message, schema, position = _message(data, position, _SCHEMA)
     fields = schema.tables(1)
     if len(fields) != 1:
         raise ArrowError(f"it has {len(fields)} columns")
-    kind, batch, version, position = _message(data, position)
-    if kind != _BATCH:
-        raise ArrowError("it has no values")
-    columns = _Columns(data, position, batch, has_union_validity=version < _VERSION_5)
+    message, batch, position = _message(data, position, _BATCH)
+    if has_array:
+        return _array(data, position + message.number(3, "q"))
+    columns = _Columns(data, position, batch, has_union_validity=message.number(0, "h") < _VERSION_5)
     values = list(columns.column(fields[0], 0))
     if len(values) != 1:
         raise ArrowError(f"it has {len(values)} values")
     return values[0]
 
 
-def _message(data: bytes, position: int) -> tuple[int, "FlatTable", int, int]:
-    """Return a message's kind, header and version, and where its body begins."""
+# Any: of any numeric dtype.
+def _array(data: bytes, position: int) -> NDArray[Any]:
+    """Read the array behind the end of the stream, of which the stream has nothing but that there is one."""
+    while _unsigned(data, position) == 0 or data[position : position + 8] == _END:
+        position += 4
+    _, tensor, position = _message(data, position, _TENSOR)
+    kind, found = tensor.number(0, "B"), tensor.table(1)
+    if found is None or kind not in (_INT, _FLOAT):
+        raise ArrowError("it holds an array of something else than numbers")
+    if kind == _FLOAT:
+        name = ("<f2", "<f4", "<f8")[found.number(0, "h")]
+    else:
+        name = f"<{'i' if found.number(1, 'B') else 'u'}{found.number(0, 'i') // 8}"
+    dtype = np.dtype(name if name[2:] in ("1", "2", "4", "8") else "V")
+    shape = [size.number(0, "q") for size in tensor.tables(2)]
+    offset, length = tensor.pair(4)
+    steps = [tensor.item(3, index) for index in range(len(shape))]
+    is_outside = offset < 0 or length > len(data) or position + offset + length > len(data)
+    if is_outside or min(shape, default=0) < 1 or math.prod(shape) * dtype.itemsize != length:
+        raise ArrowError(f"its array has the shape {shape[:8]} and {length:,} bytes")
+    values = np.frombuffer(data, dtype, math.prod(shape), position + offset)
+    for order in ("C", "F"):
+        made = values.reshape(shape, order=order)
+        if list(made.strides) == steps:
+            return made
+    raise ArrowError("its array has gaps")
+
+
+def _message(data: bytes, position: int, wanted: int) -> tuple["FlatTable", "FlatTable", int]:
+    """Return a message of a kind, its header, and where its body begins."""
     if _unsigned(data, position) == _CONTINUATION:
         position += 4
     length = _unsigned(data, position)
     start = position + 4
     table = FlatTable(data, start + _unsigned(data, start))
     header = table.table(2)
-    if header is None:
-        raise ArrowError("a message is empty")
-    return table.number(1, "B"), header, table.number(0, "h"), start + length
+    if header is None or table.number(1, "B") != wanted:
+        raise ArrowError(f"it has no {_KINDS[wanted]}")
+    return table, header, start + length
 
 
 @dataclass(frozen=True)
@@ -137,6 +173,22 @@ class FlatTable:
         """
         count, start = self._vector(index, 16)
         return [struct.unpack_from("<qq", self.data, start + 16 * i) for i in range(count)]
+
+    def pair(self, index: int) -> tuple[int, int]:
+        """Return a struct of two numbers of 8 bytes."""
+        place = self._field(index)
+        return _read(self.data, place, "q"), _read(self.data, place + 8, "q")
+
+    def item(self, index: int, number: int) -> int:
+        """Return a number of a vector of those of 8 bytes.
+
+        Raises:
+            ArrowError: It has fewer.
+        """
+        count, start = self._vector(index, 8)
+        if number >= count:
+            raise ArrowError("an array has too few strides")
+        return _read(self.data, start + 8 * number, "q")
 
     def text(self, index: int) -> str:
         """Return a string.

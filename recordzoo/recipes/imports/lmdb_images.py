@@ -2,8 +2,10 @@
 
 BasicSR (XPixelGroup/BasicSR basicsr/utils/lmdb_util.py) writes `meta_info.txt` into the directory: lines such as
 `0001.png (480,480,3) 1`, whose key is `0001`. Its order is that in which BasicSR counts the images.
+Copies of folder2lmdb that leave out the label (Fangyh09/Image2LMDB) pickle the file, or store it with pyarrow.
 """
 
+import contextlib
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -24,9 +26,13 @@ def parse(value: bytes) -> Sample:
     Raises:
         ForeignValueError: It does not begin as one.
     """
+    image: object = value
     if not sniffed_ending(value):
+        with contextlib.suppress(ForeignValueError):
+            image = folder2lmdb.loaded(value)
+    if not isinstance(image, bytes) or not sniffed_ending(image):
         raise ForeignValueError(f"it is no image's file, but begins with {value[:8].hex(' ')}")
-    return Sample(value)
+    return Sample(image)
 
 
 def order(keys: Sequence[bytes], read: Read, file: Path) -> Order:
