@@ -111,6 +111,23 @@ class TestWhatIsStored:
         assert reader.array("target").tolist() == list(range(5, 14))
         assert reader.manifest.classes is None
 
+    def test_labels_that_are_values_become_classes_with_a_warning(
+        self, images: dict[str, bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        labels = ["8.44", "7.0", *(str(number / 4) for number in range(len(NAMES) - 2))]
+        path = write_list(tmp_path / "list.txt", plain(labels=labels))
+        reader = made(path)
+        assert len(reader.manifest.classes or ()) == len(set(reader.array("target").tolist())) == 9
+        told = "the labels are numbers, such as 8.44, and were taken for the names of 9 classes."
+        assert told in caplog.text
+        assert "recordzoo.convert()" in caplog.text
+        assert f"{path}: {told}" in run_here("prepare", path, "--refresh", cwd=tmp_path).stderr
+        caplog.clear()
+        for one, other in (("1", "2"), ("cat", "8.44")):
+            labels = [one, *[other] * (len(NAMES) - 1)]
+            made(write_list(path, plain(labels=labels)), refresh=True)
+        assert "the labels are numbers" not in caplog.text
+
     def test_the_output_may_be_elsewhere(self, images: dict[str, bytes], tmp_path: Path) -> None:
         path = write_list(tmp_path / "list.txt", plain())
         place = prepared(str(path), str(tmp_path / "other" / "my.records"))

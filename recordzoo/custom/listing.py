@@ -1,5 +1,6 @@
 """Whether a record set holds what a list says."""
 
+import logging
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -10,9 +11,11 @@ from recordzoo.errors import OtherSourceError
 from recordzoo.preparing.changes import find_changes
 from recordzoo.progress import format_bytes
 from recordzoo.recipes.base import Recipe
-from recordzoo.recipes.list_file import read_list
+from recordzoo.recipes.list_file import are_fractions, read_list
 from recordzoo.recipes.listing import list_path
 from recordzoo.records.reader import RecordReader
+
+logger = logging.getLogger("recordzoo")
 
 
 # Any: options of all kinds.
@@ -22,7 +25,7 @@ def layout_of(options: Mapping[str, Any]) -> dict[str, int]:
 
 
 def check_list(place: Path, recipe: Recipe, path: Path, *, was_ready: bool, full: bool = False) -> None:
-    """Refuse records that are not those of a list as it is now.
+    """Refuse records that are not those of a list as it is now; warn of labels that look like values to predict.
 
     Args:
         place: The record set.
@@ -41,6 +44,15 @@ def check_list(place: Path, recipe: Recipe, path: Path, *, was_ready: bool, full
     if problem is not None:
         raise OtherSourceError(
             f"{place} {problem}. Pass --refresh (refresh=True) to rebuild it, or another --output.", path=str(place)
+        )
+    classes = reader.manifest.classes
+    if not was_ready and classes and are_fractions(classes):
+        logger.warning(
+            "%s: the labels are numbers, such as %s, and were taken for the names of %s classes. To store numbers, convert "
+            "a dataset of your own with recordzoo.convert().",
+            path,
+            classes[-1],
+            f"{len(classes):,}",
         )
 
 

@@ -1,6 +1,7 @@
 """List files: `path label` a line, or a table with a header; read whole, and every fault of it named at once."""
 
 import hashlib
+import itertools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -90,8 +91,10 @@ def _interpreted(path: Path, table: Table, faults: Faults) -> ListFile:
         SourceError: They stand for nothing.
     """
     path_column, label_column = _find_columns(path, table)
-    names = [cell.replace(os.sep, "/") for cell in table.column(path_column)]
-    labels = table.column(label_column)
+    names: Sequence[str] = table.columns[path_column]
+    if os.sep != "/":
+        names = [cell.replace(os.sep, "/") for cell in names]
+    labels = table.columns[label_column]
     for what, cells in (("path", names), ("label", labels)):
         for line, cell in zip(table.lines, cells, strict=True):
             if not cell:
@@ -103,7 +106,8 @@ def _interpreted(path: Path, table: Table, faults: Faults) -> ListFile:
         faults.add(1, "the list names no files")
     faults.raise_if_any()
     digest = hashlib.blake2b(digest_size=16)
-    for row in ([str(path_column), str(label_column), *table.header], *table.rows):
+    header = [str(path_column), str(label_column), *table.header]
+    for row in itertools.chain([header], zip(*table.columns, strict=True)):
         digest.update("".join(f"{cell}\0" for cell in row).encode())
     columns = {name: _numbers(cells) for name, cells in others.items()}
     return ListFile(
@@ -158,7 +162,7 @@ def _other_columns(table: Table, used: set[int], faults: Faults) -> dict[str, li
         elif field in taken:
             faults.add(1, f"the column {name!r} has the name of another, or of a field that every set has: rename it")
         else:
-            columns[field] = table.column(index)
+            columns[field] = table.columns[index]
             taken.add(field)
     return columns
 
@@ -185,7 +189,8 @@ def _labels(
                 faults.add(line, f"a label of {len(label):,} characters")
         label_of = {name: number for number, name in enumerate(classes)}
         return np.fromiter((label_of[label] for label in labels), np.int64, len(labels)), classes
-    numbers = list(map(int, labels))
+    number_of = {label: int(label) for label in set(labels)}
+    numbers = [number_of[label] for label in labels]
     for line, number in zip(lines, numbers, strict=True):
         if number not in _INT64:
             faults.add(line, f"the label {number} has more than 64 bits")
@@ -222,6 +227,11 @@ def _class_names(numbers: Sequence[int], lines: Sequence[int], cells: Sequence[s
         elif label != number:
             faults.add(line, f"{name!r} is label {number} here and label {label} above")
     return [names[number] for number in sorted(names)]
+
+
+def are_fractions(classes: Sequence[str]) -> bool:
+    """Whether all names of classes are numbers, and not all of them whole: values to predict rather than classes."""
+    return all(map(_NUMBER.fullmatch, classes)) and not all(map(_WHOLE.fullmatch, classes))
 
 
 # Any: of either dtype.

@@ -1,9 +1,10 @@
-"""The text of a list file → rows of cells; every fault of it is kept, to be named with the others."""
+"""The text of a list file → columns of cells; every fault of it is kept, to be named with the others."""
 
 import codecs
 import csv
 import io
 import re
+from array import array
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,6 +25,7 @@ _OTHER_MARKS = (
     (codecs.BOM_UTF16_LE, "UTF-16"),
     (codecs.BOM_UTF16_BE, "UTF-16"),
 )
+_MOST_SHARED = 1 << 16
 _LINE = re.compile(r"(?P<path>.*[^ ]) +(?P<label>[^ ]+)", re.DOTALL)
 
 
@@ -57,13 +59,30 @@ class Faults:
         )
 
 
+class Column(list[str]):
+    """The cells of a column. Equal ones are one object, while there are few: a line then takes 8 bytes, not 100."""
+
+    def __init__(self) -> None:
+        self._shared: dict[str, str] = {}
+
+    def add(self, cell: str) -> None:
+        """Add a cell."""
+        shared = self._shared
+        self.append(shared.setdefault(cell, cell) if len(shared) < _MOST_SHARED else shared.get(cell, cell))
+
+
 @dataclass
 class Table:
-    """Rows of cells, all as long as the header, and the line on which each begins."""
+    """Columns of cells under their names, and the line on which each row begins."""
 
     header: list[str] = field(default_factory=list)
-    rows: list[list[str]] = field(default_factory=list)
-    lines: list[int] = field(default_factory=list)
+    columns: list[Column] = field(default_factory=list)
+    lines: "array[int]" = field(default_factory=lambda: array("q"))
+
+    def begin(self, header: list[str]) -> None:
+        """Name the columns."""
+        self.header = header
+        self.columns = [Column() for _ in header]
 
     def add(self, line: int, cells: list[str], faults: Faults) -> None:
         """Add a row if it is whole."""
@@ -72,12 +91,9 @@ class Table:
         elif any("\0" in cell for cell in cells):
             faults.add(line, "a NUL byte")
         else:
-            self.rows.append([cell.strip() for cell in cells])
+            for column, cell in zip(self.columns, cells, strict=True):
+                column.add(cell.strip())
             self.lines.append(line)
-
-    def column(self, index: int) -> list[str]:
-        """Return the cells of a column."""
-        return [row[index] for row in self.rows]
 
 
 def _columns(count: int) -> str:
@@ -90,13 +106,13 @@ def read_table(path: Path, data: bytes, faults: Faults) -> Table:
     Raises:
         SourceError: It is not UTF-8.
     """
-    text = _decoded(data, faults)
+    _check_encoding(data, faults)
     separator = _SEPARATORS.get(path.suffix.lower())
-    return _plain(text, faults) if separator is None else _with_header(text, separator, faults)
+    return _plain(data, faults) if separator is None else _with_header(data, separator, faults)
 
 
-def _decoded(data: bytes, faults: Faults) -> str:
-    """Return a list's text, without the mark that some editors put at its start.
+def _check_encoding(data: bytes, faults: Faults) -> None:
+    """Refuse a list that is not UTF-8.
 
     Raises:
         SourceError: It is not UTF-8.
@@ -106,21 +122,27 @@ def _decoded(data: bytes, faults: Faults) -> str:
         faults.add(1, f"the file is {encoding}; save it as UTF-8")
         faults.raise_if_any()
     try:
-        return data.decode("utf-8-sig")
+        data.decode()
     except UnicodeDecodeError:
         for number, line in enumerate(data.splitlines(), 1):
             try:
                 line.decode()
             except UnicodeDecodeError as err:
                 faults.add(number, f"byte {err.start + 1} is not UTF-8 (0x{line[err.start]:02x})")
-    faults.raise_if_any()
-    raise AssertionError("a file that is not UTF-8 has a line that is not")
+        faults.raise_if_any()
+        raise AssertionError("a file that is not UTF-8 has a line that is not") from None
 
 
-def _plain(text: str, faults: Faults) -> Table:
+def _text(data: bytes, newline: str | None) -> io.TextIOWrapper:
+    """Read a list's text piece by piece, without the mark that some editors put at its start."""
+    return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline=newline)
+
+
+def _plain(data: bytes, faults: Faults) -> Table:
     """Read `path label` lines: the label follows the last spaces, or the tab if there is one."""
-    table = Table(["path", "label"])
-    for number, line in enumerate(io.StringIO(text, newline=None), 1):
+    table = Table()
+    table.begin(["path", "label"])
+    for number, line in enumerate(_text(data, None), 1):
         if line.startswith("#") or not line.strip():
             continue
         if "\t" in line:
@@ -133,19 +155,19 @@ def _plain(text: str, faults: Faults) -> Table:
     return table
 
 
-def _with_header(text: str, separator: str, faults: Faults) -> Table:
+def _with_header(data: bytes, separator: str, faults: Faults) -> Table:
     """Read a table whose first line names the columns; blank lines are passed over."""
     table = Table()
-    for line, cells in _cells(text, separator, faults):
+    for line, cells in _cells(data, separator, faults):
         if table.header:
             table.add(line, cells, faults)
         else:
-            table.header = [cell.strip() for cell in cells]
+            table.begin([cell.strip() for cell in cells])
     return table
 
 
-def _cells(text: str, separator: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=separator, skipinitialspace=True, strict=True)
+def _cells(data: bytes, separator: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
+    reader = csv.reader(_text(data, ""), delimiter=separator, skipinitialspace=True, strict=True)
     line = 1
     try:
         for cells in reader:
@@ -153,5 +175,5 @@ def _cells(text: str, separator: str, faults: Faults) -> Iterator[tuple[int, lis
                 yield line, cells
             line = reader.line_num + 1
     except csv.Error as err:
-        hint = " (a quotation mark that is not closed?)" if '"' in text else ""
+        hint = " (a quotation mark that is not closed?)" if b'"' in data else ""
         faults.add(line, f"{err}{hint}")
