@@ -48,8 +48,8 @@ def check_list(place: Path, recipe: Recipe, path: Path, *, was_ready: bool, full
     classes = reader.manifest.classes
     if not was_ready and classes and are_fractions(classes):
         logger.warning(
-            "%s: the labels are numbers, such as %s, and were taken for the names of %s classes. To store numbers, convert "
-            "a dataset of your own with recordzoo.convert().",
+            "%s: the labels are numbers, such as %s, and were taken for the names of %s classes. To store numbers, "
+            "convert a dataset of your own with recordzoo.convert().",
             path,
             classes[-1],
             f"{len(classes):,}",
