@@ -19,6 +19,7 @@ from recordzoo.recipes.beside import BESIDE
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
+from tests.copying import killed
 from tests.fakes import cub200, imagenet, lists
 from tests.fakes.folder import write_tree
 from tests.fakes.server import FileServer
@@ -325,6 +326,20 @@ class TestCopiedAgain:
         delete_a_shard(path)
         repair(path)
         assert contents(path) == whole
+
+    @pytest.mark.slow
+    def test_a_kill_changes_nothing_of_what_is_there(self, copied: tuple[Path, Any]) -> None:
+        """Kept files have two names while the new set is put together."""
+        path, _ = copied
+        whole = contents(path)
+        delete_a_shard(path)
+        damaged = contents(path)
+        killed("set.manifest_written", "verify", path, "--repair", cwd=path.parent)
+        assert contents(path) == damaged
+        flip(path / "image.marks", 0)
+        repair(path)
+        assert contents(path) == whole
+        assert os.listdir(path.parent) == ["photos.records"]
 
     def test_another_set_is_there_now(self, photos: Path, tmp_path: Path) -> None:
         path = Path(recordzoo.copy(photos, tmp_path / "here"))
