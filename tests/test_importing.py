@@ -358,9 +358,7 @@ def test_what_is_no_known_layout_is_shown(tmp_path: Path) -> None:
         f"{tmp_path / 'x.lmdb' / 'data.mdb'} is of no known LMDB layout ({', '.join(LAYOUTS)}). Read it with the "
         "program that wrote it, and store that dataset with recordzoo.convert."
     )
-    assert caught.value.first_key == "\\x1b[2J"
-    assert caught.value.size_bytes == 80
-    assert caught.value.first_value.startswith("de ad de ad")
+    assert caught.value.sample == {"key": "\\x1b[2J", "begins": " ".join(["de ad"] * 16), "size_bytes": 80}
     assert caught.value.reasons.keys() == {*LAYOUTS} - {"lmdb_text"}
     assert all(layout.EXPECTED in caught.value.reasons[layout.NAME] for layout in (caffe, torchrecord, folder2lmdb))
 
@@ -836,5 +834,5 @@ def test_the_command(tmp_path: Path) -> None:
     assert unknown.stderr.count("\n") == 1
     assert "recordzoo.convert" in unknown.stderr
     told = json.loads(command(tmp_path / "unknown.lmdb", "--json").stderr)["error"]
-    assert told["details"]["first_value"] == "61 62 63"
+    assert told["details"]["sample"] == {"key": "a", "begins": "61 62 63", "size_bytes": 3}
     assert "a numpy.ndarray, pickled" in told["details"]["reasons"]["lmdb_arrays"]

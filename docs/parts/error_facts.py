@@ -20,6 +20,8 @@ KINDS = [k for k in vars(errors).values() if isinstance(k, type) and issubclass(
 MEANINGS = {
     "classes": "the classes without images",
     "expected": "the size or hash that was expected",
+    "reasons": "why an LMDB database is of none of the known layouts, by their names",
+    "sample": "of an LMDB database, the first key, and how its value begins",
     "field": "the field, such as `image` or `target`",
     "found": "the size or hash that was found",
     "lines": "the numbers of the lines, from 1",

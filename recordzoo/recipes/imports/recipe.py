@@ -15,8 +15,8 @@ from recordzoo.errors import SourceError
 from recordzoo.program import command
 from recordzoo.recipes.base import NO_TARGET, Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.recipes.images import sniffed_ending
-from recordzoo.recipes.imports.sample import ForeignValueError, Sample
-from recordzoo.recipes.imports.source import Block, DatabaseSource, find_source, identity, samples_of
+from recordzoo.recipes.imports.sample import ForeignValueError, Sample, samples_of
+from recordzoo.recipes.imports.source import Block, DatabaseSource, find_source, identity
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
 

@@ -1,15 +1,19 @@
 """What the databases of all tools come to: an image, encoded or as numbers, and its label."""
 
 import dataclasses
+import importlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.errors import ArgumentError
+from recordzoo.meant import did_you_mean
 from recordzoo.recipes.base import BlobField
+from recordzoo.recipes.imports import LAYOUTS
 
 Read = Callable[[int], bytes]
 """Reads the value of the key at a place."""
@@ -18,6 +22,7 @@ Order = tuple[Sequence[int], Sequence[int]]
 """The places of the samples among a database's keys; those of their labels, if these have keys of their own."""
 
 _CHANNELS = (1, 3, 4)
+_SHOWN_BYTES = 32
 
 
 class ForeignValueError(ValueError):
@@ -120,6 +125,34 @@ class Layout(Protocol):
             ForeignValueError: The keys are not those of this layout.
         """
         ...
+
+
+def layout(name: str) -> Layout:
+    """Return the module of a layout.
+
+    Raises:
+        ArgumentError: There is none of that name.
+    """
+    if name not in LAYOUTS:
+        hint = did_you_mean(str(name), LAYOUTS)
+        raise ArgumentError(f"Unknown value {name!r} for argument format. Valid values are {LAYOUTS}.{hint}")
+    # A module, looked at as its names are.
+    return cast(Layout, importlib.import_module(f"recordzoo.recipes.imports.{name}"))
+
+
+def samples_of(name: str, value: bytes, label: bytes | None) -> Iterator[tuple[str, Sample]]:
+    """Read the samples of a value, mostly one, each with the end of its name.
+
+    Raises:
+        ForeignValueError: It is none of the layout.
+    """
+    sample = layout(name).parse(value)
+    if label is not None:
+        try:
+            sample = dataclasses.replace(sample, label=label.decode())
+        except UnicodeDecodeError as err:
+            raise ForeignValueError(f"its label is no text in UTF-8: {label[:_SHOWN_BYTES]!r}") from err
+    yield from sample.singles()
 
 
 def as_label(value: object) -> int:

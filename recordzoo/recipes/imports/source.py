@@ -3,7 +3,6 @@
 import dataclasses
 import functools
 import hashlib
-import importlib
 import itertools
 import re
 from collections.abc import Iterator, Sequence
@@ -13,12 +12,11 @@ from typing import cast
 
 from typing_extensions import override
 
-from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.meant import did_you_mean
+from recordzoo.errors import SourceError
 from recordzoo.recipes.imports import LAYOUTS, folder2lmdb, lmdb_text
 from recordzoo.recipes.imports.database import Database, Entry
 from recordzoo.recipes.imports.places import database_files, parts_of
-from recordzoo.recipes.imports.sample import ForeignValueError, Layout, Sample
+from recordzoo.recipes.imports.sample import ForeignValueError, Sample, layout, samples_of
 from recordzoo.sources.file_table import stamp_of
 from recordzoo.sources.member import Member, Unit
 from recordzoo.sources.sized import SizedSource
@@ -28,19 +26,6 @@ BLOCK = 256
 
 _UP = re.compile(r"(?<![^/])\.\.(?![^/])")
 _SHOWN_BYTES = 32
-
-
-def layout(name: str) -> Layout:
-    """Return the module of a layout.
-
-    Raises:
-        ArgumentError: There is none of that name.
-    """
-    if name not in LAYOUTS:
-        hint = did_you_mean(str(name), LAYOUTS)
-        raise ArgumentError(f"Unknown value {name!r} for argument format. Valid values are {LAYOUTS}.{hint}")
-    # A module, looked at as its names are.
-    return cast(Layout, importlib.import_module(f"recordzoo.recipes.imports.{name}"))
 
 
 def identity(path: Path) -> str:
@@ -258,21 +243,6 @@ def _first(database: Database, part: DatabasePart, chosen: str) -> Sample:
         raise SourceError(f"{where}: {err}.", path=str(part.file)) from err
 
 
-def samples_of(name: str, value: bytes, label: bytes | None) -> Iterator[tuple[str, Sample]]:
-    """Read the samples of a value, mostly one, each with the end of its name.
-
-    Raises:
-        ForeignValueError: It is none of the layout.
-    """
-    sample = layout(name).parse(value)
-    if label is not None:
-        try:
-            sample = dataclasses.replace(sample, label=label.decode())
-        except UnicodeDecodeError as err:
-            raise ForeignValueError(f"its label is no text in UTF-8: {label[:_SHOWN_BYTES]!r}") from err
-    yield from sample.singles()
-
-
 def _recognised(database: Database, entries: Sequence[Entry]) -> str:
     """Find the layout by the keys, or by the first value.
 
@@ -299,8 +269,6 @@ def _recognised(database: Database, entries: Sequence[Entry]) -> str:
         f"{database.path} is of no known LMDB layout ({', '.join(LAYOUTS)}). Read it with the program that wrote it, "
         "and store that dataset with recordzoo.convert.",
         path=str(database.path),
-        first_key=str(first.key[:100])[2:-1],
-        first_value=value[:_SHOWN_BYTES].hex(" "),
-        size_bytes=len(value),
+        sample={"key": str(first.key[:100])[2:-1], "begins": value[:_SHOWN_BYTES].hex(" "), "size_bytes": len(value)},
         reasons=reasons,
     )
