@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, Unpack
 from recordzoo import catalogue
 from recordzoo.addresses import shown
 from recordzoo.catalogue import Entry
-from recordzoo.custom.targets import Reading, check_reading, resolve
+from recordzoo.custom.nearby import no_set
+from recordzoo.custom.targets import Reading, Target, check_reading, find_dataset, is_name, resolve
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing import PrepareOptions, is_record_set
 
 if TYPE_CHECKING:
     from recordzoo.custom.schema import Kind
@@ -134,11 +135,12 @@ def prepare(
 
 
 # Any: the dataset class that the set was made by, and its arguments.
-def open(path: str | os.PathLike[str], **arguments: Any) -> Any:
+def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arguments: Any) -> Any:
     """Open a record set with the dataset class that it was made by.
 
     Args:
-        path: The record set's directory.
+        data: The record set's directory or URL; or the name of a dataset that is prepared ("cub200", "imagenet.val").
+        root: Of a name: where its record sets are.
         **arguments: Arguments of the class: ``transform``, ``split``, ... Those that choose a record set (``year`` of
             VOC, ``split`` of ImageNet) are known. Of several classes (VOC) the first is taken.
 
@@ -147,7 +149,9 @@ def open(path: str | os.PathLike[str], **arguments: Any) -> Any:
         ImageFolder's attributes.
 
     Raises:
-        ManifestError: There is no record set at `path`.
+        ManifestError: There is no record set at that path.
+        NotPreparedError: The dataset is not prepared in `root`; the message says where it is, or how it is prepared.
+        ArgumentError: The name and the arguments fit several record sets.
         OtherSourceError: It has no images. `RecordReader` reads its records.
 
     Examples:
@@ -157,6 +161,7 @@ def open(path: str | os.PathLike[str], **arguments: Any) -> Any:
     """
     from recordzoo.records.reader import RecordReader
 
+    path = _named_set(data, Path(root).expanduser(), arguments) if is_name(data) else data
     manifest = RecordReader(path).manifest
     modules = catalogue.class_modules()
     name, module = "RecordDataset", "recordzoo.families.record_set"
@@ -167,3 +172,24 @@ def open(path: str | os.PathLike[str], **arguments: Any) -> Any:
         name, module = entry.class_names[0], entry.dataset_module
         arguments = {**entry.part(manifest.part).arguments, **arguments}
     return getattr(importlib.import_module(module), name)(path, **arguments)
+
+
+# Any: arguments of a dataset class.
+def _named_set(name: str, root: Path, arguments: Mapping[str, Any]) -> Path:
+    """Find the record set of a dataset, or of the part that the arguments choose.
+
+    Raises:
+        NotPreparedError, ArgumentError: As `open`.
+    """
+    entry, part = find_dataset(name)
+    parts = [each for each in entry.parts if part in (None, each.name)]
+    chosen = [each for each in parts if {**each.arguments, **arguments}.items() >= each.arguments.items()]
+    places = {
+        entry.label(each.name): Target(name, root, entry=entry, part=each.name).place() for each in chosen or parts
+    }
+    found = {label: place for label, place in places.items() if is_record_set(place)}
+    if not found:
+        raise no_set(name, list(places.values()), is_dataset=True)
+    if len(found) > 1:
+        raise ArgumentError(f"{name} has several record sets in {root}: {', '.join(found)}. Name one of them.")
+    return next(iter(found.values()))

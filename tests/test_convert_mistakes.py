@@ -127,8 +127,9 @@ def test_a_writer_for_class_names_that_are_one_text(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("sample", "words"),
     [
-        ({"image": "cat.jpg", "target": 0}, r"position 0: 'image' is text, 'cat.jpg'; of a file, give the bytes"),
+        ({"image": "cat.jpg", "target": 0}, r"position 0: 'image' is a path, 'cat.jpg'; of a file, give the bytes"),
         ((Path("cat.jpg"), 0), r"position 0: 'image' is a pathlib.*: neither .*; of a file, give the bytes"),
+        (("cat.JPG", 0), r"position 0: 'image' is a path.*prepare\('list.csv'\)"),
     ],
 )
 def test_a_path_instead_of_an_image(tmp_path: Path, sample: Any, words: str) -> None:
@@ -147,3 +148,10 @@ def test_text_and_labels_are_no_images(tmp_path: Path) -> None:
         ("a good film", 1),
         ("a bad film", 0),
     ]
+
+
+def test_a_name_that_is_taken_is_answered_with_another(tmp_path: Path) -> None:
+    for key, kept in (("name", "names"), ("split", "splits")):
+        with pytest.raises(ArgumentError, match=rf"keep their {kept} there. Pass fields={{'{key}': '{key}_'}}"):
+            convert([{key: "a", "image": jpeg(1)}], tmp_path / "my.records")
+        convert([{key: "a", "image": jpeg(1)}], tmp_path / f"{key}.records", fields={key: f"{key}_"})

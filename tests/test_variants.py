@@ -659,7 +659,7 @@ def test_prepare_of_a_record_set_and_of_a_list(tree: Path) -> None:
     ("arguments", "code", "message"),
     [
         (["photos", "--short-side", 9, "--max-side", 9], 2, "--short-side 9 and --max-side 9 are both given"),
-        (["photos", "--format", "gif"], 2, "The format of a variant is 'gif'"),
+        (["photos", "--format", "gif"], 2, "Unknown format 'gif' of a variant"),
         (["photos", "--format", "png", "--quality", 9], 2, "Quality 9 is for JPEG and WebP"),
         (["photos", "--short-side", 0], 2, "--short-side"),
         (["voc.2012", "--short-side", 9], 2, "There are no variants of voc2012"),

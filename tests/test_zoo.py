@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 import recordzoo
@@ -13,6 +14,7 @@ import recordzoo.datasets
 from recordzoo import catalogue, zoo
 from tests.contract import FAKES
 from tests.fakes import cub200, folder, voc
+from tests.fakes.pictures import jpeg, picture
 from tests.fakes.records import some_values, write_records
 from tests.test_rooms import modules_after
 
@@ -60,7 +62,7 @@ def test_a_dataset_that_is_none(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
         recordzoo.prepare("imagenet", tmp_path, output=tmp_path / "x.records")
     monkeypatch.chdir(tmp_path)
     (tmp_path / "photos").mkdir()
-    with pytest.raises(recordzoo.errors.FolderError, match=r"Couldn't find any class folder in .*photos"):
+    with pytest.raises(recordzoo.errors.FolderError, match=r"photos has no class folders, no images, and no files"):
         recordzoo.prepare("photos")
     with pytest.raises(recordzoo.errors.NotPreparedError, match="no raw data"):
         recordzoo.prepare("cub200", download=False)
@@ -108,6 +110,128 @@ def test_other_record_sets_are_opened(tmp_path: Path) -> None:
         recordzoo.open(tmp_path / "texts.records")
     with pytest.raises(recordzoo.errors.ManifestError):
         recordzoo.open(tree)
+
+
+def test_a_prepared_dataset_is_opened_by_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    cub200.build(4, 6).write_tree(tmp_path)
+    with pytest.raises(recordzoo.errors.NotPreparedError, match="There is no record set for cub200"):
+        recordzoo.open("cub200", root=tmp_path)
+    (made,) = recordzoo.prepare("cub200", tmp_path, workers=1)
+    opened = recordzoo.open("cub200", root=tmp_path, split="test")
+    assert (type(opened), opened.split, opened.records_path) == (recordzoo.CUB200Record, "test", made)
+    monkeypatch.chdir(tmp_path)
+    assert len(recordzoo.open("cub200")) == len(recordzoo.open(made))
+    with pytest.raises(recordzoo.errors.ArgumentError, match="Did you mean cub200"):
+        recordzoo.open("cub20")
+
+
+def test_of_several_record_sets_the_arguments_choose_one(tmp_path: Path) -> None:
+    for year in ("2007", "2012"):
+        voc.build(year).write_archive(tmp_path)
+        recordzoo.prepare(f"voc.{year}", tmp_path, check_hash=False, workers=1)
+    with pytest.raises(recordzoo.errors.ArgumentError, match=r"several record sets .* voc\.2012, voc\.2007\. Name one"):
+        recordzoo.open("voc", root=tmp_path)
+    assert recordzoo.open("voc", root=tmp_path, year="2007").records_path == tmp_path / "voc2007.records"
+    assert recordzoo.open("voc.2012", root=tmp_path).records_path == tmp_path / "voc2012.records"
+
+
+class TestPrepareAnything:
+    """`prepare` finds out what it is given; `tests/test_importing.py` and `test_foreign_*` have other tools' files."""
+
+    @pytest.fixture
+    def tree(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+        monkeypatch.chdir(tmp_path)
+        return folder.write_tree(tmp_path / "photos")
+
+    def test_a_tree(self, tree: Path) -> None:
+        (made,) = recordzoo.prepare("photos", workers=1)
+        assert made == tree.with_name("photos.records")
+        assert recordzoo.prepare(tree) == [made]
+        assert recordzoo.open(made).targets == recordzoo.ImageFolderRecord(tree).targets
+
+    def test_a_folder_called_like_a_dataset(self, tree: Path) -> None:
+        tree.rename(tree.with_name("cub200"))
+        for path in ("./cub200", Path("cub200")):
+            assert recordzoo.prepare(path) == [tree.with_name("cub200.records")]
+        with pytest.raises(recordzoo.errors.NotPreparedError, match="no raw data"):
+            recordzoo.prepare("cub200", root="elsewhere", download=False)
+
+    def test_splits_and_the_same_folders_as_classes(self, tree: Path) -> None:
+        for name in ("train", "val"):
+            folder.write_tree(tree.parent / "data" / name)
+        made = [tree.parent / "data" / f"{name}.records" for name in ("train", "val")]
+        assert recordzoo.prepare("data", workers=1) == made
+        assert recordzoo.prepare("data", split="val") == made[1:]
+        with pytest.raises(recordzoo.errors.ArgumentError, match="output names one record set"):
+            recordzoo.prepare("data", output="x.records")
+        (whole,) = recordzoo.prepare("data", from_="classes", workers=1, refresh=True)
+        assert recordzoo.RecordReader(whole).manifest.classes == ("train", "val")
+
+    def test_images_without_classes(self, tree: Path) -> None:
+        (made,) = recordzoo.prepare(tree / "cat", from_="flat", workers=1)
+        reader = recordzoo.RecordReader(made)
+        assert set(reader.array("target").tolist()) == {-1}
+        with pytest.raises(recordzoo.errors.OtherSourceError, match="not images without classes"):
+            recordzoo.prepare(tree, from_="flat", output=recordzoo.prepare(tree, workers=1)[0])
+
+    def test_a_variant_of_a_record_set(self, tree: Path) -> None:
+        (made,) = recordzoo.prepare(tree, workers=1)
+        with pytest.raises(recordzoo.errors.ArgumentError, match="is a record set already"):
+            recordzoo.prepare(made)
+        (small,) = recordzoo.prepare(made, variant="4", workers=1)
+        assert small == tree.with_name("photos-4.records")
+
+    def test_class_folders_beside_notes_are_no_foreign_files(self, tree: Path) -> None:
+        (tree / "README.md").write_text("notes")
+        (tree / "labels.csv").write_text("a,b")
+        assert recordzoo.prepare(tree, workers=1) == [tree.with_name("photos.records")]
+
+    def test_an_array_beside_class_folders_is_read_as_such(self, tree: Path) -> None:
+        np.savez(tree / "all.npz", images=np.zeros((2, 8, 9, 3), np.uint8), labels=np.arange(2))
+        assert len(recordzoo.open(recordzoo.prepare(tree, workers=1)[0])) == 2
+        (again,) = recordzoo.prepare(tree, from_="classes", output="classes.records", workers=1)
+        assert recordzoo.RecordReader(again).manifest.classes == ("Zebra", "cat", "dog")
+
+    @pytest.mark.parametrize(
+        ("data", "arguments", "said"),
+        [
+            ("photos", {"from_": "tar"}, "Unknown value 'tar' for argument from_"),
+            ("photos", {"fields": {"a": "b"}}, "for other tools' files, and photos is a directory of images"),
+            ("photos", {"shuffle_seed": 1}, "for lists of files; photos is none"),
+            ("cub200", {"from_": "classes"}, "for own data, and cub200 is a dataset"),
+            ("hf://datasets/a/b", {}, "is an address: pass output"),
+            ("s3://bucket/a", {"output": "a.records"}, "recordzoo pull s3://bucket/a"),
+        ],
+    )
+    def test_arguments_that_do_not_fit(self, tree: Path, data: str, arguments: dict[str, Any], said: str) -> None:
+        with pytest.raises(recordzoo.errors.ArgumentError, match=said):
+            recordzoo.prepare(data, **arguments)
+
+    def test_nothing_that_is_known(self, tree: Path) -> None:
+        (tree.parent / "texts").mkdir()
+        (tree.parent / "texts" / "a.doc").write_text("a")
+        with pytest.raises(recordzoo.errors.FolderError, match=r"no files of a known format.*recordzoo.convert"):
+            recordzoo.prepare("texts")
+        with pytest.raises(TypeError, match="'records_dir'; it is called output"):
+            recordzoo.prepare("photos", records_dir="x.records")
+
+    def test_images_are_decoded_if_that_is_asked_for(self, tree: Path) -> None:
+        whole = jpeg(picture(np.random.default_rng(0), 64, 64))
+        (tree / "cat" / "cut.jpg").write_bytes(whole[: len(whole) // 2])
+        (as_ever,) = recordzoo.prepare(tree, workers=1)
+        assert not recordzoo.RecordReader(as_ever).manifest.bad
+        with pytest.raises(recordzoo.errors.PrepareError, match=r"cat/cut\.jpg: OSError: "):
+            recordzoo.prepare(tree, workers=1, check_images=True, on_error="raise", refresh=True)
+        (made,) = recordzoo.prepare(tree, workers=1, check_images=True, on_error="skip", refresh=True)
+        assert "cat/cut.jpg" not in recordzoo.RecordReader(made).names
+
+
+def test_torchvisions_names_are_answered() -> None:
+    assert recordzoo.datasets.CUB200Record is recordzoo.CUB200Record
+    with pytest.raises(AttributeError, match=r"no attribute 'CIFAR10'\. Did you mean CIFAR10Record\?"):
+        recordzoo.CIFAR10  # noqa: B018
+    with pytest.raises(AttributeError, match=r"no attribute 'Nothing'$"):
+        recordzoo.Nothing  # noqa: B018
 
 
 def test_examples_run() -> None:

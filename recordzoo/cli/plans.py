@@ -98,7 +98,7 @@ def _converting(plan: Mapping[str, JSON]) -> str:
         return "how long converting takes is not known"
     speed = format_bytes(plan["disk_bytes_per_second"])
     seconds = format_seconds(max(1, plan["convert_seconds"]))
-    return f"converting takes about {seconds}, if the disk keeps the {speed}/s that it just wrote"
+    return f"converting takes about {seconds} on one core, if the disk keeps the {speed}/s that it just wrote"
 
 
 def _downloading(plan: Mapping[str, JSON]) -> str:

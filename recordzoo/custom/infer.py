@@ -11,6 +11,7 @@ from recordzoo.custom.schema import FieldPlan, Form, Kind, Schema, UnevenError, 
 from recordzoo.custom.values import as_array, as_pixels, describe, is_json, is_picture, picture_bytes
 from recordzoo.errors import ArgumentError, SampleError
 from recordzoo.preparing.convert import image_problem
+from recordzoo.recipes.class_folders import is_image
 from recordzoo.records.manifest import MAX_DIMENSIONS, NAME_PATTERN
 from recordzoo.records.shard import stored_bytes
 from recordzoo.system.names import is_device
@@ -66,6 +67,8 @@ def infer(
             plans[name] = _plan(name, column, is_first=number == 0, kind=kinds.get(name), has_gaps=has_gaps)
     if form == "dict" and "image" not in kinds:
         _refuse_path(values.get("image", {}))
+    if form != "dict" and names is None and "image" not in kinds:
+        _refuse_path({position: value for position, value in values["image"].items() if _is_image_path(value)})
     if form != "dict" and names is None and plans.get("image", FieldPlan("", "raw")).kind in ("array", "json"):
         return infer(samples, ("input", *fields[1:]), kinds, has_gaps=has_gaps)
     unknown = sorted(set(kinds).difference(plans))
@@ -76,6 +79,11 @@ def infer(
 
 
 # Any: whatever a dataset gives.
+def _is_image_path(value: Any) -> bool:
+    return isinstance(value, str | os.PathLike) and is_image(os.fspath(value))
+
+
+# Any: whatever a dataset gives.
 def _refuse_path(images: Mapping[int, Any]) -> None:
     """Refuse text as an image: it is a path, and would be stored as such.
 
@@ -83,8 +91,12 @@ def _refuse_path(images: Mapping[int, Any]) -> None:
         SampleError: There is some.
     """
     for position, value in images.items():
-        if isinstance(value, str):
-            raise SampleError(f"position {position}: 'image' is text, {value[:100]!r}{_PATH_HINT}.", position=position)
+        if isinstance(value, str | os.PathLike):
+            raise SampleError(
+                f"position {position}: 'image' is a path, {os.fspath(value)[:100]!r}{_PATH_HINT}. A list "
+                "of files (.csv) is prepared as it is: recordzoo.prepare('list.csv').",
+                position=position,
+            )
 
 
 def _check_kinds(kinds: Mapping[str, Kind]) -> None:
@@ -142,11 +154,20 @@ def _field_names(form: Form, keys: tuple[str, ...], names: Sequence[str] | Mappi
         fields = tuple(names)
     for name in fields:
         if not isinstance(name, str) or name in _TAKEN or not _is_name(name) or fields.count(name) > 1:
-            raise ArgumentError(
-                f"{name!r} cannot be a field's name: small letters, digits and _ only, each once, not "
-                f"{', '.join(map(repr, _TAKEN))}, and on Windows no device's name. Pass fields with other names."
-            )
+            raise ArgumentError(_why_no_name(name))
     return fields
+
+
+# Any: keys of all kinds.
+def _why_no_name(name: Any) -> str:
+    if name in _TAKEN:
+        kept = "names" if name.startswith("name") else "splits"
+        hint = f"Pass fields={{{name!r}: '{name}_'}}."
+        return f"{name!r} cannot be a field's name: record sets keep their {kept} there. {hint}"
+    return (
+        f"{name!r} cannot be a field's name: small letters, digits and _ only, each once, and on Windows no device's "
+        "name. Pass fields with other names."
+    )
 
 
 def _parts(values: Mapping[int, Any]) -> int:

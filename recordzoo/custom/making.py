@@ -13,7 +13,7 @@ from recordzoo.custom.targets import Target
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.preparing import PrepareOptions, ensure, is_record_set
 from recordzoo.program import command
-from recordzoo.recipes.class_folders import IMAGE_ENDINGS
+from recordzoo.recipes.class_folders import IMAGE_ENDINGS, is_image
 from recordzoo.recipes.folder import raise_if_empty
 from recordzoo.recipes.variants import variant_recipe
 from recordzoo.records.reader import RecordReader
@@ -64,12 +64,28 @@ def make(target: Target, options: PrepareOptions, *, download: bool = True, full
         own = {name: value for name, value in options.items() if name in OwnOptions.__annotations__}
         return import_foreign(**target.settings, options=cast("OwnOptions", own))
     recipe = variant_recipe(target.recipe(), target.root, options.get("variant"))
+    if target.kind == "tree":
+        _check_folders(target.root)
     place = Path(options.get("records_dir") or recipe.target(target.root)).expanduser()
     was_ready = is_record_set(place) and options.get("refresh") is not True
     prepared: PrepareOptions = {"prepare": True, **options}
     path = ensure(recipe, target.root, download=download, **prepared)
     check_made(target, path, was_ready=was_ready, full=full)
     return path
+
+
+def _check_folders(path: Path) -> None:
+    """Refuse a directory in which there is nothing that is known.
+
+    Raises:
+        FolderError: It has no folder and no image.
+    """
+    if path.is_dir() and not any(each.is_dir() or is_image(each.name) for each in path.iterdir()):
+        raise FolderError(
+            f"{path} has no class folders, no images, and no files of a known format. {command('prepare', '--help')} "
+            f"names the formats; any dataset of Python's is stored by recordzoo.convert(dataset, 'my.records').",
+            path=os.fspath(path),
+        )
 
 
 def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> None:

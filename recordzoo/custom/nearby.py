@@ -25,7 +25,8 @@ def unknown_name(name: str) -> ArgumentError:
     hint = f"Did you mean {meant}? " if meant else ""
     return ArgumentError(
         f"There is no dataset and no path {name!r}. {hint}{command('list')} shows the datasets; a path is a directory "
-        f"with one folder for each class, a list of files ({', '.join(LIST_ENDINGS)}), or a record set.",
+        f"with one folder for each class, a list of files ({', '.join(LIST_ENDINGS)}), another tool's files, or a "
+        f"record set. Of a dataset that is not in the list, prepare your copy: {command('prepare', './FOLDER')}",
         name=name,
         meant=meant,
     )

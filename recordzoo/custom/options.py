@@ -21,6 +21,8 @@ class OwnOptions(TypedDict, total=False):
         num_shards: Exactly how many shards there are, instead.
         on_error: What to do with an encoded image whose header no decoder recognises: "keep" it as it is (default;
             reading it raises), "skip" it, or "raise".
+        check_images: Decode each image while converting, and treat one that cannot be decoded as `on_error` says.
+            Default: only headers are read, which is faster; damage further back is an error when the image is read.
         refresh: True: rebuild the record set and replace the existing one atomically. "if-changed": only if it holds
             something else than what is asked for. Default: use what is there, or raise.
         progress: Receives the progress. Default: as in `PrepareOptions`: bars on a terminal or in a notebook, elsewhere
@@ -32,6 +34,7 @@ class OwnOptions(TypedDict, total=False):
     shard_bytes: int | None
     num_shards: int | None
     on_error: Literal["keep", "skip", "raise"]
+    check_images: bool
     refresh: bool | Literal["if-changed"]
     progress: Progress | None
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from recordzoo import catalogue
 from recordzoo.addresses import shown
@@ -149,6 +149,11 @@ def is_path(text: str) -> bool:
     return Path(text).exists() or records_beside(text) is not None
 
 
+def is_name(data: str | os.PathLike[str]) -> TypeGuard[str]:
+    """Whether an argument is the name of a dataset, known or not: no path, no URL, and no record set is called so."""
+    return isinstance(data, str) and not is_url(data) and not is_path(data) and not _is_set(Path(data))
+
+
 def resolve(
     data: str | os.PathLike[str],
     root: Path,
@@ -180,9 +185,9 @@ def resolve(
             f"{url} is a URL; raw data and the record sets made from it are on this machine. To copy a record set that "
             f"is there, run: {command('pull', url)}"
         )
-    if not isinstance(data, str) or is_path(text) or _is_set(Path(text)):
-        return _own(text, split, reading, output)
-    return _of_dataset(text, root, split)
+    if is_name(data):
+        return _of_dataset(data, root, split)
+    return _own(text, split, reading, output)
 
 
 def check_reading(targets: Sequence[Target], reading: Reading) -> None:

@@ -131,7 +131,7 @@ class ExportJob:
     ) -> None:
         if to not in TARGETS:
             hint = did_you_mean(to, TARGETS)
-            raise ArgumentError(f"Unknown value {to!r} for argument to. Valid values are {', '.join(TARGETS)}.{hint}")
+            raise ArgumentError(f"Unknown format {to!r} (to, --to). Valid are {', '.join(TARGETS)}.{hint}")
         self.splits = chosen_splits(reader, split)
         self.target: Target = target_class(to)(Content(reader), list(self.splits))
         self.path = _place(output, reader, self.target)

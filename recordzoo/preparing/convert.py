@@ -25,6 +25,7 @@ class Task:
         folder: The build directory.
         shard_bytes: Target shard size in bytes; None: the unit is one shard, however large.
         on_error: What to do with an image that no decoder recognises.
+        check_images: Decode each image, instead of reading its header only.
         done: Shards of this unit that an earlier run finished.
         max_pixels: Pillow's own limit against decompression bombs, which the person may have changed.
     """
@@ -35,6 +36,7 @@ class Task:
     folder: Path
     shard_bytes: int | None
     on_error: str
+    check_images: bool = False
     done: tuple[ShardDone, ...] = ()
     max_pixels: int | None = field(default_factory=lambda: Image.MAX_IMAGE_PIXELS)
 
@@ -123,9 +125,11 @@ class UnitConverter:
                 self._skipped.setdefault(blob.field, {})[blob.key] = problem
 
     def _accepts(self, blob: Blob) -> bool:
-        """Look at an image's header; note what is wrong, and say whether the image is stored all the same."""
+        """Look at an image's header or pixels; note what is wrong, and say whether the image is stored all the same."""
         is_checked = blob.checked and self._task.recipe.fields[blob.field].encoding == "image"
-        problem = blob.problem or (image_problem(blob.data) if is_checked else None)
+        problem = blob.problem
+        if problem is None and is_checked:
+            problem = image_problem(blob.data, decode=self._task.check_images)
         if problem is None:
             return True
         if self._task.on_error == "raise":
@@ -140,10 +144,12 @@ def _changed(before: str, now: str) -> SourceError:
     return SourceError(f"{text} What was made is thrown away; run the same command again.", worthless=True)
 
 
-def image_problem(data: bytes) -> str | None:
-    """Say why no decoder takes an image, from its header alone; None if one does."""
+def image_problem(data: bytes, *, decode: bool = False) -> str | None:
+    """Say why no decoder takes an image, from its header or, if `decode`, from all of it; None if one does."""
     try:
-        with quiet(), open_image(data):
+        with quiet(), open_image(data) as image:
+            if decode:
+                image.load()
             return None
     except Exception as err:  # noqa: BLE001  # Pillow's format plug-ins raise anything on hostile headers
         return problem_of(err, data)

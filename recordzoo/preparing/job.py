@@ -120,7 +120,8 @@ class Job:
         self.raw = RawData(self.recipe, self.root, self.target, bool(self.download), self.options, self.progress)
         if self.options.get("on_error", "keep") not in _ON_ERROR:
             raise ArgumentError(
-                f"Unknown value {self.options['on_error']!r} for argument on_error. Valid values are {_ON_ERROR}."
+                f"Unknown value {self.options['on_error']!r} for argument on_error (--on-error). Valid values are "
+                f"{', '.join(_ON_ERROR)}."
             )
         if self.options.get("refresh", False) not in _REFRESH:
             raise ArgumentError(
@@ -323,6 +324,7 @@ class Job:
             "options": dict(self.recipe.options),
             **self._division.plan(source),
             "on_error": self._on_error,
+            "check_images": self.options.get("check_images", False),
         }
 
     @property
@@ -387,6 +389,7 @@ class Job:
                     folder=build.path,
                     shard_bytes=shard_bytes,
                     on_error=self._on_error,
+                    check_images=self.options.get("check_images", False),
                     done=tuple(build.shards.get(number, ())),
                 )
                 for number, unit in enumerate(units)

@@ -28,6 +28,8 @@ class PrepareOptions(TypedDict, total=False):
         discard_raw: Delete the archives that this preparation downloaded once the records are published.
         on_error: What to do with an image whose header no decoder recognises: "keep" it as it is (default; reading it
             raises, as in torchvision), "skip" it, or "raise". A file of more than 1 GiB can only be skipped.
+        check_images: Decode each image while converting, and treat one that cannot be decoded as `on_error` says.
+            Default: only headers are read, which is faster; damage further back is an error when the image is read.
         refresh: True: rebuild the record set and replace the existing one atomically. "if-changed": only if raw files
             of a tree or a list have changed since; all are compared. Default: use what is there.
         shard_bytes: Target shard size in bytes. Default: raw size / 8, clipped to 64 MiB..1 GiB. For variants:
@@ -51,6 +53,7 @@ class PrepareOptions(TypedDict, total=False):
     accept_terms: bool
     discard_raw: bool
     on_error: Literal["keep", "skip", "raise"]
+    check_images: bool
     refresh: bool | Literal["if-changed"]
     shard_bytes: int | None
     num_shards: int | None

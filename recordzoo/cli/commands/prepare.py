@@ -108,6 +108,17 @@ def prepare(
     check_hash: Annotated[
         bool, typer.Option("--check-hash/--no-check-hash", help="Compare archives with their known hash.")
     ] = True,
+    on_error: Annotated[
+        str | None,
+        typer.Option(
+            metavar="keep|skip|raise",
+            help="What to do with an image that no decoder recognises. Default: keep, as it is.",
+        ),
+    ] = None,
+    check_images: Annotated[
+        bool,
+        typer.Option("--check-images", help="Decode each image while converting; without it only headers are read."),
+    ] = False,
     dry_run: DryRun = False,
     from_: Annotated[
         str | None,
@@ -155,6 +166,8 @@ def prepare(
         "discard_raw": discard_raw,
         "accept_terms": accept_terms,
         "check_hash": check_hash,
+        "on_error": on_error or "keep",
+        "check_images": check_images,
         "refresh": refresh or ("if-changed" if refresh_if_changed else False),
         "variant": variant_name(short_side, max_side, format, quality),
     }

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError
+from recordzoo.meant import did_you_mean
 
 DEFAULT_QUALITY = 90
 MAX_SIDE = 65_500
@@ -43,8 +44,11 @@ class Variant:
 
     def __post_init__(self) -> None:
         if self.format not in _BYTES_PER_PIXEL:
-            formats = ", ".join(map(repr, _BYTES_PER_PIXEL))
-            raise ArgumentError(f"The format of a variant is {self.format!r}; it must be one of {formats}.")
+            hint = did_you_mean(str(self.format), _BYTES_PER_PIXEL)
+            raise ArgumentError(
+                f"Unknown format {self.format!r} of a variant (--format). Valid are "
+                f"{', '.join(_BYTES_PER_PIXEL)}.{hint}"
+            )
         if self.short_side is not None and self.max_side is not None:
             raise ArgumentError(
                 f"A variant has a short side ({self.short_side}) or a longest side ({self.max_side}), not both."
