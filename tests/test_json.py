@@ -79,7 +79,7 @@ CASES = {
     "cache-ls": ("cache ls --root .", 0),
     "cache-size": ("cache size --root .", 0),
     "cache-deleted": ("cache rm photos --dry-run", 0),
-    "doctor": ("doctor --no-speed", 0),
+    "doctor": ("doctor", 0),
     "error": ("info mnsit", 2),
 }
 

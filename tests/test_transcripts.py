@@ -41,7 +41,7 @@ def test_a_set_is_listed_and_deleted_after_a_question(root):
 
 
 def test_doctor_fits_80_columns_but_for_what_has_no_spaces(root):
-    shown = run_on_terminal("doctor", "--no-speed", "--root", root, NO_COLOR="1")
+    shown = run_on_terminal("doctor", "--root", root, NO_COLOR="1")
     assert [line for line in shown.splitlines() if len(line) > 80 and str(root) not in line] == []
     assert shown.splitlines()[-1] == "recordzoo works here."
     assert "\x1b" not in shown

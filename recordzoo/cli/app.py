@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from recordzoo.cli.commands import cache, combining, datasets, doctor, exporting, look, transfer
+from recordzoo.cli.commands import cache, combining, datasets, exporting, look, transfer
 from recordzoo.cli.commands import prepare as preparing
 from recordzoo.cli.exits import MEANINGS
 
@@ -202,8 +202,8 @@ _add(
 _add(
     app,
     "doctor",
-    doctor.doctor,
-    "Look at the installation, the machine and the disk.",
+    look.doctor,
+    "Check the installation and the disk, and say what would help.",
     "recordzoo doctor",
     "recordzoo doctor --root data --json",
 )

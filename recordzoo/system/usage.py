@@ -33,15 +33,6 @@ def memory_bytes() -> int | None:
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
 
 
-def machine_memory_bytes() -> int | None:
-    """Return the memory of the machine; None where the system does not tell it in this way (Windows)."""
-    if WINDOWS or sys.platform == "win32":
-        return None
-    with contextlib.suppress(ValueError, OSError):
-        return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    return None
-
-
 def _family_files(name: str) -> Iterator[str]:
     """Read a file of each process; those that end meanwhile are left out."""
     for pid in _family(os.getpid()):

@@ -1,4 +1,4 @@
-"""The commands that look at a record set: `verify`, `show`, `bench`; and `demo`."""
+"""The commands that look at a record set: `verify`, `show`, `bench`; and `demo` and `doctor`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -176,3 +176,26 @@ def demo(
     from recordzoo.cli.demo.story import run_demo
 
     return run_demo(output)
+
+
+def doctor(
+    root: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Where record sets are, or would be; default: the current directory.",
+            show_default=False,
+            file_okay=False,
+            autocompletion=complete_path,
+        ),
+    ] = Path(),
+    as_json: Json = False,
+) -> int:
+    """Check the installation and the disk, and say what would help.
+
+    Packages with their versions and the commands that add missing ones; the file system of ROOT and its free space. The
+    exit code is 0 unless recordzoo cannot work.
+    """
+    from recordzoo.cli.doctor import show_doctor
+
+    return show_doctor(root, as_json=as_json)

@@ -1,0 +1,266 @@
+"""`recordzoo doctor`: versions, missing packages, the disk, and what would help."""
+
+import contextlib
+import importlib
+import importlib.metadata
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+from recordzoo.cli import output
+from recordzoo.cli.exits import Exit
+from recordzoo.cli.tables import wrapped, wrapping_width
+from recordzoo.errors import NotPreparedError
+from recordzoo.progress import format_bytes
+from recordzoo.system.files import MOUNTS, list_mounts
+from recordzoo.system.names import PLATFORM
+from recordzoo.system.wheels import how_to_install, together
+from recordzoo.text import clean
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a check found.
+
+    Attributes:
+        facts: Name -> value, as printed.
+        problems: Why recordzoo does not work here.
+        advice: What would make it faster, or may go wrong.
+    """
+
+    facts: dict[str, str] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    advice: list[str] = field(default_factory=list)
+
+
+class Check(NamedTuple):
+    """A check, and the function that runs it, given the directory of record sets."""
+
+    name: str
+    run: Callable[[Path], Found]
+
+
+def show_doctor(root: Path, *, as_json: bool) -> int:
+    """Run all checks; returns the exit code: 0 if recordzoo works here."""
+    if not root.is_dir():
+        raise NotPreparedError(f"--root {root} is not there.", path=str(root))
+    found = {check.name: check.run(root) for check in CHECKS}
+    problems = [text for each in found.values() for text in each.problems]
+    advice = [text for each in found.values() for text in each.advice]
+    if as_json:
+        checks = {name: each.facts for name, each in found.items()}
+        output.put_json({"ok": not problems, "checks": checks, "problems": problems, "advice": advice})
+    else:
+        lines = []
+        for name, each in found.items():
+            lines += [f"{name}:", *(f"  {key + ':':<14} {clean(text)}" for key, text in each.facts.items()), ""]
+        lines += [f"broken: {clean(text)}" for text in problems] + [f"advice: {clean(text)}" for text in advice]
+        lines += [] if problems else ["recordzoo works here."]
+        output.put(wrapped("\n".join(lines), wrapping_width()))
+    return Exit.FAILED if problems else Exit.OK
+
+
+class Package(NamedTuple):
+    """A package, its module, what it is for, and how to install it if not as `how_to_install` says."""
+
+    name: str
+    module: str
+    purpose: str = ""
+    install: str = ""
+
+
+ESSENTIAL = (
+    *(Package(name, name) for name in ("torch", "torchvision", "lmdb", "numpy")),
+    Package("pillow", "PIL"),
+)
+OPTIONAL = (
+    Package("numba", "numba", "RecordLoader: decodes and resizes in compiled code"),
+    Package("isal", "isal.isal_zlib", "checksums of values, 13 times as fast as zlib"),
+    Package("simplejpeg", "simplejpeg", "whole JPEGs, where there is no libjpeg-turbo 3"),
+    Package("h5py", "h5py", "HDF5 files", "pip install 'recordzoo[hdf5]'"),
+    Package("pycocotools", "pycocotools.coco", "annotations of COCO", "pip install 'recordzoo[coco]'"),
+    Package("distributed", "distributed", "conversion on a Dask cluster", "pip install 'recordzoo[dask]'"),
+    Package("pyarrow", "pyarrow.parquet", "Hugging Face's datasets, Parquet", "pip install 'recordzoo[parquet]'"),
+)
+_SPEED = ("libjpeg-turbo", "numba", "isal")
+
+
+def versions(_: Path) -> Found:
+    """Import the packages that nothing works without. Takes seconds: torch is one of them."""
+    from recordzoo import __version__
+
+    python = f"{platform.python_version()} ({PLATFORM}, {platform.machine()})"
+    found = Found({"recordzoo": __version__, "Python": python})
+    for package in ESSENTIAL:
+        version, problem = _imported(package)
+        found.facts[package.name] = version or "missing"
+        if version is None:
+            found.problems.append(f"{package.name} is not installed: pip install {package.name}")
+        elif problem:
+            found.problems.append(f"{package.name} {version} cannot be imported: {problem}")
+    return found
+
+
+def optional_packages(_: Path) -> Found:
+    """Import the packages that make something faster or possible, libjpeg-turbo among them."""
+    turbo, missing = _turbojpeg(), {}
+    found = Found()
+    for package in (turbo, *OPTIONAL):
+        version, problem = _imported(package) if package is not turbo else ("" if turbo.install else "3", "")
+        is_there = version and not problem
+        install = "" if is_there else package.install or how_to_install(package.name)
+        found.facts[package.name] = f"{version if is_there else f'missing: {install}'} ({package.purpose})"
+        if problem:
+            found.advice.append(f"{package.name} {version} cannot be imported: {problem}")
+        if install and package.name in _SPEED:
+            missing[package.name] = install
+    if missing:
+        found.advice.insert(0, f"For faster reading add {', '.join(missing)}: {together(missing.values())}")
+    return found
+
+
+def _imported(package: Package) -> tuple[str | None, str]:
+    """Return a package's version, None if it is not installed; and why it cannot be imported, "" if it can."""
+    try:
+        version = importlib.metadata.version(package.name)
+    except importlib.metadata.PackageNotFoundError:
+        return None, ""
+    try:
+        importlib.import_module(package.module)
+    except Exception as err:  # noqa: BLE001 - a broken package may raise anything
+        return version, f"{type(err).__name__}: {err}".split("\n")[0]
+    return version, ""
+
+
+def _turbojpeg() -> Package:
+    """Look for the library libjpeg-turbo 3; `install` is "" if it is there."""
+    try:
+        from recordzoo.loading.turbojpeg import how_to_install_library, library
+
+        install = "" if library() is not None else how_to_install_library()
+    except Exception as err:  # noqa: BLE001 - NumPy is missing or broken, which is said elsewhere
+        install = f"not looked for: {err}"
+    return Package("libjpeg-turbo", "", "RecordLoader: decodes only the part of a JPEG that is used", install)
+
+
+_LOW_FREE = 5 << 30
+_LOW_SHARED = 1 << 30
+_LMDB_ROOM = 16 << 20
+_LMDB_TIMEOUT_S = 20
+_NO_LMDB = 9
+_LMDB_TEST = f"""
+import sys
+try:
+    import lmdb
+except Exception:
+    sys.exit({_NO_LMDB})
+with lmdb.open(sys.argv[1], map_size=1 << 20, subdir=False) as database:
+    with database.begin(write=True) as transaction:
+        transaction.put(b"key", b"value")
+    with database.begin() as transaction:
+        if transaction.get(b"key") != b"value":
+            sys.exit("it reads other bytes than it wrote")
+"""
+_CAVEATS = {
+    "nfs nfs4 cifs smb3 smbfs": "a network file system: prepare once, on one machine; copy record sets to a local disk "
+    "for training if reading is slow",
+    "lustre gpfs beegfs ceph glusterfs panfs wekafs": "a file system of a cluster: few large files suit it; prepare "
+    "once, in one job",
+    "overlay aufs overlayfs": "the file system of a container: what is written is lost with it; mount a volume for the "
+    "data",
+    "fuse": "a file system of a program: mapping files into memory may be slow, or fail",
+    "tmpfs ramfs": "kept in memory: record sets take memory here, count against the container's limit, and are gone "
+    "after a restart",
+    "drvfs 9p v9fs": "a disk of Windows seen from Linux: slow for many small files; keep raw trees and record sets in "
+    "the Linux file system",
+    "vfat exfat msdos": "without permissions and links; FAT32 has no files of 4 GB or more, so pass --shard-size 1G",
+}
+"""What is special about types of file systems."""
+
+
+def disk(root: Path) -> Found:
+    """Look at the file system of a directory: its type, the free space, whether LMDB works on it; and at /dev/shm.
+
+    Raises:
+        OSError: The directory is gone.
+    """
+    path = Path(os.path.realpath(root))
+    kind, mounted_at = find_mount(path)
+    room, is_writable = shutil.disk_usage(path), _is_writable(path)
+    found = Found(
+        {
+            "root": f"{path}{'' if is_writable else ' (may not be written to)'}",
+            "file system": "not known" if kind is None else f"{kind}, mounted at {mounted_at}",
+            "free": f"{format_bytes(room.free)} of {format_bytes(room.total)}",
+        }
+    )
+    if is_writable and room.free >= _LMDB_ROOM and (problem := lmdb_problem(path)):
+        found.problems.append(f"{path}: {problem}. Keep record sets on another volume.")
+    if special := caveat(kind):
+        found.advice.append(f"{path} is on {kind}: {special}.")
+    if not is_writable:
+        found.advice.append(f"{path} may not be written to: pass --root with a directory that may.")
+    elif room.free < _LOW_FREE:
+        found.advice.append(
+            f"{path} has {format_bytes(room.free)} free; `recordzoo cache ls` shows what can be deleted."
+        )
+    with contextlib.suppress(OSError):  # there is none on this system
+        shared = shutil.disk_usage("/dev/shm").total
+        found.facts["/dev/shm"] = format_bytes(shared)
+        if shared < _LOW_SHARED:
+            found.advice.append(
+                f"/dev/shm has {format_bytes(shared)}: workers of DataLoader may die of a bus error. "
+                "Start the container with --shm-size 8g, or use RecordLoader, which has threads."
+            )
+    return found
+
+
+def find_mount(path: Path, mounts: Path = MOUNTS) -> tuple[str | None, str | None]:
+    """Return the type of a path's file system, and where it is mounted; None where that is not known."""
+    best: tuple[str | None, str | None] = (None, None)
+    for mount in list_mounts(mounts):  # of two volumes mounted at one place the later one is seen
+        if path.is_relative_to(mount.place) and len(mount.place) >= len(best[1] or ""):
+            best = mount.kind, mount.place
+    return best
+
+
+def caveat(kind: str | None) -> str:
+    """Say what is special about a type of file system; "" for nothing."""
+    known = "fuse" if kind and kind.startswith("fuse") else kind
+    return next((text for kinds, text in _CAVEATS.items() if known in kinds.split()), "")
+
+
+def _is_writable(path: Path) -> bool:
+    with contextlib.suppress(OSError), tempfile.TemporaryFile(dir=path):
+        return True
+    return False
+
+
+def lmdb_problem(path: Path) -> str:
+    """Write and read a small database, in a process of its own that the file system may kill; "" if that works."""
+    try:
+        with tempfile.TemporaryDirectory(prefix=".recordzoo-doctor-", dir=path) as folder:
+            words = [sys.executable, "-c", _LMDB_TEST, os.path.join(folder, "test.lmdb")]
+            done = subprocess.run(words, capture_output=True, text=True, errors="replace", timeout=_LMDB_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        return f"LMDB did not write here within {_LMDB_TIMEOUT_S} seconds"
+    except OSError as err:
+        return f"LMDB cannot be tried here ({err.strerror})"
+    if done.returncode in (0, _NO_LMDB):  # a missing package is said elsewhere
+        return ""
+    last = (done.stderr.strip() or f"signal {-done.returncode}").splitlines()[-1]
+    return f"LMDB cannot write here ({last})"
+
+
+CHECKS = (
+    Check("versions", versions),
+    Check("optional packages", optional_packages),
+    Check("disk", disk),
+)
