@@ -176,11 +176,7 @@ def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arg
 
 # Any: arguments of a dataset class.
 def _named_set(name: str, root: Path, arguments: Mapping[str, Any]) -> Path:
-    """Find the record set of a dataset, or of the part that the arguments choose.
-
-    Raises:
-        NotPreparedError, ArgumentError: As `open`.
-    """
+    """Find the record set of a dataset, or of the part that the arguments choose."""
     entry, part = find_dataset(name)
     parts = [each for each in entry.parts if part in (None, each.name)]
     chosen = [each for each in parts if {**each.arguments, **arguments}.items() >= each.arguments.items()]

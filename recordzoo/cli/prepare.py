@@ -118,11 +118,7 @@ def _executor(dask: str | None) -> Iterator[Executor | None]:
 def _prepare_each(
     wanted: Sequence[Target], blocked: Mapping[str, RecordZooError], options: Mapping[str, Any]
 ) -> tuple[list[dict[str, Any]], dict[str, Exception]]:
-    """Prepare one after another; return what was made, and the errors by label.
-
-    Raises:
-        Exception: There is only one, and it failed.
-    """
+    """Prepare one after another; return what was made, and the errors by label."""
     done: list[dict[str, Any]] = []
     failed: dict[str, Exception] = dict(blocked)
     todo = [target for target in wanted if target.label not in blocked]
@@ -166,9 +162,6 @@ def _look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> dict[st
     Returns:
         Why each of those parts cannot be had, by its label; empty if that goes for all parts, or if one was named:
         then preparing the first of them says so.
-
-    Raises:
-        DiskSpaceError: There is too little room for all of it.
     """
     prospects = look_ahead(wanted, options)
     blocked: dict[str, RecordZooError] = {
@@ -270,11 +263,7 @@ def _generation(place: Path) -> tuple[int, int] | None:
 
 
 def _change_warning(recipe: "Recipe", target: Target, reader: "RecordReader", options: Mapping[str, Any]) -> str | None:
-    """Compare all raw files with those that the records were made from; None if they are what they were.
-
-    Raises:
-        OtherSourceError: The records that --output names are those of another tree.
-    """
+    """Compare all raw files with those that the records were made from; None if they are what they were."""
     from recordzoo.preparing.changes import change_text, refuse_other
     from recordzoo.preparing.describe import changes_since
 

@@ -50,11 +50,7 @@ def _place(parts: Sequence[Part], output: str | os.PathLike[str]) -> Path:
 
 
 def _check_same(place: Path, recipe: CombinedRecipe) -> None:
-    """Compare what is there with what is asked for.
-
-    Raises:
-        OtherSourceError: It is something else.
-    """
+    """Compare what is there with what is asked for."""
     if not recipe.is_of(RecordReader(place).manifest, place):
         sets = ", ".join(part.name for part in recipe.parts)
         raise OtherSourceError(

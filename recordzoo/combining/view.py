@@ -69,11 +69,7 @@ def view(
 
 
 def _numbers(dataset: Any, classes: Sequence[str | int]) -> tuple[int, ...]:
-    """Return the numbers of classes: of a view, in which some have new ones, those that it shows.
-
-    Raises:
-        ArgumentError: There is no such class, or it is given twice.
-    """
+    """Return the numbers of classes: of a view, in which some have new ones, those that it shows."""
     if "classes" not in vars(dataset):
         return Choice(labels=class_numbers(dataset._selection.reader, classes)).labels or ()
     names = dataset.classes

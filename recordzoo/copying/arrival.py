@@ -160,11 +160,7 @@ class Arrival(ABC):
         return self._result()
 
     def _is_ready(self) -> bool:
-        """Whether the record set is there.
-
-        Raises:
-            OtherSourceError: Something else is there, and is not to be replaced.
-        """
+        """Whether the record set is there."""
         if self.whole is not None or not os.path.lexists(self.target):
             return False
         there = digest_at(self.target)

@@ -156,9 +156,6 @@ class PushJob:
         """Claim the address before the first change, and look again: another process may have published meanwhile.
 
         Before each further change, see that nobody took the claim.
-
-        Raises:
-            OtherSourceError: Another record set is there, or is being pushed there.
         """
         with self._claiming:
             if not self._claim.is_held:
@@ -172,11 +169,7 @@ class PushJob:
             raise self._claim.other()
 
     def _find_manifest(self) -> bytes | None:
-        """Return the manifest that is there, ours or one that is to be replaced.
-
-        Raises:
-            OtherSourceError: There is another one, which is not to be replaced.
-        """
+        """Return the manifest that is there, ours or one that is to be replaced."""
         data = read_manifest(self.store)
         self._replaces = data not in (None, self._data)
         if data is None or data == self._data or self.replace:
@@ -192,11 +185,7 @@ class PushJob:
         )
 
     def _send_all(self, files: Sequence[SetFile]) -> None:
-        """Send what is not there, and see that it is.
-
-        Raises:
-            CorruptRecordError: A file is not what was sent.
-        """
+        """Send what is not there, and see that it is."""
         progress = self.progress or default_progress()
         progress.begin(f"pushing {self.path.name}", sum(file.size_bytes for file in files))
         for number in range(_ROUNDS):
@@ -251,11 +240,7 @@ class PushJob:
         return stored_hash(self.store, file.name, file.size_bytes, crew) == file.blake2b
 
     def _checksums_of(self, file: SetFile, crew: Crew) -> Checksums:
-        """Read a local file, once.
-
-        Raises:
-            CorruptRecordError: It is not what the manifest says.
-        """
+        """Read a local file, once."""
         found = self._checksums.get(file.name)
         if found is None:
             path = self.path / file.name
@@ -273,12 +258,7 @@ class PushJob:
         return found
 
     def _put_manifest(self) -> None:
-        """Make it a record set, and see that it is.
-
-        Raises:
-            CorruptRecordError: There is another manifest now.
-            OtherSourceError: Another process took the claim.
-        """
+        """Make it a record set, and see that it is."""
         there = read_manifest(self.store)
         if there is None:
             self._begin()

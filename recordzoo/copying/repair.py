@@ -74,12 +74,7 @@ def repair(
 
 
 def _copy_again(place: Path, whole: frozenset[str], progress: Progress) -> Arrival | None:
-    """Return the copy that brings what is damaged; None if nothing says that the set is one, or its original is gone.
-
-    Raises:
-        OtherSourceError: There is another record set now.
-        RemoteError: The server cannot be reached, or refuses access.
-    """
+    """Return the copy that fetches the damaged files; None if the set is no copy, or its original is gone."""
     try:
         said = json.loads((place / COPIED_FILE).read_bytes())
         source, digest = str(said["from"]), str(said["digest"])

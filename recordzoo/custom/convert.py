@@ -112,11 +112,7 @@ def convert(
 
 # Any: whatever a person may take for a dataset.
 def _check_dataset(dataset: Any) -> None:
-    """Refuse what is no map-style dataset, or an empty one.
-
-    Raises:
-        ArgumentError: It is one of these.
-    """
+    """Refuse what is no map-style dataset, or an empty one."""
     name = type(dataset).__name__
     if isinstance(dataset, os.PathLike | str | bytes):
         raise ArgumentError(
@@ -146,11 +142,7 @@ def _payload(dataset: MapStyle) -> bytes | str:
 
 
 def _check_same(place: Path, recipe: SampleRecipe) -> None:
-    """Refuse a record set of other samples, or of these with other names, kinds or classes.
-
-    Raises:
-        OtherSourceError: It is one.
-    """
+    """Refuse a record set of other samples, or of these with other names, kinds or classes."""
     manifest = RecordReader(place).manifest
     held = manifest.metadata
     sample = held.get("sample")

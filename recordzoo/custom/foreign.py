@@ -162,11 +162,7 @@ class ForeignRecipe(SchemaRecipe):
 
 
 def _name_of(sample: Sample, otherwise: str) -> str:
-    """Return a sample's name.
-
-    Raises:
-        SampleError: It is no text.
-    """
+    """Return a sample's name."""
     name = sample.get("name", otherwise)
     if not isinstance(name, str) or not name:
         raise SampleError(f"its name is a {describe(name)}, not a text")

@@ -162,11 +162,7 @@ def _ensure_even(recipe: ForeignRecipe, kinds: Mapping[str, Kind], options: OwnO
 
 
 def _check_known(path: Path) -> None:
-    """Refuse what is no LMDB database, and so of no known format.
-
-    Raises:
-        NotPreparedError: It is none, or is not there.
-    """
+    """Refuse what is no LMDB database, and so of no known format."""
     try:
         database_files(path)
         reason = f"{path} is of no known format."
@@ -184,11 +180,7 @@ def _check_known(path: Path) -> None:
 
 
 def _check_foreign(place: Path, foreign: Foreign) -> None:
-    """Compare what is there with what is asked for.
-
-    Raises:
-        OtherSourceError: It is something else.
-    """
+    """Compare what is there with what is asked for."""
     held = RecordReader(place).manifest.metadata
     if held.get("identity") != foreign.identity():
         _refuse(place, f"other records than {foreign.location}")
@@ -197,11 +189,7 @@ def _check_foreign(place: Path, foreign: Foreign) -> None:
 
 
 def _check_same(place: Path, databases: str, format: str | None) -> None:
-    """Compare what is there with what is asked for.
-
-    Raises:
-        OtherSourceError: It is something else.
-    """
+    """Compare what is there with what is asked for."""
     metadata = RecordReader(place).manifest.metadata
     if metadata.get("databases") != identity(Path(databases)) or format not in (None, metadata.get("layout")):
         _refuse(place, f"other records than {databases}")

@@ -85,11 +85,7 @@ def _is_image_path(value: Any) -> bool:
 
 # Any: whatever a dataset gives.
 def _refuse_path(images: Mapping[int, Any]) -> None:
-    """Refuse text as an image: it is a path, and would be stored as such.
-
-    Raises:
-        SampleError: There is some.
-    """
+    """Refuse text as an image: it is a path, and would be stored as such."""
     for position, value in images.items():
         if isinstance(value, str | os.PathLike):
             raise SampleError(
@@ -108,11 +104,7 @@ def _check_kinds(kinds: Mapping[str, Kind]) -> None:
 
 
 def _check_parts(fields: Sequence[str], parts: Mapping[str, Sequence[str]]) -> None:
-    """Refuse parts of a tuple that would be called as something else is.
-
-    Raises:
-        ArgumentError: There are some.
-    """
+    """Refuse parts of a tuple that would be called as something else is."""
     names = [*(name for name in fields if name not in parts), *(name for inner in parts.values() for name in inner)]
     wrong = next((name for name in names if names.count(name) > 1 or not _is_name(name)), None)
     if wrong is not None:
@@ -136,11 +128,7 @@ def _form(sample: Any) -> tuple[Form, tuple[str, ...]]:
 
 
 def _field_names(form: Form, keys: tuple[str, ...], names: Sequence[str] | Mapping[str, str] | None) -> tuple[str, ...]:
-    """Return what the fields are called.
-
-    Raises:
-        ArgumentError: `names` does not fit the samples, or something cannot be a name.
-    """
+    """Return what the fields are called."""
     fields = keys
     if isinstance(names, Mapping):
         if form != "dict" or not set(names) <= set(keys):

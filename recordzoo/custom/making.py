@@ -75,11 +75,7 @@ def make(target: Target, options: PrepareOptions, *, download: bool = True, full
 
 
 def _check_folders(path: Path) -> None:
-    """Refuse a directory in which there is nothing that is known.
-
-    Raises:
-        FolderError: It has no folder and no image.
-    """
+    """Refuse a directory in which there is nothing that is known."""
     if path.is_dir() and not any(each.is_dir() or is_image(each.name) for each in path.iterdir()):
         raise FolderError(
             f"{path} has no class folders, no images, and no files of a known format. {command('prepare', '--help')} "

@@ -164,11 +164,7 @@ class SampleRecipe(SchemaRecipe):
 
     # Any: a sample.
     def _encode(self, position: int, sample: Any) -> Encoded:
-        """Encode a sample.
-
-        Raises:
-            SampleError: It cannot be stored, or its label has none of the names that were given.
-        """
+        """Encode a sample."""
         with at_position(position):
             encoded = self.schema.encode(sample)
             label = encoded.row.get("target")

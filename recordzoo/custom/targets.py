@@ -265,11 +265,7 @@ def _own(text: str, split: str | None, reading: Reading, output: Path | None) ->
 
 
 def _kind(path: Path, text: str, reading: Reading) -> Kind:
-    """Say what a path is; in this order: a record set, what `reading` says, a list, another tool's files, a tree.
-
-    Raises:
-        NotPreparedError: There is nothing.
-    """
+    """Say what a path is; in this order: a record set, what `reading` says, a list, another tool's files, a tree."""
     if path.is_dir() and _is_set(path):
         return "set"
     if reading.from_ is not None:
@@ -338,11 +334,7 @@ def _split_folders(path: Path) -> list[str]:
 
 
 def _check_there(path: Path, text: str, *, is_list: bool) -> None:
-    """Refuse a path at which there is nothing that can be prepared; of a tree that is gone, its record set is enough.
-
-    Raises:
-        NotPreparedError: There is nothing.
-    """
+    """Refuse a path at which nothing can be prepared. Of a tree that is gone, its record set is enough."""
     if path.is_dir() or (is_list and path.exists()):
         return
     beside = records_beside(text)

@@ -192,11 +192,7 @@ def _is_tensor(value: Any) -> bool:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value as what `json` writes.
-
-    Raises:
-        SampleError: It has something that JSON has not.
-    """
+    """Return a value as what `json` writes."""
     if value is None or isinstance(value, str | bool | int):
         return value
     if isinstance(value, float):

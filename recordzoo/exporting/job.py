@@ -174,11 +174,7 @@ class ExportJob:
         return Exported(self.path, self.target.name, counts, finished.num_files, finished.num_bytes)
 
     def _is_ready(self, refresh: bool) -> bool:
-        """Whether this export is there.
-
-        Raises:
-            OtherSourceError: Something else is, and is not to be replaced.
-        """
+        """Whether this export is there."""
         if not os.path.lexists(self.path):
             return False
         there = _read_note(self.path)
@@ -250,11 +246,7 @@ class ExportJob:
 
 
 def _place(output: str | os.PathLike[str], reader: RecordReader, target: Target) -> Path:
-    """Return the output as an absolute path.
-
-    Raises:
-        ArgumentError: It cannot be one.
-    """
+    """Return the output as an absolute path."""
     if is_url(output):
         raise ArgumentError(f"{Url.parse(output)} is a URL; an export is written to this machine.")
     place = Path(output).expanduser().absolute()

@@ -99,11 +99,7 @@ class _Chosen:
 
 
 def _chosen(dataset: Any) -> _Chosen:
-    """Find which records are meant.
-
-    Raises:
-        ArgumentError: It is no dataset of this package, or was changed.
-    """
+    """Find which records are meant."""
     if isinstance(dataset, str | os.PathLike | Url):
         place = dataset if is_url(dataset) else os.path.expanduser(os.fspath(dataset))
         dataset = RecordReader(place)

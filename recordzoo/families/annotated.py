@@ -71,11 +71,6 @@ class AnnotatedDataset(ZooDataset):
             loader: Makes an image of a path.
             download: Download the part if it is not there.
             options: See `PrepareOptions`.
-
-        Raises:
-            ArgumentError: No annotation file is given, and the record set holds none that is read by default.
-            OtherSourceError: The record set has no images.
-            NotPreparedError, SourceError, PrepareError, RecordError: As `ZooDataset._open`.
         """
         # Of a URL only the name counts.
         folder = Path(self.root).expanduser().absolute()

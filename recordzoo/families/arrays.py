@@ -93,11 +93,7 @@ class ArrayDataset(ZooDataset):
         return super().__getitem__(index)  # type: ignore[misc]  # torchvision's class comes after this one
 
     def _number(self, index: SupportsIndex) -> int | None:
-        """Return which sample, from 0, an index means; None for an index that is no integer.
-
-        Raises:
-            IndexError: There is no such sample.
-        """
+        """Return which sample, from 0, an index means; None for an index that is no integer."""
         if isinstance(index, bool) or getattr(index, "ndim", 0) > 0:
             return None
         try:

@@ -85,11 +85,7 @@ class ZooDataset:
         transform: Transform = None,
         target_transform: Transform = None,
     ) -> None:
-        """Do what `VisionDataset.__init__` does: root and transforms.
-
-        Raises:
-            ArgumentError: transforms together with one of the others.
-        """
+        """Do what `VisionDataset.__init__` does: root and transforms."""
         self._made = {}
         if is_url(root):
             root = str(Url.parse(root))  # without login: `print(dataset)` shows the root
@@ -115,12 +111,6 @@ class ZooDataset:
             download: Download raw data that is not there. None: the class has no such argument.
             options: See `PrepareOptions`.
             raw_root: Where the recipe finds raw data. Default: the root.
-
-        Raises:
-            TypeError: An option that does not exist.
-            ArgumentError: A target is in pixels of the original images, and a smaller variant is asked for or given.
-            OtherSourceError: The root is a record set of something else.
-            NotPreparedError, SourceError, PrepareError, RecordError: See `recordzoo.preparing.ensure`.
         """
         options = self._checked(options or {})
         self._refuse_in_pixels(options.get("variant"))
@@ -148,11 +138,7 @@ class ZooDataset:
         return ()
 
     def _refuse_in_pixels(self, variant: str | None) -> None:
-        """Refuse targets that do not fit the smaller images of a variant.
-
-        Raises:
-            ArgumentError: There is one.
-        """
+        """Refuse targets that do not fit the smaller images of a variant."""
         found = self._in_pixels()
         if found and variant not in (None, ORIGINAL) and Variant.parse(variant).side is not None:
             raise ArgumentError(
@@ -161,11 +147,7 @@ class ZooDataset:
             )
 
     def _check_source(self, reader: RecordReader, recipe: Recipe) -> None:
-        """Refuse a record set that does not hold what this class shows.
-
-        Raises:
-            OtherSourceError: It is one of something else than `recipe`.
-        """
+        """Refuse a record set that does not hold what this class shows."""
         found = (reader.manifest.dataset, reader.manifest.part)
         if found != (recipe.dataset, recipe.part):
             raise OtherSourceError(
@@ -175,22 +157,14 @@ class ZooDataset:
             )
 
     def _open_part(self, *, download: bool | None, options: PrepareOptions) -> RecordReader:
-        """Open the record set of the part of the catalogue's dataset that `_part` names; prepare it if it is not there.
-
-        Raises:
-            As `_open`.
-        """
+        """Open the record set of the catalogue's part that `_part` names; prepare it if it is not there."""
         member_md5s = self._member_md5s() if options.get("check_hash", True) else {}
         recipe = dataset_recipe(self.entry, self._part, self.raw_files, member_md5s)
         recipe.require(self._required_files())
         return self._open(recipe, download=download, options=options)
 
     def _show_split(self, split: str, *, download: bool, options: PrepareOptions) -> None:
-        """Show a split of that record set.
-
-        Raises:
-            As `_open`.
-        """
+        """Show a split of that record set."""
         self._show(Selection(self._open_part(download=download, options=options), split))
 
     @derived
@@ -228,11 +202,7 @@ class ZooDataset:
         return "" if self._is_as_opened(*attributes) else f"the samples of {kind.__name__} were changed"
 
     def _as_variant(self, reader: RecordReader, options: PrepareOptions) -> RecordReader:
-        """Return the variant of a record set that is asked for, if any is; make it if it is not there.
-
-        Raises:
-            OtherSourceError: The record set is another variant.
-        """
+        """Return the variant of a record set that is asked for, if any is; make it if it is not there."""
         if options.get("variant") in (None, reader.manifest.variant):
             return reader
         if isinstance(reader.path, Url):
@@ -263,9 +233,6 @@ class ZooDataset:
 
         Returns:
             None if the item was changed or moved, or if the index is a slice: then the attribute itself answers.
-
-        Raises:
-            IndexError, TypeError: As a list does, in the same words.
         """
         attribute = getattr(type(self), name)
         if not isinstance(attribute, derived):
@@ -312,10 +279,6 @@ class ZooDataset:
             field: The blob field.
             position: The sample's position; None if it is not in the record set.
             path: Gives the path of the file, if that is needed.
-
-        Raises:
-            FolderError: The sample is in the record set, but the raw data lacked the file.
-            CorruptRecordError: The stored bytes are damaged.
         """
         reader = self._selection.reader
         if position is not None and reader.has(field, position):

@@ -55,9 +55,6 @@ class ClassFolderDataset(LoaderDataset):
             loader: The user's loader.
             is_valid_file: Leave out samples whose path it is false for.
             allow_empty: Whether a class may be without samples.
-
-        Raises:
-            FolderError: A class has no samples and must; in torchvision's words.
         """
         folder = os.path.expanduser(os.fspath(folder))
         self.extensions = IMG_EXTENSIONS if is_valid_file is None else None

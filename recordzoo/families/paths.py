@@ -57,11 +57,7 @@ class PathsDataset(ZooDataset):
         return list(map(type(self)._PATH, paths))
 
     def _image(self, index: int) -> Image.Image:
-        """Return the image, RGB or as its file has it.
-
-        Raises:
-            ImageError: It cannot be decoded.
-        """
+        """Return the image, RGB or as its file has it."""
         if isinstance(cast(object, index), slice):
             Image.open(self._listed("image", index))  # fails, in torchvision's way
         reader = self._selection.reader
@@ -73,11 +69,7 @@ class PathsDataset(ZooDataset):
             return decode_rgb(data) if self._IS_RGB else decode(data)
 
     def _bytes(self, field: str, index: int) -> tuple[bytes, object]:
-        """Return the content of the file whose path a field's attribute has at an index, and its name for messages.
-
-        Raises:
-            FolderError: The raw data lacked the file.
-        """
+        """Return the content of the file whose path a field's attribute has at an index, and its name for messages."""
         return self._file_of(field, self._stored_at(field, index), lambda: self._listed(field, index))
 
     # Any: whatever the user assigned.

@@ -61,10 +61,6 @@ class TargetTypesDataset(ClassFolderDataset):
 
         Args:
             folder: The directory under the root, with "/", that the records' names are relative to.
-
-        Raises:
-            ArgumentError: There is no such split.
-            As `_choose_targets` and `_open_part`.
         """
         self.split = check_choice(split, "split", self._SPLITS)
         self._choose_targets(target_type)
@@ -72,11 +68,7 @@ class TargetTypesDataset(ClassFolderDataset):
         self._show_folder(Selection(reader, split), join_name(os.fspath(self.root), folder), loader, allow_empty=True)
 
     def _choose_targets(self, target_type: str | Sequence[str]) -> None:
-        """Set what the target is.
-
-        Raises:
-            ArgumentError: There is no such target type, or none is named.
-        """
+        """Set what the target is."""
         types = [target_type] if isinstance(target_type, str) else list(target_type)
         if not types:
             valid = ", ".join(self._TARGET_TYPES)

@@ -254,11 +254,7 @@ def _grouped(columns: Sequence[Column]) -> list[_Group]:
 
 
 def _channels_first(image: Column) -> bool:
-    """Whether pixels are [C, H, W]: 1, 3 or 4 of them come first, and not last.
-
-    Raises:
-        SourceError: Both are possible, or they are flat.
-    """
+    """Whether pixels are [C, H, W]: 1, 3 or 4 of them come first, and not last."""
     if image.content == "files" or image.dtype != np.uint8:
         return False
     if len(image.shape) != 4:
@@ -273,11 +269,7 @@ def _channels_first(image: Column) -> bool:
 
 
 def _check(column: Column) -> None:
-    """Refuse a column that cannot be stored.
-
-    Raises:
-        SourceError: It is of a dtype that is not read, or its rows are too large.
-    """
+    """Refuse a column that cannot be stored."""
     if column.content == "other" or (column.content == "numbers" and not column.is_number):
         raise SourceError(f"{column.place} holds {column.dtype}, which is not read.")
     if column.row_bytes == 0:

@@ -86,11 +86,7 @@ class HDF5(Columns):
         return max(1, path.stat().st_size // column.shape[0])
 
     def _check_stored(self, column: Column) -> None:
-        """Refuse a dataset that nobody wrote, or not to its end, and chunks that no memory holds.
-
-        Raises:
-            SourceError: It is one.
-        """
+        """Refuse a dataset that nobody wrote, or not to its end, and chunks that no memory holds."""
         path, name = self._where[column.key]
         with _opened(path) as file, _told(column.place):
             dataset = file[name]
@@ -149,11 +145,7 @@ def _opened(path: Path) -> Any:
 
 
 def _datasets(group: Any, path: Path) -> Iterator[tuple[str, Any]]:
-    """Yield the datasets of a file by path, in the order of their names.
-
-    Raises:
-        SourceError: There is a link, a dataset whose numbers are elsewhere, or too much.
-    """
+    """Yield the datasets of a file by path, in the order of their names."""
     import h5py
 
     todo, count = [("", group)], 0
@@ -177,11 +169,7 @@ def _datasets(group: Any, path: Path) -> Iterator[tuple[str, Any]]:
 
 
 def _check_inside(dataset: Any, where: str) -> None:
-    """Refuse a dataset whose numbers are in other files.
-
-    Raises:
-        SourceError: It is one.
-    """
+    """Refuse a dataset whose numbers are in other files."""
     outside = [str(name) for name, *_ in dataset.external or ()]
     if dataset.is_virtual:
         outside += [source.file_name for source in dataset.virtual_sources() if source.file_name != "."]

@@ -102,11 +102,7 @@ class HuggingFace(Foreign):
 
     # Any: pyarrow's schema, features as JSON has them.
     def _name_columns(self, schema: Any, features: Mapping[str, Any], without_paths: set[str]) -> list[Column]:
-        """Say which field each column becomes; that of the image is the first.
-
-        Raises:
-            ArgumentError: Two columns become one field.
-        """
+        """Say which field each column becomes; that of the image is the first."""
         usual = {}
         files = [column.name for column in schema if holds_files(column.type, features.get(column.name, {}))]
         images = [name for name in files if features.get(name, {}).get("_type", "Image") == "Image"]
@@ -170,11 +166,7 @@ class HuggingFace(Foreign):
 
 # Any: pyarrow's schema; features as JSON has them.
 def _features(schema: Any, path: Path) -> Mapping[str, Any]:
-    """Return the feature of each column, as far as it is said.
-
-    Raises:
-        SourceError: What says it is damaged.
-    """
+    """Return the feature of each column, as far as it is said."""
     data = (schema.metadata or {}).get(b"huggingface")
     where = f"the metadata of {path}"
     beside = path.parent / "dataset_info.json"

@@ -106,11 +106,7 @@ class IndexedFile(Foreign):
             yield {"name": f"{row:09d}{image_ending(sample)}", **sample}
 
     def _contents(self, rows: range) -> Iterator[bytes]:
-        """Yield the bytes of rows.
-
-        Raises:
-            SourceError: The file cannot be read.
-        """
+        """Yield the bytes of rows."""
         try:
             with self._path.open("rb") as file:
                 for row in rows:
@@ -140,11 +136,7 @@ def _may_be_index(path: Path) -> bool:
 
 
 def _read_index(path: Path) -> _Columns:
-    """Read all rows of an index, as columns.
-
-    Raises:
-        SourceError: It is damaged.
-    """
+    """Read all rows of an index, as columns."""
     try:
         if path.suffix.lower() == ".npy":
             return _read_array(path)
@@ -228,11 +220,7 @@ def _column(columns: _Columns, names: Sequence[str], index: Path) -> str:
 
 
 def _numbers(column: Sequence[Any], name: str, index: Path) -> NDArray[np.int64]:
-    """Return a column as numbers of bytes.
-
-    Raises:
-        SourceError: A value is no whole number of 0 or more.
-    """
+    """Return a column as numbers of bytes."""
     for row, value in enumerate(column, 1):
         whole = isinstance(value, int | np.integer) and not isinstance(value, bool)
         if not whole or not 0 <= value < 1 << 63:
@@ -241,11 +229,7 @@ def _numbers(column: Sequence[Any], name: str, index: Path) -> NDArray[np.int64]
 
 
 def _check_ranges(starts: NDArray[np.int64], lengths: NDArray[np.int64], path: Path, index: Path) -> None:
-    """Refuse rows that lead out of the file, are too large, or overlap.
-
-    Raises:
-        SourceError: There are some.
-    """
+    """Refuse rows that lead out of the file, are too large, or overlap."""
     size_bytes = path.stat().st_size
     outside = np.flatnonzero((lengths > size_bytes) | (starts > size_bytes - lengths))
     if len(outside):

@@ -114,11 +114,7 @@ class MongoCollection(Foreign):
 
     @contextmanager
     def _connected(self) -> Iterator["MongoClient[_Document]"]:
-        """Connect to the server.
-
-        Raises:
-            SourceError: It does not answer, refuses the login, or sends what cannot be read.
-        """
+        """Connect to the server."""
         from bson.errors import BSONError
         from pymongo import MongoClient
         from pymongo.errors import PyMongoError
@@ -130,11 +126,7 @@ class MongoCollection(Foreign):
             raise SourceError(f"{self.location}: {type(err).__name__}: {self._place.without_login(err)}") from None
 
     def _has_files(self, client: "MongoClient[_Document]") -> bool:
-        """Whether the name is that of a bucket of GridFS.
-
-        Raises:
-            NotPreparedError: There are neither documents nor files.
-        """
+        """Whether the name is that of a bucket of GridFS."""
         database, name = client[self._place.database], self._place.collection
         if database[name].find_one({}, {"_id": 1}) is not None:
             return False
@@ -154,11 +146,7 @@ class MongoCollection(Foreign):
         return client[self._place.database][self._place.collection + (_FILES if self._is_gridfs else "")]
 
     def _values(self, client: "MongoClient[_Document]", document: _Document) -> dict[str, Any]:
-        """Return the values of a document; of a file its content, what its document says, and its metadata.
-
-        Raises:
-            SourceError: A file is too large.
-        """
+        """Return the values of a document; of a file its content, what its document says, and its metadata."""
         if not self._is_gridfs:
             return {key: _plain(value) for key, value in document.items()}
         from gridfs import GridOut
@@ -194,11 +182,7 @@ class _Place:
 
     @classmethod
     def parse(cls, location: str) -> "_Place":
-        """Split an address.
-
-        Raises:
-            ArgumentError: It names no collection.
-        """
+        """Split an address."""
         scheme, _, rest = public_url(location).partition("://")
         login = location[len(scheme) + len("://") : len(location) - len(rest)]
         path, question, options = rest.partition("?")
@@ -238,9 +222,6 @@ def _cut(documents: "Collection[_Document]", per_piece: int) -> tuple[list[Any],
 
     Returns:
         The `_id`s, the number of documents of each piece, and the last `_id`.
-
-    Raises:
-        SourceError: The server does not keep the order of `_id`s.
     """
     starts: list[Any] = []
     ids = [each["_id"] for each in documents.find({}, {"_id": 1}, sort=_ORDER, limit=1)]

@@ -143,11 +143,7 @@ def _member(path: Path, packed: zipfile.ZipFile, file: IO[bytes], info: zipfile.
 
 
 def _array(path: Path, member: str, file: IO[bytes], start: int, size_bytes: int, crc: int = 0) -> Array:
-    """Read a header.
-
-    Raises:
-        ValueError, SourceError: It is damaged, or its rows are not one after another.
-    """
+    """Read a header."""
     _, shape, is_fortran, dtype, header_bytes = header_of(file.read(MAX_HEADER_BYTES))
     found = Array(path, member, dtype, shape, header_bytes, start, size_bytes, crc)
     if dtype.hasobject:

@@ -109,11 +109,7 @@ def _content(array: Array) -> Content:
 
 
 def _values(column: Column, values: NDArray[Any]) -> NDArray[Any]:
-    """Return values as they are stored: text as `str`.
-
-    Raises:
-        SourceError: It is no text.
-    """
+    """Return values as they are stored: text as `str`."""
     if column.content != "text":
         return values
     try:

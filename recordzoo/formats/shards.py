@@ -91,11 +91,7 @@ def _is_shown(path: Path) -> bool:
 
 
 def _refuse_gaps(files: Sequence[Path], where: str) -> None:
-    """Refuse shards ``train-00000-of-00008.tar`` of which some are missing.
-
-    Raises:
-        SourceError: Some are.
-    """
+    """Refuse shards ``train-00000-of-00008.tar`` of which some are missing."""
     there = {path.name for path in files}
     matches = [re.fullmatch(r"(.*?)(\d+)-of-(\d{1,6})(\D*)", name, re.DOTALL) for name in there]
     for start, width, total, end in sorted({(m[1], len(m[2]), m[3], m[4]) for m in matches if m is not None}):

@@ -114,11 +114,7 @@ class SQLiteTable(Foreign):
 
     @contextlib.contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
-        """Open the database for reading; nothing is written, not even beside it.
-
-        Raises:
-            SourceError: It is damaged, or locked.
-        """
+        """Open the database for reading; nothing is written, not even beside it."""
         # A reader of a database in WAL mode writes files beside it, unless it is told that nobody else writes. That is
         # so where there is no log, and a change during the work is noticed by the file's times.
         is_wal = _WAL in self._header[_VERSIONS]
@@ -182,11 +178,7 @@ def _authorize(action: int, first: str | None, second: str | None, database: str
 
 
 def _check_no_journal(path: Path) -> None:
-    """Refuse a database with changes that are not in its file: to take them over would write to it.
-
-    Raises:
-        SourceError: There are some.
-    """
+    """Refuse a database with changes that are not in its file: to take them over would write to it."""
     for ending in ("-wal", "-journal"):
         beside = path.with_name(path.name + ending)
         if beside.is_file() and beside.stat().st_size:
@@ -204,11 +196,7 @@ def _tables(connection: sqlite3.Connection) -> list[str]:
 
 
 def _known(table: str, tables: Sequence[str], connection: sqlite3.Connection, path: Path) -> str:
-    """Return the name of a table as the database has it.
-
-    Raises:
-        ArgumentError: There is none.
-    """
+    """Return the name of a table as the database has it."""
     found = next((each for each in tables if each.lower() == table.lower()), None)
     if found is not None:
         return found

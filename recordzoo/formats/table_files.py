@@ -213,11 +213,7 @@ def storage(kind: Any) -> Any:
 
 
 def _messages(path: Path) -> Iterator[tuple[int, int, int, FlatTable]]:
-    """Yield where each message begins and ends, its kind and header.
-
-    Raises:
-        SourceError: The file is cut.
-    """
+    """Yield where each message begins and ends, its kind and header."""
     size = path.stat().st_size
     with path.open("rb") as file:
         while True:

@@ -99,11 +99,7 @@ def _is_said(name: str, split: str) -> bool:
 
 
 def _check_one_dataset(location: str, splits: Mapping[str, str]) -> None:
-    """Refuse files of one split in several folders: these are configurations, each a dataset.
-
-    Raises:
-        ArgumentError: There are some.
-    """
+    """Refuse files of one split in several folders: these are configurations, each a dataset."""
     for split in set(splits.values()):
         folders = sorted({dirname(name) for name, each in splits.items() if each == split})
         if len(folders) > 1:
@@ -114,11 +110,7 @@ def _check_one_dataset(location: str, splits: Mapping[str, str]) -> None:
 
 
 def _check_complete(location: str, names: Iterable[str]) -> None:
-    """Refuse numbered files of which some are missing.
-
-    Raises:
-        SourceError: Some are.
-    """
+    """Refuse numbered files of which some are missing."""
     numbers: dict[tuple[str, str, int], set[int]] = {}
     for name in names:
         if match := _SHARD.fullmatch(splitext(basename(name))[0]):

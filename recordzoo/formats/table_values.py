@@ -113,11 +113,7 @@ def _files(array: Any) -> tuple[list[bytes | None], list[str | None]]:
 
 
 def _read(path: str | None, folder: Path) -> bytes | None:
-    """Read the image that a path leads to: nothing else, because a stranger may have written the path.
-
-    Raises:
-        SourceError: There is none.
-    """
+    """Read the image that a path leads to: nothing else, because a stranger may have written the path."""
     if path is None:
         return None
     place = folder / path
@@ -148,11 +144,7 @@ def _values(array: Any, shape: tuple[int | None, ...]) -> Sequence[Any]:
 
 
 def _numbers(scalar: Any, shape: tuple[int | None, ...]) -> NDArray[Any] | list[Any] | None:
-    """Return a list of numbers as an array; as a list if some are null.
-
-    Raises:
-        ValueError: It has another shape.
-    """
+    """Return a list of numbers as an array; as a list if some are null."""
     values = scalar.values
     if values is None:
         return None

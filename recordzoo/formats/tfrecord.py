@@ -118,11 +118,7 @@ def _prefix(path: Path) -> str:
 
 
 def _check_complete(files: list[Path]) -> None:
-    """Refuse shards of which some are missing, by the number of all that each name has.
-
-    Raises:
-        SourceError: Some are.
-    """
+    """Refuse shards of which some are missing, by the number of all that each name has."""
     there = {path.name for path in files}
     for path in files:
         match = _SHARD.fullmatch(path.name)
@@ -139,11 +135,7 @@ def _check_complete(files: list[Path]) -> None:
 
 
 def _records(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
-    """Yield where each record is, for messages, and its bytes.
-
-    Raises:
-        SourceError: A checksum is wrong, or the file is cut.
-    """
+    """Yield where each record is, for messages, and its bytes."""
     offset = 0
     while head := file.read(_HEADER.size):
         where = f"{path}, byte {offset:,}"
@@ -180,11 +172,7 @@ def _examples(piece: Piece) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def _example(data: bytes, where: str) -> dict[str, Any]:
-    """Read an `Example`: one value is itself, several are an array or a list, none is None.
-
-    Raises:
-        SourceError: It is none.
-    """
+    """Read an `Example`: one value is itself, several are an array or a list, none is None."""
     found = {}
     try:
         for features in Message(data).all_bytes(_FEATURES):

@@ -97,12 +97,7 @@ class ZippedFolders(Foreign):
 
 
 def _in_order(path: Path, members: Iterable[Member]) -> list[_Image]:
-    """Return the images of all splits, those of each in `ImageFolder`'s order.
-
-    Raises:
-        FolderError: There are no class folders, or images beside them.
-        SourceError: An image is too large.
-    """
+    """Return the images of all splits, those of each in `ImageFolder`'s order."""
     sizes = {member.name: member.size_bytes for member in members if is_image(member.name) and _is_shown(member.name)}
     if not sizes:
         raise FolderError(f"There are no images in {path}.", path=str(path))
@@ -127,11 +122,7 @@ def _in_order(path: Path, members: Iterable[Member]) -> list[_Image]:
 
 
 def _of_split(path: Path, sizes: Mapping[str, int], start: str, top: str, split: str) -> list[_Image]:
-    """Return the images below a folder; one that has no class folders at all is a split without labels.
-
-    Raises:
-        FolderError: Some images are in class folders, and some are not.
-    """
+    """Return the images below a folder; one that has no class folders at all is a split without labels."""
     members = [name for name in sizes if name.startswith(start)]
     inner = [name[len(start) :] for name in members]
     flat = [member for member, name in zip(members, inner, strict=True) if "/" not in name]

@@ -137,11 +137,7 @@ class _Decompressors(threading.local):
         self._turn = 0
 
     def next(self) -> Decompressor:
-        """Return the one whose turn it is.
-
-        Raises:
-            OSError: There is no library for it.
-        """
+        """Return the one whose turn it is."""
         if len(self._made) < OPENED_AT_ONCE:
             self._made.append(Decompressor())
         self._turn = (self._turn + 1) % len(self._made)

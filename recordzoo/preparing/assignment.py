@@ -120,11 +120,7 @@ class _Watch:
         self._next = time.monotonic() + _WATCH_S
 
     def advance(self, num_bytes: int, num_images: int) -> None:
-        """Look now and then.
-
-        Raises:
-            PrepareError: It is gone.
-        """
+        """Look now and then."""
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _WATCH_S
@@ -142,11 +138,7 @@ class _Templates:
         self._known: dict[str, Task] = {}
 
     def get(self, path: Path, digest: str) -> Task:
-        """Return it; call the set-up when it is read.
-
-        Raises:
-            PrepareError: The worker does not see it, or cannot load it.
-        """
+        """Return it; call the set-up when it is read."""
         with self._lock:
             if digest not in self._known:
                 template = _loaded(path, digest)

@@ -108,12 +108,7 @@ class Build:
         return build, others
 
     def _adopt(self, found: Found) -> bool:
-        """Take a dead build over by renaming it; False if another process was faster.
-
-        Raises:
-            OSError: It cannot be renamed: EXDEV, if it lies in a lower layer of an overlay (an image of a container);
-                on Windows, if a program has a file of it open.
-        """
+        """Take a dead build over by renaming it; False if another process was faster."""
         heartbeat = found.path / "heartbeat"
         try:
             silent_since = heartbeat.stat() if heartbeat.exists() else None
@@ -359,9 +354,6 @@ class Build:
         """Remove the published set, which lies in a lower layer of an overlay and cannot be renamed; take its name.
 
         In between there is no set; if the end never comes, `put_back` brings it about.
-
-        Raises:
-            OSError: EXDEV, and nothing is removed: no directory can be renamed to that place.
         """
         self._try_a_rename()
         durable.write_file(self.path / REPLACING, b"")

@@ -198,11 +198,7 @@ def _break_if_silent(path: Path) -> None:
 
 
 def _is_silent(path: Path) -> bool:
-    """Whether its holder has not touched a lock file for so long that it counts as gone.
-
-    Raises:
-        OSError: There is no lock file.
-    """
+    """Whether its holder has not touched a lock file for so long that it counts as gone."""
     return silence_s(path, path.parent) > settings.stale_s()
 
 

@@ -52,11 +52,7 @@ def dask_executor(address: str) -> Iterator[Executor]:
 
 
 def _place(address: str) -> dict[str, str]:
-    """Return the arguments of a client; wait for a scheduler's file.
-
-    Raises:
-        OSError: There is none.
-    """
+    """Return the arguments of a client; wait for a scheduler's file."""
     if not address.endswith(".json"):
         return {"address": address}
     file = Path(address).expanduser()

@@ -192,11 +192,7 @@ class Job:
             raise PrepareError(f"{self.root}: a downloaded archive cannot be removed: {err.strerror}.") from err
 
     def _check_target(self) -> None:
-        """Look, before hours of work and before anything is exchanged with it, what lies where the set will be.
-
-        Raises:
-            PrepareError: Something else than a record set, or the root of another volume.
-        """
+        """Look, before hours of work and before anything is exchanged with it, what lies where the set will be."""
         if os.path.ismount(self.target):
             raise PrepareError(
                 f"{self.target} is where another volume is mounted: the finished records get their name by a rename, "
@@ -253,11 +249,7 @@ class Job:
         self.discard_raw()
 
     def _source(self) -> Source:
-        """Find the raw data, or download it.
-
-        Raises:
-            NotPreparedError: There is none, and it may not be downloaded.
-        """
+        """Find the raw data, or download it."""
         if self.download and self._is_forbidden:
             raise self._forbidden()
         source = self.raw.find()
@@ -285,11 +277,7 @@ class Job:
         return f"{self._title}: no records and no raw data in {self.root} (looked for {', '.join(looked)})."
 
     def _check_size(self, source: Source) -> None:
-        """Refuse to convert what nobody asked for, or more than one expects of a constructor.
-
-        Raises:
-            NotPreparedError: It is refused; the message has the command that does it.
-        """
+        """Refuse to convert what nobody asked for, or more than one expects of a constructor."""
         if self._is_forbidden:
             raise self._forbidden()
         if self.options.get("prepare") or self.download or self.refresh:
@@ -425,11 +413,7 @@ class Job:
             logger.warning("%s was published by another process, from other raw data or options.", self.target)
 
     def _check_unchanged(self, source: Source, build: Build) -> None:
-        """Look at the raw data again: what was read must be what is there.
-
-        Raises:
-            SourceError: It changed meanwhile.
-        """
+        """Look at the raw data again: what was read must be what is there."""
         again = self.recipe.find(self.root)
         if again is None or again.fingerprint() != build.plan["source"]:
             raise SourceError(

@@ -88,20 +88,13 @@ class RawData:
             self._ask_for_terms()
 
     def _ask_for_terms(self) -> None:
-        """Ask, before anything else, whether all that is missing may be downloaded.
-
-        Raises:
-            TermsError: The terms of its host were not accepted; the text says what to do.
-        """
+        """Ask, before anything else, whether all that is missing may be downloaded."""
         check_addresses(self.recipe, self.root, self.options)
 
     def _check_room(self) -> None:
         """Ask, before the first byte, for room for what is still to be downloaded and for the records.
 
         A file whose size is not known is not counted, and that is said.
-
-        Raises:
-            DiskSpaceError: There is too little.
         """
         paths = {remote.path(self.root): remote for remote in self.recipe.raw_files}
         sizes = {
@@ -154,11 +147,7 @@ class RawData:
         return path
 
     def _fetched(self, remote: RemoteFile, result: Path | BaseException) -> None:
-        """Note what was downloaded; without an optional file records are made, too.
-
-        Raises:
-            BaseException: What went wrong.
-        """
+        """Note what was downloaded; without an optional file records are made, too."""
         if isinstance(result, Path):
             if result in self.fetched:
                 roots.remember(self.root)

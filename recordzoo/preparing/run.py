@@ -118,11 +118,7 @@ def _collected(ended: "queue.SimpleQueue[Future[UnitDone]]") -> Iterator[Future[
 
 
 def _journal(build: Build, pool: Pool, ended: Mapping[Future[UnitDone], Task], meter: PoolProgress) -> None:
-    """Journal all units that were converted, at once: where a sync is slow, more of them end during one.
-
-    Raises:
-        SourceError, PrepareError, OSError: Of the first unit that was not.
-    """
+    """Journal all units that were converted, at once: where a sync is slow, more of them end during one."""
     done = [(future.result(), task) for future, task in ended.items() if _has_result(future)]
     if done:
         counts = build.journal_units([unit for unit, _ in done])

@@ -75,12 +75,7 @@ class _Header:
         self._restart_interval = 0
 
     def read(self) -> tuple[int, int]:
-        """Return where the entropy-coded data begins, and how many restart markers are in it.
-
-        Raises:
-            _Broken: The file is not a plain JPEG.
-            IndexError: It ends too early.
-        """
+        """Return where the entropy-coded data begins, and how many restart markers are in it."""
         data, at = self._data, 2
         while True:
             marker, length = data[at + 1], data[at + 2] << 8 | data[at + 3]

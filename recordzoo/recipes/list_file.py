@@ -85,11 +85,7 @@ def read_list(path: Path) -> ListFile:
 
 
 def _interpreted(path: Path, table: Table, faults: Faults) -> ListFile:
-    """Make of a table's cells what they stand for.
-
-    Raises:
-        SourceError: They stand for nothing.
-    """
+    """Make of a table's cells what they stand for."""
     path_column, label_column = _find_columns(path, table)
     names: Sequence[str] = table.columns[path_column]
     if os.sep != "/":
@@ -124,11 +120,7 @@ def _interpreted(path: Path, table: Table, faults: Faults) -> ListFile:
 
 
 def _find_columns(path: Path, table: Table) -> tuple[int, int]:
-    """Find the columns of paths and labels by their names.
-
-    Raises:
-        SourceError: There is no header that names them.
-    """
+    """Find the columns of paths and labels by their names."""
     known = [name.lower() for name in table.header]
     found = []
     for wanted in (_PATH_COLUMNS, _LABEL_COLUMNS):

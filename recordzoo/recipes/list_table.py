@@ -112,11 +112,7 @@ def read_table(path: Path, data: bytes, faults: Faults) -> Table:
 
 
 def _check_encoding(data: bytes, faults: Faults) -> None:
-    """Refuse a list that is not UTF-8.
-
-    Raises:
-        SourceError: It is not UTF-8.
-    """
+    """Refuse a list that is not UTF-8."""
     encoding = next((name for mark, name in _OTHER_MARKS if data.startswith(mark)), None)
     if encoding is not None:
         faults.add(1, f"the file is {encoding}; save it as UTF-8")

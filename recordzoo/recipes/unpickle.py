@@ -74,11 +74,7 @@ class _Machine:
         self._left_bytes = most_bytes
 
     def do(self, name: str, argument: Any) -> None:
-        """Follow one instruction.
-
-        Raises:
-            pickle.UnpicklingError: It makes something else than data.
-        """
+        """Follow one instruction."""
         stack = self._stack
         if name in _CONSTANTS:
             stack.append(argument)
@@ -175,11 +171,7 @@ class _Machine:
         self._target(dict).update(pairs)
 
     def result(self) -> object:
-        """Return what was made.
-
-        Raises:
-            pickle.UnpicklingError: Nothing was, or a function and no data.
-        """
+        """Return what was made."""
         (made,) = self._stack
         if made is _MARK or isinstance(made, Function | Dtype | Class):
             raise pickle.UnpicklingError("it holds no data")

@@ -65,12 +65,7 @@ class _Streamed:
         return self.listed().get(name) or self.store.size(name)
 
     def open(self, name: str, size_bytes: int | None = None) -> int:
-        """Fetch a file and return its descriptor.
-
-        Raises:
-            CorruptRecordError: It has another size.
-            RemoteError: It cannot be read.
-        """
+        """Fetch a file and return its descriptor."""
         if name not in self._fetched:
             file = tempfile.TemporaryFile()  # noqa: SIM115 - open as long as this object
             weakref.finalize(self, file.close)
@@ -85,11 +80,7 @@ class _Streamed:
         return os.dup(self._fetched[name].fileno())
 
     def check_size(self, name: str, size_bytes: int) -> None:
-        """Refuse a file of another size.
-
-        Raises:
-            CorruptRecordError: It has, or is missing.
-        """
+        """Refuse a file of another size."""
         found = self.size(name)
         if found != size_bytes:
             what = "is missing" if found is None else f"has {found:,} bytes instead of {size_bytes:,}"
@@ -109,11 +100,7 @@ class _RemoteCheck(Check):
 
     @override
     def error(self, where: str, err: OSError | MemoryError) -> None:
-        """Report a file that is missing or cut; a server that does not answer says nothing of the record set.
-
-        Raises:
-            RemoteError: It does not answer.
-        """
+        """Report a file that is missing or cut; a server that does not answer says nothing of the record set."""
         if isinstance(err, RemoteError) and err.status not in _DAMAGE:
             raise err
         super().error(where, err)

@@ -162,12 +162,7 @@ class RemoteDirectory:
         return data
 
     def _extra(self, name: str) -> bytes:
-        """Return a file that the manifest does not name: it is believed as little as one on the disk.
-
-        Raises:
-            ManifestError: There is none.
-            RemoteError: It cannot be read.
-        """
+        """Return a file that the manifest does not name: it is believed as little as one on the disk."""
         absent = f"{name}.absent"
         if (data := self._cached(self.digest, name)) is not None:
             return data

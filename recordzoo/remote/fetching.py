@@ -117,11 +117,7 @@ def _is_right(cache: Cache, store: Store, out: BinaryIO, file: Wanted, evicted: 
 
 
 def _write(cache: Cache, out: BinaryIO, piece: bytes, evicted: Callable[[], None] | None) -> None:
-    """Append to a part; where the disk is full, remove what was used least recently.
-
-    Raises:
-        NoRoomError: There is nothing to remove.
-    """
+    """Append to a part; where the disk is full, remove what was used least recently."""
     left = memoryview(piece)
     while left:
         try:

@@ -392,11 +392,7 @@ def _creates(fs: "AbstractFileSystem") -> bool:
 
 
 def _create_here(path: Path, data: bytes) -> None:
-    """Create a file of this machine with all of its bytes.
-
-    Raises:
-        FileExistsError: There is one.
-    """
+    """Create a file of this machine with all of its bytes."""
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     part.write_bytes(data)
     try:

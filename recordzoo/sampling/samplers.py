@@ -304,11 +304,7 @@ class EpochIterator(Iterator[int]):
 
 
 def _check_state(state: dict[str, JSON], own: dict[str, JSON]) -> None:
-    """Refuse what is no state of a sampler with this identity.
-
-    Raises:
-        ArgumentError: It is not.
-    """
+    """Refuse what is no state of a sampler with this identity."""
     for name in ("seed", "epoch", "consumed", *own):
         if name not in state:
             raise ArgumentError(

@@ -205,11 +205,7 @@ def get(session: requests.Session, address: Address, headers: Mapping[str, str])
 
 
 def _redirect(session: requests.Session, here: Address, response: requests.Response) -> Address | None:
-    """Return where an answer sends us; None if it is no redirect.
-
-    Raises:
-        DownloadError: It sends us to something that is no address.
-    """
+    """Return where an answer sends us; None if it is no redirect."""
     try:
         location = session.get_redirect_target(response)
         return None if location is None else here.redirected(location)

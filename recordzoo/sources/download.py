@@ -146,11 +146,7 @@ def fetch(
 
 
 def _begun(target: Path, algorithm: str | None) -> PartialFile:
-    """Make the folder, and claim or begin the unfinished file in it.
-
-    Raises:
-        DiskSpaceError, PrepareError: As `fetch`.
-    """
+    """Make the folder, and claim or begin the unfinished file in it."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         return PartialFile(target, algorithm)

@@ -88,11 +88,7 @@ class ListSource(SizedSource):
 
     @functools.cached_property
     def _files(self) -> FileTable:
-        """Look at every file.
-
-        Raises:
-            NotPreparedError: Some are not there, are no files, or may not be read.
-        """
+        """Look at every file."""
         base = str(self.path.parent)
         table, problems = FileTable(base), []
         for name in self.names:

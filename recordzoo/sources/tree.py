@@ -192,11 +192,7 @@ class _Listing:
         self.table.add(name, status)
 
     def finish(self) -> None:
-        """Say what was passed over and what cannot be read.
-
-        Raises:
-            SourceError: Files or directories cannot be looked at.
-        """
+        """Say what was passed over and what cannot be read."""
         if self._special:
             logger.warning(
                 "%s: passed over %d that are no regular files (FIFOs, sockets, devices): %s",
@@ -215,11 +211,7 @@ class _Listing:
         self.fingerprint = self.table.fingerprint()
 
     def _folders(self) -> Iterator[tuple[str, list[str]]]:
-        """Yield all directories relative to the base, itself as "", with their files; links to directories count.
-
-        Raises:
-            FolderError: There is no base, or a link leads back to a directory that it lies in.
-        """
+        """Yield all directories relative to the base, itself as "", with their files; links to directories count."""
         waiting: list[tuple[str, dict[tuple[int, int], str]]] = [("", {})]
         while waiting:
             folder, above = waiting.pop()

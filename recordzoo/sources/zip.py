@@ -136,11 +136,7 @@ class _Content(io.RawIOBase):
 
 
 def _check_frame(path: Path, file: BinaryIO, archive: zipfile.ZipFile, archive_bytes: int) -> None:
-    """Refuse a file that is more than one zip: zipfile takes the last end record it finds, perhaps a member's.
-
-    Raises:
-        ArchiveError: Bytes lie around the zip, its comment holds another end record, or that has too few members.
-    """
+    """Refuse a file that is more than one zip: zipfile takes the last end record it finds, perhaps a member's."""
     infos = archive.infolist()
     if infos and min(info.header_offset for info in infos) != 0:
         raise _broken(path, "its directory is not that of the whole file (it was cut, or put after something else)")

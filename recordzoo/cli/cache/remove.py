@@ -47,11 +47,7 @@ def remove(item: Item) -> str:
 
 
 def _remove_set(path: Path) -> None:
-    """Delete a record set's files, its manifest first and its shards last, and then the directory.
-
-    Raises:
-        OSError: One of them cannot be deleted; or the directory holds something else.
-    """
+    """Delete a record set's files, its manifest first and its shards last, and then the directory."""
     for name in _in_order(os.listdir(path)):
         (path / name).unlink()
         if name == MANIFEST_NAME:

@@ -122,12 +122,7 @@ def _report(done: Sequence[Item], left: Sequence[tuple[Item, str]], *, dry_run: 
 
 
 def _named_items(name: str, folders: Sequence[Path] | None) -> list[Item]:
-    """Find what a path means; or the record set of a name, in the roots.
-
-    Raises:
-        ArgumentError: It is nothing that recordzoo wrote; or there are several.
-        NotPreparedError: There is no such record set.
-    """
+    """Find what a path means; or the record set of a name, in the roots."""
     path = Path(name)
     if path.exists() or path.is_symlink():
         beside = path.with_name(f"{path.name}.records")
@@ -148,11 +143,7 @@ def _named_items(name: str, folders: Sequence[Path] | None) -> list[Item]:
 
 
 def _places(folders: Sequence[Path] | None) -> list[Path]:
-    """Return where to look: what was named, or where record sets were prepared, or here.
-
-    Raises:
-        NotPreparedError: A directory that was named is not there.
-    """
+    """Return where to look: what was named, or where record sets were prepared, or here."""
     for folder in folders or ():
         if not folder.is_dir():
             raise NotPreparedError(f"--root {folder} is not there.", path=str(folder))

@@ -59,13 +59,7 @@ class _Caltech(ZooDataset):
 
     # Any: what the transforms make of it.
     def __getitem__(self, index: int) -> tuple[Any, Any]:
-        """Return (PIL image as it is stored, target).
-
-        Raises:
-            IndexError: There is no such sample.
-            ImageError: The image or the target cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
+        """Return (PIL image as it is stored, target)."""
         image: Any = self._image(index)
         target = self._target(index)
         if self.transform is not None:
@@ -88,11 +82,7 @@ class _Caltech(ZooDataset):
         return self.y[index] if number is None else self._selection.target(number)
 
     def _bytes(self, field: str, index: int) -> tuple[bytes, object]:
-        """Return a file of a sample, and its name for messages.
-
-        Raises:
-            FolderError: The raw data lacked the file.
-        """
+        """Return a file of a sample, and its name for messages."""
         return self._file_of(
             field,
             self._position(index),

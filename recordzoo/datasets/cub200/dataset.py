@@ -133,11 +133,7 @@ class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # to
         return self._checked_masks(open_one(type(self).__name__, [place], {}), reader)
 
     def _checked_masks(self, masks: RecordReader, reader: RecordReader) -> RecordReader:
-        """Return the masks.
-
-        Raises:
-            OtherSourceError: They are those of other images.
-        """
+        """Return the masks."""
         manifest, names = masks.manifest, tuple(reader.names)
         found = (manifest.dataset, manifest.part, manifest.metadata.get("images"))
         if found != ("cub200", "segmentations", names_digest(names)):

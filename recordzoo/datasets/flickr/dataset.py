@@ -171,11 +171,7 @@ class _Page(Flickr8kParser):  # type: ignore[misc]  # torchvision is untyped
 
 
 def _captions(path: str, text: str) -> Captions:
-    """Read lines ``name.jpg#0<TAB>caption``, or Karpathy's JSON: the captions of each image, by its name.
-
-    Raises:
-        SourceError: It is neither; the message names the line.
-    """
+    """Read lines ``name.jpg#0<TAB>caption``, or Karpathy's JSON: the captions of each image, by its name."""
     if text.startswith("{"):
         try:
             images = json.loads(text)["images"]

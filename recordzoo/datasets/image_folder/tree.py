@@ -60,11 +60,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         allow_empty: bool,
         options: PrepareOptions,
     ) -> None:
-        """Open the records that hold the samples, make them if they are not there, and show them.
-
-        Raises:
-            As `ImageFolderRecord`.
-        """
+        """Open the records that hold the samples, make them if they are not there, and show them."""
         self._variant = options.get("variant")
         self._refuse_url_of_tree(root)
         folder = os.path.expanduser(os.fspath(root))
@@ -97,11 +93,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         return kind.find_classes is not TreeDataset.find_classes or kind.make_dataset is not DatasetFolder.make_dataset
 
     def _refuse_url_of_tree(self, root: str | os.PathLike[str]) -> None:
-        """Refuse a URL where a tree is scanned.
-
-        Raises:
-            ArgumentError: It is one, and a subclass says itself what the samples are.
-        """
+        """Refuse a URL where a tree is scanned."""
         if is_url(root) and (self._overrides() or not isinstance(self, RecordDataset)):
             url = Url.parse(root)
             raise ArgumentError(
@@ -256,11 +248,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         return reader
 
     def _check_tree(self, reader: RecordReader, tree: Path, *, explicit: bool, new_names: bool = True) -> None:
-        """Warn if a tree is not what its records were made from.
-
-        Raises:
-            OtherSourceError: The person named the records, and they are those of another tree.
-        """
+        """Warn if a tree is not what its records were made from."""
         changes = find_changes(reader, tree, new_names=new_names)
         if explicit:
             refuse_other(reader, changes)

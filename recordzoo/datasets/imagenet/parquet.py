@@ -61,11 +61,7 @@ def images(shard: Member) -> Iterator[tuple[str, bytes]]:
 
 # Any: what the columns hold.
 def _original_name(row: dict[str, Any], shard: Member) -> str:
-    """Return ``n01440764/n01440764_10026.JPEG`` for the path ``n01440764_10026_n01440764.JPEG`` and the label 0.
-
-    Raises:
-        SourceError: The label is not that of the WNID, or the row has no path.
-    """
+    """Return ``n01440764/n01440764_10026.JPEG`` for the path ``n01440764_10026_n01440764.JPEG`` and the label 0."""
     path, label = row["image"]["path"], row["label"]
     match = _PATH.fullmatch(path or "")
     known = all_wnids()

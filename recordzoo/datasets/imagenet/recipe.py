@@ -165,11 +165,7 @@ def synonyms_metadata(wnids: Sequence[str], synonyms: Mapping[str, Sequence[str]
 
 
 def _sort_into_wnids(keys: Sequence[str], meta: Meta | None, by_kaggle: Mapping[str, str]) -> Sequence[str]:
-    """Name validation images ``<wnid>/<file>``, by the ground truth or by Kaggle's lists.
-
-    Raises:
-        SourceError: It is not known of every image.
-    """
+    """Name validation images ``<wnid>/<file>``, by the ground truth or by Kaggle's lists."""
     flat = sorted(key for key in keys if "/" not in key)
     if not flat:
         return keys
@@ -194,11 +190,7 @@ def _sort_into_wnids(keys: Sequence[str], meta: Meta | None, by_kaggle: Mapping[
 
 
 def _by_ground_truth(flat: Sequence[str], val_wnids: Sequence[str]) -> dict[str, str]:
-    """Return the WNID of each image: by its place if all images are there, as in torchvision; else by its number.
-
-    Raises:
-        SourceError: Images are missing, and the others have no numbers.
-    """
+    """Return the WNID of each image: by its place if all images are there, as in torchvision; else by its number."""
     if len(flat) == len(val_wnids):
         return dict(zip(flat, val_wnids, strict=True))
     numbers = [int(match[1]) if (match := _NUMBER.fullmatch(key)) else 0 for key in flat]

@@ -82,11 +82,7 @@ def _is_2021(version: str) -> bool:
 
 
 def _numbered(version: str, folders: Sequence[str]) -> list[str]:
-    """Put the folders of categories into the order of their labels.
-
-    Raises:
-        SourceError: A name is not what it must be; in torchvision's words.
-    """
+    """Put the folders of categories into the order of their labels."""
     if version == "2017":
         return list(folders)
     if _is_2021(version):

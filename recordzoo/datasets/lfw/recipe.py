@@ -82,11 +82,7 @@ def _people(rows: Sequence[Sequence[str]]) -> Iterator[str]:
 
 
 def _pairs(name: str, rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
-    """List the pairs of a list: in each fold first those of one person, then as many of two.
-
-    Raises:
-        SourceError: A row is not what it must be at its place.
-    """
+    """List the pairs of a list: in each fold first those of one person, then as many of two."""
     head, *body = rows
     in_fold = int(head[-1])
     for number, row in enumerate(body):

@@ -130,11 +130,7 @@ class VOC(DeclaredRecipe):
         )
 
     def _say_what_is_missing(self, lists: Mapping[str, Sequence[str]], there: Mapping[str, Set[str]]) -> None:
-        """Warn of listed files that are not there.
-
-        Raises:
-            SourceError: A list names a file outside the folder of the images.
-        """
+        """Warn of listed files that are not there."""
         for name, listed in lists.items():
             outside = next((stem for stem in listed if leads_out(image_name(stem)) or stem.startswith("/")), None)
             if outside is not None:

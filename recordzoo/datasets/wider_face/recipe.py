@@ -55,9 +55,6 @@ def _faces_of(annotations: Sidecar) -> dict[str, bytes]:
     """Cut an annotation file into what it has for each image: a line with a count, and as many lines of numbers.
 
     An image without a face has a line, too.
-
-    Raises:
-        SourceError: It ends within an image, has something else where a count must be, or an image twice.
     """
     lines = annotations.data.rstrip().splitlines(keepends=True)
     found: dict[str, bytes] = {}

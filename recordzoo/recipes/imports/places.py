@@ -52,11 +52,7 @@ def may_be_database(path: Path) -> bool:
 
 
 def _numbered_parts(names: Collection[str], path: Path) -> list[str]:
-    """Sort the names of TorchRecord's databases by their numbers.
-
-    Raises:
-        SourceError: One is missing.
-    """
+    """Sort the names of TorchRecord's databases by their numbers."""
     last = max(int(name.removeprefix("db")) for name in names)
     wanted = [f"db{number}" for number in range(last + 1)]
     missing = [name for name in wanted if name not in names]

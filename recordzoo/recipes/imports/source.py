@@ -244,11 +244,7 @@ def _first(database: Database, part: DatabasePart, chosen: str) -> Sample:
 
 
 def _recognised(database: Database, entries: Sequence[Entry]) -> str:
-    """Find the layout by the keys, or by the first value.
-
-    Raises:
-        SourceError: It is none that is known; the details of the error say what is there.
-    """
+    """Find the layout by the keys, or by the first value."""
     keys = {entry.key for entry in entries}
     if lmdb_text.COUNT in keys:
         return lmdb_text.NAME
