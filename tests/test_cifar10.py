@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 
 from recordzoo import catalogue
+from recordzoo.datasets.cifar.recipe import load_batch
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.recipes.array_pickles import load_arrays
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.contract import CIFAR10, CIFAR10Record
@@ -54,20 +54,20 @@ class _Opens:
 def test_a_pickle_may_ask_for_arrays_only(value: object, asked_for: str) -> None:
     for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
         with pytest.raises(ValueError, match=asked_for):
-            load_arrays(pickle.dumps(value, protocol))
+            load_batch(pickle.dumps(value, protocol))
 
 
 @pytest.mark.parametrize("data", [b"", b"\x80", b"no pickle", pickle.dumps([1]), FAKE.files["test_batch"][:-100]])
 def test_what_is_no_batch(data: bytes) -> None:
     with pytest.raises(ValueError, match=r"it cannot be unpickled|it holds a list"):
-        load_arrays(data)
+        load_batch(data)
 
 
 def test_batches_load_as_torchvision_loads_them() -> None:
     for data in FAKE.files.values():
         if data.startswith(b"\x80"):
             expected = pickle.load(io.BytesIO(data), encoding="latin1")
-            found = load_arrays(data)
+            found = load_batch(data)
             assert expected.keys() == found.keys()
             for key, value in expected.items():
                 assert np.array_equal(value, found[key])
