@@ -36,8 +36,8 @@ from mutations import Change, apply, find_changes
 ROOMS = ["batches", "cli", "datasets", "formats", "recipes", "preparing", "records", "sources", "custom", "copying"]
 FAST = ["-n", "2", "--dist", "loadgroup", "-m", "not slow", "--ignore=tests/frameworks"]
 HANG_S = 60  # a test that takes longer fails
+LIMIT_S = 240  # all tests of a mutant
 COLLECTING_S = 0.001  # to collect one test: for a single test, pytest collects all of its file
-PRELOADED = ["torch", "torchvision", "numba", "scipy"]  # imported once, not once a mutant
 
 
 def _test_id(name: str) -> str:
@@ -70,15 +70,15 @@ class Outcomes:
 
 def _run_pytest(scratch: Path, report: Path, arguments: list[str]) -> int:
     """Run pytest on the clone, in a process of its own."""
-    tree, temporary = scratch / "tree", scratch / "tmp"
+    tree = scratch / "tree"
     os.setsid()
     log = os.open(scratch / "pytest.log", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     os.dup2(log, 1)
     os.dup2(log, 2)
     os.chdir(tree)
     sys.path.insert(0, os.fspath(tree))
-    path = os.pathsep.join(filter(None, [os.fspath(tree), os.environ.get("PYTHONPATH")]))
-    os.environ |= {"PYTHONPATH": path, "TMPDIR": os.fspath(temporary), "COVERAGE_FILE": os.fspath(scratch / "coverage")}
+    path = f"{tree}{os.pathsep}{os.environ.get('PYTHONPATH', '')}".rstrip(os.pathsep)
+    os.environ |= {"PYTHONPATH": path, "TMPDIR": f"{scratch}/tmp", "COVERAGE_FILE": f"{scratch}/coverage"}
     tempfile.tempdir = None
     return pytest.main(["-p", "no:cacheprovider", "-q", *arguments], plugins=[Outcomes(report)])
 
@@ -86,7 +86,7 @@ def _run_pytest(scratch: Path, report: Path, arguments: list[str]) -> int:
 def _pytest(scratch: Path, arguments: list[str], limit_s: float | None = None) -> tuple[int | None, dict[str, Any]]:
     """Run pytest on the clone; return its exit status (None after `limit_s`), and the plugin's report."""
     report = scratch / "report.json"
-    report.unlink(missing_ok=True)
+    report.write_text(json.dumps({"seconds": {}, "failed": []}))
     shutil.rmtree(scratch / "tmp", ignore_errors=True)
     (scratch / "tmp").mkdir()
     child = os.fork()
@@ -102,15 +102,12 @@ def _pytest(scratch: Path, arguments: list[str], limit_s: float | None = None) -
     if not ended:
         os.killpg(child, signal.SIGKILL)
     status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-    return status if ended else None, json.loads(report.read_text()) if report.exists() else {
-        "seconds": {},
-        "failed": [],
-    }
+    return status if ended else None, json.loads(report.read_text())
 
 
-def _run_tests(scratch: Path, tests: list[str], *arguments: str, limit_s: float) -> tuple[int | None, dict[str, Any]]:
+def _run_tests(scratch: Path, tests: list[str], *options: str, limit_s: float | None = None) -> tuple[int | None, dict]:
     (scratch / "tests.txt").write_text("\n".join(tests))
-    return _pytest(scratch, [f"--timeout={HANG_S}", *arguments, f"@{scratch / 'tests.txt'}"], limit_s)
+    return _pytest(scratch, [f"--timeout={HANG_S}", *options, f"@{scratch / 'tests.txt'}"], limit_s)
 
 
 def measure(tree: Path, scratch: Path) -> dict[str, float]:
@@ -121,8 +118,7 @@ def measure(tree: Path, scratch: Path) -> dict[str, float]:
         if not (scratch / "tree").exists():
             clone = ["git", "-c", "advice.detachedHead=false", "clone", "--quiet", tree, scratch / "tree"]
             subprocess.run(clone, check=True)
-        cover = ["--cov=recordzoo", "--cov-context=test", "--cov-report="]
-        status, report = _pytest(scratch, [*FAST, *cover])
+        status, report = _pytest(scratch, [*FAST, "--cov=recordzoo", "--cov-context=test", "--cov-report="])
         if status not in (0, 1):
             sys.exit(f"The tests under coverage ended with {status}; see {scratch}/pytest.log")
         print(f"{len(report['seconds'])} tests passed under coverage, {len(set(report['failed']))} failed", flush=True)
@@ -142,7 +138,7 @@ def covered_lines(scratch: Path, room: str, seconds: dict[str, float]) -> dict[t
     data.read()
     tree = (scratch / "tree").resolve()
     tests_of_file = Counter(map(_file_of, seconds))
-    cost = {test: seconds[test] + COLLECTING_S * tests_of_file[_file_of(test)] for test in sorted(seconds)}
+    cost = {test: seconds[test] + COLLECTING_S * tests_of_file[_file_of(test)] for test in seconds}
     lines = {}
     for file in sorted((tree / "recordzoo" / room).rglob("*.py")):
         for line, contexts in data.contexts_by_lineno(os.fspath(file)).items():
@@ -160,13 +156,13 @@ def _affordable(tests: list[str], seconds: dict[str, float], most: int, budget_s
     return sorted(chosen, key=lambda test: files.index(_file_of(test)))
 
 
-def try_mutant(scratch: Path, file: str, change: Change, tests: list[str], limit_s: float) -> str | None:
+def try_mutant(scratch: Path, file: str, change: Change, tests: list[str]) -> str | None:
     """Break a file and run the tests; return the one that notices, or how else the run ended, or None."""
     path = scratch / "tree" / file
     whole, times = path.read_bytes(), path.stat()
     try:
         path.write_bytes(apply(whole, change))
-        status, report = _run_tests(scratch, tests, "-x", limit_s=limit_s)
+        status, report = _run_tests(scratch, tests, "-x", limit_s=LIMIT_S)
     finally:
         path.write_bytes(whole)
         os.utime(path, ns=(times.st_atime_ns, times.st_mtime_ns))  # what numba has compiled stays valid
@@ -183,20 +179,18 @@ def _mutants(
     draw = random.Random(f"{options.seed} {room}")
     for file, line in draw.sample(sorted(lines), len(lines)):
         source = (options.scratch / "tree" / file).read_bytes()
-        changes = find_changes(source).get(line, [])
-        if not changes:
+        if not (changes := find_changes(source).get(line)):
             continue
         kind = draw.choice(sorted({change.kind for change in changes}))
         change = draw.choice([change for change in changes if change.kind == kind])
-        was = source[change.start : change.end].decode()
-        mutant = {"room": room, "file": file, "line": line, "kind": kind, "was": was, "now": change.now}
+        mutant = {"room": room, "file": file, "line": line, "kind": kind, "now": change.now}
+        mutant["was"] = source[change.start : change.end].decode()
         done = next((other for other in known if mutant.items() <= other.items()), None)
         tests = [test for test in lines[file, line] if test not in broken]
         if done is None and tests:
             chosen = _affordable(tests, seconds, options.tests, options.budget)
-            limit_s = 4 * options.budget + 2 * HANG_S
-            noticed_by = try_mutant(options.scratch, file, change, chosen, limit_s)
-            if noticed_by not in [None, *chosen] and _run_tests(options.scratch, chosen, limit_s=limit_s)[0] != 0:
+            noticed_by = try_mutant(options.scratch, file, change, chosen)
+            if noticed_by not in [None, *chosen] and _run_tests(options.scratch, chosen, limit_s=LIMIT_S)[0] != 0:
                 continue  # the run ends so without the fault, too
             done = {**mutant, "covering": len(tests), "tried": len(chosen), "noticed_by": noticed_by}
             print(room, f"{file}:{line}", kind, "->", noticed_by, flush=True)
@@ -226,10 +220,11 @@ def main() -> None:
     options = parser.parse_args()
     options.scratch = options.scratch.resolve()
     seconds = measure(options.tree, options.scratch)
-    for name in PRELOADED:
+    for name in ["torch", "torchvision", "numba", "scipy"]:  # once, instead of once a mutant
         importlib.import_module(name)
     head = ["git", "-C", options.scratch / "tree", "rev-parse", "HEAD"]
-    settings = {"commit": subprocess.run(head, check=True, capture_output=True, text=True).stdout.strip()}
+    commit = subprocess.run(head, check=True, capture_output=True, text=True).stdout.strip()
+    settings = {"commit": commit, "passed_tests": len(seconds)}
     settings |= {name: getattr(options, name) for name in ("seed", "count", "tests", "budget")}
     before = json.loads(options.result.read_text()) if options.result.exists() else {}
     known, broken = before.get("mutants", []), set(before.get("broken_tests", []))
@@ -241,7 +236,7 @@ def main() -> None:
             _write(options.result, settings, broken, mutants + [other for other in known if other not in mutants])
         # Without any fault, the tests that noticed one must pass.
         noticing = {mutant["noticed_by"] for mutant in mutants if mutant["noticed_by"] in seconds}
-        failing = noticing - _run_tests(options.scratch, sorted(noticing), limit_s=3600)[1]["seconds"].keys()
+        failing = noticing - _run_tests(options.scratch, sorted(noticing))[1]["seconds"].keys()
         if not failing:
             return
         broken |= failing
