@@ -33,9 +33,11 @@ def _refuse_strangers(event: str, arguments: tuple) -> None:
 
 sys.addaudithook(_refuse_strangers)
 
-# What tests prepare is not listed among the user's own record sets; for child processes, too.
+# What tests prepare is not listed among the user's own record sets, and what they read from URLs is not kept in the
+# user's cache; for child processes, too.
 _STATE = tempfile.TemporaryDirectory(prefix="recordzoo-state-")
 os.environ["XDG_STATE_HOME"] = _STATE.name
+os.environ["RECORDZOO_CACHE_DIR"] = os.path.join(_STATE.name, "cache")
 
 # A shell starts what it puts into the background with Ctrl-C ignored, and that is inherited by everything below.
 signal.signal(signal.SIGINT, signal.default_int_handler)

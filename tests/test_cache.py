@@ -1,7 +1,11 @@
 """`recordzoo cache`: only what recordzoo wrote is found, and only that is ever deleted."""
 
+import hashlib
 import json
 import os
+import re
+import shutil
+import threading
 import time
 from pathlib import Path
 
@@ -10,20 +14,23 @@ from PIL import Image
 
 from recordzoo import catalogue, roots
 from recordzoo.cli import confirm as confirming
-from recordzoo.cli.cache import remove as removing
-from recordzoo.cli.cache.choose import Rules, choose
-from recordzoo.cli.cache.find import find_items, item_at
-from recordzoo.cli.cache.item import Item, Kind
-from recordzoo.cli.cache.sets import why_not_downloaded
+from recordzoo.cli.cache import Rules, choose, remove
+from recordzoo.cli.written import Item, Kind, find_items, item_at, why_not_downloaded
 from recordzoo.errors import ArgumentError
 from recordzoo.owner import Owner
 from recordzoo.preparing import download_mark
+from recordzoo.progress import format_bytes
 from recordzoo.recipes.beside import BESIDE
-from recordzoo.records.reader import is_record_set
-from tests.fakes.records import write_records
+from recordzoo.records.reader import RecordReader, is_record_set
+from recordzoo.records.remote_directory import remove_cached
+from recordzoo.remote import url as url_module
+from recordzoo.remote.cache import Cache
+from tests.fakes.records import some_values, write_records
+from tests.fakes.server import FileServer
 from tests.faults import fault
 from tests.running import run
 from tests.terminals import drawn_by
+from tests.urls import with_own_cache
 
 DAY_S = 86_400.0
 GONE = "gone_0-4194304-1-abcdef01"  # of a host that cannot be asked
@@ -62,7 +69,8 @@ def sparse(path: Path, size: int) -> Path:
 
 @pytest.fixture(autouse=True)
 def no_other_roots(tmp_path, monkeypatch):
-    """Other tests' record sets are in none of the known roots."""
+    """Other tests' record sets are in none of the known roots, and not in the cache."""
+    with_own_cache(monkeypatch, tmp_path)
     monkeypatch.setenv("RECORDZOO_STATE", str(tmp_path / "state"))
 
 
@@ -211,7 +219,7 @@ class TestRemove:
             unlink(self, *args, **kwargs)
 
         monkeypatch.setattr(Path, "unlink", fails_at_the_third)
-        assert removing.remove(item_at(path)) == "Input/output error"
+        assert remove(item_at(path)) == "Input/output error"
         monkeypatch.undo()
         assert deleted[0] == "manifest.json"
         assert not is_record_set(path)
@@ -272,12 +280,12 @@ class TestRemove:
     def test_what_changed_since_it_was_listed_is_left(self, data):
         item = item_at(data / "photos.records")
         (data / "photos.records" / "notes.txt").write_text("mine")
-        assert "did not write" in removing.remove(item)
+        assert "did not write" in remove(item)
         raw_file = item_at(data / RAW_FILE.name)
         sparse(data / RAW_FILE.name, 5)
-        assert removing.remove(raw_file) == "it is not what it was"
+        assert remove(raw_file) == "it is not what it was"
         (data / RAW_FILE.name).unlink()
-        assert removing.remove(raw_file) == ""
+        assert remove(raw_file) == ""
 
 
 def an_item(name, kind=Kind.SET, size=10, age_days=0.0, **more):
@@ -292,6 +300,8 @@ ITEMS = [
     an_item("busy", age_days=70, used_by="process 1"),
     an_item("raw", Kind.RAW, age_days=40),
     an_item("needed", Kind.RAW, age_days=40, kept="it is not prepared"),
+    an_item("cached", Kind.CACHED, age_days=35),
+    an_item("fetched", Kind.CACHED, age_days=80, used_by="another process"),
     an_item("build", Kind.BUILD, age_days=2),
     an_item("part", Kind.DOWNLOAD, age_days=30),
 ]
@@ -301,13 +311,19 @@ class TestPrune:
     @pytest.mark.parametrize(
         ("rules", "names"),
         [
-            (Rules(older_than_s=30 * DAY_S), ["older", "old"]),
+            (Rules(older_than_s=30 * DAY_S), ["older", "old", "cached"]),
+            (Rules(sets=True, older_than_s=30 * DAY_S), ["older", "old"]),
+            (Rules(remote=True), ["cached"]),
+            (Rules(remote=True, older_than_s=40 * DAY_S), []),
+            (Rules(remote=True, keep_bytes=15), ["cached"]),
             (Rules(raw=True), ["raw"]),
             (Rules(builds=True), ["part", "build"]),
             (Rules(builds=True, older_than_s=7 * DAY_S), ["part"]),
-            (Rules(keep_bytes=35), ["older", "old"]),
-            (Rules(keep_bytes=40), ["older"]),
-            (Rules(keep_bytes=50), []),
+            (Rules(keep_bytes=45), ["older", "old", "cached"]),
+            (Rules(keep_bytes=50), ["older", "old"]),
+            (Rules(sets=True, keep_bytes=35), ["older", "old"]),
+            (Rules(sets=True, keep_bytes=40), ["older"]),
+            (Rules(sets=True, keep_bytes=50), []),
             (Rules(keep_bytes=1, older_than_s=45 * DAY_S), ["older"]),
             (Rules(sets=True, raw=True, older_than_s=30 * DAY_S), ["older", "old", "raw"]),
         ],
@@ -316,7 +332,7 @@ class TestPrune:
     def test_the_rules_choose(self, rules, names):
         chosen, left = choose(ITEMS, rules, now=0)
         assert [item.name for item in chosen] == names
-        assert {item.name for item, _ in left} <= {"irreplaceable", "busy", "needed"}
+        assert {item.name for item, _ in left} <= {"irreplaceable", "busy", "needed", "fetched"}
 
     @pytest.mark.parametrize("rules", [Rules(), Rules(sets=True), Rules(sets=True, builds=True)])
     def test_rules_that_say_nothing_are_refused(self, rules):
@@ -383,7 +399,7 @@ class TestList:
             "semeion",
             "semeion",
         ]
-        assert result.stderr.startswith("1 record set, 1 raw file, 4 leftovers, ")
+        assert re.fullmatch(r"1 record set, .+; 1 raw file, .+; 4 leftovers, .+; .+ in all\n", result.stderr)
 
     def test_preparing_makes_a_root_known(self, data, tmp_path, monkeypatch):
         monkeypatch.setenv("RECORDZOO_STATE", str(tmp_path / "state"))
@@ -399,6 +415,156 @@ class TestList:
         assert run("cache", "ls", "--root", "nowhere", cwd=tmp_path).returncode == 3
 
     def test_sizes_add_up(self, data):
-        rows = [line.split() for line in run("cache", "size", "--root", data, cwd=data).stdout.splitlines()]
-        assert [row[:2] for row in rows[1:3]] == [["record", "set"], ["raw", "file"]]
-        assert rows[-1][:3] == ["in", "all", "6"]
+        result = run("cache", "ls", "--root", data, cwd=data)
+        sizes = {kind: format_bytes(sum(sizes)) for kind, sizes in self.sizes(data).items()}
+        assert result.stderr == (
+            f"1 record set, {sizes['record set']}; 1 raw file, {sizes['raw file']}; "
+            f"4 leftovers, {sizes['leftover']}; {sizes['all']} in all\n"
+        )
+        found = json.loads(run("cache", "ls", "--root", data, "--json", cwd=data).stdout)
+        kinds = {of["kind"]: (of["count"], of["size_bytes"]) for of in found["kinds"]}
+        assert kinds["raw file"] == (1, RAW_FILE.size_bytes)
+        assert (kinds["interrupted download"], kinds["cached set"]) == ((1, 100), (0, 0))
+        assert sum(count for count, _ in kinds.values()) == len(found["items"]) == 6
+        assert sum(size for _, size in kinds.values()) == found["size_bytes"]
+
+    def sizes(self, data):
+        found = {"record set": [], "raw file": [], "leftover": [], "all": []}
+        for item in find_items([data]):
+            found.get(item.kind.value, found["leftover"]).append(item.size_bytes)
+            found["all"].append(item.size_bytes)
+        return found
+
+
+VALUES = some_values(20)
+
+
+@pytest.fixture
+def served(tmp_path):
+    """A server with a record set of two shards."""
+    write_records(tmp_path / "served" / "birds.records", VALUES, per_shard=10)
+    with FileServer(tmp_path / "served") as server:
+        yield server
+    url_module._secrets.clear()
+
+
+def read_all(reader):
+    return [reader.read("image", position) for position in range(len(VALUES))]
+
+
+class TestCachedSets:
+    """Files of sets at URLs, in the node's cache."""
+
+    def test_one_is_listed_with_its_address_size_and_last_use(self, served, tmp_path):
+        reader = RecordReader(f"{served.url}/birds.records")
+        assert read_all(reader) == VALUES
+        folder = tmp_path / "cache" / reader.digest
+        when = time.time() - 50 * DAY_S
+        for file in folder.iterdir():
+            os.utime(file, (time.time(), when))  # the time of change is that of the last use
+        for _ in range(2):
+            (item,) = find_items([tmp_path / "cache"])
+            assert (item.kind, item.path, item.name) == (Kind.CACHED, folder, f"{served.url}/birds.records")
+            assert item.size_bytes == sum(file.stat().st_size for file in folder.iterdir())
+            assert item.size_bytes > sum(map(len, VALUES))
+            assert 49.9 < (time.time() - item.last_used) / DAY_S < 50.1
+        roots.remember(tmp_path / "served")
+        result = run("cache", "ls", cwd=tmp_path)
+        assert [line.split()[0] for line in result.stdout.splitlines()[1:]] == [item.name, "birds"]
+        assert result.stderr.startswith("1 record set, ")
+        assert "; 1 cached set, " in result.stderr
+
+    def test_no_login_is_listed_or_stored(self, served, tmp_path):
+        read_all(RecordReader(served.url.replace("://", "://me:s3cret@") + "/birds.records"))
+        result = run("cache", "ls", cwd=tmp_path)
+        assert f"{served.url}/birds.records" in result.stdout
+        assert "s3cret" not in result.stdout + result.stderr
+        stored = [file.read_bytes() for file in (tmp_path / "cache").rglob("*") if file.is_file()]
+        assert not any(b"s3cret" in data for data in stored)
+
+    @pytest.mark.parametrize("how", ["address", "path", "prune"])
+    def test_one_is_deleted_while_a_reader_has_it_open(self, served, tmp_path, how):
+        address = f"{served.url}/birds.records"
+        reader = RecordReader(address)
+        assert reader.read("image", 0) == VALUES[0]  # one of two shards
+        name = {"address": address + "/", "path": tmp_path / "cache" / reader.digest}.get(how)
+        words = ["prune", "--keep-size", "1"] if name is None else ["rm", name]
+        result = run("cache", *words, "--yes", cwd=tmp_path)
+        assert result.returncode == 0, result.stderr
+        assert "Deleted 1 cached set, " in result.stderr
+        assert [path.name for path in (tmp_path / "cache").rglob("*")] in (["opened", ".lock"], [".lock", "opened"])
+        assert read_all(reader) == read_all(RecordReader(address)) == VALUES
+        assert find_items([tmp_path / "cache"])[0].name == address
+
+    @pytest.mark.slow
+    def test_readers_go_on_while_it_is_deleted_again_and_again(self, served, tmp_path):
+        address, found, rounds = f"{served.url}/birds.records", [], 0
+
+        def read():
+            found.extend(read_all(RecordReader(address)) == VALUES for _ in range(10))
+
+        digest = RecordReader(address).digest
+        threads = [threading.Thread(target=read) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            remove_cached(Cache.default(), digest)
+            rounds += 1
+        assert (found, rounds > 10) == ([True] * 30, True)
+
+    @fault("U10")
+    def test_what_is_being_fetched_is_left(self, served, tmp_path):
+        reader = RecordReader(f"{served.url}/birds.records")
+        part = Cache.default().new_part(reader.digest, "shard-00001.lmdb", 100)
+        part.write_bytes(b"half")
+        result = run("cache", "rm", reader.path, "--yes", cwd=tmp_path)
+        assert (result.returncode, "another process works on it" in result.stderr) == (1, True)
+        result = run("cache", "prune", "--remote", "--yes", cwd=tmp_path)
+        assert "another process works on it" in result.stderr
+        assert not remove_cached(Cache.default(), reader.digest)
+        assert part.read_bytes() == b"half"
+        assert run("cache", "ls", cwd=tmp_path).stdout.count(f"{served.url}/birds.records") == 1
+        Cache.default().release_part(part)
+        assert run("cache", "prune", "--remote", "--yes", cwd=tmp_path).returncode == 0
+        assert not part.parent.exists()
+
+    def test_a_set_that_was_replaced_at_its_address_has_no_name(self, served, tmp_path):
+        address = f"{served.url}/birds.records"
+        old = RecordReader(address).digest
+        shutil.rmtree(tmp_path / "served" / "birds.records")
+        write_records(tmp_path / "served" / "birds.records", VALUES[:10], per_shard=10)
+        new = RecordReader(address).digest
+        found = {item.path.name: item.name for item in find_items([tmp_path / "cache"])}
+        assert found == {old: old[:16], new: address}
+        assert run("cache", "rm", tmp_path / "cache" / old, "--yes", cwd=tmp_path).returncode == 0
+        assert [item.name for item in find_items([tmp_path / "cache"])] == [address]
+
+    def test_an_address_that_is_not_there(self, served, tmp_path):
+        RecordReader(f"{served.url}/birds.records")
+        result = run("cache", "rm", f"{served.url}/birts.records", "--yes", cwd=tmp_path)
+        assert result.returncode == 3
+        assert f"birts.records is not in the cache {tmp_path}/cache. Did you mean {served.url}/birds" in result.stderr
+
+    @fault("U10")
+    def test_files_of_others_in_the_cache_are_left(self, served, tmp_path):
+        digest = RecordReader(f"{served.url}/birds.records").digest
+        cache = tmp_path / "cache"
+        (cache / digest / "notes.txt").write_text("mine")
+        other = hashlib.sha256(b"").hexdigest()  # as other programs call their folders
+        (cache / other).mkdir()
+        (cache / other / "manifest.json").write_text("{}")
+        (cache / "photos").mkdir()
+        before = snapshot(cache)
+        assert [item.path.name for item in find_items([cache])] == [digest]
+        result = run("cache", "prune", "--remote", "--yes", cwd=tmp_path)
+        assert "it holds files that recordzoo did not write (notes.txt)" in result.stderr
+        assert snapshot(cache) == before
+        assert run("cache", "rm", cache / other, "--yes", cwd=tmp_path).returncode == 2
+
+    def test_without_a_manifest_it_is_known_by_its_place(self, served, tmp_path):
+        reader = RecordReader(f"{served.url}/birds.records")
+        read_all(reader)
+        (tmp_path / "cache" / reader.digest / "manifest.json").unlink()
+        (item,) = find_items([tmp_path / "cache"])
+        assert (item.kind, remove(item)) == (Kind.CACHED, "")
+        assert not item.path.exists()

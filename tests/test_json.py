@@ -77,7 +77,6 @@ CASES = {
     "push": ("push photos memory://here", 0),
     "pull": ("pull memory://there pulled", 0),
     "cache-ls": ("cache ls --root .", 0),
-    "cache-size": ("cache size --root .", 0),
     "cache-deleted": ("cache rm photos --dry-run", 0),
     "doctor": ("doctor", 0),
     "error": ("info mnsit", 2),

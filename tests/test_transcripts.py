@@ -47,11 +47,12 @@ def test_doctor_fits_80_columns_but_for_what_has_no_spaces(root):
     assert "\x1b" not in shown
 
 
-@pytest.mark.parametrize("words", ["list", "cache ls", "cache size --json", "cache prune --builds --yes"])
+@pytest.mark.parametrize("words", ["list", "cache ls", "cache ls --json", "cache prune --builds --yes"])
 @pytest.mark.parametrize(("stdout", "code"), [(">&-", 0), (">/dev/full", 6)])
 def test_nowhere_to_print_to(root, words, stdout, code):
     command = f"{sys.executable} -m recordzoo {words} {stdout}"
     environment = {"PYTHONPATH": str(REPOSITORY), "PATH": "/usr/bin:/bin", "RECORDZOO_STATE": "off"}
+    environment["RECORDZOO_CACHE_DIR"] = str(root / "cache")
     done = subprocess.run(command, shell=True, cwd=root, env=environment, stderr=subprocess.PIPE, text=True)
     prints_nothing = "prune" in words  # there is nothing to list
     assert done.returncode == (0 if prints_nothing else code)

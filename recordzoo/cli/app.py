@@ -166,7 +166,7 @@ _add(
 )
 _cache = typer.Typer(rich_markup_mode=None, context_settings=_SETTINGS)
 _cache.callback(invoke_without_command=True)(_show_help)
-app.add_typer(_cache, name="cache", help="List, measure and delete what recordzoo wrote to the disk.")
+app.add_typer(_cache, name="cache", help="List and delete what recordzoo wrote to the disk.")
 _add(
     _cache,
     "ls",
@@ -177,17 +177,11 @@ _add(
 )
 _add(
     _cache,
-    "size",
-    cache.size,
-    "Add up what recordzoo wrote, by kind.",
-    "recordzoo cache size --root data",
-)
-_add(
-    _cache,
     "rm",
     cache.rm,
     "Delete record sets, or other things that recordzoo wrote.",
     "recordzoo cache rm data/cub200.records",
+    "recordzoo cache rm s3://bucket/cub200.records",
     "recordzoo cache rm cub200 --root data --yes",
 )
 _add(
@@ -198,6 +192,7 @@ _add(
     "recordzoo cache prune --builds --older-than 7d --dry-run",
     "recordzoo cache prune --keep-size 100GB",
     "recordzoo cache prune --raw --root data --yes",
+    "recordzoo cache prune --remote --older-than 30d --yes",
 )
 _add(
     app,

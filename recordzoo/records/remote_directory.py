@@ -1,10 +1,13 @@
 """`RemoteDirectory`: a record set's files at a URL, through the node's cache, each compared with the manifest."""
 
+import contextlib
 import hashlib
+import json
 import logging
 import os
+import re
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from recordzoo import settings
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, RemoteError
@@ -20,7 +23,8 @@ from recordzoo.remote.url import Url
 
 logger = logging.getLogger("recordzoo")
 
-_OPENED = "opened"  # in the cache: which record set was last at a URL, for a machine that is offline
+_OPENED = "opened"  # in the cache: which record set was last at a URL, for a machine that is offline and for `cache`
+_DIGEST = re.compile(r"[0-9a-f]{64}")
 
 
 class RemoteDirectory:
@@ -46,7 +50,7 @@ class RemoteDirectory:
         """
         known = digest
         if known is None and settings.offline():
-            known = (self._cached(_OPENED, self._place) or b"").decode("ascii", "replace")
+            known = _read_opened(self._cached(_OPENED, self._place) or b"")[1]
         if known and "/" not in known:
             data = self._cached(known, MANIFEST_NAME)
             if data is not None and manifest_digest(data) == known:
@@ -62,7 +66,8 @@ class RemoteDirectory:
                 ) from None
             raise
         self._keep(manifest_digest(data), MANIFEST_NAME, data)
-        self._keep(_OPENED, self._place, manifest_digest(data).encode())
+        opened = {"address": str(self.path), "digest": manifest_digest(data)}
+        self._keep(_OPENED, self._place, json.dumps(opened).encode())
         return data
 
     def describe(self, digest: str, manifest: Manifest) -> None:
@@ -194,6 +199,38 @@ class RemoteDirectory:
             self.cache.write(digest, name, data)
         except NoRoomError as err:
             logger.debug("not cached: %s", err)
+
+
+def cached_addresses(cache: Cache) -> dict[str, str]:
+    """Return the addresses whose record sets are in a cache, without logins, and each one's digest."""
+    found = {address: digest for _, address, digest in _all_opened(cache)}
+    return {address: digest for address, digest in found.items() if digest and (cache.folder / digest).is_dir()}
+
+
+def remove_cached(cache: Cache, digest: str) -> bool:
+    """Remove a record set from a cache; whether all of it is gone: what is being fetched stays."""
+    is_gone = cache.remove_set(digest)
+    for name, _, opened in _all_opened(cache):
+        if is_gone and opened == digest:
+            cache.drop(_OPENED, name)
+    return is_gone
+
+
+def _all_opened(cache: Cache) -> Iterator[tuple[str, str, str]]:
+    """Yield the name of each file that says what was opened, its address and digest."""
+    for path in sorted((cache.folder / _OPENED).glob("*.json")):
+        with contextlib.suppress(OSError):  # it was removed to make room
+            yield (path.name, *_read_opened(path.read_bytes()))
+
+
+def _read_opened(data: bytes) -> tuple[str, str]:
+    """Return an address, and the digest of the record set that was last there; "" if the file is damaged."""
+    try:
+        found = json.loads(data)
+        address, digest = str(found["address"]), str(found["digest"])
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return "", ""
+    return (address, digest) if _DIGEST.fullmatch(digest) else ("", "")
 
 
 def _in_memory(data: bytes) -> int:

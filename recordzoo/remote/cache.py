@@ -172,11 +172,24 @@ class Cache:
         with _locked(lock_path, path.exists, lambda: self._progress(digest, name)) as is_ours:
             yield is_ours and not path.exists()
 
-    def is_coming(self, digest: str, name: str) -> bool:
-        """Whether a living process fetches a file."""
+    def is_coming(self, digest: str, name: str = "") -> bool:
+        """Whether a living process fetches a file; without a name: any of a record set."""
+        start = f".{name}." if name else "."
         return any(
-            path.name.startswith(f".{name}.") and _is_living_part(path) for path in self._entries(self.folder / digest)
+            path.name.startswith(start) and _is_living_part(path) for path in self._entries(self.folder / digest)
         )
+
+    def remove_set(self, digest: str) -> bool:
+        """Remove a record set's files, as `make_room` does; whether all are gone. Files that are open stay readable."""
+        folder = self.folder / digest
+        with _locked(self.folder / ".lock", lambda: False, lambda: None):
+            for path in sorted(self._entries(folder), key=lambda path: path.name.endswith(_SMALL)):
+                if not _is_living_part(path):
+                    with contextlib.suppress(OSError):  # as in `make_room`
+                        path.unlink()
+        with contextlib.suppress(OSError):
+            folder.rmdir()
+        return not folder.exists()
 
     def make_room(self, size_bytes: int, *, at_least_one: bool = False) -> None:
         """Remove the files that were used least recently, until a file has room.

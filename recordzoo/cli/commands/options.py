@@ -47,7 +47,8 @@ Roots = Annotated[
     typer.Option(
         "--root",
         metavar="DIR",
-        help="Look in this directory and two levels below it; may be repeated. Default: where sets were prepared.",
+        help="Look in this directory and two levels below it; may be repeated. Default: where sets were prepared, and "
+        "the cache of sets at URLs.",
         file_okay=False,
     ),
 ]

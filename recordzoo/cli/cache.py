@@ -1,0 +1,317 @@
+"""`recordzoo cache`: list what recordzoo wrote to the disk, and delete some of it."""
+
+import os
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from recordzoo import durable, roots, settings
+from recordzoo.aliases import JSON
+from recordzoo.cli import output
+from recordzoo.cli.confirm import confirm
+from recordzoo.cli.exits import Exit
+from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
+from recordzoo.cli.written import LEFTOVERS, Item, Kind, find_items, item_at
+from recordzoo.custom.nearby import nothing_there
+from recordzoo.errors import ArgumentError, NotPreparedError, RecordZooError
+from recordzoo.meant import did_you_mean
+from recordzoo.preparing.build_lock import kept_from_others
+from recordzoo.preparing.download_mark import remove_marked
+from recordzoo.progress import format_bytes
+from recordzoo.records.manifest import MANIFEST_NAME
+from recordzoo.records.remote_directory import cached_addresses, remove_cached
+from recordzoo.remote.cache import Cache
+from recordzoo.remote.url import Url, is_url
+from recordzoo.text import clean
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """The options of `prune`.
+
+    Attributes:
+        sets: Choose among record sets.
+        raw: Choose among raw files.
+        remote: Choose among cached sets of URLs.
+        builds: Choose among what interrupted work left.
+        older_than_s: Only what was last used so many seconds ago.
+        keep_bytes: Keep the most recently used, up to this size in all; delete the rest.
+    """
+
+    sets: bool = False
+    raw: bool = False
+    remote: bool = False
+    builds: bool = False
+    older_than_s: float | None = None
+    keep_bytes: int | None = None
+
+    def check(self) -> None:
+        """Refuse rules that choose nothing, or all record sets.
+
+        Raises:
+            ArgumentError: They do.
+        """
+        is_limited = self.older_than_s is not None or self.keep_bytes is not None
+        if not (self.sets or self.raw or self.remote or self.builds or is_limited):
+            raise ArgumentError("Say what to delete: --builds, --raw, --remote, --older-than 30d or --keep-size 100GB.")
+        if self.sets and not is_limited:
+            raise ArgumentError("--sets alone would delete all record sets; add --older-than 30d or --keep-size 100GB.")
+
+    @property
+    def kinds(self) -> set[Kind]:
+        """What is chosen among: record sets and cached sets, unless kinds are named."""
+        named = (
+            (self.sets, [Kind.SET]),
+            (self.raw, [Kind.RAW]),
+            (self.remote, [Kind.CACHED]),
+            (self.builds, LEFTOVERS),
+        )
+        return {kind for is_named, kinds in named if is_named for kind in kinds} or {Kind.SET, Kind.CACHED}
+
+
+def choose(items: Sequence[Item], rules: Rules, now: float) -> tuple[list[Item], list[tuple[Item, str]]]:
+    """Choose what `prune` deletes.
+
+    Args:
+        items: All that there is.
+        rules: The options.
+        now: The time, in seconds since 1970.
+
+    Returns:
+        What is deleted, the least recently used first; and what else the rules would have chosen, with the reason why
+        it is left.
+    """
+    wanted = sorted((item for item in items if item.kind in rules.kinds), key=lambda item: item.last_used)
+    over = sum(item.size_bytes for item in wanted) - (rules.keep_bytes or 0)
+    chosen, left = [], []
+    for item in wanted:
+        if rules.older_than_s is not None and now - item.last_used < rules.older_than_s:
+            continue
+        if rules.keep_bytes is not None and over <= 0:
+            break
+        reason = item.obstacle or item.kept
+        if reason:
+            left.append((item, reason))
+        else:
+            chosen.append(item)
+            over -= item.size_bytes
+    return chosen, left
+
+
+def list_items(folders: Sequence[Path] | None, *, as_json: bool) -> int:
+    """Print one line for each thing that recordzoo wrote, and the sums."""
+    places = _places(folders)
+    items = find_items(places)
+    if as_json:
+        of_kinds = [(kind, [item for item in items if item.kind is kind]) for kind in Kind]
+        kinds = [{"kind": kind.value, "count": len(of), "size_bytes": _sum(of)} for kind, of in of_kinds]
+        texts = [str(place.absolute()) for place in places]
+        found = list(map(_document, items))
+        output.put_json({"roots": texts, "items": found, "kinds": kinds, "size_bytes": _sum(items)})
+    elif items:
+        output.put(_table(items))
+        sums = [f"{_count(of)}, {_size(of)}" for of in _groups(items)]
+        output.say("; ".join(sums if len(sums) == 1 else [*sums, f"{_size(items)} in all"]))
+    else:
+        output.say(f"Nothing that recordzoo wrote was found in {_named(places)}.")
+    return Exit.OK
+
+
+def remove_named(
+    names: Sequence[str], folders: Sequence[Path] | None, *, dry_run: bool, yes: bool, as_json: bool
+) -> int:
+    """Delete what was named; returns the exit code."""
+    items = list(dict.fromkeys(item for name in names for item in _named_items(name, folders)))
+    blocked = [(item, item.obstacle) for item in items if item.obstacle]
+    wanted = [item for item in items if not item.obstacle]
+    code = _delete(wanted, blocked, dry_run=dry_run, yes=yes, as_json=as_json)
+    return Exit.FAILED if blocked else code
+
+
+def prune(folders: Sequence[Path] | None, rules: Rules, *, dry_run: bool, yes: bool, as_json: bool) -> int:
+    """Delete what the rules choose; returns the exit code."""
+    rules.check()
+    chosen, left = choose(find_items(_places(folders)), rules, time.time())
+    return _delete(chosen, left, dry_run=dry_run, yes=yes, as_json=as_json)
+
+
+def remove(item: Item) -> str:
+    """Delete an item, if it is still what it was; return why it was left, "" if it is deleted.
+
+    Of a record set the manifest is deleted first: a kill in the middle leaves nothing that looks whole.
+    """
+    try:
+        now = item_at(item.path)  # minutes may have passed at the question
+        if now.kind != item.kind:
+            return f"it is a {now.kind} now"
+        if now.obstacle:
+            return now.obstacle
+        if now.kind in (Kind.SET, Kind.REMAINS):
+            with kept_from_others(now.path) as is_free:
+                if not is_free:
+                    return "another process works on it"
+                _remove_set(now.path)
+        elif now.kind is Kind.CACHED:
+            if not remove_cached(Cache(now.path.parent), now.path.name):
+                return "some of its files are in use"
+        elif now.kind is Kind.BUILD:
+            shutil.rmtree(now.path)
+        elif now.kind is Kind.RAW:
+            remove_marked(now.path)
+        else:
+            durable.remove(now.path)
+        durable.sync_directory(now.path.parent)
+    except ArgumentError:
+        return "" if not os.path.lexists(item.path) else "it is not what it was"
+    except OSError as err:
+        return err.strerror or str(err)
+    except RecordZooError as err:
+        return str(err)
+    return ""
+
+
+def _remove_set(path: Path) -> None:
+    """Delete a record set's files, its manifest first and its shards last, and then the directory."""
+    for name in sorted(os.listdir(path), key=lambda name: (name != MANIFEST_NAME, name.startswith("shard-"), name)):
+        (path / name).unlink()
+        if name == MANIFEST_NAME:
+            durable.sync_directory(path)
+    path.rmdir()
+
+
+def _delete(
+    chosen: Sequence[Item], left: Sequence[tuple[Item, str]], *, dry_run: bool, yes: bool, as_json: bool
+) -> int:
+    """Show what is deleted, ask, and delete it."""
+    done: list[Item] = []
+    failed: list[tuple[Item, str]] = []
+    if not as_json:
+        for item, reason in left:
+            output.say(f"left: {clean(str(item.path))}: {clean(reason)}.")
+        if chosen:
+            output.put(_table(chosen))
+        else:
+            output.say("Nothing is to be deleted.")
+    if dry_run:
+        done = list(chosen)
+    elif chosen:
+        for item in chosen:
+            if item.kept and item.kind is Kind.SET:
+                output.say(f"warning: {clean(str(item.path))} could not be made again: {clean(item.kept)}.")
+        if not confirm(f"Delete {_counts(chosen)} ({_size(chosen)})?", yes=yes):
+            output.say("Nothing is deleted.")
+            return Exit.FAILED
+        for item in chosen:
+            if reason := remove(item):
+                failed.append((item, reason))
+            else:
+                done.append(item)
+    if as_json:
+        texts = [{**_document(item), "reason": reason} for item, reason in (*left, *failed)]
+        deleted = list(map(_document, done))
+        output.put_json({"dry_run": dry_run, "deleted": deleted, "left": texts, "size_bytes": _sum(done)})
+        return Exit.FAILED if failed else Exit.OK
+    for item, reason in failed:
+        output.say(f"error: {clean(str(item.path))} is not deleted: {clean(reason)}.")
+    if done:
+        output.say(f"{'Would delete' if dry_run else 'Deleted'} {_counts(done)}, {_size(done)}.")
+    return Exit.FAILED if failed else Exit.OK
+
+
+def _named_items(name: str, folders: Sequence[Path] | None) -> list[Item]:
+    """Find what a path or an address means; or the record set of a name, in the roots."""
+    if is_url(name):
+        return [_cached_at(str(Url.parse(name)))]
+    path = Path(name)
+    beside = path.with_name(f"{path.name}.records")
+    if path.exists() or path.is_symlink():
+        return [item_at(beside if path.is_dir() and not name.endswith(".records") and beside.is_dir() else path)]
+    if beside.is_dir():
+        return [item_at(beside)]
+    if len(path.parts) > 1:
+        raise nothing_there(name)
+    places = _places(folders)
+    sets = [item for item in find_items(places) if item.kind is Kind.SET]
+    found = [item for item in sets if item.name == name]
+    if not found:
+        hint = did_you_mean(name, [item.name for item in sets])
+        raise NotPreparedError(f"There is no record set {name!r} in {_named(places)}.{hint} See: recordzoo cache ls")
+    if len(found) > 1:
+        raise ArgumentError(f"{name!r} are several record sets; name one: {', '.join(str(i.path) for i in found)}.")
+    return found
+
+
+def _cached_at(address: str) -> Item:
+    cache = Cache.default()
+    known = cached_addresses(cache)
+    if address not in known:
+        hint = did_you_mean(address, known)
+        raise NotPreparedError(f"{address} is not in the cache {cache.folder}.{hint} See: recordzoo cache ls")
+    return item_at(cache.folder / known[address])
+
+
+def _places(folders: Sequence[Path] | None) -> list[Path]:
+    """Return where to look: what was named; or where record sets were prepared, or here, and the node's cache."""
+    for folder in folders or ():
+        if not folder.is_dir():
+            raise NotPreparedError(f"--root {folder} is not there.", path=str(folder))
+    return list(folders or ()) or [*(roots.known() or [Path()]), settings.cache_folder()]
+
+
+def _named(places: Sequence[Path]) -> str:
+    names = [str(place.absolute()) for place in places]
+    return ", ".join(names[:3]) + (f" and {len(names) - 3:,} more directories" if len(names) > 3 else "")
+
+
+def _table(items: Sequence[Item]) -> str:
+    rows = [
+        (
+            clean(item.name),
+            item.kind.value.replace(" ", FIXED_SPACE),
+            format_bytes(item.size_bytes).replace(" ", FIXED_SPACE),
+            datetime.fromtimestamp(item.last_used, UTC).strftime("%Y-%m-%d"),
+            clean(str(item.path)) + (f" ({item.used_by} works on it)" if item.used_by else ""),
+        )
+        for item in items
+    ]
+    return table(("NAME", "WHAT", "SIZE", "USED ABOUT", "PATH"), rows, wrapping_width())
+
+
+def _groups(items: Sequence[Item]) -> list[list[Item]]:
+    """Group items as people count them: record sets, raw files, cached sets, leftovers."""
+    groups = [[kind] for kind in Kind if kind not in LEFTOVERS]
+    found = [[item for item in items if item.kind in kinds] for kinds in (*groups, LEFTOVERS)]
+    return [group for group in found if group]
+
+
+def _count(group: Sequence[Item]) -> str:
+    name = "leftover" if group[0].kind in LEFTOVERS else group[0].kind.value
+    return f"{len(group):,} {name}{'' if len(group) == 1 else 's'}"
+
+
+def _counts(items: Sequence[Item]) -> str:
+    return ", ".join(map(_count, _groups(items)))
+
+
+def _sum(items: Sequence[Item]) -> int:
+    return sum(item.size_bytes for item in items)
+
+
+def _size(items: Sequence[Item]) -> str:
+    return format_bytes(_sum(items))
+
+
+def _document(item: Item) -> dict[str, JSON]:
+    return {
+        "kind": item.kind.value,
+        "name": item.name,
+        "path": str(item.path),
+        "size_bytes": item.size_bytes,
+        "last_used": datetime.fromtimestamp(item.last_used, UTC).isoformat(timespec="seconds"),
+        "used_by": item.used_by or None,
+        "kept": item.kept or None,
+        "foreign": list(item.foreign),
+    }

@@ -1,0 +1,342 @@
+"""What recordzoo wrote below some directories, found by names and contents; `recordzoo cache` deletes nothing else."""
+
+import contextlib
+import functools
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+from recordzoo import catalogue, settings
+from recordzoo.catalogue import Entry, FileFacts
+from recordzoo.errors import ArgumentError, RecordError
+from recordzoo.owner import Owner
+from recordzoo.preparing.build_lock import who_holds, who_prepares
+from recordzoo.preparing.download_mark import is_marked, mark_path
+from recordzoo.preparing.stale_builds import find_builds
+from recordzoo.preview.stats import tree_root
+from recordzoo.recipes.beside import BESIDE
+from recordzoo.recipes.listing import list_path
+from recordzoo.recipes.variants.stored import original_path
+from recordzoo.records.arrays import file_name
+from recordzoo.records.made_from import MadeFrom
+from recordzoo.records.manifest import ENDING, MANIFEST_NAME, MAX_MANIFEST_BYTES, ORIGINAL, manifest_digest
+from recordzoo.records.marks import marks_name
+from recordzoo.records.reader import RecordReader, is_record_set
+from recordzoo.records.remote_directory import cached_addresses
+from recordzoo.remote.cache import Cache
+from recordzoo.sources.download import unfinished
+
+DEPTH = 2
+"""So many levels of directories below a root are searched: torchvision keeps raw files as deep as ``MNIST/raw``."""
+
+_BUILD = re.compile(r"(?P<set>.+)\.build\.[^.]+")
+_LOCK = re.compile(r"\.(?P<set>.+)\.lock")
+_PART = re.compile(r"(?P<raw>.+)\.part(\..+)?")
+_BAD = re.compile(r"(?P<raw>.+)\.bad-[0-9a-f]{8}")
+_DIGEST = re.compile(r"[0-9a-f]{64}")
+_IN_BUILD = re.compile(
+    r"plan\.json|journal\.jsonl|heartbeat|set|old|replacing|u[0-9]{5,}.*|.*\.(tmp|new)"  # see docs/architecture.md
+)
+_SHARD = re.compile(r"shard-[0-9]{5,7}\.lmdb")
+_IN_SET = re.compile("|".join([_SHARD.pattern, r"[a-z0-9_.-]+\.npy", r".+\.marks", *map(re.escape, BESIDE)]))
+"""Files of a record set other than its manifest."""
+
+_IN_CACHE = re.compile(rf"{_IN_SET.pattern}|{re.escape(MANIFEST_NAME)}|.+\.absent|\..+\.(lock|part)")
+
+
+class Kind(StrEnum):
+    """What recordzoo wrote."""
+
+    SET = "record set"
+    RAW = "raw file"
+    CACHED = "cached set"
+    BUILD = "interrupted build"
+    DOWNLOAD = "interrupted download"
+    BAD = "rejected download"
+    REMAINS = "remains of a record set"
+    LOCK = "stale lock"
+
+
+LEFTOVERS = (Kind.BUILD, Kind.DOWNLOAD, Kind.BAD, Kind.REMAINS, Kind.LOCK)
+"""What interrupted work left."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A file or directory that recordzoo wrote.
+
+    Attributes:
+        kind: What it is.
+        path: Where it is, absolute; no link.
+        name: A record set's name, the dataset of a raw file, or the address of a cached set.
+        size_bytes: Its size, with that of all files in it.
+        last_used: About when it was read or written last, in seconds since 1970.
+        used_by: The process that works on it; it is then not deleted. "" for none.
+        kept: Why `prune` leaves it, and `rm` warns: it could not be made again. "" if it could.
+        foreign: Files in it that recordzoo did not write; it is then not deleted.
+    """
+
+    kind: Kind
+    path: Path
+    name: str
+    size_bytes: int
+    last_used: float
+    used_by: str = ""
+    kept: str = ""
+    foreign: Sequence[str] = ()
+
+    @property
+    def obstacle(self) -> str:
+        """Why no command deletes it; "" if it may be deleted."""
+        if self.used_by:
+            return f"{self.used_by} works on it"
+        if self.foreign:
+            names = ", ".join(self.foreign[:3]) + (", ..." if len(self.foreign) > 3 else "")
+            return f"it holds files that recordzoo did not write ({names}); move them away"
+        return ""
+
+
+def find_items(roots: Iterable[Path]) -> list[Item]:
+    """Find all that recordzoo wrote in these directories and two levels below them; links are not followed."""
+    found: dict[Path, Item] = {}
+    for root in roots:
+        for folder in _folders(Path(os.path.realpath(root)), DEPTH):
+            found.update((item.path, item) for item in _items_in(folder))
+    return sorted(found.values(), key=lambda item: (str(item.path.parent), item.kind != Kind.SET, item.path.name))
+
+
+def item_at(path: Path) -> Item:
+    """Describe what is at a path.
+
+    Raises:
+        ArgumentError: It is a link, or nothing that recordzoo wrote.
+    """
+    if path.is_symlink():
+        raise ArgumentError(f"{path} is a link. Nothing is deleted through links; name {os.path.realpath(path)}.")
+    place = Path(os.path.realpath(path))
+    found = next((item for item in _items_in(place.parent, {place.name}) if item.path == place), None)
+    if found is None:
+        raise ArgumentError(
+            f"{path} is not deleted: it is no record set with a readable manifest, and no other file or folder that "
+            "recordzoo is known to have written.",
+            path=str(path),
+        )
+    return found
+
+
+def _folders(root: Path, depth: int) -> Iterator[Path]:
+    """Yield a directory and those below it, without record sets, builds and hidden ones."""
+    yield root
+    if not depth:
+        return
+    try:
+        with os.scandir(root) as entries:
+            names = sorted(e.name for e in entries if e.is_dir(follow_symlinks=False) and not e.name.startswith("."))
+    except OSError:
+        return
+    for name in names:
+        if not (name.endswith(ENDING) or _BUILD.fullmatch(name) or _DIGEST.fullmatch(name)):
+            yield from _folders(root / name, depth - 1)
+
+
+def _items_in(folder: Path, only: set[str] | None = None) -> Iterator[Item]:
+    """Yield what recordzoo wrote into a directory, not what is deeper; `only` names entries."""
+    try:
+        with os.scandir(folder) as scanned:
+            entries = [(e.name, e.is_dir(follow_symlinks=False), e.is_file(follow_symlinks=False)) for e in scanned]
+    except OSError:
+        return
+    for name, is_dir, is_file in entries:
+        if only is not None and name not in only:
+            continue
+        path = folder / name
+        item = None
+        try:
+            if is_dir:
+                item = _build_item(path) or _cached_item(path) or _set_item(path)
+            elif is_file:
+                item = _lock_item(path) or _bad_item(path) or _part_item(path) or _raw_item(path)
+        except OSError:  # it went away meanwhile, or may not be read
+            continue
+        if item is not None:
+            yield item
+
+
+def _measure(paths: Iterable[Path], not_read: Iterable[str] = ()) -> tuple[int, float]:
+    """Return the size of some files together, and about when one of them was read or written last.
+
+    The newer of the times of reading and writing counts. Most systems note the time of reading once a day at most, and
+    some not at all.
+
+    Args:
+        paths: The files; those that are gone are left out.
+        not_read: Names of files whose time of reading does not count: this command reads them.
+    """
+    size, last, unread = 0, 0.0, set(not_read)
+    for path in paths:
+        with contextlib.suppress(OSError):
+            facts = path.lstat()
+            size += facts.st_size
+            last = max(last, facts.st_mtime, 0.0 if path.name in unread else facts.st_atime)
+    return size, last
+
+
+def _set_item(path: Path) -> Item | None:
+    """Describe the record set in a directory; None if it is none, or its manifest cannot be read."""
+    if not is_record_set(path):
+        return _remains_item(path)
+    names = sorted(os.listdir(path))
+    size, last = _measure((path / name for name in names), (MANIFEST_NAME, *BESIDE))  # before they are read
+    try:
+        reader = RecordReader(path)
+        reason = _why_kept(reader)
+    except RecordError:
+        return None
+    manifest = reader.manifest
+    own = {MANIFEST_NAME, *map(file_name, manifest.arrays), *map(marks_name, manifest.blobs), *BESIDE}
+    own.update(shard.name for shard in manifest.shards)
+    foreign = tuple(name for name in names if name not in own)
+    return Item(Kind.SET, path, path.name.removesuffix(ENDING), size, last, who_prepares(path), reason, foreign)
+
+
+def _remains_item(path: Path) -> Item | None:
+    """Describe what is left of a record set whose deletion was interrupted: its files without the manifest."""
+    names = os.listdir(path)
+    if not path.name.endswith(ENDING) or not all(map(_IN_SET.fullmatch, names)):
+        return None
+    if not any(map(_SHARD.fullmatch, names)):  # shards are deleted last
+        return None
+    size, last = _measure(path / name for name in names)
+    return Item(Kind.REMAINS, path, path.name.removesuffix(ENDING), size, last, who_prepares(path))
+
+
+def _cached_item(path: Path) -> Item | None:
+    """Describe a set of the node's cache: its manifest's digest is the directory's name. Its times are those of use."""
+    if not _DIGEST.fullmatch(path.name):
+        return None
+    names = os.listdir(path)
+    foreign = tuple(name for name in names if not _IN_CACHE.fullmatch(name))
+    if MANIFEST_NAME in names:
+        with (path / MANIFEST_NAME).open("rb") as file:
+            is_ours = manifest_digest(file.read(MAX_MANIFEST_BYTES + 1)) == path.name
+    else:
+        is_ours = not foreign and path.parent == Path(os.path.realpath(settings.cache_folder()))
+    if not is_ours:
+        return None
+    cache = Cache(path.parent)
+    addresses = sorted(url for url, digest in cached_addresses(cache).items() if digest == path.name)
+    size, last = _measure((path / name for name in names), names)
+    used_by = "another process" if cache.is_coming(path.name) else ""
+    return Item(Kind.CACHED, path, addresses[0] if addresses else path.name[:16], size, last, used_by, foreign=foreign)
+
+
+def _build_item(path: Path) -> Item | None:
+    match = _BUILD.fullmatch(path.name)
+    if match is None:
+        return None
+    found = next((build for build in find_builds(path.with_name(match["set"])) if build.path == path), None)
+    names = os.listdir(path)
+    foreign = tuple(name for name in names if not _IN_BUILD.fullmatch(name))
+    if found is None or (names and len(foreign) == len(names)):
+        return None
+    size, last = _measure(Path(place, name) for place, _, files in os.walk(path) for name in files)
+    used_by = "" if found.is_dead or found.owner is None else found.owner.description
+    return Item(Kind.BUILD, path, match["set"].removesuffix(ENDING), size, last, used_by, foreign=foreign)
+
+
+def _lock_item(path: Path) -> Item | None:
+    """Describe a lock file of a set: by its name, and by its owner's in it. A lock in use is no item."""
+    match = _LOCK.fullmatch(path.name)
+    if match is None or path.stat().st_size > 200:
+        return None
+    text = path.read_bytes().decode(errors="replace")
+    is_ours = Owner.parse(text) is not None or (not text and match["set"].endswith(ENDING))
+    if not is_ours or who_holds(path) or find_builds(path.with_name(match["set"])):
+        return None
+    return Item(Kind.LOCK, path, match["set"].removesuffix(ENDING), *_measure([path], [path.name]))
+
+
+def _bad_item(path: Path) -> Item | None:
+    match = _BAD.fullmatch(path.name)
+    known = _known(path.with_name(match["raw"])) if match else None
+    return None if known is None else Item(Kind.BAD, path, known[0].name, *_measure([path]))
+
+
+def _part_item(path: Path) -> Item | None:
+    match = _PART.fullmatch(path.name)
+    target = path.with_name(match["raw"]) if match else path
+    known = _known(target) if match else None
+    if known is None:
+        return None
+    used_by = "" if path in unfinished(target) else "another process"
+    return Item(Kind.DOWNLOAD, path, known[0].name, *_measure([path]), used_by)
+
+
+def _raw_item(path: Path) -> Item | None:
+    """Describe a raw file that recordzoo downloaded: our mark is beside it."""
+    known = _known(path)
+    if known is None or not mark_path(path).is_file() or not is_marked(path):
+        return None
+    entry, file = known
+    return Item(Kind.RAW, path, entry.name, *_measure([path]), kept=_why_needed(path, entry, file))
+
+
+def _why_needed(path: Path, entry: Entry, file: FileFacts) -> str:
+    """Say which record set of a raw file is not there; "" if all are."""
+    root = path.parents[len(Path(entry.folder).parts)]
+    for part in file.parts:
+        if not entry.part(part).optional and not (root / f"{entry.set_name(part)}{ENDING}" / MANIFEST_NAME).is_file():
+            return f"{entry.label(part)} is not prepared"
+    return ""
+
+
+def _known(path: Path) -> tuple[Entry, FileFacts] | None:
+    """Find the dataset that has a raw file of this name in such a folder."""
+    for entry, file in _raw_files().get(path.name, ()):
+        parts = Path(entry.folder).parts
+        if not parts or path.parent.parts[-len(parts) :] == parts:
+            return entry, file
+    return None
+
+
+@functools.cache
+def _raw_files() -> dict[str, list[tuple[Entry, FileFacts]]]:
+    found: dict[str, list[tuple[Entry, FileFacts]]] = {}
+    for name in catalogue.names():
+        entry = catalogue.entry(name)
+        for file in entry.files:
+            found.setdefault(file.name, []).append((entry, file))
+    return found
+
+
+def _why_kept(reader: RecordReader) -> str:
+    """Say why a record set could not be made again; "" if it could: its raw data is there, or can be downloaded."""
+    manifest, path = reader.manifest, reader.folder
+    if manifest.variant != ORIGINAL:
+        original = original_path(path, manifest.variant)
+        if original != path and is_record_set(original):
+            return ""
+    if manifest.dataset in catalogue.names():
+        return why_not_downloaded(manifest.dataset, manifest.part, path.parent)
+    base = tree_root(reader) or list_path(reader)
+    made_from = MadeFrom.of(reader) if base is None and manifest.dataset in ("folder", "flat") else None
+    base = made_from.base if made_from is not None else base
+    if base is None:
+        return "recordzoo does not know what it was made from"
+    return "" if os.path.exists(base) else f"what it was made from is gone: {base}"
+
+
+def why_not_downloaded(dataset: str, part: str, root: Path) -> str:
+    """Say which raw file of a dataset's part is neither in a root nor can be downloaded by anybody; "" if none."""
+    entry = catalogue.entry(dataset)
+    for file in entry.files:
+        if part not in file.parts or file.optional or (root / entry.folder / file.name).is_file():
+            continue
+        if file.needs_terms:
+            return f"{file.name} is not there, and can be downloaded only after accepting terms"
+        if not file.urls:
+            return f"{file.name} is not there, and must be downloaded by hand"
+    return ""
