@@ -1,4 +1,5 @@
-# `make demo` and `make test` do everything on a fresh machine: virtual environment, dependencies, run.
+# `make demo` and `make test` do everything on a fresh machine: virtual environment, dependencies, run. The demo needs a
+# quarter of the packages: .venv has a stamp for those (.running) and one for all (.stamp).
 # Nothing but the package registry is reached, and only while .venv is made.
 
 PYTHON ?= python3
@@ -28,15 +29,19 @@ help:  ## Show this list.
 
 install: $(VENV)/.stamp  ## Make the virtual environment, if it is not there or pyproject.toml changed.
 
-# The stamp is written last, so that an interrupted installation is done again.
-# pip before 25.1 knows no dependency groups; dev and docs are therefore extras.
-$(VENV)/.stamp: pyproject.toml
+# A stamp is written last, so that an interrupted installation is done again.
+$(VENV)/.running: pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "recordzoo needs Python 3.11 or later; say which: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[fast]'
+	@touch $@
+
+# pip before 25.1 knows no dependency groups; dev and docs are therefore extras.
+$(VENV)/.stamp: $(VENV)/.running
 	$(BIN)/python -m pip install --disable-pip-version-check --quiet --editable '.[dev,docs,fast]'
 	@touch $@
 
-demo: install  ## Show the whole way on generated pictures: download, resume, convert, compare, train. Offline.
+demo: $(VENV)/.running  ## Show the whole way on generated pictures: download, resume, convert, compare, load. Offline.
 	$(BIN)/recordzoo demo --output demo-output
 
 test: install  ## Run the fast tests.
