@@ -8,10 +8,10 @@ from pathlib import Path
 
 from PIL import Image
 
-from recordzoo.cli.demo import birds
 from recordzoo.cli.show import ShowOptions, show_images
 from recordzoo.preparing import ensure
 from recordzoo.recipes.declared import dataset_recipe
+from tests.fakes import cub200
 
 TARGET = Path(__file__).parent / "sheet.png"
 COLOURS = 200  # half of the bytes, or less
@@ -19,7 +19,7 @@ COLOURS = 200  # half of the bytes, or less
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
-        birds.build(5, 40, size=(260, 200)).write_tree(root)
+        cub200.build(5, 40, size=(260, 200)).write_tree(root)
         path = ensure(dataset_recipe("cub200"), root, prepare=True)
         show_images(str(path), ShowOptions(split="test", number=8, output=root / TARGET.name), as_json=False)
         with Image.open(root / TARGET.name) as sheet:

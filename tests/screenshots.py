@@ -8,18 +8,18 @@ import sys
 import tempfile
 from pathlib import Path
 
-from recordzoo.cli.demo import birds
 from recordzoo.cli.show import ShowOptions, show_images
 from recordzoo.preparing import ensure
 from recordzoo.recipes.declared import dataset_recipe
 from tests.browsing import DESKTOP, PHONE, served, start_chromium, watched
+from tests.fakes import cub200
 
 PAGES = {"home": "", "catalogue": "datasets/", "dataset": "datasets/cub200/", "benchmarks": "benchmarks-peers/"}
 
 
 def write_page(folder: Path) -> str:
     """Write a page of generated birds; returns its address."""
-    birds.build(5, 40, size=(260, 200)).write_tree(folder)
+    cub200.build(5, 40, size=(260, 200)).write_tree(folder)
     path = ensure(dataset_recipe("cub200"), folder, prepare=True)
     target = folder / "birds.html"
     show_images(str(path), ShowOptions(output=target, number=40), as_json=False)

@@ -1,7 +1,9 @@
 """The demo runs from the wheel alone, says what it did, and leaves alone what is not its own."""
 
+import re
 import shlex
 
+import numpy as np
 import pytest
 from PIL import Image
 
@@ -19,20 +21,27 @@ def test_the_whole_demo_twice_from_the_wheel(tmp_path):
         for told in (
             "killed with",
             "the rest and no more",
-            "2,000 of 2,000 samples are the same",
-            "epoch 2: 1,000 images",
-            "verified: ",
+            "400 of 400 samples are the same",
             "All done",
         ):
             assert told in printed
+        for loader in ("ImageFolder with DataLoader", "CUB200Record with RecordLoader"):
+            (speed,) = re.findall(rf"^   {loader}: ([\d,]+) images/s in \d+ ", printed, re.MULTILINE)
+            assert int(speed.replace(",", "")) > 0
     with Image.open(tmp_path / "out" / "contact-sheet.png") as sheet:
         assert sheet.width == 1600
         assert 1100 < sheet.height < 1300  # five rows; fonts differ a little
         assert len(sheet.getcolors(1 << 20)) > 1000
+        top_left = np.asarray(sheet.convert("RGB"))[:250, 24:204]
+    grey = np.flatnonzero(
+        (top_left == (244, 244, 245)).all(2).any(1)
+    )  # round the first picture, which has nothing white
+    assert (top_left[grey[0] : grey[0] + 180].min(2) > 250).sum() > 100  # but its box
     assert verify(tmp_path / "out" / "data" / "cub200.records", full=True).ok
-    info, show = [shlex.split(line) for line in printed.partition("Look around:")[2].splitlines()[2:]]
-    assert [tmp_path / info[0], tmp_path / show[0]] == [command, command]
+    info, show, check = [shlex.split(line) for line in printed.partition("Look around:")[2].splitlines()[1:]]
+    assert {tmp_path / words[0] for words in (info, show, check)} == {command}
     assert "record set of cub200" in start(*info, cwd=tmp_path)
+    assert start(*check, cwd=tmp_path)
     start(*show, cwd=tmp_path)
     assert "<html" in (tmp_path / "cub200.html").read_text(encoding="utf-8")
 

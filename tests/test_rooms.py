@@ -107,7 +107,7 @@ def test_recipes_of_datasets_import_no_torch(module):
     assert {name.partition(".")[0] for name in names}.isdisjoint({"torch", "torchvision"})
 
 
-DEMO = {"cli/demo/dataset.py", "cli/demo/sheet.py", "cli/demo/story.py"}  # it shows one dataset
+DEMO = {"cli/demo/birds.py"}  # it shows one dataset
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from recordzoo.cli.demo.pictures import picture  # as small as the real ones, whatever `scale.SIDE` says
+from recordzoo.cli.demo.birds import picture  # as small as the real ones, whatever `scale.SIDE` says
 from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import FILE_SAMPLES
 from tests.fakes.pictures import encoded

@@ -1,13 +1,14 @@
-"""Generated pictures; most are made by the package, because its demo needs them too."""
+"""Generated pictures; made by the package, because its demo needs them too."""
 
+import io
 import struct
 from typing import Any
 
 import numpy as np
 from PIL import Image
 
-from recordzoo.cli.demo import pictures
-from recordzoo.cli.demo.pictures import Box
+from recordzoo.cli.demo import birds
+from recordzoo.cli.demo.birds import Box
 from tests.fakes.scale import SIDE
 
 __all__ = ["Box", "encoded", "jpeg", "picture", "with_broken_exif"]
@@ -21,7 +22,7 @@ def picture(rng: np.random.Generator, width: int, height: int, hue: float = 0.0,
     pool = _POOLS.setdefault((width, height, hue, box), [])
     if SIDE > 1 and len(pool) == _POOL_SIZE:
         return pool[int(rng.integers(_POOL_SIZE))]
-    made = pictures.picture(rng, width * SIDE, height * SIDE, hue, box)
+    made = birds.picture(rng, width * SIDE, height * SIDE, hue, box)
     if SIDE > 1:
         made.encoded = {}
         pool.append(made)
@@ -32,7 +33,9 @@ def encoded(image: Image.Image, kind: str, **options: Any) -> bytes:  # Any: Pil
     """Encode in a format that Pillow writes; a picture that is not new is not encoded anew."""
     known, key = getattr(image, "encoded", {}), (kind, repr(options))
     if key not in known:
-        known[key] = pictures.encoded(image, kind, **options)
+        file = io.BytesIO()
+        image.save(file, kind, **options)
+        known[key] = file.getvalue()
     return known[key]
 
 

@@ -9,7 +9,7 @@ import torch
 from torchvision.datasets.folder import default_loader
 from torchvision.datasets.utils import verify_str_arg
 
-from recordzoo.cli.demo.pictures import picture  # as small as the real ones, whatever `scale.SIDE` says
+from recordzoo.cli.demo.birds import picture  # as small as the real ones, whatever `scale.SIDE` says
 from tests.fakes.fake import Case, Fake, zipped
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg

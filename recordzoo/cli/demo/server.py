@@ -1,91 +1,67 @@
-"""A file server on the loopback interface that can be told to stop in the middle, and keeps a log."""
+"""The demo's file server, on the loopback interface."""
 
-import functools
 import re
 import threading
-from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import Self
 
-_CHUNK_BYTES = 64 << 10
-
-
-@dataclass
-class Answer:
-    """A line of the log: from which byte a file was asked for, and how many were sent."""
-
-    start: int
-    sent_bytes: int = 0
+from typing_extensions import override
 
 
-class DemoServer:
-    """Serve one file while the `with` block lasts; the first answer stops after `hold_after` bytes and sends no more.
+class DemoServer(ThreadingHTTPServer):
+    """Serve one file while the `with` block lasts; the first answer stops after three fifths and sends no more.
 
     Attributes:
-        url: The file's address.
-        log: The answers so far.
-        holding: Set when the first answer has stopped.
+        url: Address of the file.
+        held_at: After how many bytes the first answer stops.
+        log: For each answer, its first byte and how many are sent.
     """
 
-    def __init__(self, path: Path, hold_after: int) -> None:
+    def __init__(self, path: Path) -> None:
+        super().__init__(("127.0.0.1", 0), _Handler)
         self.path = path
-        self.hold_after = hold_after
-        self.log: list[Answer] = []
-        self.holding = threading.Event()
-        self.closing = threading.Event()
-        self._http = _Server(("127.0.0.1", 0), functools.partial(_Handler, self))
-        self._thread = threading.Thread(target=self._http.serve_forever, args=(0.05,), daemon=True)
-        self.url = f"http://127.0.0.1:{self._http.server_port}/{path.name}"
+        self.url = f"http://127.0.0.1:{self.server_port}/{path.name}"
+        self.size_bytes = path.stat().st_size
+        self.held_at = self.size_bytes * 3 // 5
+        self.log: list[tuple[int, int]] = []
 
-    def __enter__(self) -> "DemoServer":
-        self._thread.start()
+    @override
+    def __enter__(self) -> Self:
+        threading.Thread(target=self.serve_forever, args=(0.05,), daemon=True).start()
         return self
 
+    @override
     def __exit__(self, *exc: object) -> None:
-        self.closing.set()
-        self._http.shutdown()
-        self._thread.join()
-        self._http.server_close()
+        self.shutdown()
+        self.server_close()
 
-
-class _Server(ThreadingHTTPServer):
+    @override
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing of clients that were killed."""
 
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    server: DemoServer
 
-    def __init__(self, demo: DemoServer, *args: Any) -> None:  # Any: what socketserver passes on
-        self.demo = demo
-        super().__init__(*args)
-
+    @override
     def log_message(self, format: str, *args: object) -> None:
         """Keep the terminal for the demo."""
 
     def do_GET(self) -> None:
-        """Answer with the file, or with the rest of it."""
-        total = self.demo.path.stat().st_size
+        """Send the file, or the rest of it."""
+        total = self.server.size_bytes
+        end = total if self.server.log else self.server.held_at
         asked = re.fullmatch(r"bytes=(\d+)-", self.headers.get("Range", ""))
         start = int(asked[1]) if asked else 0
-        answer = Answer(start)
-        self.demo.log.append(answer)
+        self.server.log.append((start, end - start))
         self.send_response(206 if asked else 200)
-        self.send_header("Content-Type", "application/gzip")
         self.send_header("Content-Length", str(total - start))
         self.send_header("ETag", '"demo"')
         if asked:
             self.send_header("Content-Range", f"bytes {start}-{total - 1}/{total}")
         self.end_headers()
-        end = self.demo.hold_after if len(self.demo.log) == 1 else total
-        with self.demo.path.open("rb") as file:
-            file.seek(start)
-            while file.tell() < end:
-                piece = file.read(min(_CHUNK_BYTES, end - file.tell()))
-                self.wfile.write(piece)
-                answer.sent_bytes += len(piece)
+        self.wfile.write(self.server.path.read_bytes()[start:end])
         if end < total:
-            self.demo.holding.set()
-            self.demo.closing.wait()
-            self.close_connection = True
+            self.rfile.read(1)  # nothing comes: this waits until the client is gone

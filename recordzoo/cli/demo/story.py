@@ -1,6 +1,6 @@
 """`recordzoo demo`: what it does, in order, and what it says of it."""
 
-import hashlib
+import dataclasses
 import shutil
 import subprocess
 import sys
@@ -9,16 +9,23 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
+from PIL import ImageDraw, ImageOps
+from torch.utils.data import DataLoader
+from torchvision import transforms as T
+from torchvision.datasets import ImageFolder
+
+from recordzoo.batches.loader import RecordLoader
 from recordzoo.cli import output
-from recordzoo.cli.demo import birds
+from recordzoo.cli.demo.birds import TOP, open_birds, write_archive
 from recordzoo.cli.demo.server import DemoServer
 from recordzoo.errors import ArgumentError, RecordZooError
+from recordzoo.preview.sheet import BOX, Cell, draw_sheet
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
 from recordzoo.sources.download import RemoteFile
 
-NUM_CLASSES, IMAGES_PER_CLASS, SIZE = 200, 10, (200, 150)
 _MARKER = ".recordzoo-demo"
 _KILL_TIMEOUT_S = 120.0
 
@@ -27,129 +34,111 @@ def run_demo(folder: Path) -> int:
     """Run the demo; everything that it writes lies in `folder`."""
     began = time.perf_counter()
     _empty(folder)
-    with _told("1. A CUB-200-2011 archive in the real layout, from generated pictures"):
-        remote = _make_archive(folder)
-    with DemoServer(folder / "host" / remote.name, (remote.size_bytes or 0) * 3 // 5) as server:
-        remote = RemoteFile(remote.name, (server.url,), size_bytes=remote.size_bytes, sha256=remote.sha256)
+    with _told("1. An archive in the layout of CUB-200-2011, with generated pictures"):
+        remote = write_archive(folder / "host")
+        _line(f"   {remote.name}, {format_bytes(remote.size_bytes or 0)}, on a server of the demo's own")
+    with DemoServer(folder / "host" / remote.name) as server:
+        remote = dataclasses.replace(remote, urls=(server.url,))
         with _told("2. CUB200Record(root, download=True) in a process that is killed on the way"):
             there = _download_and_kill(folder / "data", remote, server)
-        with _told("3. The same again: the download resumes, the archive is converted, the record set published"):
+        with _told("3. The same again: the download resumes, and the images are converted into a record set"):
             _resume(folder / "data", remote, server, there)
     with _told("4. Every sample against torchvision's ImageFolder over the extracted archive"):
         _compare(folder, remote)
-    with _told("5. Two short epochs through a DataLoader with two workers"):
-        _train(folder / "data", remote)
-    with _told("6. A contact sheet, and a full check of the record set"):
-        _finish(folder, remote)
+    with _told("5. RecordLoader beside DataLoader: batches of random crops of 224 x 224"):
+        _load(folder, remote)
+    with _told("6. A contact sheet with boxes"):
+        _draw(folder, remote)
     _line(f"All done in {time.perf_counter() - began:.0f} s. Look around:")
-    _line(f"  {folder / 'contact-sheet.png'}")
-    _line(f"  {command('info', folder / 'data' / 'cub200.records')}")
-    _line(f"  {command('show', folder / 'data' / 'cub200.records', '--html')}")
+    for words in (("info",), ("show", "--html"), ("verify", "--full")):
+        _line(f"  {command(words[0], folder / 'data' / 'cub200.records', *words[1:])}")
     return 0
 
 
-def _make_archive(folder: Path) -> RemoteFile:
-    made = birds.build(NUM_CLASSES, IMAGES_PER_CLASS, size=SIZE)
-    (folder / "host").mkdir()
-    path = made.write_archive(folder / "host")
-    size = path.stat().st_size
-    _line(f"   {len(made.images):,} pictures of {NUM_CLASSES} classes, {path.name}: {format_bytes(size)}")
-    return RemoteFile(path.name, (), size_bytes=size, sha256=hashlib.sha256(path.read_bytes()).hexdigest())
-
-
 def _download_and_kill(root: Path, remote: RemoteFile, server: DemoServer) -> int:
-    """Let another process download; kill it when the server has stopped sending and it has written something."""
+    """Let another process download; kill it when the server has stopped sending and the process has written."""
     arguments = [str(root), remote.name, *remote.urls, str(remote.size_bytes), str(remote.sha256)]
-    with subprocess.Popen([sys.executable, "-m", "recordzoo.cli.demo.dataset", *arguments]) as process:
+    with subprocess.Popen([sys.executable, "-m", "recordzoo.cli.demo.birds", *arguments]) as process:
         try:
             end = time.monotonic() + _KILL_TIMEOUT_S
-            while _written(root, remote) < server.hold_after * 9 // 10:
+            while _written(root, remote) < server.held_at * 9 // 10:
                 if process.poll() is not None or time.monotonic() > end:
                     raise RecordZooError("The demo's download ended before it could be interrupted.")
-                server.holding.wait(0.05)
                 time.sleep(0.05)
         finally:
             process.kill()
     there = _written(root, remote)
-    _line(f"   killed with {format_bytes(there)} of {format_bytes(remote.size_bytes or 0)} on disk")
+    _line(f"   killed with {format_bytes(there)} of {format_bytes(server.size_bytes)} on disk")
     return there
 
 
 def _written(root: Path, remote: RemoteFile) -> int:
-    parts = [path for path in root.glob(f"{remote.name}.part*") if not path.name.endswith(".json")]
+    parts = [path for path in root.glob(f"{remote.name}.part*") if path.suffix != ".json"]
     return max((path.stat().st_size for path in parts), default=0)
 
 
 def _resume(root: Path, remote: RemoteFile, server: DemoServer, there: int) -> None:
-    from recordzoo.cli.demo.dataset import open_birds
-
-    began = time.perf_counter()
     dataset = open_birds(root, remote)
-    made_s = time.perf_counter() - began
-    answer = server.log[-1]
-    total = remote.size_bytes or 0
-    if len(server.log) != 2 or (answer.start, answer.sent_bytes) != (there, total - there):
+    rest = server.size_bytes - there
+    if server.log[1:] != [(there, rest)]:
         raise RecordZooError(f"The demo's download did not resume at {there:,}: the server's log is {server.log}.")
-    _line(f"   asked for bytes from {there:,}; the server sent {answer.sent_bytes:,}, the rest and no more")
+    _line(f"   asked for bytes from {there:,}; the server sent {rest:,}, the rest and no more")
     began = time.perf_counter()
     open_birds(root, remote)
-    _line(f"   {len(dataset):,} training samples after {made_s:.1f} s; opened again in {_ms(began)}")
+    _line(f"   {len(dataset)} training samples; opened again in {1000 * (time.perf_counter() - began):.1f} ms")
 
 
 def _compare(folder: Path, remote: RemoteFile) -> None:
-    from torchvision.datasets import ImageFolder
-
-    from recordzoo.cli.demo.dataset import open_birds
-
-    began = time.perf_counter()
     with tarfile.open(folder / "host" / remote.name) as archive:
         archive.extractall(folder / "extracted", filter="data")
-    extracted_s = time.perf_counter() - began
-    began = time.perf_counter()
-    theirs = ImageFolder(folder / "extracted" / birds.IMAGES)
-    scanned = _ms(began)
+    theirs = ImageFolder(folder / "extracted" / TOP / "images")
     ours = open_birds(folder / "data", remote, split="all")
     if len(ours) != len(theirs) or ours.classes != theirs.classes:
         raise RecordZooError("The record set has other samples than ImageFolder.")
     for position, ((image, label), (their_image, their_label)) in enumerate(zip(ours, theirs, strict=True)):
         if label != their_label or image.tobytes() != their_image.tobytes():
             raise RecordZooError(f"Sample {position} differs: {theirs.samples[position][0]}.")
-    _line(f"   (extracted in {extracted_s:.1f} s, scanned in {scanned})")
     _line(f"   {len(ours):,} of {len(theirs):,} samples are the same: order, every pixel, every label")
 
 
-def _train(root: Path, remote: RemoteFile) -> None:
-    from recordzoo.cli.demo.dataset import open_birds
-    from recordzoo.cli.demo.train import train, transform
+def _load(folder: Path, remote: RemoteFile) -> None:
+    transform = T.Compose([T.RandomResizedCrop(224), T.RandomHorizontalFlip(), T.PILToTensor()])
+    theirs = ImageFolder(folder / "extracted" / TOP / "images", transform)
+    ours = RecordLoader(open_birds(folder / "data", remote, split="all", transform=transform), 50, shuffle=True)
+    count = ours.num_workers
+    other: DataLoader[Any] = DataLoader(theirs, 50, shuffle=True, num_workers=count, persistent_workers=True)
+    _line(f"   ImageFolder with DataLoader: {_images_per_s(other):,.0f} images/s in {count} worker processes")
+    _line("   (RecordLoader compiles its code when a machine uses it first: wait up to half a minute)")
+    _line(f"   CUB200Record with RecordLoader: {_images_per_s(ours):,.0f} images/s in {count} threads")
 
-    dataset = open_birds(root, remote, split="train", transform=transform())
-    for line in train(dataset, NUM_CLASSES):
-        _line(f"   {line}")
+
+def _images_per_s(loader: Any) -> float:  # either loader
+    list(loader)  # workers start, code is compiled, files get into the page cache
+    began = time.perf_counter()
+    images = sum(len(labels) for _ in range(3) for _, labels in loader)
+    return images / (time.perf_counter() - began)
 
 
-def _finish(folder: Path, remote: RemoteFile) -> None:
-    from recordzoo.cli.demo.dataset import open_birds
-    from recordzoo.cli.demo.sheet import write_sheet
-    from recordzoo.progress import LogProgress
-    from recordzoo.records.verify import verify
-
-    path = folder / "contact-sheet.png"
-    count = write_sheet(open_birds(folder / "data", remote, split="test", target_type=["category", "bbox"]), path)
-    _line(f"   {path}: {count} test samples with their boxes")
-    report = verify(folder / "data" / "cub200.records", full=True, progress=LogProgress())
-    if not report.ok:
-        raise RecordZooError(f"The demo's record set is damaged: {'; '.join(report.problems)}")
-    _line(f"   verified: {', '.join(f'{value:,} {what}' for what, value in report.checked.items())}")
+def _draw(folder: Path, remote: RemoteFile) -> None:
+    dataset = open_birds(folder / "data", remote, split="test", target_type=["category", "bbox"])
+    cells = []
+    for index in range(0, len(dataset), len(dataset) // 40):
+        image, (label, (x, y, width, height)) = dataset[index]
+        ImageDraw.Draw(image).rectangle((x, y, x + width, y + height), outline="white", width=4)
+        cells.append(Cell(ImageOps.contain(image, BOX), dataset.classes[label]))
+    subtitle = f"{len(cells)} of {len(dataset)} test samples, with their boxes"
+    draw_sheet(cells, "Generated birds", subtitle).save(folder / "contact-sheet.png")
+    _line(f"   {folder / 'contact-sheet.png'}: {subtitle}")
 
 
 def _empty(folder: Path) -> None:
     """Make the folder, or clear away what an earlier demo made; nobody else's."""
     if folder.exists() and any(folder.iterdir()) and not (folder / _MARKER).exists():
         raise ArgumentError(f"--output {folder} has files in it that no demo made. Choose another directory.")
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / _MARKER).touch()
     for name in ("host", "data", "extracted"):
         shutil.rmtree(folder / name, ignore_errors=True)
+    (folder / "host").mkdir(parents=True)
+    (folder / _MARKER).touch()
 
 
 @contextmanager
@@ -158,10 +147,6 @@ def _told(title: str) -> Iterator[None]:
     began = time.perf_counter()
     yield
     _line(f"   {time.perf_counter() - began:.1f} s\n")
-
-
-def _ms(began: float) -> str:
-    return f"{1000 * (time.perf_counter() - began):.1f} ms"
 
 
 def _line(text: str) -> None:
