@@ -8,16 +8,21 @@ from recordzoo.errors import ArgumentError
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that is most similar, whatever its case; None if none is similar.
+    """Return the known word that begins so, or is most similar, whatever its case; None if none is similar.
 
     Words of up to three letters have to begin with the same letter: "val" is no misspelt "all".
 
     >>> closest("trian", ["train", "val"])
     'train'
+    >>> closest("web", ["folder", "webdataset"])
+    'webdataset'
     >>> closest("val", ["train", "test", "all"]) is None
     True
     """
     spelt = {name.casefold(): name for name in known}
+    begins = [name for name in spelt if len(word) >= 3 and name.startswith(word.casefold())]
+    if len(begins) == 1:
+        return spelt[begins[0]]
     if len(word) <= 3:
         spelt = {name: known for name, known in spelt.items() if name[:1] == word[:1].casefold()}
     found = difflib.get_close_matches(word.casefold(), spelt, 1, 0.6)

@@ -11,8 +11,9 @@ from recordzoo.addresses import shown
 from recordzoo.catalogue import Entry
 from recordzoo.custom.nearby import no_set
 from recordzoo.custom.targets import Reading, Target, check_reading, find_dataset, is_name, resolve
-from recordzoo.errors import ArgumentError
+from recordzoo.errors import ArgumentError, ManifestError
 from recordzoo.preparing import PrepareOptions, is_record_set
+from recordzoo.remote.url import is_url
 
 if TYPE_CHECKING:
     from recordzoo.custom.schema import Kind
@@ -162,6 +163,12 @@ def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arg
     from recordzoo.records.reader import RecordReader
 
     path = _named_set(data, Path(root).expanduser(), arguments) if is_name(data) else data
+    if isinstance(path, str | os.PathLike) and _is_other_directory(path):
+        raise ManifestError(
+            f"{os.fspath(path)} is a directory and no record set. Open what recordzoo.prepare({os.fspath(path)!r}) "
+            "returns; a directory of class folders is also opened by ImageFolderRecord.",
+            path=os.fspath(path),
+        )
     manifest = RecordReader(path).manifest
     modules = catalogue.class_modules()
     name, module = "RecordDataset", "recordzoo.families.record_set"
@@ -172,6 +179,14 @@ def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arg
         name, module = entry.class_names[0], entry.dataset_module
         arguments = {**entry.part(manifest.part).arguments, **arguments}
     return getattr(importlib.import_module(module), name)(path, **arguments)
+
+
+def _is_other_directory(path: str | os.PathLike[str]) -> bool:
+    """Whether a path is a directory that is no record set, not even a damaged one, and holds none."""
+    if is_url(path) or not os.path.isdir(path):
+        return False
+    names = os.listdir(path)
+    return not any(name == "manifest.json" or name.endswith((".records", ".lmdb")) for name in names)
 
 
 # Any: arguments of a dataset class.

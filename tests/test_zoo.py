@@ -108,7 +108,9 @@ def test_other_record_sets_are_opened(tmp_path: Path) -> None:
         writer.write({"text": "no image"})
     with pytest.raises(recordzoo.errors.OtherSourceError, match='has no "image"'):
         recordzoo.open(tmp_path / "texts.records")
-    with pytest.raises(recordzoo.errors.ManifestError):
+    with pytest.raises(
+        recordzoo.errors.ManifestError, match=r"no record set. Open what recordzoo.prepare\('.*photos'\)"
+    ):
         recordzoo.open(tree)
 
 
