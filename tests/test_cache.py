@@ -414,6 +414,16 @@ class TestList:
         assert result.stderr == f"Nothing that recordzoo wrote was found in {tmp_path}/empty.\n"
         assert run("cache", "ls", "--root", "nowhere", cwd=tmp_path).returncode == 3
 
+    def test_without_a_home_directory_there_is_no_cache(self, data, monkeypatch):
+        def no_home():
+            raise RuntimeError("Could not determine home directory.")
+
+        monkeypatch.delenv("RECORDZOO_CACHE_DIR")
+        monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+        monkeypatch.setattr(Path, "home", no_home)
+        result = run("cache", "ls", cwd=data)
+        assert (result.returncode, result.stdout.count("\n")) == (0, 7)
+
     def test_sizes_add_up(self, data):
         result = run("cache", "ls", "--root", data, cwd=data)
         sizes = {kind: format_bytes(sum(sizes)) for kind, sizes in self.sizes(data).items()}
@@ -495,6 +505,25 @@ class TestCachedSets:
         assert [path.name for path in (tmp_path / "cache").rglob("*")] in (["opened", ".lock"], [".lock", "opened"])
         assert read_all(reader) == read_all(RecordReader(address)) == VALUES
         assert find_items([tmp_path / "cache"])[0].name == address
+
+    def test_a_folder_that_is_deleted_while_it_is_made_is_made_again(self, served, tmp_path, monkeypatch):
+        reader = RecordReader(f"{served.url}/birds.records")
+        folder, is_dir, claim_part, steps = tmp_path / "cache" / reader.digest, Path.is_dir, Cache.claim_part, []
+
+        def claimed(*arguments):
+            steps.append("claimed")
+            return claim_part(*arguments)
+
+        def deleted_before_it_is_looked_at(self):
+            if self == folder and steps == ["claimed"]:  # in Path.mkdir, after "File exists"
+                assert remove_cached(Cache.default(), reader.digest)
+                steps.append("deleted")
+            return is_dir(self)
+
+        monkeypatch.setattr(Cache, "claim_part", claimed)
+        monkeypatch.setattr(Path, "is_dir", deleted_before_it_is_looked_at)
+        assert read_all(reader) == VALUES
+        assert steps[:3] == ["claimed", "deleted", "claimed"]
 
     @pytest.mark.slow
     def test_readers_go_on_while_it_is_deleted_again_and_again(self, served, tmp_path):

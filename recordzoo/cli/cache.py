@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from recordzoo import durable, roots, settings
+from recordzoo import durable, roots
 from recordzoo.aliases import JSON
 from recordzoo.cli import output
 from recordzoo.cli.confirm import confirm
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
-from recordzoo.cli.written import LEFTOVERS, Item, Kind, find_items, item_at
+from recordzoo.cli.written import LEFTOVERS, Item, Kind, cache_folders, find_items, item_at
 from recordzoo.custom.nearby import nothing_there
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordZooError
 from recordzoo.meant import did_you_mean
@@ -258,7 +258,7 @@ def _places(folders: Sequence[Path] | None) -> list[Path]:
     for folder in folders or ():
         if not folder.is_dir():
             raise NotPreparedError(f"--root {folder} is not there.", path=str(folder))
-    return list(folders or ()) or [*(roots.known() or [Path()]), settings.cache_folder()]
+    return list(folders or ()) or [*(roots.known() or [Path()]), *cache_folders()]
 
 
 def _named(places: Sequence[Path]) -> str:

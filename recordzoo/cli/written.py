@@ -127,6 +127,13 @@ def item_at(path: Path) -> Item:
     return found
 
 
+def cache_folders() -> list[Path]:
+    """Return the folder of the node's cache; none where there is no home directory."""
+    with contextlib.suppress(RuntimeError):
+        return [settings.cache_folder()]
+    return []
+
+
 def _folders(root: Path, depth: int) -> Iterator[Path]:
     """Yield a directory and those below it, without record sets, builds and hidden ones."""
     yield root
@@ -223,7 +230,7 @@ def _cached_item(path: Path) -> Item | None:
         with (path / MANIFEST_NAME).open("rb") as file:
             is_ours = manifest_digest(file.read(MAX_MANIFEST_BYTES + 1)) == path.name
     else:
-        is_ours = not foreign and path.parent == Path(os.path.realpath(settings.cache_folder()))
+        is_ours = not foreign and path.parent in map(Path, map(os.path.realpath, cache_folders()))
     if not is_ours:
         return None
     cache = Cache(path.parent)

@@ -69,7 +69,7 @@ def open_cached(
                     evicted()
                 try:
                     return _fetch(cache, store, digest, file, evicted)
-                except FileNotFoundError:
+                except (FileNotFoundError, FileExistsError):  # pathlib's mkdir raises the second if it is deleted then
                     deleted += 1
     raise NoRoomError(f"{cache.folder} is deleted again and again while {file.name} is fetched")
 
