@@ -17,7 +17,7 @@ import threading
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import distributed, nn
@@ -73,7 +73,7 @@ def make_transform(size: int, *, is_training: bool) -> T.Compose:
     return T.Compose([*crop, T.ToTensor(), T.Normalize(MEAN, STD)])
 
 
-def open_split(data: str, split: str, transform: T.Compose, variant: str | None = None) -> Any:
+def open_split(data: str, split: Literal["train", "val"], transform: T.Compose, variant: str | None = None) -> Any:
     """Open "train" or "val": of folders or record sets with these names, otherwise of ImageNet in any form."""
     folder = Path(data, split)
     is_own = folder.is_dir() or folder.with_name(f"{split}.records").is_dir()

@@ -17,6 +17,7 @@ from recordzoo.remote.url import is_url
 
 if TYPE_CHECKING:
     from recordzoo.custom.schema import Kind
+    from recordzoo.families.base import ZooDataset
 
 
 def list_datasets() -> list[str]:
@@ -135,8 +136,8 @@ def prepare(
     return [make(completed(target, shuffle_seed, options), options, download=download) for target in targets]
 
 
-# Any: the dataset class that the set was made by, and its arguments.
-def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arguments: Any) -> Any:
+# Any: arguments of the dataset class that the set was made by.
+def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arguments: Any) -> "ZooDataset":
     """Open a record set with the dataset class that it was made by.
 
     Args:
@@ -178,7 +179,8 @@ def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arg
         entry = catalogue.entry(manifest.dataset)
         name, module = entry.class_names[0], entry.dataset_module
         arguments = {**entry.part(manifest.part).arguments, **arguments}
-    return getattr(importlib.import_module(module), name)(path, **arguments)
+    dataset: ZooDataset = getattr(importlib.import_module(module), name)(path, **arguments)
+    return dataset
 
 
 def _is_other_directory(path: str | os.PathLike[str]) -> bool:

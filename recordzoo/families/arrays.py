@@ -1,7 +1,6 @@
 """`ArrayDataset`: datasets that torchvision holds in memory as one array, with labels beside it."""
 
 import operator
-from collections.abc import Callable
 from typing import Any, ClassVar, SupportsIndex
 
 import numpy as np
@@ -10,13 +9,14 @@ from PIL import Image
 
 from recordzoo.families.base import ZooDataset
 from recordzoo.families.derived import derived
+from recordzoo.families.selection import list_targets
 
 
 class ArrayDataset(ZooDataset):
     """`ZooDataset` with ``data`` and labels. The array is read when somebody asks for it, and counts from then on.
 
-    A record is the pixels of an image, uint8 [H, W] or [H, W, C]. A dataset whose array has another layout says so in
-    `_stacked`; one whose labels are no list of ints, in its own derived attribute. Once ``data`` is there, the
+    A record is the pixels of an image, uint8 [H, W] or [H, W, C]. A dataset whose array has another layout, or whose
+    labels are no list of ints, has its own derived attribute. Once ``data`` is there, the
     ``__getitem__`` of torchvision's class takes samples from it.
     """
 
@@ -26,32 +26,24 @@ class ArrayDataset(ZooDataset):
     _INT_LABELS: ClassVar[bool] = False  # whether torchvision's class makes an int of each label
     _CHANNELS_FIRST: ClassVar[bool] = False  # whether ``data`` is [n, C, H, W]
     _OUT_OF_RANGE: ClassVar[str] = "index {index} is out of bounds for axis 0 with size {length}"
-    # Any: transforms take and return what their user wants.
-    transform: Callable[[Any], Any] | None
-    target_transform: Callable[[Any], Any] | None
 
-    # Any: an array or a tensor.
     @derived
-    def data(self) -> Any:
+    def data(self) -> NDArray[np.uint8]:
         """All images."""
-        return self._stacked(self._all_pixels())
+        pixels = self._all_pixels()
+        return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)) if self._CHANNELS_FIRST else pixels
 
     @derived
-    def targets(self) -> Any:
+    def targets(self) -> list[int]:
         """The labels."""
-        return self._selection.targets().tolist()
+        return list_targets(self._selection)
 
     @derived
     def classes(self) -> list[str]:
         """The class names in the order of their labels."""
         return self._class_names()
 
-    # Any: as above.
-    def _stacked(self, pixels: NDArray[np.uint8]) -> Any:
-        """Make ``data`` of the pixels of all images, uint8 [n, H, W] or [n, H, W, C]."""
-        return np.ascontiguousarray(pixels.transpose(0, 3, 1, 2)) if self._CHANNELS_FIRST else pixels
-
-    # Any: as above.
+    # Any: what the user assigned.
     def _label(self, label: Any) -> Any:
         """Make the target of an item of the labels."""
         return int(label) if self._INT_LABELS else label
@@ -65,7 +57,7 @@ class ArrayDataset(ZooDataset):
             CorruptRecordError: The stored bytes are damaged.
         """
         if self._HAS_DATA and self._has(self._ITEMS):
-            return super().__getitem__(index)  # type: ignore[misc,no-any-return]  # torchvision's, behind this class
+            return super().__getitem__(index)  # torchvision's, behind this class
         number = self._number(index)
         if number is None:
             return self._unusual_item(index)  # type: ignore[no-any-return]  # Any: mostly an error
@@ -90,7 +82,7 @@ class ArrayDataset(ZooDataset):
     # Any: an index of any kind; a sample.
     def _unusual_item(self, index: Any) -> Any:
         """Return what torchvision makes of a slice, a mask, ...; mostly an error in its words."""
-        return super().__getitem__(index)  # type: ignore[misc]  # torchvision's class comes after this one
+        return super().__getitem__(index)  # torchvision's class comes after this one
 
     def _number(self, index: SupportsIndex) -> int | None:
         """Return which sample, from 0, an index means; None for an index that is no integer."""

@@ -29,8 +29,9 @@ import html
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
+from torch.utils.data import Dataset
 from torchvision.datasets.utils import verify_str_arg
 from torchvision.datasets.vision import VisionDataset
 
@@ -55,7 +56,7 @@ Root = str | os.PathLike[str]
 Transform = Callable[..., Any] | None
 
 
-class ZooDataset:
+class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms make of images and targets
     """What all dataset classes share; put it before the torchvision class.
 
     Attributes:
@@ -72,11 +73,26 @@ class ZooDataset:
     _ITEMS: ClassVar[str] = "samples"  # the derived attribute that says which samples there are
 
     root: Root
+    transform: Transform
+    target_transform: Transform
+    transforms: Transform
     _selection: Selection
     # Any: derived values of all kinds, by name. Copies made by copy.copy share them, as copies of torchvision's do.
     _made: dict[str, Made[Any]]
 
-    # Any: transforms take and return what their user wants.
+    if TYPE_CHECKING:  # torchvision's class, which comes after this one, has them
+        # Any: class names of all kinds.
+        @derived
+        def classes(self) -> list[Any]:
+            """The names in the order of the labels, of a dataset that has labels."""
+
+        # Any: a list or a tensor.
+        @derived
+        def targets(self) -> Any:
+            """The labels, of a dataset that has them."""
+
+        def __len__(self) -> int: ...
+
     def _start(
         self,
         root: Root,
@@ -170,8 +186,7 @@ class ZooDataset:
     @derived
     def class_to_idx(self) -> dict[Any, int]:
         """The label of each class name, of a dataset that has `classes`."""
-        classes: Sequence[Any] = self.classes  # type: ignore[attr-defined]  # an AttributeError is the right answer
-        return {name: label for label, name in enumerate(classes)}
+        return {name: label for label, name in enumerate(self.classes)}
 
     def _class_names(self) -> list[str]:
         """Return the record set's class names in the order of their labels, a new list; empty if it has none."""
@@ -318,8 +333,7 @@ class ZooDataset:
         samples = []
         for i in indices:
             try:
-                # torchvision's class, which comes after this one, has the __getitem__.
-                samples.append(self[i])  # type: ignore[index]
+                samples.append(self[i])
             except Exception as err:
                 err.add_note(f"while taking sample {i} of {self.records_path}")
                 raise
@@ -357,8 +371,7 @@ class ZooDataset:
         shown = self._selection
         is_changed = hasattr(type(self), self._ITEMS) and not self._is_as_opened(self._ITEMS)
         note = "samples were changed; images and classes are as opened" if is_changed else ""
-        length = len(self)  # type: ignore[arg-type]  # torchvision's class, which comes after this one, has the __len__
-        return Shown(type(self).__name__, length, shown.reader, shown.all_positions(), shown.split, note)
+        return Shown(type(self).__name__, len(self), shown.reader, shown.all_positions(), shown.split, note)
 
     # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:

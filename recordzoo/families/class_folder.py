@@ -35,8 +35,6 @@ class ClassFolderDataset(LoaderDataset):
     """
 
     extensions: str | Sequence[str] | None
-    transform: Callable[[Any], Any] | None
-    target_transform: Callable[[Any], Any] | None
 
     def _show_folder(
         self,
@@ -66,24 +64,24 @@ class ClassFolderDataset(LoaderDataset):
         self._load_with(loader, selection.reader, folder)
 
     @derived
-    def samples(self) -> list[tuple[Any, Any]]:
+    def samples(self) -> list[tuple[str, int]]:
         """The (path, label) tuples; a path is the one that torchvision would use, existing or not."""
         return list_samples(self._selection, self._loader.folder)
 
     imgs = samples
 
     @derived
-    def targets(self) -> list[Any]:
+    def targets(self) -> list[int]:
         """The labels."""
         return list_targets(self._selection)
 
     @derived
-    def classes(self) -> list[Any]:
+    def classes(self) -> list[str]:
         """The class names in the order of their labels."""
         return self._class_names()
 
     @derived
-    def class_to_idx(self) -> dict[Any, int]:
+    def class_to_idx(self) -> dict[str, int]:
         """The label of each class name."""
         return {name: label for label, name in enumerate(self._class_names())}
 
@@ -141,7 +139,7 @@ class SamplesDataset(ClassFolderDataset):
         self._load_with(loader, selection.reader, os.fspath(folder))
 
     @derived
-    def _samples(self) -> list[tuple[Any, Any]]:
+    def _samples(self) -> list[tuple[str, int]]:
         return list_samples(self._selection, self._loader.folder)
 
 

@@ -20,9 +20,6 @@ class FilesDataset(LoaderDataset):
     _ITEMS = "_image_files"
     _LABELS: ClassVar[str] = "_labels"
     _PATH: ClassVar[Callable[[str], Any]] = Path
-    # Any: transforms take and return what their user wants.
-    transform: Callable[[Any], Any] | None
-    target_transform: Callable[[Any], Any] | None
 
     def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader) -> None:
         """Set which positions are shown.

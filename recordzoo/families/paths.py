@@ -122,8 +122,6 @@ class PairsDataset(PathsDataset):
 
     _ITEMS = "images"
     _TARGET: ClassVar[str]
-    # Any: transforms take and return what their user wants.
-    transforms: Callable[[Any, Any], tuple[Any, Any]] | None
 
     # Any: a mask, an annotation.
     def _load_target(self, data: bytes) -> Any:
@@ -167,8 +165,6 @@ class TargetsDataset(PathsDataset):
     _TARGETS: ClassVar[Mapping[str, str]]
     _ARRAYS: ClassVar[Mapping[str, str]]
     _target_types: list[str]
-    # Any: transforms take and return what their user wants.
-    transforms: Callable[[Any, Any], tuple[Any, Any]] | None
 
     def _column(self, name: str) -> list[int]:
         """Return an array field of the positions shown."""

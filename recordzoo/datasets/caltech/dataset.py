@@ -2,8 +2,8 @@
 
 import io
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Unpack
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, Unpack
 
 from PIL import Image
 from torchvision.datasets import Caltech101, Caltech256
@@ -18,15 +18,14 @@ from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.images import open_image
 
+Caltech101Target = Literal["category", "annotation"]
+
 
 class _Caltech(ZooDataset):
     """`ZooDataset` with ``index`` and ``y``: for each sample the number of its image in its class, and its label."""
 
     _ITEMS = "index"
     _RECIPE: ClassVar[type[recipe.Caltech256]]
-    # Any: transforms take and return what their user wants.
-    transform: Callable[[Any], Any] | None
-    target_transform: Callable[[Any], Any] | None
 
     def _show_all(
         self,
@@ -132,7 +131,7 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
     def __init__(
         self,
         root: Root,
-        target_type: list[str] | str = "category",
+        target_type: list[Caltech101Target] | Caltech101Target = "category",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

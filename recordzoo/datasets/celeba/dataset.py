@@ -1,8 +1,8 @@
 """`CelebARecord`: torchvision's CelebA from records."""
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Unpack
+from collections.abc import Sequence
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import torch
@@ -18,6 +18,8 @@ from recordzoo.preparing import PrepareOptions
 
 _TARGETS = {"attr": "attr", "identity": "identity", "bbox": "bbox", "landmarks": "landmarks_align"}
 """The tensor that each target type is a row of."""
+
+CelebATarget = Literal["attr", "identity", "bbox", "landmarks"]
 
 
 class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision is untyped
@@ -49,16 +51,13 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
     entry = "celeba"
     _ITEMS = "filename"
     _IS_RGB = False
-    # Any: transforms take and return what their user wants.
-    transform: Callable[[Any], Any] | None
-    target_transform: Callable[[Any], Any] | None
     target_type: Sequence[str]
 
     def __init__(
         self,
         root: Root,
-        split: str = "train",
-        target_type: list[str] | str = "attr",
+        split: Literal["train", "valid", "test", "all"] = "train",
+        target_type: list[CelebATarget] | CelebATarget = "attr",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

@@ -2,7 +2,7 @@
 
 import json
 import os
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from torchvision.datasets import Cityscapes
 from torchvision.datasets.utils import iterable_to_str
@@ -16,6 +16,8 @@ from recordzoo.families.selection import Selection
 from recordzoo.loading.decode import naming
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.images import open_image
+
+CityscapesTarget = Literal["instance", "semantic", "polygon", "color"]
 
 
 class CityscapesRecord(PathsDataset, Cityscapes):  # type: ignore[misc]  # torchvision is untyped
@@ -54,9 +56,9 @@ class CityscapesRecord(PathsDataset, Cityscapes):  # type: ignore[misc]  # torch
     def __init__(
         self,
         root: Root,
-        split: str = "train",
-        mode: str = "fine",
-        target_type: list[str] | str = "instance",
+        split: Literal["train", "test", "train_extra", "val"] = "train",
+        mode: Literal["fine", "coarse"] = "fine",
+        target_type: list[CityscapesTarget] | CityscapesTarget = "instance",
         transform: Transform = None,
         target_transform: Transform = None,
         transforms: Transform = None,
@@ -84,9 +86,9 @@ class CityscapesRecord(PathsDataset, Cityscapes):  # type: ignore[misc]  # torch
                 "was prepared. If they are there now, prepare again with refresh=True.",
                 path=str(reader.path),
             )
-        self._kinds = list(self.target_type)  # those of `targets`
+        self._kinds: list[str] = list(self.target_type)  # those of `targets`
         base = os.fspath(self.root)
-        targets = {
+        targets: dict[str, Files] = {
             kind: Files("targets", os.path.join(base, self.mode), f"_{self.mode}_{SUFFIXES[kind]}")
             for kind in self._kinds
         }

@@ -2,7 +2,7 @@
 
 import os
 from pathlib import Path
-from typing import Unpack
+from typing import Literal, Unpack
 
 from torchvision.datasets import Country211
 from torchvision.datasets.folder import default_loader
@@ -40,7 +40,7 @@ class Country211Record(ClassFolderDataset, Country211):  # type: ignore[misc]  #
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: Literal["train", "valid", "test"] = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

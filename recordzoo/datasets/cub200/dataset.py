@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.remote.url import Url
 
 SPLITS = ("train", "test", "all")
+CUB200Target = Literal["category", "bbox", "parts", "attributes", "segmentation"]
 
 
 class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
@@ -78,8 +79,8 @@ class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # to
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
         *,
-        split: str = "train",
-        target_type: str | Sequence[str] = "category",
+        split: Literal["train", "test", "all"] = "train",
+        target_type: CUB200Target | Sequence[CUB200Target] = "category",
         download: bool = False,
         **options: Unpack[PrepareOptions],
     ) -> None:

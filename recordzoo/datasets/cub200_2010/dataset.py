@@ -2,7 +2,7 @@
 
 import io
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import torch
@@ -10,10 +10,13 @@ from PIL import Image
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 
+from recordzoo.aliases import TrainTest
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.target_types import TargetTypesDataset
 from recordzoo.preparing import PrepareOptions
+
+CUB200_2010Target = Literal["category", "bbox", "segmentation"]
 
 
 class CUB200_2010Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
@@ -55,12 +58,12 @@ class CUB200_2010Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc] 
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: TrainTest = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,
         loader: Loader = default_loader,
-        target_type: str | Sequence[str] = "category",
+        target_type: CUB200_2010Target | Sequence[CUB200_2010Target] = "category",
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)

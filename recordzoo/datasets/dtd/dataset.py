@@ -6,6 +6,7 @@ from typing import Unpack
 from torchvision.datasets import DTD
 from torchvision.datasets.folder import default_loader
 
+from recordzoo.aliases import TrainValTest
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.files import FilesDataset
@@ -42,7 +43,7 @@ class DTDRecord(FilesDataset, DTD):  # type: ignore[misc]  # torchvision is unty
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: TrainValTest = "train",
         partition: int = 1,
         transform: Transform = None,
         target_transform: Transform = None,

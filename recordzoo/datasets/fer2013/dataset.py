@@ -5,6 +5,7 @@ from typing import Any, Unpack
 import torch
 from torchvision.datasets import FER2013
 
+from recordzoo.aliases import TrainTest
 from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived
@@ -41,7 +42,7 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: TrainTest = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         **options: Unpack[PrepareOptions],
@@ -56,7 +57,7 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
         return [(torch.from_numpy(self._stored(number).copy()), self._stored_label(number)) for number in range(count)]
 
     @derived
-    def targets(self) -> list[int | None]:
+    def targets(self) -> list[int | None]:  # type: ignore[override]  # torchvision's has None, too
         """The labels; None for images without one."""
         return [self._stored_label(number) for number in range(len(self._selection))]
 

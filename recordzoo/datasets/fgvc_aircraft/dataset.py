@@ -1,7 +1,7 @@
 """`FGVCAircraftRecord`: torchvision's FGVCAircraft from records."""
 
 import os
-from typing import Unpack
+from typing import Literal, Unpack
 
 from torchvision.datasets import FGVCAircraft
 from torchvision.datasets.folder import default_loader
@@ -43,8 +43,8 @@ class FGVCAircraftRecord(FilesDataset, FGVCAircraft):  # type: ignore[misc]  # t
     def __init__(
         self,
         root: Root,
-        split: str = "trainval",
-        annotation_level: str = "variant",
+        split: Literal["train", "val", "trainval", "test"] = "trainval",
+        annotation_level: Literal["variant", "family", "manufacturer"] = "variant",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

@@ -6,6 +6,7 @@ from typing import Unpack
 from torchvision.datasets import Flowers102
 from torchvision.datasets.folder import default_loader
 
+from recordzoo.aliases import TrainValTest
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.files import FilesDataset
 from recordzoo.families.path_loader import Loader
@@ -39,7 +40,7 @@ class Flowers102Record(FilesDataset, Flowers102):  # type: ignore[misc]  # torch
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: TrainValTest = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

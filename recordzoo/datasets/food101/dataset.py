@@ -6,6 +6,7 @@ from typing import Unpack
 from torchvision.datasets import Food101
 from torchvision.datasets.folder import default_loader
 
+from recordzoo.aliases import TrainTest
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.files import FilesDataset
@@ -40,7 +41,7 @@ class Food101Record(FilesDataset, Food101):  # type: ignore[misc]  # torchvision
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: TrainTest = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

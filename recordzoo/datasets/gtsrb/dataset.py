@@ -6,6 +6,7 @@ from typing import Unpack
 from torchvision.datasets import GTSRB
 from torchvision.datasets.folder import pil_loader
 
+from recordzoo.aliases import TrainTest
 from recordzoo.datasets.gtsrb.recipe import FOLDERS
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import SamplesDataset
@@ -38,7 +39,7 @@ class GTSRBRecord(SamplesDataset, GTSRB):  # type: ignore[misc]  # torchvision i
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: TrainTest = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

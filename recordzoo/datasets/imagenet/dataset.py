@@ -9,6 +9,7 @@ from typing import Any, Unpack
 from torchvision.datasets import ImageNet
 from torchvision.datasets.folder import default_loader
 
+from recordzoo.aliases import TrainVal
 from recordzoo.datasets.imagenet.meta import DEVKIT, META_BIN, read_meta
 from recordzoo.datasets.imagenet.recipe import synonyms_metadata
 from recordzoo.errors import SourceError
@@ -75,7 +76,7 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
     def __init__(
         self,
         root: str | os.PathLike[str],
-        split: str = "train",
+        split: TrainVal = "train",
         *,
         download: bool = False,
         transform: Callable[..., Any] | None = None,
@@ -103,7 +104,7 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
         return {wnid: label for label, wnid in enumerate(self._class_names())}
 
     @derived
-    def classes(self) -> list[Any]:
+    def classes(self) -> list[tuple[str, ...]]:  # type: ignore[override]  # torchvision's are tuples here
         """For each label its names, a tuple."""
         stored = self._selection.reader.manifest.metadata.get("synonyms")
         if stored is None:
@@ -111,7 +112,7 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
         return [tuple(names) for names in stored]
 
     @derived
-    def class_to_idx(self) -> dict[Any, int]:
+    def class_to_idx(self) -> dict[str, int]:
         """The label of each name."""
         return {name: label for label, names in enumerate(self.classes) for name in names}
 

@@ -4,7 +4,7 @@ torchvision has no classes for them. Each class here is ImageFolder of the extra
 """
 
 import os
-from typing import ClassVar, Unpack
+from typing import ClassVar, Literal, Unpack
 
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
@@ -58,7 +58,7 @@ class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
     def __init__(
         self,
         root: Root,
-        version: str = "matched-frequency",
+        version: Literal["matched-frequency", "threshold-0.7", "top-images"] = "matched-frequency",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

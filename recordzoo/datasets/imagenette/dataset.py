@@ -1,11 +1,12 @@
 """`ImagenetteRecord`: torchvision's Imagenette from records."""
 
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Literal, Unpack
 
 from torchvision.datasets import Imagenette
 from torchvision.datasets.folder import default_loader
 
+from recordzoo.aliases import TrainVal
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import SamplesDataset
 from recordzoo.families.derived import derived
@@ -41,8 +42,8 @@ class ImagenetteRecord(SamplesDataset, Imagenette):  # type: ignore[misc]  # tor
     def __init__(
         self,
         root: Root,
-        split: str = "train",
-        size: str = "full",
+        split: TrainVal = "train",
+        size: Literal["full", "320px", "160px"] = "full",
         download: bool = False,
         transform: Transform = None,
         target_transform: Transform = None,
@@ -60,9 +61,8 @@ class ImagenetteRecord(SamplesDataset, Imagenette):  # type: ignore[misc]  # tor
         self.wnids = self._class_names()
         self.wnid_to_idx = {wnid: label for label, wnid in enumerate(self.wnids)}
 
-    # Any: a tuple of names for each class.
     @derived
-    def classes(self) -> list[Any]:
+    def classes(self) -> list[tuple[str, ...]]:  # type: ignore[override]  # torchvision's are tuples here
         """For each label a tuple of names."""
         return [self._WNID_TO_CLASS[wnid] for wnid in self.wnids]
 

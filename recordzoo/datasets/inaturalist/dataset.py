@@ -1,8 +1,7 @@
 """`INaturalistRecord`: torchvision's INaturalist from records."""
 
 import os
-from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from torchvision.datasets import INaturalist
 
@@ -15,6 +14,8 @@ from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions
 
 _VERSIONS = ("2017", "2018", "2019", "2021_train", "2021_train_mini", "2021_valid")
+
+INaturalistTarget = Literal["full", "kingdom", "phylum", "class", "order", "family", "genus", "super"]
 
 
 class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc]  # torchvision is untyped
@@ -46,15 +47,12 @@ class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc
     _ITEMS = "index"
     _FOLDERS = "all_categories"
     _DEFAULT = PillowLoader()
-    # Any: transforms take and return what their user wants.
-    transform: Callable[[Any], Any] | None
-    target_transform: Callable[[Any], Any] | None
 
     def __init__(
         self,
         root: Root,
-        version: str = "2021_train",
-        target_type: list[str] | str = "full",
+        version: Literal["2017", "2018", "2019", "2021_train", "2021_train_mini", "2021_valid"] = "2021_train",
+        target_type: list[INaturalistTarget] | INaturalistTarget = "full",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

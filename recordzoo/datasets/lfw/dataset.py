@@ -1,8 +1,8 @@
 """`LFWPeopleRecord` and `LFWPairsRecord`: torchvision's LFW classes from the records of an image set."""
 
 import os
-from collections.abc import Callable, Collection, Sequence
-from typing import Any, ClassVar, Unpack
+from collections.abc import Collection, Sequence
+from typing import Any, ClassVar, Literal, Unpack
 
 from torchvision.datasets import LFWPairs, LFWPeople
 from torchvision.datasets.folder import default_loader
@@ -29,8 +29,8 @@ class _LFWRecord(FilesDataset):
     def __init__(
         self,
         root: Root,
-        split: str = "10fold",
-        image_set: str = "funneled",
+        split: Literal["10fold", "train", "test"] = "10fold",
+        image_set: Literal["original", "funneled", "deepfunneled"] = "funneled",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,
@@ -124,9 +124,6 @@ class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision
     """
 
     _VIEW = "pairs"
-    # Any: transforms take and return what their user wants.
-    transform: Callable[[Any], Any] | None
-    target_transform: Callable[[Any], Any] | None
 
     def _show(self, selection: Selection) -> None:
         super()._show(selection)

@@ -50,8 +50,6 @@ class LSUNClassRecord(ZooDataset, LSUNClass):  # type: ignore[misc]  # torchvisi
 
     entry = "lsun"
     _ITEMS = "keys"
-    transform: Transform
-    target_transform: Transform
 
     def __init__(
         self,

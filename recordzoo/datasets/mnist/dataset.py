@@ -4,11 +4,10 @@ import os
 from collections.abc import Collection
 
 # Any: arguments that torchvision's classes hand on to MNIST's.
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 from torchvision.datasets import EMNIST, KMNIST, MNIST, QMNIST, FashionMNIST
 
 from recordzoo import catalogue
@@ -16,6 +15,9 @@ from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.preparing import PrepareOptions
+
+EMNISTSplit = Literal["byclass", "bymerge", "balanced", "letters", "digits", "mnist"]
+QMNISTPart = Literal["train", "test", "test10k", "test50k", "nist"]
 
 
 class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is untyped
@@ -74,12 +76,14 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
         return os.path.join(os.path.dirname(self.raw_folder), "processed")
 
     @derived
-    def targets(self) -> torch.Tensor:
+    def data(self) -> torch.Tensor:  # type: ignore[override]  # torchvision's is a tensor here
+        """All images, uint8 [n, 28, 28]."""
+        return torch.from_numpy(self._all_pixels())
+
+    @derived
+    def targets(self) -> torch.Tensor:  # type: ignore[override]  # torchvision's is a tensor here
         """The labels, int64 [n]."""
         return torch.from_numpy(self._selection.targets())
-
-    def _stacked(self, pixels: NDArray[np.uint8]) -> torch.Tensor:
-        return torch.from_numpy(pixels)
 
 
 class FashionMNISTRecord(MNISTRecord, FashionMNIST):  # type: ignore[misc]  # torchvision is untyped
@@ -129,7 +133,7 @@ class EMNISTRecord(MNISTRecord, EMNIST):  # type: ignore[misc]  # torchvision is
     entry = "emnist"
 
     # Any: as above.
-    def __init__(self, root: Root, split: str, **kwargs: Any) -> None:
+    def __init__(self, root: Root, split: EMNISTSplit, **kwargs: Any) -> None:
         self.split = self._part = check_choice(split, "split", self.splits)
         self.training_file, self.test_file = self._training_file(split), self._test_file(split)
         super().__init__(root, **kwargs)
@@ -163,7 +167,7 @@ class QMNISTRecord(MNISTRecord, QMNIST):  # type: ignore[misc]  # torchvision is
 
     # Any: as above.
     def __init__(
-        self, root: Root, what: str | None = None, compat: bool = True, train: bool = True, **kwargs: Any
+        self, root: Root, what: QMNISTPart | None = None, compat: bool = True, train: bool = True, **kwargs: Any
     ) -> None:
         what = ("train" if train else "test") if what is None else what
         self.what = check_choice(what, "what", tuple(self.subsets))
@@ -176,7 +180,7 @@ class QMNISTRecord(MNISTRecord, QMNIST):  # type: ignore[misc]  # torchvision is
         return self.what
 
     @derived
-    def targets(self) -> torch.Tensor:
+    def targets(self) -> torch.Tensor:  # type: ignore[override]  # torchvision's is a tensor here
         """The eight numbers of each digit, int64 [n, 8]."""
         return torch.from_numpy(self._selection.array("target").astype(np.int64))
 

@@ -8,9 +8,11 @@ import torch
 from numpy.typing import NDArray
 from torchvision.datasets import MovingMNIST
 
+from recordzoo.aliases import TrainTest
 from recordzoo.errors import ArgumentError
 from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
+from recordzoo.families.derived import derived
 from recordzoo.preparing import PrepareOptions
 
 
@@ -44,7 +46,7 @@ class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # tor
     def __init__(
         self,
         root: Root,
-        split: str | None = None,
+        split: TrainTest | None = None,
         split_ratio: int = 10,
         download: bool = False,
         transform: Transform = None,
@@ -61,6 +63,11 @@ class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # tor
         self.split_ratio = split_ratio
         self._frames = slice(split_ratio if split == "test" else 0, split_ratio if split == "train" else None)
         self._show_split("all", download=download, options=options)
+
+    @derived
+    def data(self) -> torch.Tensor:  # type: ignore[override]  # torchvision's is a tensor here
+        """All videos, uint8 [n, frames, 1, 64, 64]."""
+        return self._stacked(self._all_pixels())
 
     def _stacked(self, pixels: NDArray[np.uint8]) -> torch.Tensor:
         """Make tensors [..., frames, 1, 64, 64] of the split's frames of videos, uint8 [..., 20, 64, 64]."""

@@ -1,16 +1,19 @@
 """`NABirdsRecord`: NABirds, 555 classes of North American birds, from records."""
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Literal, Unpack
 
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 
+from recordzoo.aliases import TrainTest
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.target_types import TargetTypesDataset
 from recordzoo.preparing import PrepareOptions
+
+NABirdsTarget = Literal["category", "bbox", "parts"]
 
 
 class NABirdsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
@@ -50,12 +53,12 @@ class NABirdsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # t
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: TrainTest = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,
         loader: Loader = default_loader,
-        target_type: str | Sequence[str] = "category",
+        target_type: NABirdsTarget | Sequence[NABirdsTarget] = "category",
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)

@@ -1,7 +1,7 @@
 """`ObjectNetRecord`: ObjectNet, a test set of 313 kinds of objects, from records."""
 
 import os
-from typing import Unpack
+from typing import Literal, Unpack
 
 from PIL import Image
 from torchvision.datasets import ImageFolder
@@ -49,7 +49,7 @@ class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
     def __init__(
         self,
         root: Root,
-        split: str = "test",
+        split: Literal["test", "imagenet"] = "test",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

@@ -1,17 +1,20 @@
 """`OnlineProductsRecord`: Stanford Online Products, for retrieval and metric learning, from records."""
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Literal, Unpack
 
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 from typing_extensions import override
 
+from recordzoo.aliases import TrainTest
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.target_types import TargetTypesDataset
 from recordzoo.preparing import PrepareOptions
+
+ProductTarget = Literal["category", "super_category"]
 
 
 class OnlineProductsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
@@ -49,12 +52,12 @@ class OnlineProductsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[mis
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: TrainTest = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,
         loader: Loader = default_loader,
-        target_type: str | Sequence[str] = "category",
+        target_type: ProductTarget | Sequence[ProductTarget] = "category",
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Unpack
+from typing import Literal, Unpack
 
 from torchvision.datasets import OxfordIIITPet
 
@@ -11,6 +11,8 @@ from recordzoo.families.derived import derived
 from recordzoo.families.paths import Files, TargetsDataset
 from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions
+
+PetTarget = Literal["category", "binary-category", "segmentation"]
 
 
 class OxfordIIITPetRecord(TargetsDataset, OxfordIIITPet):  # type: ignore[misc]  # torchvision is untyped
@@ -45,8 +47,8 @@ class OxfordIIITPetRecord(TargetsDataset, OxfordIIITPet):  # type: ignore[misc] 
     def __init__(
         self,
         root: Root,
-        split: str = "trainval",
-        target_types: Sequence[str] | str = "category",
+        split: Literal["trainval", "test"] = "trainval",
+        target_types: Sequence[PetTarget] | PetTarget = "category",
         transforms: Transform = None,
         transform: Transform = None,
         target_transform: Transform = None,

@@ -5,6 +5,7 @@ from typing import Any, Unpack
 
 from torchvision.datasets import PCAM
 
+from recordzoo.aliases import TrainValTest
 from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.preparing import PrepareOptions
@@ -39,7 +40,7 @@ class PCAMRecord(ArrayDataset, PCAM):  # type: ignore[misc]  # torchvision is un
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: TrainValTest = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

@@ -1,7 +1,7 @@
 """`Places365Record`: torchvision's Places365 from records."""
 
 from collections.abc import Mapping
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from torchvision.datasets import Places365
 from torchvision.datasets.folder import default_loader
@@ -43,7 +43,7 @@ class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torch
     def __init__(
         self,
         root: Root,
-        split: str = "train-standard",
+        split: Literal["train-standard", "train-challenge", "val", "test"] = "train-standard",
         small: bool = False,
         download: bool = False,
         transform: Transform = None,
@@ -80,7 +80,7 @@ class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torch
 
     def fusion_problem(self) -> str:
         """See `ZooDataset`. Samples go through ``transforms``, which must be the other two for that."""
-        both = StandardTransform() if self.transforms is None else self.transforms
+        both: Any = StandardTransform() if self.transforms is None else self.transforms
         if (
             type(both) is not StandardTransform
             or both.transform is not self.transform

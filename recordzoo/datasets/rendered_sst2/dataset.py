@@ -6,6 +6,7 @@ from typing import Unpack
 from torchvision.datasets import RenderedSST2
 from torchvision.datasets.folder import default_loader
 
+from recordzoo.aliases import TrainValTest
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import SamplesDataset
 from recordzoo.families.path_loader import Loader
@@ -39,7 +40,7 @@ class RenderedSST2Record(SamplesDataset, RenderedSST2):  # type: ignore[misc]  #
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: TrainValTest = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

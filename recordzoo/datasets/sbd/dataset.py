@@ -3,7 +3,7 @@
 import io
 import os
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from scipy.io import loadmat
 from torchvision.datasets import SBDataset
@@ -47,8 +47,8 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
     def __init__(
         self,
         root: Root,
-        image_set: str = "train",
-        mode: str = "boundaries",
+        image_set: Literal["train", "val", "train_noval"] = "train",
+        mode: Literal["boundaries", "segmentation"] = "boundaries",
         download: bool = False,
         transforms: Transform = None,
         **options: Unpack[PrepareOptions],

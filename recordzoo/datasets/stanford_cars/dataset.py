@@ -6,6 +6,7 @@ from typing import Unpack
 from torchvision.datasets import StanfordCars
 from torchvision.datasets.folder import default_loader
 
+from recordzoo.aliases import TrainTest
 from recordzoo.datasets.stanford_cars.recipe import ANNOTATIONS
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import SamplesDataset
@@ -44,7 +45,7 @@ class StanfordCarsRecord(SamplesDataset, StanfordCars):  # type: ignore[misc]  #
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: TrainTest = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

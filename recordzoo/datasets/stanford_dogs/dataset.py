@@ -2,17 +2,20 @@
 
 import io
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Literal, Unpack
 
 import torch
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 from torchvision.datasets.voc import ET_parse
 
+from recordzoo.aliases import TrainTest
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.target_types import TargetTypesDataset
 from recordzoo.preparing import PrepareOptions
+
+DogTarget = Literal["category", "boxes"]
 
 
 class StanfordDogsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
@@ -53,12 +56,12 @@ class StanfordDogsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: TrainTest = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,
         loader: Loader = default_loader,
-        target_type: str | Sequence[str] = "category",
+        target_type: DogTarget | Sequence[DogTarget] = "category",
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)

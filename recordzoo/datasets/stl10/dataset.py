@@ -1,6 +1,6 @@
 """`STL10Record`: torchvision's STL10 from records."""
 
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,7 +46,7 @@ class STL10Record(ArrayDataset, STL10):  # type: ignore[misc]  # torchvision is 
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: Literal["train", "train+unlabeled", "unlabeled", "test"] = "train",
         folds: int | None = None,
         transform: Transform = None,
         target_transform: Transform = None,

@@ -1,6 +1,6 @@
 """`SVHNRecord`: torchvision's SVHN from records."""
 
-from typing import Unpack
+from typing import Literal, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +43,7 @@ class SVHNRecord(ArrayDataset, SVHN):  # type: ignore[misc]  # torchvision is un
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: Literal["train", "test", "extra"] = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,

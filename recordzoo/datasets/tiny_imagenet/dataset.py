@@ -1,18 +1,21 @@
 """`TinyImageNetRecord`: Tiny ImageNet, 200 classes of 64 by 64 pixels, from records."""
 
 from collections.abc import Sequence
-from typing import Unpack
+from typing import Literal, Unpack
 
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 from typing_extensions import override
 
+from recordzoo.aliases import TrainValTest
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.target_types import TargetTypesDataset
 from recordzoo.preparing import PrepareOptions
+
+TinyTarget = Literal["category", "bbox"]
 
 
 class TinyImageNetRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
@@ -53,12 +56,12 @@ class TinyImageNetRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: TrainValTest = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,
         loader: Loader = default_loader,
-        target_type: str | Sequence[str] = "category",
+        target_type: TinyTarget | Sequence[TinyTarget] = "category",
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)

@@ -3,7 +3,7 @@
 import io
 import os
 from collections.abc import Callable
-from typing import Any, Unpack
+from typing import Any, Literal, Unpack
 
 from PIL import Image
 from torchvision.datasets import VOCDetection, VOCSegmentation
@@ -32,8 +32,8 @@ class _VOCRecord(PairsDataset):
     def __init__(
         self,
         root: str | os.PathLike[str],
-        year: str = "2012",
-        image_set: str = "train",
+        year: Literal["2007", "2008", "2009", "2010", "2011", "2012"] = "2012",
+        image_set: Literal["train", "trainval", "val", "test"] = "train",
         download: bool = False,
         transform: Callable[..., Any] | None = None,
         target_transform: Callable[..., Any] | None = None,

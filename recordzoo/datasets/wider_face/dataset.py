@@ -9,6 +9,7 @@ import torch
 from PIL import Image
 from torchvision.datasets import WIDERFace
 
+from recordzoo.aliases import TrainValTest
 from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection, join_name
@@ -56,13 +57,11 @@ class WIDERFaceRecord(ZooDataset, WIDERFace):  # type: ignore[misc]  # torchvisi
 
     entry = "wider_face"
     _ITEMS = "img_info"
-    transform: Transform
-    target_transform: Transform
 
     def __init__(
         self,
         root: Root,
-        split: str = "train",
+        split: TrainValTest = "train",
         transform: Transform = None,
         target_transform: Transform = None,
         download: bool = False,
