@@ -1,4 +1,4 @@
-"""Write the two generated files that are committed: README's list of datasets, and the stub for type checkers.
+"""Write the generated files that are committed: README's list of datasets, and the stubs for type checkers.
 
     python docs/generate.py             # writes
     python docs/generate.py --check     # fails where one is stale
@@ -16,14 +16,15 @@ sys.path.insert(0, str(ROOT))
 from docs.parts import api, overview  # noqa: E402
 
 README = "README.md"
-STUB = "recordzoo/__init__.pyi"
+STUBS = {"recordzoo/__init__.pyi": api.stub, "recordzoo/datasets/__init__.pyi": api.datasets_stub}
+NAMES = (README, *STUBS)
 _BEGIN, _END = "<!-- generated: datasets -->", "<!-- end of generated: datasets -->"
 
 
 def updated(name: str) -> str:
     """Return a file as it should be."""
-    if name == STUB:
-        return api.stub()
+    if name in STUBS:
+        return STUBS[name]()
     text = (ROOT / name).read_text(encoding="utf-8")
     if text.count(_BEGIN) != 1 or text.count(_END) != 1:
         sys.exit(f"{name} must have {_BEGIN} and {_END} once.")
@@ -33,7 +34,7 @@ def updated(name: str) -> str:
 
 def main(arguments: Sequence[str]) -> None:
     """Write the files, or say which are stale."""
-    stale = [name for name in (README, STUB) if _text(name) != updated(name)]
+    stale = [name for name in NAMES if _text(name) != updated(name)]
     if "--check" in arguments:
         sys.exit(f"stale: {', '.join(stale)}; run: make generate" if stale else 0)
     for name in stale:

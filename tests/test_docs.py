@@ -51,7 +51,7 @@ def commands():
     return dict(program.leaf_commands(typer.main.get_command(app)))
 
 
-@pytest.mark.parametrize("name", [generate.README, generate.STUB])
+@pytest.mark.parametrize("name", generate.NAMES)
 def test_generated_files_are_fresh(name):
     assert text_of(name) == generate.updated(name), "stale; run: make generate"
 

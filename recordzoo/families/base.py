@@ -184,7 +184,7 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
         self._show(Selection(self._open_part(download=download, options=options), split))
 
     @derived
-    def class_to_idx(self) -> dict[Any, int]:
+    def class_to_idx(self) -> dict[str, int]:
         """The label of each class name, of a dataset that has `classes`."""
         return {name: label for label, name in enumerate(self.classes)}
 

@@ -20,6 +20,7 @@ class FilesDataset(LoaderDataset):
     _ITEMS = "_image_files"
     _LABELS: ClassVar[str] = "_labels"
     _PATH: ClassVar[Callable[[str], Any]] = Path
+    classes: list[str]
 
     def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader) -> None:
         """Set which positions are shown.

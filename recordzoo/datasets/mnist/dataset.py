@@ -45,8 +45,9 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
     entry = "mnist"
     _INT_LABELS = True
     _OUT_OF_RANGE = "index {index} is out of bounds for dimension 0 with size {length}"
-    classes = MNIST.classes
-    class_to_idx = MNIST.class_to_idx  # of EMNIST under the v2 wrapper it names MNIST's classes, as torchvision's
+    classes: list[str] = MNIST.classes
+    # Of EMNIST under the v2 wrapper it names MNIST's classes, as torchvision's.
+    class_to_idx: dict[str, int] = MNIST.class_to_idx
 
     def __init__(
         self,
@@ -95,7 +96,7 @@ class FashionMNISTRecord(MNISTRecord, FashionMNIST):  # type: ignore[misc]  # to
     """
 
     entry = "fashion_mnist"
-    classes = FashionMNIST.classes
+    classes: list[str] = FashionMNIST.classes
 
 
 class KMNISTRecord(MNISTRecord, KMNIST):  # type: ignore[misc]  # torchvision is untyped
@@ -107,7 +108,7 @@ class KMNISTRecord(MNISTRecord, KMNIST):  # type: ignore[misc]  # torchvision is
     """
 
     entry = "kmnist"
-    classes = KMNIST.classes
+    classes: list[str] = KMNIST.classes
 
 
 class EMNISTRecord(MNISTRecord, EMNIST):  # type: ignore[misc]  # torchvision is untyped
@@ -163,7 +164,7 @@ class QMNISTRecord(MNISTRecord, QMNIST):  # type: ignore[misc]  # torchvision is
     """
 
     entry = "qmnist"
-    classes = QMNIST.classes
+    classes: list[str] = QMNIST.classes
 
     # Any: as above.
     def __init__(
