@@ -73,6 +73,9 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
     _ITEMS: ClassVar[str] = "samples"  # the derived attribute that says which samples there are
 
     root: Root
+    # Any: class names, and labels in a list or tensor, of the datasets that have them.
+    classes: list[Any]
+    targets: Any
     transform: Transform
     target_transform: Transform
     transforms: Transform
@@ -80,16 +83,7 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
     # Any: derived values of all kinds, by name. Copies made by copy.copy share them, as copies of torchvision's do.
     _made: dict[str, Made[Any]]
 
-    if TYPE_CHECKING:  # torchvision's class, which comes after this one, has them
-        # Any: class names of all kinds.
-        @derived
-        def classes(self) -> list[Any]:
-            """The names in the order of the labels, of a dataset that has labels."""
-
-        # Any: a list or a tensor.
-        @derived
-        def targets(self) -> Any:
-            """The labels, of a dataset that has them."""
+    if TYPE_CHECKING:  # torchvision's class, which comes after this one, has it
 
         def __len__(self) -> int: ...
 
