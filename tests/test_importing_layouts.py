@@ -157,6 +157,7 @@ def test_arrays_by_pyarrow(tmp_path: Path) -> None:
     assert_same(values_of(reader), [np.arange(6, dtype=np.int16).reshape(2, 3)])
 
 
+@pytest.mark.slow
 def test_a_changed_array_of_pyarrow_is_another_one_or_an_error() -> None:
     refused = 0
     for value in legacy.PYARROW_VALUES[:2]:
@@ -241,10 +242,11 @@ WORDS = ["Hallo", "Füße", "日本", "a b", 'x"y', "", "7"]
 
 
 def test_texts(tmp_path: Path) -> None:
-    pairs = [(image, WORDS[i % 7]) for i, (image, _) in enumerate(legacy.files(3) * 100)]
-    reader = imported(legacy.texts(tmp_path / "x", pairs), shard_bytes=50_000)
-    assert [reader.read("image", i) for i in range(300)] == [image for image, _ in pairs]
-    assert [reader.value("target", i) for i in range(300)] == [text for _, text in pairs]
+    pairs = [(image, WORDS[i % 7]) for i, (image, _) in enumerate(legacy.files(3) * 7)]
+    reader = imported(legacy.texts(tmp_path / "x", pairs), shard_bytes=8_000)
+    assert len(reader.manifest.shards) > 1
+    assert [reader.read("image", i) for i in range(21)] == [image for image, _ in pairs]
+    assert [reader.value("target", i) for i in range(21)] == [text for _, text in pairs]
     assert list(reader.names)[:2] == ["image-000000001.jpg", "image-000000002.png"]
     assert reader.manifest.metadata["layout"] == "lmdb_text"
     dataset = ImageFolderRecord(tmp_path / "my.records")

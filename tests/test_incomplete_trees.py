@@ -73,6 +73,8 @@ def test_an_outline_that_is_missing(tmp_path: Path) -> None:
     [
         ("food101", "Food101", "french_fries/1650852.jpg"),
         ("dtd", "DTD", "braided/braided_0002.jpg"),
+        ("fgvc_aircraft", "FGVCAircraft", "0266460.jpg"),
+        ("oxford_pets", "OxfordIIITPet", "Abyssinian_28.jpg"),
     ],
 )
 def test_a_listed_image_that_is_missing(dataset: str, kind: str, image: str, tmp_path: Path) -> None:

@@ -521,6 +521,7 @@ class TestCommandLine:
         again = run(*command, "--json", cwd=tmp_path)
         assert json.loads(again.stdout)["record_sets"][0] == {
             "name": "list.txt",
+            "read_as": "list",
             "path": f"{tmp_path}/my.records",
             "records": 9,
             "was_ready": True,
