@@ -136,7 +136,7 @@ docs: install  ## Build the site into site/; a warning is an error.
 	$(BIN)/python docs/generate.py --check
 	$(BIN)/mkdocs build --strict
 
-generate: install  ## Write README's list of datasets and the types for editors anew.
+generate: install  ## Write the types for editors anew.
 	$(BIN)/python docs/generate.py
 
 bench: install  ## Measure (PHOTOS=a folder, PAGE=storing, loader or zoo) and write docs/benchmarks*.md. As root, for cold caches.

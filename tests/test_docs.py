@@ -51,9 +51,8 @@ def commands():
     return dict(program.leaf_commands(typer.main.get_command(app)))
 
 
-@pytest.mark.parametrize("name", generate.NAMES)
-def test_generated_files_are_fresh(name):
-    assert text_of(name) == generate.updated(name), "stale; run: make generate"
+def test_generated_files_are_fresh():
+    assert generate.stale() == {}, "run: make generate"
 
 
 def test_every_generated_part_has_its_place():
@@ -119,12 +118,11 @@ def test_a_bar_in_a_table_is_shown_as_one():
     assert "|" not in made
 
 
-def test_every_dataset_is_in_the_table_and_the_readme():
-    table, readme = built("docs/datasets.md"), text_of("README.md")
+def test_every_dataset_is_in_the_table():
+    table = built("docs/datasets.md")
     for name in catalogue.names():
         entry = catalogue.entry(name)
         assert f'<a href="{name}/">{html.escape(entry.title)}</a>' in table
-        assert all(f"`{kind}`" in readme for kind in entry.class_names)
 
 
 def test_every_dataset_has_its_facts_on_its_page():

@@ -69,6 +69,14 @@ def steps(page: Path) -> list[tuple[str, str]]:
     return [(language, code) for language, code in found if code]
 
 
+def rows(page: Path) -> list[tuple[str, str]]:
+    """Find the commands and calls of README's table "You have | Do"."""
+    table = page.read_text(encoding="utf-8").partition("| You have | Do |\n")[2].partition("\n\n")[0]
+    found = [code for line in table.splitlines() for code in re.findall(r"`([^`]+)`", line.split("|")[2])]
+    opening = [("python", "import recordzoo\nfrom recordzoo import CUB200Record")] if found else []
+    return opening + [("sh" if code.startswith("recordzoo ") else "python", code) for code in found]
+
+
 def photos(folder: Path) -> None:
     for index, name in enumerate(("cat/1.png", "cat/2.png", "dog/1.png", "dog/2.png")):
         (folder / "photos" / name).parent.mkdir(parents=True, exist_ok=True)
@@ -280,7 +288,7 @@ def run_page(page: Path, tmp_path: Path, environment: dict[str, str]) -> None:
     for give in GIVEN.get(name_of(page), ()):
         give(tmp_path)
     blocks = tmp_path.with_name(f"{tmp_path.name}.json")
-    blocks.write_text(json.dumps(steps(page)))
+    blocks.write_text(json.dumps(steps(page) + rows(page)))
     own = SLURM if name_of(page) == "guides/cluster.md" else {}
     variables = {**os.environ, **environment, **own}
     ended = warm.run(DRIVER, str(blocks), cwd=tmp_path, env=variables, timeout_s=280)

@@ -1,8 +1,5 @@
-"""The catalogue at a glance: the table of the site, which `docs/catalogue.js` sorts and filters, and README's list."""
+"""The catalogue at a glance: the table of the site, which `docs/catalogue.js` sorts and filters."""
 
-import re
-from collections import defaultdict
-from collections.abc import Iterable
 from html import escape
 
 from recordzoo import catalogue
@@ -19,7 +16,6 @@ OBTAINED = {
 """How raw files are had, in a word or three."""
 
 _COLUMNS = ("Dataset", "Task", "Images", "Classes", "Download", "License", "Obtained")
-_USUAL_TASKS = ("classification", "detection", "segmentation", "captions")
 
 
 def entries() -> list[Entry]:
@@ -40,20 +36,6 @@ def page_table() -> str:
         '<div id="catalogue-controls"></div>\n'
         f'<table id="catalogue">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>'
     )
-
-
-def readme_list() -> str:
-    """Return the classes by the first word of their task, if that is a usual one."""
-    found = defaultdict(list)
-    for entry in map(catalogue.entry, catalogue.names()):
-        word = re.split(r"[, ]", entry.task)[0]
-        found[word if word in _USUAL_TASKS else "others"] += entry.class_names
-    order = sorted(found, key=lambda task: -len(found[task]))
-    return "\n\n".join(f"**{task.capitalize()}**: {_listed(found[task])}." for task in order)
-
-
-def _listed(names: Iterable[str]) -> str:
-    return ", ".join(f"`{name}`" for name in sorted(names, key=str.lower))
 
 
 def _row(entry: Entry) -> str:
