@@ -1,5 +1,6 @@
 """Lists of datasets that are not what they should be: the error names the file and the line."""
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -9,7 +10,18 @@ import recordzoo
 from recordzoo.errors import SourceError
 from recordzoo.recipes.listed import Lists
 from recordzoo.text import text_of
-from tests.fakes import celeba, flickr, nabirds, sbd
+from tests.fakes import (
+    celeba,
+    flickr,
+    gtsrb,
+    lfw,
+    nabirds,
+    online_products,
+    oxford_pets,
+    places365,
+    sbd,
+    tiny_imagenet,
+)
 from tests.fakes.fake import Fake
 
 
@@ -51,6 +63,52 @@ def _damaged(fake: Fake, tmp_path: Path, name: str, change: Callable[[bytes], by
 def test_lists_of_datasets(fake: Fake, name: str, message: str, tmp_path: Path) -> None:
     root = _damaged(fake, tmp_path, name, lambda data: b"\xe9" + data)
     with pytest.raises(SourceError, match=message):
+        recordzoo.prepare(fake.dataset, root, check_hash=False, workers=1)
+
+
+NUMBERS = [
+    (celeba.FAKES[0], "list_eval_partition.txt", " 0", "an integer"),
+    (celeba.FAKES[0], "list_attr_celeba.txt", " -1 ", "an integer"),
+    (gtsrb.FAKES[0], "GT-final_test.csv", r";\d+\r?$", "an integer"),
+    (lfw.FAKES[0], "peopleDevTrain.txt", r"\t\d+$", "an integer"),
+    (lfw.FAKES[0], "pairsDevTest.txt", r"\d+$", "an integer"),
+    (nabirds.FAKES[0], "image_class_labels.txt", r" \d+$", "an integer"),
+    (nabirds.FAKES[0], "bounding_boxes.txt", r" \d+$", "numbers"),
+    (online_products.FAKES[0], "Ebay_test.txt", r" \d+ ", "an integer"),
+    (oxford_pets.FAKES[0], "trainval.txt", r" \d+ ", "an integer"),
+    (places365.FAKES[0], "categories_places365.txt", r" \d+$", "an integer"),
+    (places365.FAKES[0], "places365_val.txt", r" \d+$", "an integer"),
+    (tiny_imagenet.FAKES[0], "val_annotations.txt", r"\t\d+$", "numbers"),
+]
+
+
+@pytest.mark.parametrize("value", ["two", "9" * 30])
+@pytest.mark.parametrize(("fake", "name", "number", "expected"), NUMBERS, ids=[name for _, name, _, _ in NUMBERS])
+def test_numbers_that_are_none(fake: Fake, name: str, number: str, expected: str, value: str, tmp_path: Path) -> None:
+    if (expected, value) == ("numbers", "9" * 30):  # fits a float
+        value = "9x"
+
+    def change(data: bytes) -> bytes:
+        return re.sub(
+            number, lambda found: re.sub(r"-?\d+", value, found[0]), data.decode(), count=1, flags=re.M
+        ).encode()
+
+    root = _damaged(fake, tmp_path, name, change)
+    with pytest.raises(SourceError, match=rf"{re.escape(name)}, line \d+: expected {expected}, found ") as caught:
+        recordzoo.prepare(fake.dataset, root, check_hash=False, workers=1)
+    path = next(root.rglob(name))
+    (line,) = caught.value.details["lines"]
+    assert value in path.read_text().splitlines()[line - 1]
+
+
+@pytest.mark.parametrize(
+    ("fake", "name"), [(nabirds.FAKES[0], "bounding_boxes.txt"), (tiny_imagenet.FAKES[0], "wnids.txt")]
+)
+def test_lists_that_contradict_each_other(fake: Fake, name: str, tmp_path: Path) -> None:
+    root = _damaged(fake, tmp_path, name, lambda data: b"x" + data)
+    with pytest.raises(
+        SourceError, match=rf"{fake.dataset}: (the lists contradict each other: one has '|.*missing in)"
+    ):
         recordzoo.prepare(fake.dataset, root, check_hash=False, workers=1)
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import io
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
 from types import MappingProxyType
@@ -88,7 +88,13 @@ class ListedRecipe(DeclaredRecipe):
 
     @override
     def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
-        return self.table(stored.keys, Lists(self.dataset, sidecars))
+        try:
+            return self.table(stored.keys, Lists(self.dataset, sidecars))
+        except KeyError as err:
+            raise SourceError(
+                f"{self.set_name}: the lists contradict each other: one has {err.args[0]!r}, which another lacks. "
+                f"{INCOMPLETE}"
+            ) from err
 
 
 class Lists:
@@ -115,7 +121,7 @@ class Lists:
 
     def rows(
         self, name: str, separator: str | None = None, *, columns: int | None = None, cuts: int = -1
-    ) -> list[list[str]]:
+    ) -> list["Row"]:
         """Return the lines of a list, each cut into its columns.
 
         Args:
@@ -129,7 +135,7 @@ class Lists:
         """
         rows = []
         for number, line in self._numbered(name):
-            row = line.split(separator, cuts)
+            row = Row(line.split(separator, cuts), f"{self._dataset}: {name}", number)
             if columns is not None and len(row) != columns:
                 raise SourceError(
                     f"{self._dataset}: {name}, line {number}: expected {columns} columns, found {len(row)}: "
@@ -151,6 +157,59 @@ class Lists:
 
         found: dict[str, Any] = loadmat(io.BytesIO(self[name]), squeeze_me=True)  # type: ignore[arg-type]  # files, too
         return found
+
+
+class Row(list[str]):
+    """The columns of a line of a list, with the place of the line for errors."""
+
+    __slots__ = ("_line", "_where")
+
+    def __init__(self, cells: Iterable[str], where: str, line: int) -> None:
+        super().__init__(cells)
+        self._where, self._line = where, line
+
+    def integer(self, column: int, bits: int = 64) -> int:
+        """Return the integer of a column; see `integer`."""
+        return integer(self[column], self._where, self._line, bits)
+
+    def floats(self, start: int) -> list[float]:
+        """Return the numbers of the columns from `start` on.
+
+        Raises:
+            SourceError: A column is no number; the message names file and line.
+        """
+        try:
+            return [float(cell) for cell in self[start:]]
+        except ValueError as err:
+            raise _damaged("numbers", " ".join(self[start:]), self._where, self._line) from err
+
+
+def integer(cell: str | bytes, where: str, line: int, bits: int = 64) -> int:
+    """Read an integer of a list.
+
+    Args:
+        cell: The text.
+        where: The dataset and its file, for the message.
+        line: The number of the line, from 1.
+        bits: The size of the array's type that the integer must fit.
+
+    Raises:
+        SourceError: The text is no integer, or a too large one; the message names file and line.
+    """
+    most = 1 << bits - 1
+    try:
+        value = int(cell)
+    except ValueError:
+        value = most
+    if -most <= value < most:
+        return value
+    raise _damaged("an integer", cell, where, line)
+
+
+def _damaged(expected: str, found: str | bytes, where: str, line: int) -> SourceError:
+    return SourceError(
+        f"{where}, line {line}: expected {expected}, found {found[:80]!r}. Get the file again.", lines=[line]
+    )
 
 
 def is_apple_double(name: str) -> bool:

@@ -39,7 +39,7 @@ class CelebA(ListedRecipe):
         listed = lists.rows(PARTITION, columns=2)
         order = np.array(sorted(range(len(listed)), key=lambda row: listed[row][0]), np.int64)
         position = np.argsort(order)
-        partition = np.array([int(number) for _, number in listed], np.int64)
+        partition = np.array([row.integer(1) for row in listed], np.int64)
         splits = {split: position[partition == number] for number, split in enumerate(_SPLITS)}
         # The header ends with a space: torchvision has an empty name there.
         header = text_of(lists[ATTRIBUTES], f"{self.dataset}: {ATTRIBUTES}").splitlines()[1]
@@ -53,10 +53,10 @@ class CelebA(ListedRecipe):
 
 def _numbers(lists: Lists, name: str, skipped: int, dtype: DTypeLike, count: int) -> NDArray[np.integer]:
     """Return the numbers of a file, [count, columns], without the names at the beginning of its lines."""
-    lines = lists.lines(name)[skipped:]
-    if len(lines) != count:
-        raise SourceError(f"CelebA: {name} has {len(lines):,} rows, but {PARTITION} lists {count:,} images.")
-    return np.array([[int(number) for number in line.split()[1:]] for line in lines], dtype)
+    rows, bits = lists.rows(name)[skipped:], 8 * np.dtype(dtype).itemsize
+    if len(rows) != count:
+        raise SourceError(f"CelebA: {name} has {len(rows):,} rows, but {PARTITION} lists {count:,} images.")
+    return np.array([[row.integer(column, bits) for column in range(1, len(row))] for row in rows], dtype)
 
 
 RECIPES = {"celeba": CelebA}

@@ -10,8 +10,9 @@ from recordzoo.errors import SourceError
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.class_folders import ClassFolderRecipe, name_key
 from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.recipes.listed import ListedRecipe, Lists, integer
 from recordzoo.sources.download import RemoteFile
+from recordzoo.text import text_of
 
 FOLDERS = {"train": "GTSRB/Training/", "test": "GTSRB/Final_Test/Images/"}
 """For each part the folder that the names of its records are relative to."""
@@ -34,11 +35,14 @@ class _Test(ListedRecipe):
 
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
-        rows = list(csv.DictReader(lists.lines(_LIST), delimiter=";", skipinitialspace=True))
+        rows, lines = [], text_of(lists[_LIST], where := f"{self.set_name}: {_LIST}").splitlines()
+        reader, labels = csv.DictReader(lines, delimiter=";", skipinitialspace=True), {}
         try:
-            labels = {row["Filename"]: int(row["ClassId"]) for row in rows}
-        except (KeyError, TypeError, ValueError) as err:
-            raise SourceError(f"{self.set_name}: {_LIST} is no list of files and their classes ({err!r}).") from err
+            for row in reader:
+                rows.append(row)
+                labels[row["Filename"]] = integer(row["ClassId"], where, reader.line_num)
+        except (KeyError, TypeError) as err:
+            raise SourceError(f"{where} is no list of files and their classes ({err!r}).") from err
         names = sorted(labels, key=name_key)
         return Table(
             names=names,

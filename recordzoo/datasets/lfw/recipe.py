@@ -9,7 +9,7 @@ from typing_extensions import override
 from recordzoo.errors import SourceError
 from recordzoo.recipes.base import Stored, Table
 from recordzoo.recipes.class_folders import class_folder_order, class_labels
-from recordzoo.recipes.listed import Files, ListedRecipe, Lists
+from recordzoo.recipes.listed import Files, ListedRecipe, Lists, Row
 
 FOLDERS = {"original": "lfw", "funneled": "lfw_funneled", "deepfunneled": "lfw-deepfunneled"}
 NAMES = "lfw-names.txt"
@@ -70,27 +70,27 @@ class LFW(ListedRecipe):
         return table.with_splits(splits)
 
 
-def _image(person: str, number: int | str) -> str:
-    return f"{person}/{person}_{int(number):04d}.jpg"
+def _image(person: str, number: int) -> str:
+    return f"{person}/{person}_{number:04d}.jpg"
 
 
-def _people(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def _people(rows: Sequence[Row]) -> Iterator[str]:
     """List all images of the people of a list. Rows are a name and a number of images, or a number of rows."""
-    for person, *count in rows:
-        for number in range(1, int(count[0]) + 1 if count else 1):
-            yield _image(person, number)
+    for row in rows:
+        for number in range(1, row.integer(1) + 1 if len(row) > 1 else 1):
+            yield _image(row[0], number)
 
 
-def _pairs(name: str, rows: Sequence[Sequence[str]]) -> Iterator[tuple[str, str]]:
+def _pairs(name: str, rows: Sequence[Row]) -> Iterator[tuple[str, str]]:
     """List the pairs of a list: in each fold first those of one person, then as many of two."""
     head, *body = rows
-    in_fold = int(head[-1])
+    in_fold = head.integer(-1)
     for number, row in enumerate(body):
         is_same = number % (2 * in_fold) < in_fold
         if len(row) != (3 if is_same else 4) or (not is_same and row[0] == row[2]):
             people = "one person" if is_same else "two people"
             raise SourceError(f"LFW: {name} has {' '.join(row)!r} where a pair of {people} should be.")
-        yield _image(row[0], row[1]), _image(row[-2] if len(row) == 4 else row[0], row[-1])
+        yield _image(row[0], row.integer(1)), _image(row[-2] if len(row) == 4 else row[0], row.integer(-1))
 
 
 RECIPES = {"lfw": LFW}

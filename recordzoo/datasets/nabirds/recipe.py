@@ -9,7 +9,7 @@ from typing_extensions import override
 
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.class_folders import name_key
-from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.recipes.listed import ListedRecipe, Lists, Row
 
 TOP = "nabirds/"
 
@@ -40,10 +40,11 @@ class NABirds(ListedRecipe):
         name_of = _pairs(lists, "images")
         images = sorted(name_of, key=lambda image: name_key(name_of[image]))
         names = [name_of[image] for image in images]
-        label_of, is_train = _pairs(lists, "image_class_labels"), _pairs(lists, "train_test_split")
-        classes, target = np.unique(np.array([int(label_of[image]) for image in images], np.int64), return_inverse=True)
+        is_train = _pairs(lists, "train_test_split")
+        label_of = {row[0]: row.integer(1) for row in _rows(lists, "image_class_labels")}
+        classes, target = np.unique(np.array([label_of[image] for image in images], np.int64), return_inverse=True)
         train = np.array([is_train[image] == "1" for image in images], bool)
-        nodes = {int(number): name for number, name in _pairs(lists, "classes").items()}
+        nodes = {row.integer(0): row[1] for row in _rows(lists, "classes")}
         return Table(
             names=names,
             arrays={"target": target.astype(np.int64), **_boxes_and_parts(images, lists)},
@@ -53,14 +54,18 @@ class NABirds(ListedRecipe):
                 "class_names": [nodes[number] for number in classes.tolist()],
                 "part_names": list(_pairs(lists, "parts/parts").values()),
                 "nodes": [[number, name] for number, name in nodes.items()],
-                "parents": [[int(child), int(parent)] for child, parent in _pairs(lists, "hierarchy").items()],
+                "parents": [[row.integer(0), row.integer(1)] for row in _rows(lists, "hierarchy")],
             },
         )
 
 
 def _pairs(lists: Lists, name: str) -> dict[str, str]:
     """Read a list of numbers, each with a text."""
-    return dict(lists.rows(f"{TOP}{name}.txt", columns=2, cuts=1))
+    return dict(_rows(lists, name))
+
+
+def _rows(lists: Lists, name: str) -> list[Row]:
+    return lists.rows(f"{TOP}{name}.txt", columns=2, cuts=1)
 
 
 # Any: of any numeric dtype.
@@ -68,12 +73,12 @@ def _boxes_and_parts(images: Sequence[str], lists: Lists) -> dict[str, NDArray[A
     """Return "bbox", float32 [N, 4], and "parts", float32 [N, parts, 3]; zeros where a list has no line."""
     place_of = {image: place for place, image in enumerate(images)}
     bbox = np.zeros((len(images), 4), np.float32)
-    for image, *box in lists.rows(f"{TOP}bounding_boxes.txt", columns=5):
-        bbox[place_of[image]] = box
+    for row in lists.rows(f"{TOP}bounding_boxes.txt", columns=5):
+        bbox[place_of[row[0]]] = row.floats(1)
     column_of = {part: column for column, part in enumerate(_pairs(lists, "parts/parts"))}
     parts = np.zeros((len(images), len(column_of), 3), np.float32)
-    for image, part, *where in lists.rows(f"{TOP}parts/part_locs.txt", columns=5):
-        parts[place_of[image], column_of[part]] = where
+    for row in lists.rows(f"{TOP}parts/part_locs.txt", columns=5):
+        parts[place_of[row[0]], column_of[row[1]]] = row.floats(2)
     return {"bbox": bbox, "parts": parts}
 
 

@@ -29,8 +29,8 @@ class OnlineProducts(ListedRecipe):
         for split in SPLITS:
             # The first line names the columns.
             rows = lists.rows(f"{TOP}Ebay_{split}.txt", columns=4)[1:]
-            splits[split] = [name for _, _, _, name in rows]
-            labels_of.update({name: (int(product) - 1, int(kind) - 1) for _, product, kind, name in rows})
+            splits[split] = [row[3] for row in rows]
+            labels_of.update({row[3]: (row.integer(1) - 1, row.integer(2) - 1) for row in rows})
         names = sorted(labels_of, key=name_key)
         labels = np.array([labels_of[name] for name in names], np.int64).reshape(-1, 2)
         kinds = {kind: name.partition("/")[0].removesuffix("_final") for name, (_, kind) in labels_of.items()}

@@ -23,11 +23,7 @@ class OxfordPets(ListedRecipe):
         rows = {split: lists.rows(name, columns=4) for split, name in list_of.items() if name in lists}
         splits = {split: [f"{row[0]}.jpg" for row in listed] for split, listed in rows.items()}
         names = sorted({*keys["image"], *(name for split in splits.values() for name in split)})
-        labels = {
-            f"{stem}.jpg": (int(breed) - 1, int(species) - 1)
-            for split in rows.values()
-            for stem, breed, species, _ in split
-        }
+        labels = {f"{row[0]}.jpg": (row.integer(1) - 1, row.integer(2) - 1) for split in rows.values() for row in split}
         pairs = np.array([labels.get(name, (-1, -1)) for name in names], np.int64).reshape(-1, 2)
         mask_of = [name.replace(".jpg", ".png") for name in names]
         return Table(

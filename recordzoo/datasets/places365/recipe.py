@@ -10,7 +10,7 @@ from typing_extensions import override
 from recordzoo.errors import SourceError
 from recordzoo.recipes.base import NO_TARGET, Blob, Sidecar, Table
 from recordzoo.recipes.class_folders import class_folder_order
-from recordzoo.recipes.listed import Files, ListedRecipe, Lists
+from recordzoo.recipes.listed import Files, ListedRecipe, Lists, integer
 from recordzoo.sources.member import Member
 from recordzoo.text import text_of
 
@@ -58,12 +58,12 @@ class Places365(ListedRecipe):
     @override
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         listed, labels = [], []
-        data = lists[self.list_file]
-        text_of(data, f"{self.dataset}: {self.list_file}")  # refuses what is not UTF-8
-        for line in io.BytesIO(data):  # of 8 million lines
+        data, where = lists[self.list_file], f"{self.dataset}: {self.list_file}"
+        text_of(data, where)  # refuses what is not UTF-8
+        for number, line in enumerate(io.BytesIO(data), 1):  # of 8 million lines
             if row := line.split():
                 listed.append(row[0].decode().lstrip("/"))
-                labels.append(int(row[1]) if len(row) > 1 else NO_TARGET)
+                labels.append(integer(row[1], where, number) if len(row) > 1 else NO_TARGET)
         order = class_folder_order(listed)
         positions = np.empty_like(order)
         positions[order] = np.arange(len(order))
@@ -77,7 +77,7 @@ class Places365(ListedRecipe):
 
 def _classes(lists: Lists) -> list[str]:
     """Return the names of the classes in the order of their labels."""
-    name_of = {int(label): name for name, label in lists.rows(CATEGORIES, columns=2)}
+    name_of = {row.integer(1): row[0] for row in lists.rows(CATEGORIES, columns=2)}
     if sorted(name_of) != list(range(len(name_of))):
         raise SourceError(f"Places365: the labels in {CATEGORIES} do not count from 0. Download the file again.")
     return [name_of[label] for label in range(len(name_of))]

@@ -24,14 +24,14 @@ class TinyImageNet(ListedRecipe):
     def table(self, keys: Mapping[str, Sequence[str]], lists: Lists) -> Table:
         wnids = sorted(lists.lines(f"{TOP}wnids.txt"))
         label_of = {wnid: label for label, wnid in enumerate(wnids)}
-        found: dict[str, tuple[int, list[str]]] = {}
-        for name, wnid, *box in lists.rows(VAL, columns=6):
-            found[f"val/images/{name}"] = label_of[wnid], box
+        found: dict[str, tuple[int, list[float]]] = {}
+        for row in lists.rows(VAL, columns=6):
+            found[f"val/images/{row[0]}"] = label_of[row[1]], row.floats(2)
         for wnid, label in label_of.items():
-            for name, *box in lists.rows(f"{TOP}train/{wnid}/{wnid}_boxes.txt", columns=5):
-                found[f"train/{wnid}/images/{name}"] = label, box
+            for row in lists.rows(f"{TOP}train/{wnid}/{wnid}_boxes.txt", columns=5):
+                found[f"train/{wnid}/images/{row[0]}"] = label, row.floats(1)
         names = sorted({*keys["image"], *found}, key=name_key)
-        unknown = (NO_TARGET, ["nan"] * 4)
+        unknown = (NO_TARGET, [float("nan")] * 4)
         words = dict(lists.rows(f"{TOP}words.txt", "\t", columns=2, cuts=1))
         return Table(
             names=names,
