@@ -200,4 +200,4 @@ def test_a_cut_archive(tmp_path: Path) -> None:
 def test_a_folder_with_an_array_for_each_sample_is_no_such_one(tmp_path: Path) -> None:
     for number in range(3):
         np.save(tmp_path / f"{number}.npy", SMALL[number])
-    check_refused(tmp_path, tmp_path / "one.records", "Couldn't find any class folder")
+    check_refused(tmp_path, tmp_path / "one.records", "has no class folders, no images")

@@ -378,7 +378,7 @@ def test_where_there_is_no_database(tmp_path: Path) -> None:
     with pytest.raises(NotPreparedError, match="does not exist"):
         imported(tmp_path / "none", from_="caffe")
     (tmp_path / "empty").mkdir()
-    with pytest.raises(FolderError, match="Couldn't find any class folder"):
+    with pytest.raises(FolderError, match="empty has no class folders, no images"):
         imported(tmp_path / "empty")
     with pytest.raises(NotPreparedError, match=r"looked for data\.mdb"):
         imported(tmp_path / "empty", from_="caffe")

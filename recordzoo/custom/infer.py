@@ -68,7 +68,7 @@ def infer(
     if form == "dict" and "image" not in kinds:
         _refuse_path(values.get("image", {}))
     if form != "dict" and names is None and "image" not in kinds:
-        _refuse_path({position: value for position, value in values["image"].items() if _is_image_path(value)})
+        _refuse_path({position: value for position, value in values.get("image", {}).items() if _is_image_path(value)})
     if form != "dict" and names is None and plans.get("image", FieldPlan("", "raw")).kind in ("array", "json"):
         return infer(samples, ("input", *fields[1:]), kinds, has_gaps=has_gaps)
     unknown = sorted(set(kinds).difference(plans))
