@@ -5,14 +5,16 @@ import io
 import sys
 import tarfile
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from recordzoo.datasets.cub200.dataset import CUB200Record
 from recordzoo.sources.download import RemoteFile
+
+if TYPE_CHECKING:
+    from recordzoo.datasets.cub200.dataset import CUB200Record
 
 COLOURS = ["Red", "Orange", "Lime", "Green", "Jade", "Cyan", "Azure", "Blue", "Violet", "Pink"]
 IMAGES_PER_CLASS, SIZE = 40, (400, 300)
@@ -63,13 +65,13 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
     archive.addfile(member, io.BytesIO(data))
 
 
-class DemoBirds(CUB200Record):
-    """CUB-200-2011 from wherever `raw_files` says."""
+def open_birds(root: Path, remote: RemoteFile, **options: Any) -> "CUB200Record":  # Any: CUB200Record's own options
+    """Open CUB-200-2011 below `root`, from wherever `remote` says; download and convert what is not there."""
+    from recordzoo.datasets.cub200.dataset import CUB200Record  # imports torch; the tests' pictures need none
 
+    class DemoBirds(CUB200Record):
+        raw_files = (remote,)
 
-def open_birds(root: Path, remote: RemoteFile, **options: Any) -> DemoBirds:  # Any: CUB200Record's own options
-    """Open the dataset below `root`; download and convert what is not there."""
-    DemoBirds.raw_files = (remote,)
     return DemoBirds(root, download=True, **options)
 
 
