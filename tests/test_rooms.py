@@ -148,6 +148,11 @@ def test_importing_the_package_imports_no_torch():
 
 
 @pytest.mark.slow
+def test_what_the_tests_processes_import_is_light() -> None:
+    """Hundreds of them start, some traced by strace."""
+    assert not modules_after("import tests.fakes.simple, tests.preparing") & {"torch", "torchvision"}
+
+
 def test_a_loader_imports_no_numba_before_its_first_batch():
     assert not modules_after("from recordzoo import ImageFolderRecord, RecordLoader") & {"numba", "llvmlite"}
 
