@@ -147,12 +147,12 @@ def test_importing_the_package_imports_no_torch():
     assert not modules_after("import recordzoo.errors") & {*heavy, "PIL.Image"}  # PIL itself has the error's base
 
 
-@pytest.mark.slow
 def test_what_the_tests_processes_import_is_light() -> None:
     """Hundreds of them start, some traced by strace."""
     assert not modules_after("import tests.fakes.simple, tests.preparing") & {"torch", "torchvision"}
 
 
+@pytest.mark.slow
 def test_a_loader_imports_no_numba_before_its_first_batch():
     assert not modules_after("from recordzoo import ImageFolderRecord, RecordLoader") & {"numba", "llvmlite"}
 
