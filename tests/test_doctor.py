@@ -49,7 +49,7 @@ class TestDisk:
             "root": str(tmp_path),
             "file system": "ext4, mounted at /",
             "free": "537 GB of 966 GB",
-            "/dev/shm": "34.4 GB",
+            "shared memory": "34.4 GB",
         }
         assert list(tmp_path.iterdir()) == []
 
@@ -70,7 +70,7 @@ class TestDisk:
 
     def test_little_shared_memory(self, tmp_path, monkeypatch):
         self.sizes["/dev/shm"] = Usage(64 << 20, 64 << 20)
-        assert "/dev/shm has 67.1 MB: workers of DataLoader" in self.advice(tmp_path, monkeypatch)
+        assert "The shared memory has 67.1 MB: workers of DataLoader" in self.advice(tmp_path, monkeypatch)
 
     def test_a_directory_that_may_not_be_written_to(self, tmp_path, monkeypatch):
         monkeypatch.setattr(doctor, "_is_writable", lambda path: False)

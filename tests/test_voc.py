@@ -105,7 +105,7 @@ def test_missing_list(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         VOCSegmentation(root, image_set="val")
     with pytest.raises(
-        NotPreparedError, match=r"no list ImageSets/Segmentation/val\.txt when .*refresh=True"
+        NotPreparedError, match=r"ImageSets/Segmentation/val\.txt was missing when .*refresh=True"
     ) as caught:
         VOCSegmentationRecord(root, image_set="val")
     assert isinstance(caught.value, FileNotFoundError)

@@ -21,6 +21,7 @@ from recordzoo.errors import NotPreparedError
 from recordzoo.progress import format_bytes
 from recordzoo.system.files import MOUNTS, list_mounts
 from recordzoo.system.names import PLATFORM
+from recordzoo.system.usage import shared_memory_bytes
 from recordzoo.system.wheels import how_to_install, together
 from recordzoo.text import clean
 
@@ -186,7 +187,7 @@ _CAVEATS = {
 
 
 def disk(root: Path) -> Found:
-    """Look at the file system of a directory: its type, the free space, whether LMDB works on it; and at /dev/shm.
+    """Look at the file system of a directory: its type, the free space, whether LMDB works on it; and the shared memory.
 
     Raises:
         OSError: The directory is gone.
@@ -211,12 +212,12 @@ def disk(root: Path) -> Found:
         found.advice.append(
             f"{path} has {format_bytes(room.free)} free; `recordzoo cache ls` shows what can be deleted."
         )
-    with contextlib.suppress(OSError):  # there is none on this system
-        shared = shutil.disk_usage("/dev/shm").total
-        found.facts["/dev/shm"] = format_bytes(shared)
+    shared = shared_memory_bytes()
+    if shared is not None:
+        found.facts["shared memory"] = format_bytes(shared)
         if shared < _LOW_SHARED:
             found.advice.append(
-                f"/dev/shm has {format_bytes(shared)}: workers of DataLoader may die of a bus error. "
+                f"The shared memory has {format_bytes(shared)}: workers of DataLoader may die of a bus error. "
                 "Start the container with --shm-size 8g, or use RecordLoader, which has threads."
             )
     return found

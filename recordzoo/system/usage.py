@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import shutil
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,13 @@ def memory_bytes() -> int | None:
         return None
     lines = [line for text in _family_files("smaps_rollup") for line in text.splitlines()]
     return 1024 * sum(int(line.split()[1]) for line in lines if line.startswith("Pss:"))
+
+
+def shared_memory_bytes() -> int | None:
+    """Return the size of the memory through which processes share tensors; None where it has no such bound."""
+    with contextlib.suppress(OSError):
+        return shutil.disk_usage("/dev/shm").total
+    return None
 
 
 def _family_files(name: str) -> Iterator[str]:
