@@ -187,7 +187,7 @@ _CAVEATS = {
 
 
 def disk(root: Path) -> Found:
-    """Look at the file system of a directory: its type, the free space, whether LMDB works on it; and the shared memory.
+    """Look at the file system of a directory (type, free space, whether LMDB works on it) and at the shared memory.
 
     Raises:
         OSError: The directory is gone.
