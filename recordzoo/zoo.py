@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
 from recordzoo import catalogue
-from recordzoo.addresses import shown
 from recordzoo.catalogue import Entry
 from recordzoo.custom.nearby import no_set
 from recordzoo.custom.targets import Reading, Target, check_reading, find_dataset, is_name, resolve
@@ -122,11 +121,11 @@ def prepare(
         hint = "" if unknown else "; it is called output"
         raise TypeError(f"prepare() got an unexpected keyword argument {unknown or 'records_dir'!r}{hint}")
     place = None if output is None else Path(output).expanduser().absolute()
-    if place is None and isinstance(data, str) and "://" in data:
-        raise ArgumentError(f"{shown(data)} is an address: pass output, the directory of the record set.")
     reading = Reading(from_, allow_empty, fields or {}, kinds or {})
     targets = resolve(data, Path(root).expanduser(), split, reading, place)
     check_reading(targets, reading)
+    if place is None and is_url(data):
+        raise ArgumentError(f"{targets[0].label} is an address: pass output, the directory of the record set.")
     if place is not None and len(targets) > 1:
         labels = ", ".join(target.label for target in targets)
         raise ArgumentError(
@@ -151,7 +150,8 @@ def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arg
         ImageFolder's attributes.
 
     Raises:
-        ManifestError: There is no record set at that path.
+        RecordError: There is nothing at that path.
+        ManifestError: There is something else than a record set.
         NotPreparedError: The dataset is not prepared in `root`; the message says where it is, or how it is prepared.
         ArgumentError: The name and the arguments fit several record sets.
         OtherSourceError: It has no images. `RecordReader` reads its records.

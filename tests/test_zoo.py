@@ -203,11 +203,25 @@ class TestPrepareAnything:
             ("cub200", {"from_": "classes"}, "for own data, and cub200 is a dataset"),
             ("hf://datasets/a/b", {}, "is an address: pass output"),
             ("s3://bucket/a", {"output": "a.records"}, "recordzoo pull s3://bucket/a"),
+            ("s3://bucket/a", {}, "recordzoo pull s3://bucket/a"),
         ],
     )
     def test_arguments_that_do_not_fit(self, tree: Path, data: str, arguments: dict[str, Any], said: str) -> None:
         with pytest.raises(recordzoo.errors.ArgumentError, match=said):
             recordzoo.prepare(data, **arguments)
+
+    def test_a_record_set_that_is_not_there_is_no_part_of_a_dataset(self, tree: Path) -> None:
+        with pytest.raises(recordzoo.errors.NotPreparedError, match=r"cub200\.records does not exist"):
+            recordzoo.prepare("cub200.records")
+        with pytest.raises(recordzoo.errors.RecordError, match=r"cub200\.records cannot be opened"):
+            recordzoo.open("cub200.records")
+
+    def test_a_link_to_the_tree_itself_ends(self, tree: Path) -> None:
+        (tree / "train").symlink_to(tree)
+        (tree.parent / "empty" / "train").mkdir(parents=True)
+        (tree.parent / "empty" / "train" / "train").symlink_to(tree.parent / "empty" / "train")
+        with pytest.raises(recordzoo.errors.FolderError):
+            recordzoo.prepare("empty")
 
     def test_nothing_that_is_known(self, tree: Path) -> None:
         (tree.parent / "texts").mkdir()

@@ -138,11 +138,11 @@ def find_dataset(name: str) -> tuple[Entry, str | None]:
 def is_path(text: str) -> bool:
     """Whether an argument means a directory or a file.
 
-    It has a separator, braces or a list's ending; or something here, or a record set made from it, has that name and no
-    dataset does.
+    It has a separator, braces, or the ending of a list or a record set; or something here, or a record set made from
+    it, has that name and no dataset does.
     """
     marks = [os.sep, "{", *([os.altsep] if os.altsep else [])]
-    if text in (".", "..") or any(mark in text for mark in marks) or _is_list(text):
+    if text in (".", "..") or any(mark in text for mark in marks) or _is_list(text) or text.endswith(".records"):
         return True
     if text.partition(".")[0] in catalogue.names():
         return False
@@ -288,10 +288,11 @@ def _is_foreign(path: Path, fields: Mapping[str, str]) -> bool:
     return is_known(path, fields)
 
 
-def _is_tree(path: Path) -> bool:
+def _is_tree(path: Path, *, has_splits: bool = True) -> bool:
     """Whether a directory is clearly one of class folders, found out without listing all of it.
 
-    A folder in it holds an image, and beside the folders lie only images, texts and lists.
+    A folder in it holds an image, and beside the folders lie only images, texts and lists. If it may have splits, a
+    folder called as a split may itself be such a directory.
     """
     from recordzoo.recipes.class_folders import SPLIT_NAMES, is_image
 
@@ -304,7 +305,7 @@ def _is_tree(path: Path) -> bool:
             elif not (entry.name.startswith(".") or is_image(entry.name) or entry.name.lower().endswith(harmless)):
                 return False
     for folder in folders:
-        if folder.name.lower() in SPLIT_NAMES and _is_tree(folder):
+        if has_splits and folder.name.lower() in SPLIT_NAMES and _is_tree(folder, has_splits=False):
             return True
         with os.scandir(folder) as entries:
             if any(is_image(entry.name) for entry, _ in zip(entries, range(_ENTRIES_TRIED), strict=False)):
