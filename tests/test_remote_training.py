@@ -13,6 +13,9 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordSampler
+from recordzoo.batches.order import SampledOrders
+from recordzoo.batches.processes import Tasks
+from recordzoo.batches.source import BatchSource
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.records import spans
 from recordzoo.sampling import ahead as ahead_module
@@ -106,6 +109,15 @@ def test_an_epoch_reads_each_shard_once_from_a_cache_that_cannot_hold_all(folder
         # Cuts between blocks do not lie at the shards' ends, so that a shard may be in use at two times.
         assert sum(sent(server)) <= 1.5 * sum(sizes(folder))
         assert all(each and each % size == 0 for each, size in zip(sent(server), sizes(folder), strict=True))
+
+
+def test_worker_processes_wait_for_planned_shards_until_the_last_batch(folder):
+    with FileServer(folder) as server:
+        dataset = recordzoo.open(address(server), transform=tensors, cache_bytes=cache_of(folder, 9))
+        reader = dataset._selection.reader
+        tasks = Tasks(dataset, BatchSource(dataset), num_workers=2, num_hinted=8)
+        tasks.begin(SampledOrders(blocks(dataset), 4, drop_last=False).begin())
+        assert [task.planned for task in tasks] == [{reader.digest}] * (COUNT // 4)
 
 
 @pytest.mark.parametrize("num_shards", [0, 9])

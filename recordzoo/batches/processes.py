@@ -96,8 +96,10 @@ class Tasks:
         assert self._order is not None
         order, numbers = self._order, itertools.cycle(range(self._num_workers))
         upcoming: list[list[NDArray[np.int64]]] = [[_NONE] for _ in range(self._num_workers)]  # of each worker
+        planned: collections.deque[set[str] | None] = collections.deque()  # of each batch that is drawn
 
         def announce(wanted: Wanted) -> None:
+            planned.append(planned_sets(self._dataset))  # the plan ends with the last batch that is drawn
             _hints.submit(functools.partial(will_need, self._dataset, wanted.upcoming))
             upcoming[next(numbers)].append(_NONE if isinstance(wanted.keys, list) else wanted.keys)
 
@@ -111,8 +113,8 @@ class Tasks:
                 drawing.stop(err)
                 break
             self.given.append(wanted)
-            planned = planned_sets(self._dataset)
-            yield _Task(piece, batch_seed(order, wanted), _NONE if planned is None else np.concatenate(own), planned)
+            sets = planned.popleft()
+            yield _Task(piece, batch_seed(order, wanted), _NONE if sets is None else np.concatenate(own), sets)
             own[1:] = []
         self.failure = drawing.failure
 
