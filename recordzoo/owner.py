@@ -67,7 +67,7 @@ class Owner:
 @functools.cache
 def _host() -> str:
     name = re.sub(r"[^0-9A-Za-z]+", "_", socket.gethostname())[:40].strip("_") or "host"
-    return f"{name}_{hashlib.blake2b(_scope().encode(), digest_size=4).hexdigest()}"
+    return f"{name}_{hashlib.sha256(_scope().encode()).hexdigest()[:8]}"
 
 
 def _scope() -> str:

@@ -178,24 +178,24 @@ def test_hashes_are_those_that_the_page_describes(folder: Path) -> None:
     data = (folder / "manifest.json").read_bytes()
     document = json.loads(data)
 
-    def blake2b(content: bytes) -> str:
-        return hashlib.blake2b(content, digest_size=32).hexdigest()
+    def sha256(content: bytes) -> str:
+        return f"sha256:{hashlib.sha256(content).hexdigest()}"
 
-    lines = [line for line in data.split(b"\n") if line.startswith(b' "blake2b": "')]
+    lines = [line for line in data.split(b"\n") if line.startswith(b' "hash": "')]
     assert len(lines) == 1
-    assert document["blake2b"] == blake2b(data.replace(lines[0], b' "blake2b": "%s",' % (b"0" * 64)))
-    assert RecordReader(folder).digest == blake2b(data)
+    assert document["hash"] == sha256(data.replace(lines[0], b' "hash": "sha256:%s",' % (b"0" * 64)))
+    assert f"sha256:{RecordReader(folder).digest}" == sha256(data)
     assert data == json.dumps(document, sort_keys=True, indent=1).encode() + b"\n"
     for name, facts in document["arrays"].items():
         content = (folder / f"{name}.npy").read_bytes()
-        assert (facts["bytes"], facts["crc32"], facts["blake2b"]) == (
+        assert (facts["bytes"], facts["crc32"], facts["hash"]) == (
             len(content),
             zlib.crc32(content),
-            blake2b(content),
+            sha256(content),
         )
     for facts in document["shards"]:
         content = (folder / facts["name"]).read_bytes()
-        assert (facts["bytes"], facts["blake2b"]) == (len(content), blake2b(content))
+        assert (facts["bytes"], facts["hash"]) == (len(content), sha256(content))
 
 
 def test_arrays_and_marks_lie_where_the_page_says(folder: Path) -> None:

@@ -896,7 +896,7 @@ class TestWhatIsLeft:
         """What an older version left is not resumed, so its journal need not be understood."""
         journalled = {kind.__name__: [field.name for field in fields(kind)] for kind in (ShardDone, UnitDone)}
         assert (job.WRITER, journalled) == (
-            4,
+            5,
             {
                 "ShardDone": [
                     "unit",
@@ -905,7 +905,7 @@ class TestWhatIsLeft:
                     "size_bytes",
                     "page_size",
                     "last_page",
-                    "blake2b",
+                    "hash",
                     "rows",
                     "num_images",
                 ],

@@ -2,6 +2,7 @@ import io
 import itertools
 import json
 import pickle
+import re
 import zlib
 from pathlib import Path
 
@@ -447,15 +448,24 @@ class TestManifest:
         with pytest.raises(FormatVersionError):
             verify(folder)
 
+    def test_a_set_of_a_development_version_is_to_be_prepared_again(self, tmp_path: Path) -> None:
+        folder = write_records(tmp_path / "x.records", some_values(3))
+        path = folder / MANIFEST_NAME
+        path.write_bytes(re.sub(rb'"hash": "sha256:', b'"blake2b": "', path.read_bytes()))
+        with pytest.raises(FormatVersionError, match=r"written by a development version of recordzoo. Prepare"):
+            RecordReader(folder)
+        with pytest.raises(FormatVersionError):
+            verify(folder)
+
     def test_a_key_that_is_not_known_may_be_there(self, tmp_path: Path) -> None:
         folder = write_records(tmp_path / "x.records", some_values(3))
         edit_manifest(folder, lambda document: document.update(comment="hello"))
         assert len(RecordReader(folder)) == 3
 
     def test_blobs_with_a_shape(self) -> None:
-        spec = ArraySpec("", (0,), 128, 0, "0" * 64)
-        names = ArraySpec("|u1", (0,), 128, 0, "0" * 64)
-        offsets = ArraySpec("<u8", (1,), 136, 0, "0" * 64)
+        spec = ArraySpec("", (0,), 128, 0, f"sha256:{0:064}")
+        names = ArraySpec("|u1", (0,), 128, 0, f"sha256:{0:064}")
+        offsets = ArraySpec("<u8", (1,), 136, 0, f"sha256:{0:064}")
         arrays = {"image.index": spec, "names": names, "names_offsets": offsets}
         manifest = Manifest(
             "cifar10", "", "original", 0, {"image": BlobSpec("raw", (32, 32, 3), "|u1")}, arrays, {}, ()

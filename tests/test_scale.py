@@ -31,7 +31,7 @@ def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path.mkdir()
 
     def spec(dtype: str, length: int, width: int) -> ArraySpec:
-        return ArraySpec(dtype, (length,), 128 + length * width, 0, "0" * 64)
+        return ArraySpec(dtype, (length,), 128 + length * width, 0, f"sha256:{0:064}")
 
     arrays = {
         "image.index": spec("", MANY, 24),

@@ -19,6 +19,7 @@ from PIL import Image
 from recordzoo.records.arrays import file_name
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, ArraySpec, BlobSpec, Manifest, ShardSpec, shard_name
 from recordzoo.records.marks import marks_name, pack_marks
+from recordzoo.sources.hashing import hash_text
 
 IN_SHARD = 10_000
 CLASS_SIZE = 1000
@@ -82,14 +83,14 @@ def make(folder: Path, num_samples: int) -> None:
 
 
 def _facts(shard: ShardSpec) -> tuple[Any, ...]:
-    return shard.size_bytes, shard.num_values, shard.page_size, shard.last_page, shard.blake2b
+    return shard.size_bytes, shard.num_values, shard.page_size, shard.last_page, shard.hash
 
 
 def _write_shard(path: Path) -> tuple[NDArray[Any], ShardSpec]:
     """Write photographs one behind the other; return their index rows."""
     rng = np.random.default_rng(0)
     rows = np.zeros(IN_SHARD, INDEX_DTYPE)
-    digest, offset = hashlib.blake2b(digest_size=32), 0
+    digest, offset = hashlib.sha256(), 0
     with open(path, "wb") as file:
         for slot in range(IN_SHARD):
             buffer = io.BytesIO()
@@ -100,7 +101,7 @@ def _write_shard(path: Path) -> tuple[NDArray[Any], ShardSpec]:
             file.write(data)
             digest.update(data)
             offset += len(data)
-    return rows, ShardSpec(path.name, offset, IN_SHARD, 4096, offset // 4096, digest.hexdigest())
+    return rows, ShardSpec(path.name, offset, IN_SHARD, 4096, offset // 4096, hash_text(digest))
 
 
 def _names(numbers: NDArray[np.int64]) -> NDArray[np.uint8]:
@@ -131,13 +132,13 @@ def _write_array(
     np.lib.format.write_array_header_1_0(
         header, {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
     )
-    crc, size, digest = 0, 0, hashlib.blake2b(digest_size=32)
+    crc, size, digest = 0, 0, hashlib.sha256()
     with open(folder / file_name(name), "wb") as file:
         for data in _parts(header.getvalue(), dtype, length, values):
             file.write(data)
             digest.update(data)
             crc, size = zlib.crc32(data, crc), size + len(data)
-    return ArraySpec("" if dtype == INDEX_DTYPE else dtype.str, shape, size, crc, digest.hexdigest())
+    return ArraySpec("" if dtype == INDEX_DTYPE else dtype.str, shape, size, crc, hash_text(digest))
 
 
 def _parts(

@@ -12,7 +12,7 @@ from typing import ClassVar
 from recordzoo import durable
 from recordzoo.bars import default_progress
 from recordzoo.copying.crew import WORKERS, Crew
-from recordzoo.copying.fetching import PART, Fetch, Supply, has_size, hash_of, link_or_copy, remove_all_but
+from recordzoo.copying.fetching import PART, Fetch, Supply, has_size, link_or_copy, remove_all_but
 from recordzoo.copying.files import SetFile, named_files
 from recordzoo.copying.places import digest_at
 from recordzoo.errors import CorruptRecordError, DiskSpaceError, OtherSourceError, PrepareError, RecordZooError
@@ -23,6 +23,7 @@ from recordzoo.preparing.stale_builds import find_builds, put_back, remove_dead
 from recordzoo.progress import Progress, format_bytes
 from recordzoo.recipes.beside import COPIED_FILE
 from recordzoo.records.manifest import MANIFEST_NAME, Manifest
+from recordzoo.sources.hashing import hash_of
 from recordzoo.steps import step
 
 
@@ -179,7 +180,7 @@ class Arrival(ABC):
     def _is_whole(self, file: SetFile) -> bool:
         """Whether a file is there, by its size; to `verify`, by its hash."""
         path = self.target / file.name
-        return has_size(path, file.size_bytes) and (not self.verify or hash_of(path) == file.blake2b)
+        return has_size(path, file.size_bytes) and (not self.verify or hash_of(path) == file.hash)
 
     def _kept_bytes(self) -> int:
         """Return how much of it is there: undamaged, or left by an interrupted run."""
@@ -227,7 +228,7 @@ class Arrival(ABC):
         old = self.target / file.name
         if self.whole is None or file.name not in self.whole or not has_size(old, file.size_bytes):
             return False
-        if hash_of(old) != file.blake2b:  # another process has replaced the set since
+        if hash_of(old) != file.hash:  # another process has replaced the set since
             return False
         link_or_copy(old, folder / file.name)
         crew.advance(file.size_bytes)

@@ -7,6 +7,7 @@ from pathlib import Path
 from recordzoo.copying.crew import Crew
 from recordzoo.copying.files import PIECE_BYTES
 from recordzoo.remote.store import Store, part_bytes
+from recordzoo.sources.hashing import hash_text
 
 _MD5_BYTES = 16
 
@@ -16,12 +17,12 @@ class Checksums:
     """Of a local file.
 
     Attributes:
-        blake2b: In hexadecimal, 256 bits.
+        hash: SHA-256, as the manifest has it.
         etag: The ETag that S3 gives it when `Store.put` sends it: an MD5, or the MD5 of its parts' MD5s. S3 gives
             another one to what it encrypts with keys of KMS.
     """
 
-    blake2b: str
+    hash: str
     etag: str
 
 
@@ -35,7 +36,7 @@ def checksums(path: Path, crew: Crew) -> Checksums:
     size_bytes = path.stat().st_size
     part = part_bytes(size_bytes)
     is_one = size_bytes < 2 * part  # as s3fs decides
-    state, md5, parts = hashlib.blake2b(digest_size=32), _md5(), b""
+    state, md5, parts = hashlib.sha256(), _md5(), b""
     left = size_bytes if is_one else part
     with open(path, "rb", buffering=0) as file:
         while data := file.read(min(PIECE_BYTES, left or PIECE_BYTES)):
@@ -46,23 +47,23 @@ def checksums(path: Path, crew: Crew) -> Checksums:
             if not left and not is_one:
                 parts, md5, left = parts + md5.digest(), _md5(), part
     if is_one:
-        return Checksums(state.hexdigest(), md5.hexdigest())
+        return Checksums(hash_text(state), md5.hexdigest())
     parts += md5.digest() if left < part else b""
-    return Checksums(state.hexdigest(), f"{_md5(parts).hexdigest()}-{len(parts) // _MD5_BYTES}")
+    return Checksums(hash_text(state), f"{_md5(parts).hexdigest()}-{len(parts) // _MD5_BYTES}")
 
 
 def stored_hash(store: Store, name: str, size_bytes: int, crew: Crew) -> str:
-    """Read a file in a store, and return its BLAKE2b-256 in hexadecimal.
+    """Read a file in a store, and return its SHA-256 as the manifest has it.
 
     Raises:
         RemoteError: It cannot be read.
         Stopped: The crew is to end.
     """
-    state = hashlib.blake2b(digest_size=32)
+    state = hashlib.sha256()
     for data in store.pieces(name, size_bytes):
         crew.advance(0)
         state.update(data)
-    return state.hexdigest()
+    return hash_text(state)
 
 
 def _md5(data: bytes = b"") -> "hashlib._Hash":

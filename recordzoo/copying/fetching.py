@@ -14,6 +14,7 @@ from recordzoo.copying.crew import Crew
 from recordzoo.copying.files import PIECE_BYTES, SetFile
 from recordzoo.errors import CorruptRecordError, PrepareError, RecordError
 from recordzoo.records.files import Directory, pread
+from recordzoo.sources.hashing import hash_of, hash_text
 from recordzoo.steps import step
 from recordzoo.system.files import DONT_NEED, advise
 
@@ -99,29 +100,29 @@ class Fetch:
         """
         path = self.folder / file.name
         if path.is_file():  # of an interrupted run
-            if has_size(path, file.size_bytes) and hash_of(path) == file.blake2b:
+            if has_size(path, file.size_bytes) and hash_of(path) == file.hash:
                 self.crew.advance(file.size_bytes)
                 return
             durable.remove(path)
         for _ in range(2):
             part = self._new_part(file)
-            if self._receive(file, part) == file.blake2b:
+            if self._receive(file, part) == file.hash:
                 durable.rename(part, path)
-                self._read_back(path, file.blake2b)
+                self._read_back(path, file.hash)
                 step("pull.fetched")
                 return
             durable.remove(part)
             self.crew.advance(-file.size_bytes)
         raise self.damaged(file.name)
 
-    def _read_back(self, path: Path, blake2b: str) -> None:
+    def _read_back(self, path: Path, expected: str) -> None:
         """Compare a new file as the disk has it, if that is wished: its pages are dropped from the cache first."""
         if not self.reads_back:
             return
         with open(path, "rb") as file:
             if advise is not None:
                 advise(file.fileno(), 0, 0, DONT_NEED)
-        if hash_of(path) != blake2b:
+        if hash_of(path) != expected:
             raise PrepareError(
                 f"{path} reads back otherwise than it was written. Check the disk, or choose another.", path=str(path)
             )
@@ -144,7 +145,7 @@ class Fetch:
 
     def _receive(self, file: SetFile, part: Path) -> str:
         """Fetch what a part lacks, and return the hash of all of it."""
-        state = hashlib.blake2b(digest_size=32)
+        state = hashlib.sha256()
         with open(part, "r+b") as target:
             while data := target.read(1 << 20):
                 state.update(data)
@@ -159,13 +160,7 @@ class Fetch:
                 target.flush()
                 step("pull.received")
             os.fsync(target.fileno())
-        return state.hexdigest()
-
-
-def hash_of(path: Path) -> str:
-    """Return a file's BLAKE2b-256 in hexadecimal."""
-    with open(path, "rb") as file:
-        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=32)).hexdigest()
+        return hash_text(state)
 
 
 def has_size(path: Path, size_bytes: int) -> bool:

@@ -11,6 +11,7 @@ from recordzoo.records.files import Directory
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.marks import marks_name, read_marks
 from recordzoo.records.reader import RecordReader
+from recordzoo.sources.hashing import hash_text
 
 PIECE_BYTES = 4 << 20
 """How much of a local file is read at a time."""
@@ -23,18 +24,18 @@ class SetFile:
     Attributes:
         name: Without a folder.
         size_bytes: Its size.
-        blake2b: Its BLAKE2b-256 in hexadecimal.
+        hash: Its SHA-256, as the manifest has it.
     """
 
     name: str
     size_bytes: int
-    blake2b: str
+    hash: str
 
 
 def named_files(manifest: Manifest) -> list[SetFile]:
     """List the files that a manifest names: the small ones first, so that a mistake shows early."""
-    arrays = [SetFile(file_name(name), spec.size_bytes, spec.blake2b) for name, spec in manifest.arrays.items()]
-    shards = [SetFile(spec.name, spec.size_bytes, spec.blake2b) for spec in manifest.shards]
+    arrays = [SetFile(file_name(name), spec.size_bytes, spec.hash) for name, spec in manifest.arrays.items()]
+    shards = [SetFile(spec.name, spec.size_bytes, spec.hash) for spec in manifest.shards]
     return [*sorted(arrays, key=lambda file: (file.size_bytes, file.name)), *shards]
 
 
@@ -44,7 +45,7 @@ def local_extras(reader: RecordReader) -> list[SetFile]:
     for name in sorted({*BESIDE} - {COPIED_FILE}):
         data = reader.extra(name, MAX_EXTRA_BYTES)
         if data is not None:
-            found.append(SetFile(name, len(data), hashlib.blake2b(data, digest_size=32).hexdigest()))
+            found.append(SetFile(name, len(data), hash_text(hashlib.sha256(data))))
     return found
 
 
@@ -55,5 +56,5 @@ def local_marks(path: Path, manifest: Manifest) -> list[SetFile]:
         marks = read_marks(directory, field, manifest.arrays[f"{field}.index"])
         if marks is not None:
             data = (path / marks_name(field)).read_bytes()
-            found.append(SetFile(marks_name(field), len(data), hashlib.blake2b(data, digest_size=32).hexdigest()))
+            found.append(SetFile(marks_name(field), len(data), hash_text(hashlib.sha256(data))))
     return found

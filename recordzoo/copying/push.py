@@ -237,7 +237,7 @@ class PushJob:
                 return True
             if entry.etag and self._replaces and not was_sent:
                 return False  # of the set that is replaced
-        return stored_hash(self.store, file.name, file.size_bytes, crew) == file.blake2b
+        return stored_hash(self.store, file.name, file.size_bytes, crew) == file.hash
 
     def _checksums_of(self, file: SetFile, crew: Crew) -> Checksums:
         """Read a local file, once."""
@@ -248,7 +248,7 @@ class PushJob:
                 found = checksums(path, crew)
             except FileNotFoundError:
                 found = Checksums("", "")
-            if found.blake2b != file.blake2b:
+            if found.hash != file.hash:
                 raise CorruptRecordError(
                     f"{path} is missing or damaged: its hash is not the one in the manifest. Nothing was published. "
                     f"Run: {command('verify', self.path, '--repair')}",

@@ -157,7 +157,7 @@ def is_json(value: Any) -> bool:
     return True
 
 
-def update(digest: "hashlib.blake2b", value: Any) -> None:
+def update(digest: "hashlib._Hash", value: Any) -> None:
     """Add a value to a digest: its type, its numbers, its pixels.
 
     Raises:

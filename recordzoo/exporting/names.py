@@ -26,7 +26,7 @@ def part(text: str) -> str:
     data = name.encode()
     if len(data) <= _MAX_BYTES:
         return name
-    digest = hashlib.blake2b(data, digest_size=6).hexdigest()
+    digest = hashlib.sha256(data).hexdigest()[:12]
     return f"{digest}-{data[-_MAX_BYTES + 20 :].decode('utf-8', 'ignore')}"
 
 

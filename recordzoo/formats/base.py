@@ -98,7 +98,7 @@ class Foreign(ABC):
 
     def identity(self) -> str:
         """Return a digest that tells it from another one: names and sizes; no times, so that a copy has the same."""
-        digest = hashlib.blake2b(self.format.encode(), digest_size=16)
+        digest = hashlib.sha256(self.format.encode())
         for piece in self.pieces:
             digest.update(f"{piece.name}\0{piece.size_bytes}\0".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()

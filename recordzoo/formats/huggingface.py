@@ -64,7 +64,7 @@ class HuggingFace(Foreign):
 
     @override
     def identity(self) -> str:
-        digest = hashlib.blake2b(self.format.encode(), digest_size=16)
+        digest = hashlib.sha256(self.format.encode())
         for file in self._files:
             digest.update(f"{file.name}\0{file.size_bytes}\0".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()

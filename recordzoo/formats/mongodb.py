@@ -89,7 +89,7 @@ class MongoCollection(Foreign):
         """See `Foreign`: how many documents there are, at which `_id`s pieces begin, and the last one."""
         place = self._place
         content = [place.database, place.collection, sum(self._counts), *map(repr, self._starts), repr(self._last)]
-        return hashlib.blake2b(json.dumps(content).encode(), digest_size=16).hexdigest()
+        return hashlib.sha256(json.dumps(content).encode()).hexdigest()
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:

@@ -86,7 +86,7 @@ class SQLiteTable(Foreign):
     @override
     def identity(self) -> str:
         """See `Foreign`; a counter in the file tells of changes."""
-        return hashlib.blake2b(super().identity().encode() + self._header[_CHANGES], digest_size=16).hexdigest()
+        return hashlib.sha256(super().identity().encode() + self._header[_CHANGES]).hexdigest()
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:

@@ -151,7 +151,7 @@ def _load(build: Build, recipe: Recipe) -> tuple[dict[str, _Rows], list[ShardSpe
                 num_values=shard.num_values,
                 page_size=shard.page_size,
                 last_page=shard.last_page,
-                blake2b=shard.blake2b,
+                hash=shard.hash,
             )
         )
         rows = np.zeros(shard.num_values, _ROW_DTYPE)

@@ -53,7 +53,7 @@ def share(task: Task, setup: Callable[[], None] | None) -> dict[str, str]:
         setup: What each process calls before its first unit.
     """
     data = cloudpickle.dumps((_without_unit(task), setup))
-    digest = hashlib.blake2b(data, digest_size=32).hexdigest()
+    digest = hashlib.sha256(data).hexdigest()
     path = task.folder / f"task.{digest[:16]}.pickle"
     durable.write_file(path, data)
     durable.sync_directory(task.folder)
@@ -159,7 +159,7 @@ def _loaded(path: Path, digest: str) -> Task:
             f"The worker on {socket.gethostname()} cannot read {path} ({err.strerror}). All workers must see the raw "
             "data and the records under the same paths as the process that prepares: put both on a shared file system."
         ) from err
-    if hashlib.blake2b(data, digest_size=32).hexdigest() != digest:
+    if hashlib.sha256(data).hexdigest() != digest:
         raise PrepareError(f"{path} was changed since it was written. Run the same command again.")
     try:
         task, setup = pickle.loads(data)  # noqa: S301 - its hash came with the call

@@ -31,6 +31,7 @@ from recordzoo.preparing.threads import in_threads
 from recordzoo.progress import Progress
 from recordzoo.records.manifest import shard_name
 from recordzoo.records.reader import is_record_set
+from recordzoo.sources.hashing import hash_of
 from recordzoo.steps import step
 from recordzoo.system.files import is_in_use, rename
 
@@ -216,14 +217,11 @@ class Build:
         """Whether a journalled shard and its rows are there, byte for byte."""
         path = self.shard_path(shard)
         try:
-            with open(path, "rb") as file:
-                same = os.fstat(file.fileno()).st_size == shard.size_bytes and (
-                    hashlib.file_digest(file, _blake2b).hexdigest() == shard.blake2b
-                )
+            same = path.stat().st_size == shard.size_bytes and hash_of(path) == shard.hash
             rows = (self.path / f"{shard.name}.rows.npz").read_bytes()
         except OSError:
             return False
-        return same and hashlib.blake2b(rows, digest_size=32).hexdigest() == shard.rows
+        return same and hashlib.sha256(rows).hexdigest() == shard.rows
 
     def shard_path(self, shard: ShardDone) -> Path:
         """Where a finished shard is: under its build name, or already under its final one."""
@@ -403,7 +401,3 @@ def _remove_all(entries: Iterable[os.DirEntry[str]]) -> None:
             shutil.rmtree(entry.path)
         else:
             durable.remove(Path(entry.path))
-
-
-def _blake2b() -> "hashlib.blake2b":
-    return hashlib.blake2b(digest_size=32)

@@ -49,7 +49,7 @@ from recordzoo.text import name_first
 
 logger = logging.getLogger("recordzoo")
 
-WRITER = 4
+WRITER = 5
 """Part of the plan. Raise it when the same raw data gives other bytes, or when the journal has other fields: a build of
 an older version is then begun anew, not resumed."""
 

@@ -41,7 +41,7 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 def plan_digest(plan: Mapping[str, Any]) -> str:
     """Return the identity of a plan."""
-    return hashlib.blake2b(canonical(plan), digest_size=32).hexdigest()
+    return hashlib.sha256(canonical(plan)).hexdigest()
 
 
 def read_plan(build: Path) -> dict[str, Any] | None:

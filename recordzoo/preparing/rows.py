@@ -32,7 +32,7 @@ class ShardDone:
     size_bytes: int
     page_size: int
     last_page: int
-    blake2b: str
+    hash: str
     rows: str
     num_images: int = 0
 
@@ -177,7 +177,7 @@ def _save(path: Path, **arrays: NDArray[Any]) -> str:
     aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     durable.write_file(aside, data)
     durable.move(aside, path)
-    return hashlib.blake2b(data, digest_size=32).hexdigest()
+    return hashlib.sha256(data).hexdigest()
 
 
 def _load(path: Path, digest: str) -> dict[str, NDArray[Any]]:
@@ -185,6 +185,6 @@ def _load(path: Path, digest: str) -> dict[str, NDArray[Any]]:
         data = path.read_bytes()
     except OSError as err:
         raise PrepareError(f"{path} cannot be read: {err.strerror}.") from err
-    if hashlib.blake2b(data, digest_size=32).hexdigest() != digest:
+    if hashlib.sha256(data).hexdigest() != digest:
         raise PrepareError(f"{path} was changed since it was written. Run the same command again: it is made anew.")
     return arrays_of(data)

@@ -125,7 +125,7 @@ class Shards:
             size_bytes=sealed.size_bytes,
             page_size=sealed.page_size,
             last_page=sealed.last_page,
-            blake2b=sealed.blake2b,
+            hash=sealed.hash,
             rows=rows_digest,
             num_images=rows.fields.count(self._main_field),
         )

@@ -178,8 +178,8 @@ def records_beside(root: Path, ending: str = "") -> Path:
 
 
 def selection_digest(names: Sequence[str]) -> str:
-    """Return the identity of a selection of files: 32 hex digits, the same in whatever order they are named."""
-    digest = hashlib.blake2b(digest_size=16)
+    """Return the identity of a selection of files: 64 hex digits, the same in whatever order they are named."""
+    digest = hashlib.sha256()
     for name in sorted(set(names)):
         digest.update(name.encode("utf-8", "surrogateescape") + b"\0")
     return digest.hexdigest()

@@ -101,7 +101,7 @@ def _interpreted(path: Path, table: Table, faults: Faults) -> ListFile:
     if not names:
         faults.add(1, "the list names no files")
     faults.raise_if_any()
-    digest = hashlib.blake2b(digest_size=16)
+    digest = hashlib.sha256()
     header = [str(path_column), str(label_column), *table.header]
     for row in itertools.chain([header], zip(*table.columns, strict=True)):
         digest.update("".join(f"{cell}\0" for cell in row).encode())

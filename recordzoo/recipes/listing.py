@@ -135,7 +135,7 @@ def list_path(reader: RecordReader) -> str | None:
 
 def _shuffle_key(seed: int, name: str) -> bytes:
     # Not NumPy's generators: their streams may change with its version.
-    return hashlib.blake2b(f"{seed}\0{name}".encode(), digest_size=16).digest()
+    return hashlib.sha256(f"{seed}\0{name}".encode()).digest()
 
 
 def _notes(listed: ListFile) -> dict[str, Sequence[Note]]:

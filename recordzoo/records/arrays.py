@@ -20,6 +20,7 @@ from recordzoo.records.crc import crc32
 from recordzoo.records.files import AnyDirectory, pread
 from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, array_dtype
 from recordzoo.remote.url import Url
+from recordzoo.sources.hashing import hash_text
 from recordzoo.system.names import is_device
 
 MAPPED_BYTES = 4 << 20
@@ -43,14 +44,14 @@ def write_array(folder: Path, name: str, values: NDArray[Any]) -> ArraySpec:
     values = np.ascontiguousarray(values, dtype if dtype == INDEX_DTYPE else dtype.newbyteorder("<"))
     header, data = _header(values.dtype, values.shape), values.reshape(-1).view(np.uint8).data
     durable.write_file(folder / file_name(name), header, data)
-    digest = hashlib.blake2b(header, digest_size=32)
+    digest = hashlib.sha256(header)
     digest.update(data)
     return ArraySpec(
         dtype="" if dtype == INDEX_DTYPE else values.dtype.str,
         shape=values.shape,
         size_bytes=len(header) + len(data),
         crc32=crc32(data, crc32(header)),
-        blake2b=digest.hexdigest(),
+        hash=hash_text(digest),
     )
 
 

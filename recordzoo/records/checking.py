@@ -29,6 +29,7 @@ from recordzoo.records.manifest import (
 )
 from recordzoo.records.marks import marks_name, read_marks
 from recordzoo.remote.url import Url
+from recordzoo.sources.hashing import hash_text
 
 _CHUNK_BYTES = 4 << 20
 _MAX_RECORDS_NAMED = 100  # of one shard and field; the rest are counted
@@ -206,7 +207,7 @@ class Check:
                 data_start(fd, name, spec, self.directory.path / file_name(name))
             finally:
                 os.close(fd)
-            if found != (spec.blake2b, spec.crc32):
+            if found != (spec.hash, spec.crc32):
                 self.problem(file_name(name), "its hash is not the one in the manifest; it was damaged")
                 return None
             self.count(1, spec.size_bytes)
@@ -218,14 +219,14 @@ class Check:
             return None
 
     def hash(self, fd: int, num_bytes: int) -> tuple[str, int]:
-        """Return BLAKE2b-256 and CRC-32 of a file."""
-        state, crc = hashlib.blake2b(digest_size=32), 0
+        """Return SHA-256 and CRC-32 of a file."""
+        state, crc = hashlib.sha256(), 0
         for offset in range(0, num_bytes, _CHUNK_BYTES):
             data = pread(fd, min(_CHUNK_BYTES, num_bytes - offset), offset)
             state.update(data)
             crc = crc32(data, crc)
             self.progress.advance(len(data))
-        return state.hexdigest(), crc
+        return hash_text(state), crc
 
     # Any: as above.
     def _check_names(self, arrays: dict[str, NDArray[Any] | None]) -> None:

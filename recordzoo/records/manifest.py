@@ -17,6 +17,7 @@ import numpy as np
 from recordzoo.aliases import JSON
 from recordzoo.errors import FormatVersionError, ManifestError
 from recordzoo.records.strict import Node, load_document
+from recordzoo.sources.hashing import hash_text
 
 FORMAT = "recordzoo"
 VERSION = 1
@@ -43,10 +44,10 @@ SPLIT_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 _SHARD = re.compile(r"shard-[0-9]{5,7}\.lmdb")
 _DATASET = re.compile(r"[a-z0-9][a-z0-9_-]{0,63}")
 _DTYPE = re.compile(r"[<|](b1|[iu][1248]|f[248])")
-_HASH = re.compile(r"[0-9a-f]{64}")
+_HASH = re.compile(r"sha256:[0-9a-f]{64}")
 _ENCODINGS = ("image", "raw", "json", "bytes")
-_OWN_HASH = re.compile(rb'\n "blake2b": "([0-9a-f]{64})"')  # one space: a key of the document itself
-_UNHASHED = "0" * 64
+_OWN_HASH = re.compile(rb'\n "hash": "(sha256:[0-9a-f]{64})"')  # one space: a key of the document itself
+_UNHASHED = f"sha256:{'0' * 64}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,7 @@ class ArraySpec:
     shape: tuple[int, ...]
     size_bytes: int
     crc32: int
-    blake2b: str
+    hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +86,7 @@ class ShardSpec:
     num_values: int
     page_size: int
     last_page: int
-    blake2b: str
+    hash: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +167,7 @@ class Manifest:
                     "shape": list(spec.shape),
                     "bytes": spec.size_bytes,
                     "crc32": spec.crc32,
-                    "blake2b": spec.blake2b,
+                    "hash": spec.hash,
                 }
                 for name, spec in self.arrays.items()
             },
@@ -178,7 +179,7 @@ class Manifest:
                     "values": spec.num_values,
                     "page_size": spec.page_size,
                     "last_page": spec.last_page,
-                    "blake2b": spec.blake2b,
+                    "hash": spec.hash,
                 }
                 for spec in self.shards
             ],
@@ -188,23 +189,27 @@ class Manifest:
             "bad": dict(self.bad),
             "skipped": dict(self.skipped),
             "metadata": dict(self.metadata),
-            "blake2b": _UNHASHED,
+            "hash": _UNHASHED,
         }
         data = json.dumps(document, sort_keys=True, indent=1, ensure_ascii=True, allow_nan=False).encode() + b"\n"
-        return _OWN_HASH.sub(b'\n "blake2b": "%s"' % own_hash(data).encode(), data)
+        return _with_hash(data, own_hash(data))
 
 
 def own_hash(data: bytes) -> str:
-    """Return the BLAKE2b-256 of a manifest's bytes with zeros in the place where they name it themselves.
+    """Return the SHA-256 of a manifest's bytes with zeros in the place where they name it themselves.
 
     All else has a hash in the manifest; without this one a flipped bit in it would make a class another class.
     """
-    return manifest_digest(_OWN_HASH.sub(b'\n "blake2b": "%s"' % _UNHASHED.encode(), data))
+    return hash_text(hashlib.sha256(_with_hash(data, _UNHASHED)))
+
+
+def _with_hash(data: bytes, text: str) -> bytes:
+    return _OWN_HASH.sub(b'\n "hash": "%s"' % text.encode(), data)
 
 
 def manifest_digest(data: bytes) -> str:
-    """Return the identity of a record set: the BLAKE2b-256 of its manifest, which holds the hashes of all else."""
-    return hashlib.blake2b(data, digest_size=32).hexdigest()
+    """Return the identity of a record set: the SHA-256 of its manifest, which holds the hashes of all else."""
+    return hashlib.sha256(data).hexdigest()
 
 
 def parse_manifest(data: bytes, where: str) -> Manifest:
@@ -233,9 +238,15 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
             path=where,
             version=version,
         )
+    if "blake2b" in top.value:
+        raise FormatVersionError(
+            f"{where}: this record set was written by a development version of recordzoo. Prepare the dataset again.",
+            path=where,
+            version=version,
+        )
     found = _OWN_HASH.findall(data)
-    if found != [top.matching("blake2b", _HASH).encode()] or own_hash(data) != found[0].decode():
-        top.fail("blake2b", "is not the hash of the manifest: it was damaged or edited")
+    if found != [top.matching("hash", _HASH).encode()] or own_hash(data) != found[0].decode():
+        top.fail("hash", "is not the hash of the manifest: it was damaged or edited")
     return _build(top)
 
 
@@ -322,7 +333,7 @@ def _array(node: "Node") -> ArraySpec:
     # NumPy refuses (0, 2**40, 2**40) too.
     if not shape or num_bytes > size_bytes or math.prod(max(1, dimension) for dimension in shape) > MAX_FILE_BYTES:
         node.fail("shape", f"is {shape}, which does not fit the file's {size_bytes:,} bytes")
-    return ArraySpec(dtype, shape, size_bytes, node.integer("crc32", 0, 0xFFFFFFFF), node.matching("blake2b", _HASH))
+    return ArraySpec(dtype, shape, size_bytes, node.integer("crc32", 0, 0xFFFFFFFF), node.matching("hash", _HASH))
 
 
 def array_dtype(text: str) -> np.dtype[Any]:
@@ -337,7 +348,7 @@ def _shard(node: "Node") -> ShardSpec:
         num_values=node.integer("values", 0, 1 << 32),
         page_size=node.integer("page_size", 256, 1 << 16),
         last_page=node.integer("last_page", 0, MAX_FILE_BYTES),
-        blake2b=node.matching("blake2b", _HASH),
+        hash=node.matching("hash", _HASH),
     )
 
 

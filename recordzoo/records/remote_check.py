@@ -17,6 +17,7 @@ from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, ShardS
 from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.remote.store import Store
 from recordzoo.remote.url import Url
+from recordzoo.sources.hashing import hash_text
 
 _DAMAGE = (NOT_FOUND, RANGE_NOT_SATISFIABLE)
 """What a server answers where a file is missing or too short; all else says nothing of the record set."""
@@ -118,7 +119,7 @@ class _RemoteCheck(Check):
     def check_shards(self, numbers: Sequence[int], manifest: bytes) -> None:
         for number in numbers:
             spec = self.manifest.shards[number]
-            state = hashlib.blake2b(digest_size=32)
+            state = hashlib.sha256()
             try:
                 for data in self.there.store.pieces(spec.name, spec.size_bytes):
                     state.update(data)
@@ -127,7 +128,7 @@ class _RemoteCheck(Check):
                 self.error(spec.name, err)
                 continue
             self.count(0, spec.size_bytes)
-            if state.hexdigest() != spec.blake2b:
+            if hash_text(state) != spec.hash:
                 self.problem(spec.name, "its hash is not the one in the manifest; it was damaged or replaced")
                 continue
             values = sum(int(np.count_nonzero(index["shard"] == number)) for index in self.indices.values())

@@ -20,6 +20,7 @@ from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.remote.fetching import Wanted, WrongBytesError, open_cached
 from recordzoo.remote.store import Store
 from recordzoo.remote.url import Url
+from recordzoo.sources.hashing import hash_text
 
 logger = logging.getLogger("recordzoo")
 
@@ -74,9 +75,9 @@ class RemoteDirectory:
         """Set which files there are, and their hashes."""
         self.digest = digest
         for name, spec in manifest.arrays.items():
-            self._arrays[file_name(name)] = Wanted(file_name(name), spec.size_bytes, spec.blake2b)
+            self._arrays[file_name(name)] = Wanted(file_name(name), spec.size_bytes, spec.hash)
         for shard in manifest.shards:
-            self._shards[shard.name] = Wanted(shard.name, shard.size_bytes, shard.blake2b)
+            self._shards[shard.name] = Wanted(shard.name, shard.size_bytes, shard.hash)
 
     def open(self, name: str, size_bytes: int | None = None) -> int:
         """Open a file of the record set; fetch it if it is not in the cache.
@@ -162,7 +163,7 @@ class RemoteDirectory:
 
     def _array(self, file: Wanted) -> bytes:
         data = b"".join(self.store.pieces(file.name, file.size_bytes))
-        if hashlib.blake2b(data, digest_size=32).hexdigest() != file.blake2b:
+        if hash_text(hashlib.sha256(data)) != file.hash:
             raise self.explained(file.name, None)
         return data
 
@@ -185,7 +186,7 @@ class RemoteDirectory:
 
     @property
     def _place(self) -> str:
-        return hashlib.blake2b(str(self.path).encode(), digest_size=16).hexdigest() + ".json"
+        return hashlib.sha256(str(self.path).encode()).hexdigest() + ".json"
 
     def _cached(self, digest: str, name: str) -> bytes | None:
         fd = self.cache.find(digest, name)

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from recordzoo.errors import CorruptRecordError, PrepareError
 from recordzoo.records import layout
 from recordzoo.records.crc import crc32
+from recordzoo.sources.hashing import hash_text
 from recordzoo.steps import step
 from recordzoo.system.files import MAPS_ARE_FILES, cut, drop_pages
 
@@ -196,7 +197,7 @@ class Sealed:
     size_bytes: int
     page_size: int
     last_page: int
-    blake2b: str
+    hash: str
     offsets: NDArray[np.uint64]
 
 
@@ -245,7 +246,7 @@ def _sealed(path: Path, data: mmap.mmap, view: memoryview, lengths: Sequence[int
         if offset - kept_from > _CHUNK_BYTES:
             kept_from = _unmap(data, offset)
     _compare_with_lmdb(path, offsets, lengths)
-    digest = hashlib.blake2b(digest_size=32)
+    digest = hashlib.sha256()
     for start in range(0, len(data), _CHUNK_BYTES):
         digest.update(view[start : start + _CHUNK_BYTES])
         _unmap(data, start)
@@ -253,7 +254,7 @@ def _sealed(path: Path, data: mmap.mmap, view: memoryview, lengths: Sequence[int
         size_bytes=len(data),
         page_size=meta.page_size,
         last_page=meta.last_page,
-        blake2b=digest.hexdigest(),
+        hash=hash_text(digest),
         offsets=values.offsets,
     )
 

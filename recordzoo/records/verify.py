@@ -98,7 +98,7 @@ class _LocalCheck(Check):
         try:
             records = pool.submit(lambda: list(self._damaged(fd, number)))
             try:
-                if self.hash(fd, spec.size_bytes)[0] != spec.blake2b:
+                if self.hash(fd, spec.size_bytes)[0] != spec.hash:
                     self.problem(spec.name, "its hash is not the one in the manifest; it was damaged")
                 self.count(0, spec.size_bytes)
             except OSError as err:

@@ -10,6 +10,7 @@ from typing import BinaryIO
 
 from recordzoo.remote.cache import NO_ROOM, Cache, NoRoomError
 from recordzoo.remote.store import Store
+from recordzoo.sources.hashing import hash_text
 from recordzoo.steps import step
 from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, replace
 
@@ -28,12 +29,12 @@ class Wanted:
     Attributes:
         name: Its name.
         size_bytes: Its size.
-        blake2b: Its BLAKE2b-256.
+        hash: Its SHA-256, as the manifest has it.
     """
 
     name: str
     size_bytes: int
-    blake2b: str
+    hash: str
 
 
 def open_cached(
@@ -102,7 +103,7 @@ def _fetch(cache: Cache, store: Store, digest: str, file: Wanted, evicted: Calla
 
 def _is_right(cache: Cache, store: Store, out: BinaryIO, file: Wanted, evicted: Callable[[], None] | None) -> bool:
     """Fetch what is missing of a part; whether all of it has the right hash."""
-    found = hashlib.blake2b(digest_size=32)
+    found = hashlib.sha256()
     out.seek(0)
     while data := out.read(_CHUNK_BYTES):
         found.update(data)
@@ -113,7 +114,7 @@ def _is_right(cache: Cache, store: Store, out: BinaryIO, file: Wanted, evicted: 
         _write(cache, out, piece, evicted)
         found.update(piece)
         step("cache.received")
-    return found.hexdigest() == file.blake2b
+    return hash_text(found) == file.hash
 
 
 def _write(cache: Cache, out: BinaryIO, piece: bytes, evicted: Callable[[], None] | None) -> None:

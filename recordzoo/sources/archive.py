@@ -299,4 +299,4 @@ def _fingerprint(path: Path) -> str:
 
 def _digest(parts: Iterator[str] | Sequence[str]) -> str:
     # No file's name has a NUL in it.
-    return hashlib.blake2b("\0".join(parts).encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
+    return hashlib.sha256("\0".join(parts).encode("utf-8", "surrogateescape")).hexdigest()

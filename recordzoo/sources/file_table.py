@@ -44,7 +44,7 @@ class FileTable:
 
     def fingerprint(self, start: bytes = b"") -> str:
         """Return a digest of `start`, followed by the names, sizes and modification times of all files."""
-        digest = hashlib.blake2b(start, digest_size=16)
+        digest = hashlib.sha256(start)
         for name, size, mtime in zip(self.names, self.sizes, self.mtimes, strict=True):
             digest.update(f"{name}\0{size}\0{mtime}\0".encode("utf-8", "surrogateescape"))
         return digest.hexdigest()
@@ -54,7 +54,7 @@ class FileTable:
 
         A program can set the time of a file's contents, but not the time at which its inode changed.
         """
-        digest = hashlib.blake2b(digest_size=16)
+        digest = hashlib.sha256()
         digest.update("\0".join(self.names[start:stop]).encode("utf-8", "surrogateescape"))
         for column in (self.sizes, self.mtimes, self._ctimes, self._inodes):
             digest.update(column[start:stop].tobytes())

@@ -1,4 +1,4 @@
-"""Hashes of raw files: of bytes as they come, or in a thread beside other work on the same file."""
+"""Hashes of files: as a manifest has them, of bytes as they come, or in a thread beside other work on the same file."""
 
 import hashlib
 import threading
@@ -11,7 +11,7 @@ _CHUNK_BYTES = 4 << 20
 
 
 def new_hash(algorithm: str) -> "hashlib._Hash":
-    """Start a hash by hashlib's name of it ("md5", "sha256", "blake2b").
+    """Start a hash by hashlib's name of it ("md5", "sha256").
 
     Raises:
         ArgumentError: hashlib has no such algorithm.
@@ -22,6 +22,21 @@ def new_hash(algorithm: str) -> "hashlib._Hash":
     except ValueError as err:
         known = ", ".join(sorted(hashlib.algorithms_guaranteed))
         raise ArgumentError(f"Unknown hash algorithm {algorithm!r}; it must be one of {known}.") from err
+
+
+def hash_text(state: "hashlib._Hash") -> str:
+    """Return a SHA-256 as manifests have it: ``sha256:<hex>``."""
+    return f"sha256:{state.hexdigest()}"
+
+
+def hash_of(path: Path) -> str:
+    """Return the SHA-256 of a file as manifests have it.
+
+    Raises:
+        OSError: The file cannot be read.
+    """
+    with open(path, "rb") as file:
+        return hash_text(hashlib.file_digest(file, "sha256"))
 
 
 class BackgroundHash:

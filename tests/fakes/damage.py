@@ -29,6 +29,7 @@ from recordzoo.records.layout import read_meta
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
+from recordzoo.sources.hashing import hash_text
 from tests.fakes.records import edit_manifest, flip, signed, some_values, write_records
 from tests.fakes.walks import Walks
 
@@ -121,7 +122,7 @@ def consistent(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], 
             else:
                 spec = next(shard for shard in document["shards"] if shard["name"] == name)
             spec["bytes"] = len(data)
-            spec["blake2b"] = hashlib.blake2b(data, digest_size=32).hexdigest()
+            spec["hash"] = hash_text(hashlib.sha256(data))
 
         edited(tell)(folder)
 
@@ -315,8 +316,8 @@ def manifests(good: Path) -> Iterator[Case]:
         "deep lists": b'{"metadata": ' + b"[" * 1_000_000,
         "deep objects": b'{"a":' * 200_000,
         "100 MB": text + b" " * 100_000_000,
-        "two hashes": text.replace(b'\n "blobs"', b'\n "blake2b": "' + b"0" * 64 + b'",\n "blobs"'),
-        "another hash": text.replace(b'\n "blake2b": "', b'\n "blake2b": "0')[:-1],
+        "two hashes": text.replace(b'\n "blobs"', b'\n "hash": "sha256:' + b"0" * 64 + b'",\n "blobs"'),
+        "another hash": text.replace(b'\n "hash": "sha256:', b'\n "hash": "sha256:0')[:-1],
     }.items():
         yield Case(f"manifest: {label}", put(MANIFEST_NAME, data))
 

@@ -60,7 +60,7 @@ JSON = st.recursive(
     | st.integers(-(10**30), 10**30)
     | st.floats(allow_nan=False, allow_infinity=False)
     | st.text(max_size=20)
-    | st.sampled_from(["image", "|u1", "<i8", "shard-00000.lmdb", "names", "../x", "0" * 64, "raw"]),
+    | st.sampled_from(["image", "|u1", "<i8", "shard-00000.lmdb", "names", "../x", f"sha256:{0:064}", "raw"]),
     lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(max_size=10), inner, max_size=4),
     max_leaves=6,
 )

@@ -56,7 +56,7 @@ def write_records(
         for slot, position in enumerate(stored):
             index[position] = (number, slot, lengths[slot], crcs[slot], sealed.offsets[slot])
         specs.append(
-            ShardSpec(path.name, sealed.size_bytes, len(blobs), sealed.page_size, sealed.last_page, sealed.blake2b)
+            ShardSpec(path.name, sealed.size_bytes, len(blobs), sealed.page_size, sealed.last_page, sealed.hash)
         )
     write_set(
         folder,
@@ -76,7 +76,7 @@ def write_records(
 
 def many_missing(folder: Path, count: int) -> Path:
     """Write the manifest and arrays of an empty record set that names so many shards; none of them is there."""
-    shards = [ShardSpec(shard_name(number), 4096, 1, 4096, 2, "0" * 64) for number in range(count)]
+    shards = [ShardSpec(shard_name(number), 4096, 1, 4096, 2, f"sha256:{0:064}") for number in range(count)]
     folder.mkdir()
     write_set(folder, SetContents(dataset="fake", part="", blobs={}, indices={}, names=[], shards=shards))
     return folder
@@ -93,7 +93,7 @@ def edit_manifest(folder: Path, change: Callable[[dict[str, Any]], Any]) -> None
 
 def signed(data: bytes) -> bytes:
     """Put the right hash into a manifest's bytes."""
-    return re.sub(rb'(\n "blake2b": ")[0-9a-f]{64}"', lambda match: match[1] + own_hash(data).encode() + b'"', data)
+    return re.sub(rb'(\n "hash": ")sha256:[0-9a-f]{64}"', lambda match: match[1] + own_hash(data).encode() + b'"', data)
 
 
 def flip(path: Path, bit: int) -> None:

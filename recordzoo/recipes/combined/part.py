@@ -90,8 +90,8 @@ class Choice:
             said["split"] = self.split
         if self.indices is not None:
             data = np.ascontiguousarray(self.indices, "<i8").tobytes()
-            digest = hashlib.blake2b(data, digest_size=16).hexdigest()
-            said["indices"] = {"count": len(self.indices), "blake2b": digest}
+            digest = hashlib.sha256(data).hexdigest()
+            said["indices"] = {"count": len(self.indices), "digest": digest}
         if self.labels is not None:
             said["labels"] = list(self.labels)
         return said

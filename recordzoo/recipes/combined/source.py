@@ -59,7 +59,7 @@ class CombinedSource(SizedSource):
     def fingerprint(self) -> str:
         """Return a digest of the digests of all sets and of the choice."""
         said = [part.to_json() for part in self.parts]
-        return hashlib.blake2b(json.dumps(said, sort_keys=True).encode(), digest_size=16).hexdigest()
+        return hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest()
 
     def files(self) -> None:
         """See `Source`: the record sets stand for their files."""

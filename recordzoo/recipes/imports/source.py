@@ -30,7 +30,7 @@ _SHOWN_BYTES = 32
 
 def identity(path: Path) -> str:
     """Return what tells one set of databases from another cheaply: names, sizes, numbers of keys; no times."""
-    digest = hashlib.blake2b(digest_size=16)
+    digest = hashlib.sha256()
     for name, file in database_files(path).items():
         with Database(file) as database:
             meta = database.meta
@@ -101,7 +101,7 @@ class DatabaseSource(SizedSource):
 
     def fingerprint(self) -> str:
         """See `Source`."""
-        digest = hashlib.blake2b(self.layout.encode(), digest_size=16)
+        digest = hashlib.sha256(self.layout.encode())
         for part in self.parts:
             digest.update(f"{part.name}\0{part.status}\0{len(part.entries)}\0".encode())
         return digest.hexdigest()
