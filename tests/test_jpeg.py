@@ -1,7 +1,9 @@
 """Plain JPEGs are whole and have their own tables. Every other file here lacks one of these or breaks a rule."""
 
 import hashlib
+import itertools
 import warnings
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,10 +15,11 @@ from torchvision.transforms import v2
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordWriter, convert
 from recordzoo.batches import leaf
 from recordzoo.preparing.rows import ShardDone, ShardRows, load_rows, save_rows
-from recordzoo.recipes.jpeg import OTHER, PLAIN, UNKNOWN, is_plain_jpeg, mark_of
+from recordzoo.recipes.images import open_image, problem_of, quiet
+from recordzoo.recipes.jpeg import OTHER, PLAIN, UNKNOWN, Look, _header_of, _is_opened, is_plain_jpeg, look, mark_of
 from tests import jpegs
 from tests.fakes.folder import write_tree
-from tests.fakes.jpeg_mutants import segment, segments, whole_jpegs, with_segment, without
+from tests.fakes.jpeg_mutants import Mutants, segment, segments, whole_jpegs, with_segment, without
 from tests.fakes.jpegs import encode, frame_header, scan_start, with_factors, with_size
 from tests.fakes.pictures import jpeg, picture, with_broken_exif
 
@@ -239,3 +242,61 @@ def test_what_pillow_warns_of_is_plain_unless_warnings_are_errors() -> None:
 def test_an_image_that_pillow_refuses_for_its_size(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", 60 * 50 // 2 - 1)
     assert not is_plain_jpeg(JPEG)
+
+
+def pillows(data: bytes) -> Look:
+    """What two openings with Pillow say."""
+    try:
+        with quiet(), open_image(data):
+            problem = None
+    except Exception as err:  # noqa: BLE001 - whatever Pillow raises
+        problem = problem_of(err, data)
+    has_form = _header_of(data) is not None
+    with quiet():
+        return Look(problem, PLAIN if has_form and _is_opened(data) else OTHER)
+
+
+EVERY = {**FILES, **STILL_PLAIN, **BROKEN, "broken EXIF": with_broken_exif(JPEG), "a comment": FILES["profile"]}
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_one_look_says_what_pillow_says(name: str) -> None:
+    assert look(EVERY[name]) == pillows(EVERY[name])
+
+
+@pytest.mark.slow
+def test_one_look_says_what_pillow_says_of_mutants(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", jpegs.MAX_PIXELS)
+    counts: Counter[str] = Counter()
+    for data in itertools.islice(Mutants(3), 10_000):
+        header = _header_of(data)
+        looked = look(data)
+        assert looked == pillows(data), data
+        if header is not None and header.is_surely_opened:
+            assert _is_opened(data), data  # without a warning, which would be an error here
+            counts["sure"] += 1
+        counts["plain"] += looked.mark == PLAIN
+        counts["refused"] += looked.problem is not None
+    assert counts["plain"] - 400 > counts["sure"] > 2000
+    assert counts["refused"] > 500
+
+
+@pytest.mark.parametrize(
+    ("name", "times"), [("4:2:0", 0), ("profile", 0), ("restarts", 0), ("EXIF", 1), ("progressive", 1), ("PNG", 1)]
+)
+def test_an_image_is_opened_once_at_most(name: str, times: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened = []
+    original = Image.open
+    monkeypatch.setattr(Image, "open", lambda file: opened.append(file) or original(file))
+    assert look(FILES[name]) == (None, OTHER if name in NOT_PLAIN else PLAIN)
+    assert len(opened) == times
+    assert look(FILES[name], decode=True) == look(FILES[name])
+
+
+def test_decoding_finds_what_the_header_does_not_say() -> None:
+    half = JPEG[: (scan_start(JPEG) + len(JPEG)) // 2]
+    assert look(half) == (None, OTHER)
+    problem, mark = look(half, decode=True)
+    assert problem is not None
+    assert problem.startswith("OSError: image file is truncated")
+    assert mark == OTHER

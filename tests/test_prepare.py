@@ -31,7 +31,6 @@ from recordzoo.errors import (
 from recordzoo.owner import Owner
 from recordzoo.preparing import describe, ensure, job, shards
 from recordzoo.preparing.build import Build
-from recordzoo.preparing.convert import image_problem
 from recordzoo.preparing.raw import RawData
 from recordzoo.preparing.rows import ShardDone, UnitDone
 from recordzoo.preparing.shards import Shards
@@ -39,6 +38,7 @@ from recordzoo.preparing.space import disk_error
 from recordzoo.preparing.stale_builds import find_builds
 from recordzoo.progress import LogProgress, format_bytes
 from recordzoo.recipes.base import Blob, Sidecar
+from recordzoo.recipes.jpeg import look
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.sources.member import Member
@@ -515,9 +515,9 @@ class TestBrokenImages:
         assert list(warnings.filters) == before
 
     def test_image_problem(self, broken: dict[str, bytes]) -> None:
-        assert image_problem(simple.values()["c000/0000.jpg"]) is None
-        assert all(BROKEN[name] in (image_problem(broken[name]) or "none") for name in BROKEN)
-        assert image_problem(broken["c001/0003.png"])
+        assert look(simple.values()["c000/0000.jpg"]).problem is None
+        assert all(BROKEN[name] in (look(broken[name]).problem or "none") for name in BROKEN)
+        assert look(broken["c001/0003.png"]).problem
 
 
 class TestRawData:

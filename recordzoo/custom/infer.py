@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 from recordzoo.custom.schema import FieldPlan, Form, Kind, Schema, UnevenError, at_position
 from recordzoo.custom.values import as_array, as_pixels, describe, is_json, is_picture, picture_bytes
 from recordzoo.errors import ArgumentError, SampleError
-from recordzoo.preparing.convert import image_problem
 from recordzoo.recipes.class_folders import is_image
+from recordzoo.recipes.jpeg import look
 from recordzoo.records.manifest import MAX_DIMENSIONS, NAME_PATTERN
 from recordzoo.records.shard import stored_bytes
 from recordzoo.system.names import is_device
@@ -213,7 +213,7 @@ def _plan(
 
 def _kind(name: str, value: Any, is_first: bool) -> Kind:
     if isinstance(value, bytes | bytearray | memoryview):
-        return "image" if image_problem(bytes(value)) is None or name == "image" else "bytes"
+        return "image" if look(bytes(value)).problem is None or name == "image" else "bytes"
     array = as_array(value)
     small = array is not None and array.nbytes <= ROW_BYTES and not is_first
     if is_picture(value) and not small:

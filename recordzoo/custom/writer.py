@@ -21,12 +21,12 @@ from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, Sample
 from recordzoo.preparing import is_record_set
 from recordzoo.preparing.assemble import assemble, warn_of_bad
 from recordzoo.preparing.build import Build
-from recordzoo.preparing.convert import image_problem
 from recordzoo.preparing.rows import UnitDone, save_sidecars
 from recordzoo.preparing.shards import Shards
 from recordzoo.preparing.space import disk_error
 from recordzoo.preparing.stale_builds import remove_dead
 from recordzoo.recipes.base import Stored
+from recordzoo.recipes.jpeg import look
 from recordzoo.records.manifest import SPLIT_PATTERN
 from recordzoo.system.files import is_link
 
@@ -152,8 +152,9 @@ class RecordWriter:
             )
         try:
             for blob in blobs:
-                self._shards.put(blob)
-                if blob.checked and (problem := image_problem(blob.data)) is not None:
+                problem, mark = look(blob.data) if blob.checked else (None, None)
+                self._shards.put(blob, mark)
+                if problem is not None:
                     self._bad[name] = problem
         except OSError as err:
             raise disk_error(err, self.path.parent, 0) from err

@@ -11,7 +11,7 @@ from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.rows import ShardDone, UnitDone, load_rows, save_sidecars
 from recordzoo.preparing.shards import Shards
 from recordzoo.recipes.base import Blob, Recipe, Sidecar
-from recordzoo.recipes.images import open_image, problem_of, quiet
+from recordzoo.recipes.jpeg import look
 from recordzoo.records.crc import crc32
 from recordzoo.sources.member import Member, Unit
 
@@ -73,10 +73,10 @@ class UnitConverter:
         expected = self._expected_values()
         main_field = task.recipe.main_field
         with Shards(task.folder, task.number, task.shard_bytes, task.done, self._on_shard, main_field) as shards:
-            for blob in self._blobs():
+            for blob, mark in self._blobs():
                 wanted = next(expected, None)
                 if wanted is None:
-                    shards.put(blob)
+                    shards.put(blob, mark)
                 elif wanted[:2] != (blob.field, blob.key):
                     raise _changed(wanted[1], repr(blob.key))
                 elif wanted[2] != crc32(blob.data):
@@ -93,16 +93,18 @@ class UnitConverter:
         for done in self._task.done:
             yield from load_rows(self._task.folder, done).values()
 
-    def _blobs(self) -> Iterator[Blob]:
-        """Yield what is to be stored; keep aside what is not."""
+    def _blobs(self) -> Iterator[tuple[Blob, int | None]]:
+        """Yield what is to be stored, with its mark if it was looked at; keep aside what is not."""
         for member in self._task.unit.members():
             left = member.size_bytes
             for item in self._items(member):
                 counted = min(len(item.data), left)  # a member may become many records, of more bytes than it has
                 if isinstance(item, Sidecar):
                     self._sidecars[item.name] = item.data
-                elif self._accepts(item):
-                    yield item
+                else:
+                    problem, mark = self._look(item)
+                    if problem is None or self._keeps(item, problem):
+                        yield item, mark
                 del item  # as above
                 self._advance(counted, 0)
                 left -= counted
@@ -124,14 +126,14 @@ class UnitConverter:
             for blob in blobs:
                 self._skipped.setdefault(blob.field, {})[blob.key] = problem
 
-    def _accepts(self, blob: Blob) -> bool:
-        """Look at an image's header or pixels; note what is wrong, and say whether the image is stored all the same."""
-        is_checked = blob.checked and self._task.recipe.fields[blob.field].encoding == "image"
-        problem = blob.problem
-        if problem is None and is_checked:
-            problem = image_problem(blob.data, decode=self._task.check_images)
-        if problem is None:
-            return True
+    def _look(self, blob: Blob) -> tuple[str | None, int | None]:
+        """Look at an image's header or pixels, if nothing is known to be wrong with it."""
+        if blob.problem is None and blob.checked and self._task.recipe.fields[blob.field].encoding == "image":
+            return look(blob.data, decode=self._task.check_images)
+        return blob.problem, None
+
+    def _keeps(self, blob: Blob, problem: str) -> bool:
+        """Note what is wrong with an image, and say whether it is stored all the same."""
         if self._task.on_error == "raise":
             raise PrepareError(f"{blob.key}: {problem}. Pass on_error='keep' or 'skip' to go on without it.")
         keep = self._task.on_error == "keep"
@@ -142,17 +144,6 @@ class UnitConverter:
 def _changed(before: str, now: str) -> SourceError:
     text = f"The raw data changed since its preparation began: {before!r} was there, and now there is {now}."
     return SourceError(f"{text} What was made is thrown away; run the same command again.", worthless=True)
-
-
-def image_problem(data: bytes, *, decode: bool = False) -> str | None:
-    """Say why no decoder takes an image, from its header or, if `decode`, from all of it; None if one does."""
-    try:
-        with quiet(), open_image(data) as image:
-            if decode:
-                image.load()
-            return None
-    except Exception as err:  # noqa: BLE001  # Pillow's format plug-ins raise anything on hostile headers
-        return problem_of(err, data)
 
 
 def convert_unit(task: Task, advance: Callable[[int, int], None] = lambda num_bytes, num_images: None) -> UnitDone:

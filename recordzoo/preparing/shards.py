@@ -68,8 +68,12 @@ class Shards:
             self._abandon()
             self._sealer.shutdown()
 
-    def put(self, blob: Blob) -> None:
+    def put(self, blob: Blob, mark: int | None = None) -> None:
         """Store a blob.
+
+        Args:
+            blob: What is stored.
+            mark: Its mark (`recordzoo.recipes.jpeg`); None: found out now.
 
         Raises:
             PrepareError: It is too large.
@@ -82,8 +86,9 @@ class Shards:
         if self._open is None:
             self._open = self._new_shard(cost)
         self._open.writer.put(blob.data)
-        with quiet():
-            mark = mark_of(blob.data)
+        if mark is None:
+            with quiet():
+                mark = mark_of(blob.data)
         self._open.rows.append(blob.field, blob.key, len(blob.data), crc32(blob.data), mark)
         self._open.size_bytes += cost
 
