@@ -11,7 +11,7 @@ from recordzoo.catalogue import Entry
 from recordzoo.custom.nearby import no_set
 from recordzoo.custom.targets import Reading, Target, check_reading, find_dataset, is_name, resolve
 from recordzoo.errors import ArgumentError, ManifestError
-from recordzoo.preparing import PrepareOptions, is_record_set
+from recordzoo.preparing import Options, PrepareOptions, is_record_set
 from recordzoo.remote.url import is_url
 
 if TYPE_CHECKING:
@@ -116,11 +116,10 @@ def prepare(
     """
     from recordzoo.custom.making import completed, make
 
-    unknown = next((name for name in options if name not in PrepareOptions.__annotations__), None)
-    if unknown is not None or "records_dir" in options:
-        hint = "" if unknown else "; it is called output"
-        raise TypeError(f"prepare() got an unexpected keyword argument {unknown or 'records_dir'!r}{hint}")
+    if "records_dir" in options:
+        raise TypeError("prepare() got an unexpected keyword argument 'records_dir'; it is called output")
     place = None if output is None else Path(output).expanduser().absolute()
+    wanted = Options.of({**options, "records_dir": place}, "prepare()")
     reading = Reading(from_, allow_empty, fields or {}, kinds or {})
     targets = resolve(data, Path(root).expanduser(), split, reading, place)
     check_reading(targets, reading)
@@ -131,8 +130,7 @@ def prepare(
         raise ArgumentError(
             f"Argument output names one record set, but {os.fspath(data)} has several: {labels}. Name one of them."
         )
-    options["records_dir"] = place
-    return [make(completed(target, shuffle_seed, options), options, download=download) for target in targets]
+    return [make(completed(target, shuffle_seed, wanted), wanted, download=download) for target in targets]
 
 
 # Any: arguments of the dataset class that the set was made by.

@@ -16,7 +16,7 @@ import pytest
 import recordzoo
 from recordzoo import durable
 from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, SourceError
-from recordzoo.preparing import assignment, ensure
+from recordzoo.preparing import Options, assignment, ensure
 from recordzoo.preparing.division import Division
 from recordzoo.preparing.elsewhere import num_workers
 from recordzoo.recipes.declared import dataset_recipe
@@ -333,7 +333,7 @@ def test_imagenet_is_cut_into_enough_units_for_a_cluster(tmp_path: Path) -> None
     recipe = dataset_recipe("imagenet", "train")
     source = recipe.find(tmp_path)
     assert isinstance(source, NestedTarSource)
-    units = Division(recipe, {}).units(source)
+    units = Division(recipe, Options()).units(source)
     assert len(units) >= 140
     assert max(unit.size_bytes for unit in units) <= 1 << 30
     assert sum(unit.size_bytes for unit in units) == 1000 * inner_bytes

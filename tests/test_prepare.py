@@ -29,7 +29,7 @@ from recordzoo.errors import (
     SourceError,
 )
 from recordzoo.owner import Owner
-from recordzoo.preparing import describe, ensure, job, shards
+from recordzoo.preparing import Options, describe, ensure, job, shards
 from recordzoo.preparing.build import Build
 from recordzoo.preparing.raw import RawData
 from recordzoo.preparing.rows import ShardDone, UnitDone
@@ -717,7 +717,7 @@ class TestRawData:
         root.mkdir()
         for name, size in ((".bad-0123", 800), (".part.json", 700), (".part", 100), (".part.x-1-1-00", 300)):
             (root / f"{remote.name}{name}").write_bytes(bytes(size))
-        raw = RawData(SimpleRecipe("stream", (remote,)), root, root / "x.records", True, {}, LogProgress())
+        raw = RawData(SimpleRecipe("stream", (remote,)), root, root / "x.records", True, Options(), LogProgress())
         raw._check_room()
         (root / remote.name).write_bytes(bytes(1000))
         raw._check_room()
@@ -735,7 +735,7 @@ class TestRawData:
         unknown = dataclasses.replace(about, name="other.tar", about_bytes=None)
         for files, sizes in (((about,), (1000, 1000, 2020)), ((about, unknown), (None, None, None))):
             recipe = SimpleRecipe("stream", files)
-            RawData(recipe, root, root / "x.records", True, {}, LogProgress())._check_room()
+            RawData(recipe, root, root / "x.records", True, Options(), LogProgress())._check_room()
             plan = describe(recipe, root)
             assert (plan["download_bytes"], plan["raw_bytes"], plan["peak_bytes"]) == sizes
             assert ("other.tar is not checked: the size is not known" in caplog.text) == (unknown in files)

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from recordzoo.aliases import JSON
 from recordzoo.cli import output
@@ -12,6 +12,9 @@ from recordzoo.custom.targets import Target
 from recordzoo.errors import RecordZooError, TermsError
 from recordzoo.progress import format_bytes, format_seconds
 from recordzoo.text import clean
+
+if TYPE_CHECKING:
+    from recordzoo.preparing import Options
 
 _CHANGES_SHOWN = 3
 _SLOW_NETWORK = 10_000_000
@@ -33,8 +36,7 @@ _SOURCES = {
 }
 
 
-# Any: the options of the library, checked there.
-def show_plans(wanted: Sequence[Target], options: Mapping[str, Any], as_json: bool) -> None:
+def show_plans(wanted: Sequence[Target], options: "Options", as_json: bool) -> None:
     """Print what `prepare` would do; do nothing of it.
 
     Raises:

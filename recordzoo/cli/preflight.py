@@ -4,7 +4,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING
 
 from recordzoo.aliases import JSON
 from recordzoo.cli.set_check import explained
@@ -12,7 +12,7 @@ from recordzoo.custom.targets import Target
 from recordzoo.errors import DownloadError, TermsError
 
 if TYPE_CHECKING:
-    from recordzoo.preparing import PrepareOptions
+    from recordzoo.preparing import Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,8 +31,7 @@ class Prospect:
     obstacle: TermsError | DownloadError | None
 
 
-# Any: the options of the library, checked there.
-def look_ahead(wanted: Sequence[Target], options: Mapping[str, Any], *, measure: bool = False) -> list[Prospect]:
+def look_ahead(wanted: Sequence[Target], options: "Options", *, measure: bool = False) -> list[Prospect]:
     """Say of each record set what would happen to it. Writes nothing and fetches nothing.
 
     Args:
@@ -48,17 +47,17 @@ def look_ahead(wanted: Sequence[Target], options: Mapping[str, Any], *, measure:
     prospects = []
     for target in wanted:
         with explained(target):
-            plan = describe(target.recipe(), target.root, download=True, measure=measure, **options)
+            plan = describe(target.recipe(), target.root, options, measure=measure)
         obstacle = _obstacle(target, options) if plan["state"] == "download" else None
         prospects.append(Prospect(target, plan, obstacle))
     return prospects
 
 
-def _obstacle(target: Target, options: Mapping[str, Any]) -> TermsError | DownloadError | None:
+def _obstacle(target: Target, options: "Options") -> TermsError | DownloadError | None:
     from recordzoo.preparing.raw import check_addresses
 
     try:
-        check_addresses(target.recipe(), target.root, cast("PrepareOptions", options))
+        check_addresses(target.recipe(), target.root, options)
     except (TermsError, DownloadError) as err:
         return err
     return None

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from recordzoo.aliases import JSON
 from recordzoo.bars import close_bars
@@ -25,7 +25,7 @@ from recordzoo.progress import format_seconds
 from recordzoo.text import clean
 
 if TYPE_CHECKING:
-    from recordzoo.preparing import PrepareOptions
+    from recordzoo.preparing import Options
     from recordzoo.recipes.base import Recipe
     from recordzoo.records.reader import RecordReader
 
@@ -53,8 +53,7 @@ class Request:
     dask: str | None = None
 
 
-# Any: the options are checked by the library's own TypedDict when they get there.
-def prepare_all(request: Request, options: Mapping[str, Any], *, as_json: bool = False) -> None:
+def prepare_all(request: Request, options: "Options", *, as_json: bool = False) -> None:
     """Prepare every record set that the names mean, one after another; one that fails does not stop the others.
 
     Of a dataset of several parts, those are prepared whose files are there or may be fetched.
@@ -66,14 +65,14 @@ def prepare_all(request: Request, options: Mapping[str, Any], *, as_json: bool =
     from recordzoo.custom.making import completed  # imports NumPy
 
     refuse_urls("--root", request.root)
-    refuse_urls("--output", options["records_dir"])
+    refuse_urls("--output", options.records_dir)
     wanted = [
         completed(target, request.shuffle_seed, options)
         for name in request.names
-        for target in resolve(name, request.root or Path(), request.split, request.reading, options["records_dir"])
+        for target in resolve(name, request.root or Path(), request.split, request.reading, options.records_dir)
     ]
     check_usage(request, wanted, options)
-    if options["records_dir"] is not None and len(wanted) > 1:
+    if options.records_dir is not None and len(wanted) > 1:
         sets = ", ".join(target.label for target in wanted)
         raise ArgumentError(
             f"--output names one record set, but {len(wanted)} are asked for: {sets}. Prepare them one "
@@ -86,7 +85,7 @@ def prepare_all(request: Request, options: Mapping[str, Any], *, as_json: bool =
         return
     with _executor(request.dask) as executor:
         blocked = _look_ahead(wanted, options) if len(wanted) > 1 else {}
-        done, failed = _prepare_each(wanted, blocked, {**options, "executor": executor})
+        done, failed = _prepare_each(wanted, blocked, dataclasses.replace(options, executor=executor))
     if as_json:
         document: dict[str, JSON] = {"record_sets": done}
         if failed:
@@ -114,9 +113,9 @@ def _executor(dask: str | None) -> Iterator[Executor | None]:
         yield executor
 
 
-# Any: as above.
+# Any: JSON.
 def _prepare_each(
-    wanted: Sequence[Target], blocked: Mapping[str, RecordZooError], options: Mapping[str, Any]
+    wanted: Sequence[Target], blocked: Mapping[str, RecordZooError], options: "Options"
 ) -> tuple[list[dict[str, Any]], dict[str, Exception]]:
     """Prepare one after another; return what was made, and the errors by label."""
     done: list[dict[str, Any]] = []
@@ -156,7 +155,7 @@ def _say_splits(wanted: Sequence[Target]) -> None:
         )
 
 
-def _look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> dict[str, RecordZooError]:
+def _look_ahead(wanted: Sequence[Target], options: "Options") -> dict[str, RecordZooError]:
     """Find, before the work starts, what will not fit, and the parts of whole datasets that cannot be had.
 
     Returns:
@@ -168,7 +167,7 @@ def _look_ahead(wanted: Sequence[Target], options: Mapping[str, Any]) -> dict[st
         p.target.label: p.obstacle for p in prospects if p.obstacle is not None and not p.target.is_named
     }
     possible = [p for p in prospects if p.obstacle is None]
-    check_room(possible, discard_raw=options["discard_raw"])
+    check_room(possible, discard_raw=options.discard_raw)
     if not possible:
         return {}
     going_on = ", ".join(p.target.label for p in prospects if p.target.label not in blocked)
@@ -212,19 +211,19 @@ def variant_name(
     return str(Variant(short_side, max_side, image_format or "jpeg", quality))
 
 
-def _prepare(target: Target, options: Mapping[str, Any]) -> dict[str, Any]:
+def _prepare(target: Target, options: "Options") -> dict[str, Any]:
     from recordzoo.custom.making import make
     from recordzoo.recipes.variants import variant_recipe
     from recordzoo.records.reader import RecordReader
 
     own = target.kind in ("list", "foreign")  # `make` compares them with what they were made from
     with explained(target):
-        recipe = None if own else variant_recipe(target.recipe(), target.root, options["variant"])
-    place = options["records_dir"] or (target.place() if recipe is None else recipe.target(target.root))
+        recipe = None if own else variant_recipe(target.recipe(), target.root, options.variant)
+    place = options.records_dir or (target.place() if recipe is None else recipe.target(target.root))
     before = _generation(Path(place))
     began = time.monotonic()
     with explained(target):
-        path = make(target, cast("PrepareOptions", {**options, "progress": make_progress()}), full=True)
+        path = make(target, dataclasses.replace(options, progress=make_progress()), full=True)
     elapsed_s = time.monotonic() - began
     reader = RecordReader(path)
     was_ready = before is not None and before == _generation(path)
@@ -262,12 +261,12 @@ def _generation(place: Path) -> tuple[int, int] | None:
     return (place.stat().st_dev, place.stat().st_ino) if is_record_set(place) else None
 
 
-def _change_warning(recipe: "Recipe", target: Target, reader: "RecordReader", options: Mapping[str, Any]) -> str | None:
+def _change_warning(recipe: "Recipe", target: Target, reader: "RecordReader", options: "Options") -> str | None:
     """Compare all raw files with those that the records were made from; None if they are what they were."""
     from recordzoo.preparing.changes import change_text, refuse_other
     from recordzoo.preparing.describe import changes_since
 
-    changes = changes_since(recipe, target.root, **{**options, "progress": make_progress()})
-    if options["records_dir"] is not None and target.entry is None:
+    changes = changes_since(recipe, target.root, dataclasses.replace(options, progress=make_progress()))
+    if options.records_dir is not None and target.entry is None:
         refuse_other(reader, changes)
     return change_text(reader, changes, recipe.command(target.root)) if changes else None

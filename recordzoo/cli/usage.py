@@ -1,25 +1,25 @@
 """Reject options of `prepare` that do not apply to the names given: they would be ignored."""
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from recordzoo.custom.targets import WHAT, Target, check_reading
 from recordzoo.errors import ArgumentError
 
 if TYPE_CHECKING:
     from recordzoo.cli.prepare import Request
+    from recordzoo.preparing import Options
 
 
-# Any: the library's options.
-def check_usage(request: "Request", wanted: Sequence[Target], options: Mapping[str, Any]) -> None:
+def check_usage(request: "Request", wanted: Sequence[Target], options: "Options") -> None:
     """Refuse options that none of the targets takes, --root beside a path, and --workers beside --dask.
 
     Raises:
         ArgumentError: There is such an option.
     """
-    if request.dask is not None and options["workers"] is not None:
+    if request.dask is not None and options.workers is not None:
         raise ArgumentError(
-            f"--workers {options['workers']} is for processes of this machine, and --dask {request.dask} converts on "
+            f"--workers {options.workers} is for processes of this machine, and --dask {request.dask} converts on "
             "that cluster's workers, however many there are. Pass one of them."
         )
     own = [target for target in wanted if target.entry is None]
@@ -30,10 +30,10 @@ def check_usage(request: "Request", wanted: Sequence[Target], options: Mapping[s
             f"beside it. For another place, pass --output {request.root / first.root.name}.records."
         )
     for_datasets = {
-        "--mirror": options["mirror"] is not None,
-        "--accept-terms": options["accept_terms"],
-        "--discard-raw": options["discard_raw"],
-        "--no-check-hash": not options["check_hash"],
+        "--mirror": options.mirror is not None,
+        "--accept-terms": options.accept_terms,
+        "--discard-raw": options.discard_raw,
+        "--no-check-hash": not options.check_hash,
     }
     _refuse(for_datasets, "datasets", own, wanted)
     check_reading(wanted, request.reading)

@@ -3,11 +3,10 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
-from recordzoo.custom.options import OwnOptions, check_place, is_current
+from recordzoo.custom.options import check_place, options_to_make
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.preparing import ensure, is_record_set
+from recordzoo.preparing import Options, ensure
 from recordzoo.recipes.combined.part import Part
 from recordzoo.recipes.combined.recipe import CombinedRecipe
 from recordzoo.records.reader import RecordReader
@@ -15,7 +14,7 @@ from recordzoo.remote.url import Url, is_url
 
 
 def make_combined(
-    parts: Sequence[Part], output: str | os.PathLike[str], options: OwnOptions, *, unite: bool = False
+    parts: Sequence[Part], output: str | os.PathLike[str], options: Options, *, unite: bool = False
 ) -> Path:
     """Make a set of the parts, unless it is there.
 
@@ -25,14 +24,11 @@ def make_combined(
     """
     place = _place(parts, output)
     check_place(place)
-    written: dict[str, Any] = {  # Any: JSON
-        name: value for name, value in options.items() if name in ("num_shards", "shard_bytes") and value is not None
-    }
-    recipe = CombinedRecipe(parts, place, unite=unite, written=written)
-    if is_record_set(place) and is_current(options, lambda: _check_same(place, recipe)):
-        return place
-    ensure(recipe, place.parent, prepare=True, records_dir=place, **options)
-    _check_same(place, recipe)  # another process may have been faster, with something else
+    recipe = CombinedRecipe(parts, place, unite=unite, written=options.layout)
+    to_make = options_to_make(place, options, lambda: _check_same(place, recipe))
+    if to_make is not None:
+        ensure(recipe, place.parent, to_make)
+        _check_same(place, recipe)  # another process may have been faster, with something else
     return place
 
 

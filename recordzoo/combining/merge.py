@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Literal, Unpack
 
 from recordzoo.combining.making import make_combined
-from recordzoo.custom.options import OwnOptions, check_options
 from recordzoo.errors import ArgumentError
+from recordzoo.preparing import Options, OwnOptions
 from recordzoo.recipes.combined.part import Part
 from recordzoo.records.manifest import SPLIT_PATTERN
 from recordzoo.records.reader import RecordReader
@@ -57,7 +57,7 @@ def merge(
         >>> recordzoo.merge(["2025.records", "2026.records"], "all.records", classes="union")  # doctest: +SKIP
         PosixPath('/home/me/all.records')
     """
-    check_options(options, "merge()")
+    wanted = Options.of(options, "merge()", OwnOptions)
     if isinstance(sets, str | os.PathLike):
         raise ArgumentError(f"Argument sets is {sets!r}; it must be a list of record sets.")
     if not sets:
@@ -72,4 +72,4 @@ def merge(
         if not SPLIT_PATTERN.fullmatch(split):
             raise ArgumentError(f"{split!r} is no name of a split: small letters, digits and hyphens.")
     parts = [Part(RecordReader(path), split=named.get(path, "")) for path in given]
-    return make_combined(parts, output, options, unite=classes == "union")
+    return make_combined(parts, output, wanted, unite=classes == "union")

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from recordzoo.combining.choosing import checked_indices, class_numbers
 from recordzoo.combining.making import make_combined
-from recordzoo.custom.options import OwnOptions, check_options
 from recordzoo.errors import ArgumentError
+from recordzoo.preparing import Options, OwnOptions
 from recordzoo.recipes.combined.part import Choice, Part
 from recordzoo.records.reader import RecordReader
 
@@ -81,7 +81,7 @@ def subset(
         >>> recordzoo.subset("photos.records", split="train", output="train.records")  # doctest: +SKIP
         PosixPath('/home/me/train.records')
     """
-    check_options(options, "subset()")
+    wanted = Options.of(options, "subset()", OwnOptions)
     if classes is None and indices is None and split is None:
         raise ArgumentError("Nothing is chosen: pass classes, indices or split.")
     if isinstance(classes, str):
@@ -102,4 +102,4 @@ def subset(
     part = Part(reader, Choice(split, None if indices is None else checked_indices(indices), labels))
     if not len(part.positions):
         raise ArgumentError(f"No record of {reader.path} is left by what is chosen. Nothing was made.")
-    return make_combined([part], output, options)
+    return make_combined([part], output, wanted)

@@ -1,5 +1,6 @@
 """A damaged record set → the same bytes as before: copied or pulled again, or prepared again."""
 
+import dataclasses
 import json
 import os
 from dataclasses import dataclass
@@ -11,7 +12,7 @@ from recordzoo.copying.arrival import Arrival
 from recordzoo.copying.copy import CopyJob
 from recordzoo.copying.pull import PullJob
 from recordzoo.errors import OtherSourceError
-from recordzoo.preparing.options import PrepareOptions
+from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.preparing.rebuild import rebuild
 from recordzoo.progress import Progress
 from recordzoo.recipes.beside import BESIDE, COPIED_FILE
@@ -62,14 +63,15 @@ def repair(
         RecordZooError: As `ensure`.
     """
     place = Path(os.path.realpath(path))
-    progress = options.get("progress") or default_progress()
+    how = Options.of(options, "repair()")
+    progress = how.progress or default_progress()
     report = verify(place, full=True, progress=progress, max_problems=None)
     if not report.damaged:
         return Repaired(report)
     whole = frozenset({file.name for file in os.scandir(place)}.difference(report.damaged, BESIDE, [MANIFEST_NAME]))
     job = _copy_again(place, whole, progress) if root is None else None
     if job is None:
-        return Repaired(report, str(rebuild(place, root, download, {**options, "progress": progress})))
+        return Repaired(report, str(rebuild(place, root, download, dataclasses.replace(how, progress=progress))))
     return Repaired(report, job.run().source, was_copied=True)
 
 

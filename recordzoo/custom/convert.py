@@ -1,5 +1,6 @@
 """`convert`: any map-style dataset → a record set."""
 
+import dataclasses
 import os
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -10,11 +11,11 @@ import cloudpickle
 
 from recordzoo.bars import default_progress
 from recordzoo.custom.infer import infer
-from recordzoo.custom.options import OwnOptions, check_classes, check_options, check_place, is_current
+from recordzoo.custom.options import check_classes, check_place, options_to_make
 from recordzoo.custom.samples import MapStyle, Probe, SampleRecipe
 from recordzoo.custom.schema import Kind, UnevenError
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.preparing import ensure, is_record_set
+from recordzoo.preparing import Options, OwnOptions, ensure
 from recordzoo.records.reader import RecordReader
 
 
@@ -69,7 +70,7 @@ def convert(
         >>> dataset = recordzoo.ImageFolderRecord("my.records")
     """
     place = Path(output).expanduser().absolute()
-    check_options(options, "convert()")
+    wanted = Options.of(options, "convert()", OwnOptions)
     check_classes(classes)
     check_place(place)
     _check_dataset(dataset)
@@ -78,18 +79,20 @@ def convert(
     schema = infer(probe.samples, fields, kinds)
     probe.check_repeats(dataset)
     recipe = SampleRecipe(dataset, b"", schema, probe, kinds, classes, place)
-    if is_record_set(place) and is_current(options, lambda: _check_same(place, recipe)):
+    to_make = options_to_make(place, wanted, lambda: _check_same(place, recipe))
+    if to_make is None:
         return place
-    if not options.get("shard_bytes") and not options.get("num_shards"):
+    if not wanted.layout:
         # Smaller shards than of files: to make a sample may take long, and each process fills shards of its own.
-        options["shard_bytes"] = max(4 << 20, min(1 << 30, recipe.source(probe).size_bytes // 8))
-    progress = options.get("progress") or default_progress()
+        shard_bytes = max(4 << 20, min(1 << 30, recipe.source(probe).size_bytes // 8))
+        to_make = dataclasses.replace(to_make, shard_bytes=shard_bytes)
+    progress = wanted.progress or default_progress()
     payload = _payload(dataset)
     if isinstance(payload, str):
-        if options.get("executor") is None:
+        if wanted.executor is None:
             progress.note(f"{type(dataset).__name__} cannot be sent to other processes ({payload}): one does it all.")
-            options["workers"] = 1
-        elif not isinstance(options["executor"], ThreadPoolExecutor):
+            to_make = dataclasses.replace(to_make, workers=1)
+        elif not isinstance(wanted.executor, ThreadPoolExecutor):
             raise ArgumentError(
                 f"{type(dataset).__name__} cannot be sent to the executor's processes ({payload}). Convert without "
                 "executor, or with a ThreadPoolExecutor."
@@ -98,7 +101,7 @@ def convert(
     recipe.payload = payload
     while True:
         try:
-            ensure(recipe, place.parent, prepare=True, records_dir=place, **options)
+            ensure(recipe, place.parent, to_make)
         except UnevenError as err:
             if err.details["field"] in kinds:
                 raise

@@ -9,14 +9,14 @@ from typing import NoReturn
 from recordzoo.addresses import shown
 from recordzoo.bars import default_progress
 from recordzoo.custom.foreign import ForeignRecipe, schema_of
-from recordzoo.custom.options import OwnOptions, check_place, is_current
+from recordzoo.custom.options import check_place, options_to_make
 from recordzoo.custom.schema import Kind, UnevenError
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError
 from recordzoo.formats import FORMATS
 from recordzoo.formats.base import Foreign, classes_beside
 from recordzoo.formats.braces import without_braces
 from recordzoo.formats.find import find_foreign
-from recordzoo.preparing import ensure, is_record_set
+from recordzoo.preparing import Options, ensure
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.imports import LAYOUTS
 from recordzoo.recipes.imports.places import database_files, may_be_database
@@ -115,7 +115,7 @@ def import_foreign(
     format: str | None,
     fields: Mapping[str, str],
     kinds: Mapping[str, Kind],
-    options: OwnOptions,
+    options: Options,
 ) -> Path:
     """Store what another tool stored as a record set, in its order. An existing set of the same data stays as it is.
 
@@ -136,22 +136,23 @@ def import_foreign(
     def check() -> None:
         _check_same(output, location, format) if foreign is None else _check_foreign(output, foreign)
 
-    if is_record_set(output) and is_current(options, check):
+    to_make = options_to_make(output, options, check)
+    if to_make is None:
         return output
     if foreign is None:
-        ensure(ImportRecipe(Path(location), output, format), output.parent, prepare=True, records_dir=output, **options)
+        ensure(ImportRecipe(Path(location), output, format), output.parent, to_make)
     else:
-        _ensure_even(_recipe_of(foreign, output, kinds), kinds, options)
+        _ensure_even(_recipe_of(foreign, output, kinds), kinds, to_make)
     check()  # another process may have been faster, with something else
     return output
 
 
-def _ensure_even(recipe: ForeignRecipe, kinds: Mapping[str, Kind], options: OwnOptions) -> None:
+def _ensure_even(recipe: ForeignRecipe, kinds: Mapping[str, Kind], options: Options) -> None:
     """Make the record set; begin again with another kind if a field turns out to be uneven."""
-    progress = options.get("progress") or default_progress()
+    progress = options.progress or default_progress()
     while True:
         try:
-            ensure(recipe, recipe.output.parent, prepare=True, records_dir=recipe.output, **options)
+            ensure(recipe, recipe.output.parent, options)
         except UnevenError as err:
             if err.details["field"] in kinds:
                 raise

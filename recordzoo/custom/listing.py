@@ -2,9 +2,7 @@
 
 import logging
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import OtherSourceError
@@ -16,12 +14,6 @@ from recordzoo.recipes.listing import list_path
 from recordzoo.records.reader import RecordReader
 
 logger = logging.getLogger("recordzoo")
-
-
-# Any: options of all kinds.
-def layout_of(options: Mapping[str, Any]) -> dict[str, int]:
-    """Return those options that show in how a record set is cut."""
-    return {name: options[name] for name in ("num_shards", "shard_bytes") if options.get(name) is not None}
 
 
 def check_list(place: Path, recipe: Recipe, path: Path, *, was_ready: bool, full: bool = False) -> None:

@@ -2,16 +2,13 @@
 
 import dataclasses
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, cast
 
 from recordzoo.custom.importing import import_foreign
-from recordzoo.custom.listing import check_list, layout_of
-from recordzoo.custom.options import OwnOptions
+from recordzoo.custom.listing import check_list
 from recordzoo.custom.targets import Target
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
-from recordzoo.preparing import PrepareOptions, ensure, is_record_set
+from recordzoo.preparing import Options, ensure, is_record_set
 from recordzoo.program import command
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, is_image
 from recordzoo.recipes.folder import raise_if_empty
@@ -19,14 +16,13 @@ from recordzoo.recipes.variants import variant_recipe
 from recordzoo.records.reader import RecordReader
 
 
-# Any: the options of `PrepareOptions`.
-def completed(target: Target, shuffle_seed: int | None, options: Mapping[str, Any]) -> Target:
+def completed(target: Target, shuffle_seed: int | None, options: Options) -> Target:
     """Return a target with those options that its recipe takes.
 
     Raises:
         ArgumentError: An option does not go with what the target is.
     """
-    variant = options.get("variant")
+    variant = options.variant
     if target.kind == "set" and variant is None:
         raise ArgumentError(
             f"{target.label} is a record set already. For a variant of it pass variant='256' (--short-side, --max-side "
@@ -41,18 +37,18 @@ def completed(target: Target, shuffle_seed: int | None, options: Mapping[str, An
     if target.kind == "list":
         if shuffle_seed is not None and not isinstance(shuffle_seed, int):
             raise ArgumentError(f"Argument shuffle_seed is {shuffle_seed!r}; it must be a whole number.")
-        return dataclasses.replace(target, settings={"shuffle_seed": shuffle_seed, "layout": layout_of(options)})
+        return dataclasses.replace(target, settings={"shuffle_seed": shuffle_seed, "layout": options.layout})
     if shuffle_seed is not None:
         raise ArgumentError(f"shuffle_seed (--shuffle) is for lists of files; {target.label} is none.")
     return target
 
 
-def make(target: Target, options: PrepareOptions, *, download: bool = True, full: bool = False) -> Path:
+def make(target: Target, options: Options, *, download: bool = True, full: bool = False) -> Path:
     """Make a record set, if it is not there; what is there already is compared with what was asked for.
 
     Args:
         target: As `completed` returns it.
-        options: See `PrepareOptions`.
+        options: How.
         download: Download raw data that is not there.
         full: Compare all files of a list with those that its record set was made from, not a bounded number.
 
@@ -61,15 +57,13 @@ def make(target: Target, options: PrepareOptions, *, download: bool = True, full
         OtherSourceError: The record set is there, and holds something else.
     """
     if target.kind == "foreign":
-        own = {name: value for name, value in options.items() if name in OwnOptions.__annotations__}
-        return import_foreign(**target.settings, options=cast("OwnOptions", own))
-    recipe = variant_recipe(target.recipe(), target.root, options.get("variant"))
+        return import_foreign(**target.settings, options=options)
+    recipe = variant_recipe(target.recipe(), target.root, options.variant)
     if target.kind == "tree":
         _check_folders(target.root)
-    place = Path(options.get("records_dir") or recipe.target(target.root)).expanduser()
-    was_ready = is_record_set(place) and options.get("refresh") is not True
-    prepared: PrepareOptions = {"prepare": True, **options}
-    path = ensure(recipe, target.root, download=download, **prepared)
+    place = Path(options.records_dir or recipe.target(target.root)).expanduser()
+    was_ready = is_record_set(place) and options.refresh is not True
+    path = ensure(recipe, target.root, options, download=download, prepare=options.prepare is not False)
     check_made(target, path, was_ready=was_ready, full=full)
     return path
 

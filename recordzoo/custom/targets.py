@@ -159,7 +159,7 @@ def resolve(
     root: Path,
     split: str | None = None,
     reading: Reading | None = None,
-    output: Path | None = None,
+    output: str | os.PathLike[str] | None = None,
 ) -> list[Target]:
     """Turn one argument of `prepare` into record sets.
 
@@ -240,7 +240,7 @@ def _is_set(path: Path) -> bool:
     return is_record_set(path)
 
 
-def _own(text: str, split: str | None, reading: Reading, output: Path | None) -> list[Target]:
+def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLike[str] | None) -> list[Target]:
     """Turn a path into record sets: several if it is a tree whose only folders are splits."""
     path = Path(text).expanduser()
     kind = _kind(path, text, reading)
@@ -313,14 +313,14 @@ def _is_tree(path: Path, *, has_splits: bool = True) -> bool:
     return False
 
 
-def _foreign(text: str, reading: Reading, output: Path | None) -> Target:
+def _foreign(text: str, reading: Reading, output: str | os.PathLike[str] | None) -> Target:
     from recordzoo.custom.importing import default_place
 
     location = text if "://" in text else os.path.abspath(os.path.expanduser(text))
     label = shown(text)
     settings = {
         "location": location,
-        "output": default_place(location) if output is None else output.expanduser().absolute(),
+        "output": default_place(location) if output is None else Path(output).expanduser().absolute(),
         "format": reading.from_,
         "fields": reading.fields,
         "kinds": reading.kinds,

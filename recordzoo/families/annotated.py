@@ -80,7 +80,7 @@ class AnnotatedDataset(ZooDataset):
         reader = self._open(
             recipe,
             download=download and part is not None,
-            options=options,
+            options=self._chosen(options),
             raw_root=folder if part is None else folder.parent,
         )
         root = os.path.expanduser(os.fspath(self.root))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recordzoo.errors import ArgumentError, ManifestError, NotPreparedError
-from recordzoo.preparing import PrepareOptions
+from recordzoo.preparing import Options
 from recordzoo.program import command
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.variants import variant_recipe
@@ -15,16 +15,14 @@ from recordzoo.remote.failures import NOT_FOUND
 from recordzoo.remote.url import Url, is_url
 
 
-def open_at_url(
-    kind: str, recipe: Recipe, root: Url, options: PrepareOptions, *, download: bool = False
-) -> RecordReader:
+def open_at_url(kind: str, recipe: Recipe, root: Url, options: Options, *, download: bool = False) -> RecordReader:
     """Open the record set of a recipe at a URL: where it would lie below such a root, or the root itself.
 
     Args:
         kind: The dataset class, for messages.
         recipe: How it would be made.
         root: The URL.
-        options: See `PrepareOptions`.
+        options: How it would be prepared; the cache.
         download: As the class has it.
 
     Raises:
@@ -33,16 +31,15 @@ def open_at_url(
         RecordError: It cannot be read.
     """
     _refuse_preparing(kind, root, options, download=download)
-    given = options.get("records_dir")
-    if given is not None:
-        return open_one(kind, [_as_url(given)], options)
+    if options.records_dir is not None:
+        return open_one(kind, [_as_url(options.records_dir)], options)
     local = Path(os.sep) / "root" / (root.name or "root")
-    target = variant_recipe(recipe, local, options.get("variant")).target(local)
+    target = variant_recipe(recipe, local, options.variant).target(local)
     below = (root if target.parent == local else root.parent) / target.name
     return open_one(kind, [root, below] if root.name.endswith(ENDING) else [below, root], options)
 
 
-def open_given(kind: str, root: Url, options: PrepareOptions) -> RecordReader:
+def open_given(kind: str, root: Url, options: Options) -> RecordReader:
     """Open the record set at a URL, or that of the tree that would be there.
 
     Raises:
@@ -53,7 +50,7 @@ def open_given(kind: str, root: Url, options: PrepareOptions) -> RecordReader:
     return open_one(kind, [root] if root.name.endswith(ENDING) else [root, beside], options)
 
 
-def open_variant(kind: str, reader: RecordReader, url: Url, options: PrepareOptions) -> RecordReader:
+def open_variant(kind: str, reader: RecordReader, url: Url, options: Options) -> RecordReader:
     """Open the variant that lies beside the record set at a URL.
 
     Raises:
@@ -62,12 +59,11 @@ def open_variant(kind: str, reader: RecordReader, url: Url, options: PrepareOpti
     stem = url.name.removesuffix(ENDING)
     if reader.manifest.variant != ORIGINAL:
         stem = stem.removesuffix(f"-{reader.manifest.variant}")
-    variant = options.get("variant")
-    name = stem if variant == ORIGINAL else f"{stem}-{variant}"
+    name = stem if options.variant == ORIGINAL else f"{stem}-{options.variant}"
     return open_one(kind, [url.parent / f"{name}{ENDING}"], options)
 
 
-def open_one(kind: str, places: Sequence[Url], options: PrepareOptions) -> RecordReader:
+def open_one(kind: str, places: Sequence[Url], options: Options) -> RecordReader:
     """Open the first record set that is there.
 
     Raises:
@@ -76,7 +72,7 @@ def open_one(kind: str, places: Sequence[Url], options: PrepareOptions) -> Recor
     """
     for place in places:
         try:
-            return RecordReader(place, cache_bytes=options.get("cache_bytes"))
+            return RecordReader(place, cache_bytes=options.cache_bytes)
         except ManifestError as err:
             if getattr(err, "status", None) != NOT_FOUND:
                 raise
@@ -89,8 +85,8 @@ def open_one(kind: str, places: Sequence[Url], options: PrepareOptions) -> Recor
     )
 
 
-def _refuse_preparing(kind: str, root: Url, options: PrepareOptions, *, download: bool = False) -> None:
-    wanted = {"download": download, **{name: options.get(name) for name in ("prepare", "refresh", "discard_raw")}}
+def _refuse_preparing(kind: str, root: Url, options: Options, *, download: bool = False) -> None:
+    wanted = {"download": download, **{name: getattr(options, name) for name in ("prepare", "refresh", "discard_raw")}}
     for name, value in wanted.items():
         if value:
             raise ArgumentError(

@@ -40,7 +40,7 @@ from recordzoo.families.at_url import open_at_url, open_variant
 from recordzoo.families.derived import Made, derived
 from recordzoo.families.selection import Selection, list_index
 from recordzoo.loading.decode import RecordName
-from recordzoo.preparing import PrepareOptions, ensure, is_record_set
+from recordzoo.preparing import Options, PrepareOptions, ensure, is_record_set
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.preview.notebook import Shown, write_summary
 from recordzoo.recipes.base import Recipe
@@ -109,7 +109,7 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
         recipe: Recipe,
         *,
         download: bool | None = False,
-        options: PrepareOptions | None = None,
+        options: Options,
         raw_root: Path | None = None,
     ) -> RecordReader:
         """Open the record set of a recipe: under the root, or the root itself; prepare it if it is not there.
@@ -119,11 +119,10 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
         Args:
             recipe: How it is made.
             download: Download raw data that is not there. None: the class has no such argument.
-            options: See `PrepareOptions`.
+            options: How.
             raw_root: Where the recipe finds raw data. Default: the root.
         """
-        options = self._checked(options or {})
-        self._refuse_in_pixels(options.get("variant"))
+        self._refuse_in_pixels(options.variant)
         if is_url(self.root):
             url = Url.parse(self.root)
             is_above = raw_root is not None and raw_root.name != url.name
@@ -135,7 +134,7 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
         root = Path(self.root).expanduser().absolute()
         is_given = is_record_set(root)
         raw_root = raw_root or root
-        path = root if is_given else ensure(recipe, raw_root, download=download, **options)
+        path = root if is_given else ensure(recipe, raw_root, options, download=download)
         reader = RecordReader(path)
         self._check_source(reader, recipe)
         self._refuse_in_pixels(reader.manifest.variant)
@@ -168,10 +167,11 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
 
     def _open_part(self, *, download: bool | None, options: PrepareOptions) -> RecordReader:
         """Open the record set of the catalogue's part that `_part` names; prepare it if it is not there."""
-        member_md5s = self._member_md5s() if options.get("check_hash", True) else {}
+        chosen = self._chosen(options)
+        member_md5s = self._member_md5s() if chosen.check_hash else {}
         recipe = dataset_recipe(self.entry, self._part, self.raw_files, member_md5s)
         recipe.require(self._required_files())
-        return self._open(recipe, download=download, options=options)
+        return self._open(recipe, download=download, options=chosen)
 
     def _show_split(self, split: str, *, download: bool, options: PrepareOptions) -> None:
         """Show a split of that record set."""
@@ -210,19 +210,17 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
             return ZooDataset.fusion_problem(self)
         return "" if self._is_as_opened(*attributes) else f"the samples of {kind.__name__} were changed"
 
-    def _as_variant(self, reader: RecordReader, options: PrepareOptions) -> RecordReader:
+    def _as_variant(self, reader: RecordReader, options: Options) -> RecordReader:
         """Return the variant of a record set that is asked for, if any is; make it if it is not there."""
-        if options.get("variant") in (None, reader.manifest.variant):
+        if options.variant in (None, reader.manifest.variant):
             return reader
         if isinstance(reader.path, Url):
             return open_variant(type(self).__name__, reader, reader.path, options)
-        return RecordReader(ensure(StoredRecipe(reader), reader.path, **options))
+        return RecordReader(ensure(StoredRecipe(reader), reader.path, options))
 
-    def _checked(self, options: PrepareOptions) -> PrepareOptions:
-        for name in options:
-            if name not in PrepareOptions.__annotations__:
-                raise TypeError(f"{type(self).__name__}.__init__() got an unexpected keyword argument {name!r}")
-        return options
+    def _chosen(self, options: PrepareOptions) -> Options:
+        """Return the constructor's options, checked."""
+        return Options.of(options, f"{type(self).__name__}.__init__()")
 
     def _show(self, selection: Selection) -> None:
         """Set which positions of which record set the dataset shows."""

@@ -57,10 +57,10 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
         split: str | None = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        options = self._checked(options)
+        chosen = self._chosen(options)
         self._start(root, transform=transform, target_transform=target_transform)
         if is_url(self.root):
-            reader = open_given(type(self).__name__, Url.parse(self.root), options)
+            reader = open_given(type(self).__name__, Url.parse(self.root), chosen)
         elif is_record_set(Path(self.root).expanduser()):
             reader = RecordReader(Path(self.root).expanduser())
         else:
@@ -68,7 +68,7 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
                 f"{self.root} is no record set. A tree of images is opened by ImageFolderRecord.",
                 path=os.fspath(self.root),
             )
-        reader = self._as_variant(with_images(reader), options)
+        reader = self._as_variant(with_images(reader), chosen)
         folder = os.fspath(reader.path)
         if split is not None or reader.manifest.is_listed:
             folder, allow_empty = files_folder(reader, folder), True

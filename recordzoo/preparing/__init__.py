@@ -5,7 +5,7 @@ Find raw data, check space, convert, read back, publish. `docs/architecture.md` 
 
 from recordzoo.preparing.describe import describe
 from recordzoo.preparing.job import ensure
-from recordzoo.preparing.options import PrepareOptions
+from recordzoo.preparing.options import Options, OwnOptions, PrepareOptions
 from recordzoo.records.reader import is_record_set
 
-__all__ = ["PrepareOptions", "describe", "ensure", "is_record_set"]
+__all__ = ["Options", "OwnOptions", "PrepareOptions", "describe", "ensure", "is_record_set"]

@@ -2,13 +2,13 @@
 
 import contextlib
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Any
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import SourceError
 from recordzoo.preparing.changes import Changes
 from recordzoo.preparing.job import Job
-from recordzoo.preparing.options import PrepareOptions
+from recordzoo.preparing.options import DEFAULTS, Options
 from recordzoo.preparing.outlook import missing_bytes, sources, write_speed
 from recordzoo.preparing.space import files_bytes, free_bytes, records_bytes, volume
 from recordzoo.preparing.stale_builds import find_builds
@@ -22,13 +22,13 @@ MOST_NAMED = 20
 """How many changed files a plan names; of more it has the number."""
 
 
-def changes_since(recipe: Recipe, root: Path, **options: Unpack[PrepareOptions]) -> Changes:
+def changes_since(recipe: Recipe, root: Path, options: Options) -> Changes:
     """Compare all raw files with those that a published record set was made from."""
     return Job(recipe, root, False, options).changes()
 
 
 def describe(
-    recipe: Recipe, root: Path, *, download: bool = True, measure: bool = False, **options: Unpack[PrepareOptions]
+    recipe: Recipe, root: Path, options: Options = DEFAULTS, *, download: bool = True, measure: bool = False
 ) -> dict[str, JSON]:
     """Say what `ensure` would do: a JSON object. Writes nothing and fetches nothing.
 

@@ -3,8 +3,7 @@
 from dataclasses import dataclass
 
 from recordzoo.aliases import JSON
-from recordzoo.errors import ArgumentError
-from recordzoo.preparing.options import PrepareOptions
+from recordzoo.preparing.options import Options
 from recordzoo.preparing.run import default_workers
 from recordzoo.preparing.space import records_bytes
 from recordzoo.recipes.base import Recipe
@@ -31,38 +30,19 @@ def default_shard_bytes(recipe: Recipe, source: Source) -> int:
 
 @dataclass(frozen=True)
 class Division:
-    """Divides raw data as the options say, or else by its size.
-
-    Raises:
-        ArgumentError: An option has a value that it cannot have.
-    """
+    """Divides raw data as the options say, or else by its size."""
 
     recipe: Recipe
-    options: PrepareOptions
-
-    def __post_init__(self) -> None:
-        for name in ("workers", "shard_bytes", "num_shards"):
-            value = self.options.get(name)
-            if value is not None and (not isinstance(value, int) or value < 1):
-                raise ArgumentError(f"Argument {name} is {value!r}; it must be a whole number, 1 or more.")
-        if self.options.get("shard_bytes") and self.num_shards:
-            raise ArgumentError(
-                "shard_bytes and num_shards (--shard-size and --shards) are both given; one follows from the other."
-            )
+    options: Options
 
     @property
     def num_shards(self) -> int | None:
         """The number of shards, if it is given."""
-        return self.options.get("num_shards")
-
-    @property
-    def given(self) -> dict[str, JSON]:
-        """The option that was given, if any: a name and a number."""
-        return {name: self.options[name] for name in ("shard_bytes", "num_shards") if self.options.get(name)}
+        return self.options.num_shards
 
     def shard_bytes(self, source: Source) -> int:
         """Return the target shard size in bytes; nothing depends on it if the number of shards is given."""
-        return self.options.get("shard_bytes") or default_shard_bytes(self.recipe, source)
+        return self.options.shard_bytes or default_shard_bytes(self.recipe, source)
 
     def plan(self, source: Source) -> dict[str, JSON]:
         """Return what the shards depend on, for the plan of a build."""
@@ -85,6 +65,6 @@ class Division:
 
         How long a sample of a user's own dataset takes does not follow from its size; such a recipe has a set-up.
         """
-        if given := self.options.get("workers"):
-            return given
+        if self.options.workers:
+            return self.options.workers
         return 1 if num_bytes < _FEW_BYTES and self.recipe.worker_setup() is None else default_workers()

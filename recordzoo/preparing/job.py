@@ -1,6 +1,7 @@
 """One preparation from beginning to end."""
 
 import contextlib
+import dataclasses
 import functools
 import json
 import logging
@@ -14,7 +15,6 @@ from recordzoo import settings
 from recordzoo.aliases import JSON
 from recordzoo.bars import closed_on_error, default_progress
 from recordzoo.errors import (
-    ArgumentError,
     DownloadError,
     FolderError,
     HashMismatchError,
@@ -31,7 +31,7 @@ from recordzoo.preparing.build_lock import my_turn, tidy
 from recordzoo.preparing.changes import Changes, find_changes
 from recordzoo.preparing.convert import Task
 from recordzoo.preparing.division import Division
-from recordzoo.preparing.options import PrepareOptions, check_executor
+from recordzoo.preparing.options import DEFAULTS, Options, PrepareOptions
 from recordzoo.preparing.raw import RawData, check_addresses, stages
 from recordzoo.preparing.run import Workers, run_tasks
 from recordzoo.preparing.space import check_space, disk_error, records_bytes
@@ -55,11 +55,15 @@ an older version is then begun anew, not resumed."""
 
 _NUM_NAMED = 5
 
-_REFRESH = (False, True, "if-changed")
-_ON_ERROR = ("keep", "skip", "raise")
 
-
-def ensure(recipe: Recipe, root: Path, *, download: bool | None = False, **options: Unpack[PrepareOptions]) -> Path:
+def ensure(
+    recipe: Recipe,
+    root: Path,
+    options: Options = DEFAULTS,
+    *,
+    download: bool | None = False,
+    **changes: Unpack[PrepareOptions],
+) -> Path:
     """Return the published record set; make it if it is not there. Silent if it is.
 
     Any number of processes may ask at once: one works, the others wait for it.
@@ -70,9 +74,10 @@ def ensure(recipe: Recipe, root: Path, *, download: bool | None = False, **optio
     Args:
         recipe: What to make.
         root: Where raw data is, or is downloaded to.
+        options: How.
         download: Download raw data that is not there. None: not, and errors do not suggest it: the caller has no such
             argument.
-        **options: See `PrepareOptions`.
+        **changes: Options to take instead of those in `options`.
 
     Raises:
         NotPreparedError: No records, and no raw data that may be converted without being asked.
@@ -81,12 +86,13 @@ def ensure(recipe: Recipe, root: Path, *, download: bool | None = False, **optio
         ArgumentError: An option has a value that it cannot have.
         OtherSourceError: The record set is there, and holds another variant.
     """
+    options = dataclasses.replace(options, **changes)
     job = Job(recipe, root, download, options)
     if job.is_published and not job.refresh:
         if job.recipe.variant != ORIGINAL:
             check_variant(RecordReader(job.target), job.recipe.variant)
         tidy(job.target)
-        if options.get("discard_raw", False):
+        if options.discard_raw:
             job.discard_raw()
         return job.target
     with closed_on_error(job.progress):
@@ -100,7 +106,7 @@ class Job:
     recipe: Recipe
     root: Path
     download: bool | None
-    options: PrepareOptions
+    options: Options
     target: Path = field(init=False)
     progress: Progress = field(init=False)
     raw: RawData = field(init=False)
@@ -108,25 +114,15 @@ class Job:
     _hashed: frozenset[Path] = field(init=False, default=frozenset())  # archives whose hash is compared
 
     def __post_init__(self) -> None:
-        check_executor(self.options)
-        if self.options.get("executor") is not None:  # whose workers need not have this process's current directory
+        if self.options.executor is not None:  # whose workers need not have this process's current directory
             self.root = self.root.absolute()
-        self.recipe = variant_recipe(self.recipe, self.root, self.options.get("variant"))
-        records_dir = self.options.get("records_dir")
+        self.recipe = variant_recipe(self.recipe, self.root, self.options.variant)
+        records_dir = self.options.records_dir
         self.target = (Path(records_dir).expanduser() if records_dir else self.recipe.target(self.root)).absolute()
         if is_link(self.target):  # its directory is what is renamed and exchanged, not the link to it
             self.target = Path(os.path.realpath(self.target))
-        self.progress = self.options.get("progress") or default_progress()
+        self.progress = self.options.progress or default_progress()
         self.raw = RawData(self.recipe, self.root, self.target, bool(self.download), self.options, self.progress)
-        if self.options.get("on_error", "keep") not in _ON_ERROR:
-            raise ArgumentError(
-                f"Unknown value {self.options['on_error']!r} for argument on_error (--on-error). Valid values are "
-                f"{', '.join(_ON_ERROR)}."
-            )
-        if self.options.get("refresh", False) not in _REFRESH:
-            raise ArgumentError(
-                f"Unknown value {self.options['refresh']!r} for argument refresh. Valid values are {_REFRESH}."
-            )
         self._division = Division(self.recipe, self.options)
 
     @property
@@ -137,10 +133,9 @@ class Job:
     @functools.cached_property
     def refresh(self) -> bool:
         """Whether a record set that is there is made again."""
-        wanted = self.options.get("refresh", False)
-        if wanted == "if-changed":
+        if self.options.refresh == "if-changed":
             return self.is_published and self._is_outdated
-        return bool(wanted)
+        return bool(self.options.refresh)
 
     @property
     def _is_outdated(self) -> bool:
@@ -280,7 +275,7 @@ class Job:
         """Refuse to convert what nobody asked for, or more than one expects of a constructor."""
         if self._is_forbidden:
             raise self._forbidden()
-        if self.options.get("prepare") or self.download or self.refresh:
+        if self.options.prepare or self.download or self.refresh:
             return
         if source.size_bytes > settings.auto_prepare_bytes():
             raise NotPreparedError(
@@ -291,7 +286,7 @@ class Job:
 
     @property
     def _is_forbidden(self) -> bool:
-        return self.options.get("prepare") is False
+        return self.options.prepare is False
 
     def _forbidden(self) -> NotPreparedError:
         there = f"{self.target} is not made again, for prepare=False" if self.is_published else ""
@@ -311,13 +306,9 @@ class Job:
             "source": source.fingerprint(),
             "options": dict(self.recipe.options),
             **self._division.plan(source),
-            "on_error": self._on_error,
-            "check_images": self.options.get("check_images", False),
+            "on_error": self.options.on_error,
+            "check_images": self.options.check_images,
         }
-
-    @property
-    def _on_error(self) -> str:
-        return self.options.get("on_error", "keep")
 
     def _make_parent(self) -> None:
         try:
@@ -352,8 +343,8 @@ class Job:
         origin = self.recipe.origin or ("archive" if raw_files else "tree")
         files = source.files()
         extras = {} if files is None else {MADE_FROM_FILE: encode_files(files, self.root)}
-        if self._division.given:
-            extras[LAYOUT_FILE] = json.dumps(self._division.given).encode()
+        if self.options.layout:
+            extras[LAYOUT_FILE] = json.dumps(self.options.layout).encode()
         digest = assemble(build, self.recipe, origin, raw_files or self.recipe.made_from, extras)
         warn_of_bad(build)
         self.publish(build, digest)
@@ -376,8 +367,8 @@ class Job:
                     recipe=self.recipe,
                     folder=build.path,
                     shard_bytes=shard_bytes,
-                    on_error=self._on_error,
-                    check_images=self.options.get("check_images", False),
+                    on_error=self.options.on_error,
+                    check_images=self.options.check_images,
                     done=tuple(build.shards.get(number, ())),
                 )
                 for number, unit in enumerate(units)
@@ -386,7 +377,7 @@ class Job:
             done = sum(tasks[number].unit.size_bytes for number in build.units)
             self.progress.begin(f"converting {self._title}", total, done)
             expansion = records_bytes(self.recipe, source) / max(1, source.size_bytes)
-            number, executor = self._division.num_workers(total), self.options.get("executor")
+            number, executor = self._division.num_workers(total), self.options.executor
             workers = Workers(number, self.recipe.worker_setup(), expansion, executor)
             run_tasks(build, tasks, workers, list(hashes.values()), self.progress)
             self.progress.end()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import DownloadError, TermsError
-from recordzoo.preparing.options import PrepareOptions
+from recordzoo.preparing.options import Options
 from recordzoo.preparing.raw import there_bytes
 from recordzoo.preparing.space import existing, volume
 from recordzoo.recipes.base import Recipe
@@ -21,7 +21,7 @@ _PROBE_BYTES = 32 << 20
 _CHUNK = bytes(1 << 20)
 
 
-def sources(recipe: Recipe, root: Path, source: Source | None, options: PrepareOptions) -> Iterator[dict[str, JSON]]:
+def sources(recipe: Recipe, root: Path, source: Source | None, options: Options) -> Iterator[dict[str, JSON]]:
     """Yield what is read: for each file its name, size and path, and where it comes from.
 
     Args:
@@ -50,10 +50,9 @@ def _source(
     return {"name": name, "bytes": size, "path": path, "state": state, "url": url, "optional": optional}
 
 
-def _address(remote: RemoteFile, root: Path, dataset: str, options: PrepareOptions) -> tuple[str, str | None]:
-    mirror, accept_terms = options.get("mirror"), options.get("accept_terms", False)
+def _address(remote: RemoteFile, root: Path, dataset: str, options: Options) -> tuple[str, str | None]:
     try:
-        found = addresses(remote, root, dataset=dataset, mirror=mirror, accept_terms=accept_terms)
+        found = addresses(remote, root, dataset=dataset, mirror=options.mirror, accept_terms=options.accept_terms)
     except TermsError:
         return "terms", None
     except DownloadError:

@@ -12,7 +12,7 @@ from recordzoo.addresses import Address, host
 from recordzoo.errors import DownloadError, HashMismatchError, NotPreparedError, SourceError, TermsError
 from recordzoo.preparing.download_mark import is_marked, mark_path, remove_marked, write_mark
 from recordzoo.preparing.downloads import Download, Downloads
-from recordzoo.preparing.options import PrepareOptions
+from recordzoo.preparing.options import Options
 from recordzoo.preparing.space import check_space, files_bytes, records_bytes, volume
 from recordzoo.progress import Progress, format_bytes
 from recordzoo.recipes.base import Recipe
@@ -42,7 +42,7 @@ class RawData:
     root: Path
     target: Path
     download: bool
-    options: PrepareOptions
+    options: Options
     progress: Progress
     fetched: list[Path] = field(default_factory=list)
 
@@ -70,7 +70,7 @@ class RawData:
             self._ask_for_terms()
             self._check_room()
             missing = [remote for remote in self.recipe.raw_files if not remote.path(self.root).exists()]
-            self.progress.note(stages(missing, checked=self._check_hash))
+            self.progress.note(stages(missing, checked=self.options.check_hash))
             self._fetch_all(missing)
             source = self.recipe.find(self.root)
         return source
@@ -136,9 +136,9 @@ class RawData:
             remote,
             self.root,
             dataset=self.recipe.dataset,
-            mirror=self.options.get("mirror"),
-            check_hash=self._check_hash,
-            accept_terms=self.options.get("accept_terms", False),
+            mirror=self.options.mirror,
+            check_hash=self.options.check_hash,
+            accept_terms=self.options.accept_terms,
             progress=progress,
             stop=stop,
         )
@@ -170,16 +170,12 @@ class RawData:
             with contextlib.suppress(FileNotFoundError):
                 if not (path.exists() and is_marked(path)):
                     durable.remove(mark_path(path))
-                elif self.options.get("discard_raw", False):
+                elif self.options.discard_raw:
                     remove_marked(path)
 
     def is_checked(self, source: Source) -> bool:
         """Whether archives of a source are hashed beside the conversion."""
-        return self._check_hash and any(remote is not None for remote in self.archives(source).values())
-
-    @property
-    def _check_hash(self) -> bool:
-        return self.options.get("check_hash", True)
+        return self.options.check_hash and any(remote is not None for remote in self.archives(source).values())
 
     def archives(self, source: Source) -> dict[Path, RemoteFile | None]:
         """Return the archives of a source, each with what is known of it; none for a tree."""
@@ -197,7 +193,7 @@ class RawData:
         """
         wanted = []
         for path, remote in archives.items():
-            if remote is None or not self._check_hash:
+            if remote is None or not self.options.check_hash:
                 continue
             size = path.stat().st_size
             if remote.size_bytes is not None and size != remote.size_bytes:
@@ -215,7 +211,7 @@ class RawData:
             HashMismatchError: It has another hash than the expected one.
         """
         size = path.stat().st_size
-        if remote is None or not self._check_hash:
+        if remote is None or not self.options.check_hash:
             return RawFile(path.name, size, None)
         algorithm, expected = remote.hash or ("md5" if remote.likely_md5 else _RECORDED, None)
         if running is not None:
@@ -262,7 +258,7 @@ def _size(num_bytes: int | None) -> str:
     return "size not known" if num_bytes is None else format_bytes(num_bytes)
 
 
-def check_addresses(recipe: Recipe, root: Path, options: PrepareOptions) -> None:
+def check_addresses(recipe: Recipe, root: Path, options: Options) -> None:
     """Check that each raw file that is missing, and necessary, may be downloaded from somewhere.
 
     Raises:
@@ -274,9 +270,8 @@ def check_addresses(recipe: Recipe, root: Path, options: PrepareOptions) -> None
             _addresses(remote, recipe, root, options)
 
 
-def _addresses(remote: RemoteFile, recipe: Recipe, root: Path, options: PrepareOptions) -> list[Address]:
-    mirror, accept_terms = options.get("mirror"), options.get("accept_terms", False)
-    return addresses(remote, root, dataset=recipe.dataset, mirror=mirror, accept_terms=accept_terms)
+def _addresses(remote: RemoteFile, recipe: Recipe, root: Path, options: Options) -> list[Address]:
+    return addresses(remote, root, dataset=recipe.dataset, mirror=options.mirror, accept_terms=options.accept_terms)
 
 
 def there_bytes(path: Path) -> int:

@@ -1,14 +1,16 @@
 """A damaged record set is prepared again, and exchanged if the result is the same."""
 
+import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
 from typing_extensions import override
 
 from recordzoo.errors import DownloadError, FolderError, ManifestError, NotPreparedError, OtherSourceError, TermsError
 from recordzoo.preparing.build import Build
 from recordzoo.preparing.job import Job
-from recordzoo.preparing.options import PrepareOptions
+from recordzoo.preparing.options import Options
 from recordzoo.preparing.origin import find_origin
 from recordzoo.preparing.raw import check_addresses
 from recordzoo.recipes.base import Recipe
@@ -16,7 +18,7 @@ from recordzoo.recipes.beside import LAYOUT_FILE
 from recordzoo.records.reader import RecordReader
 
 
-def rebuild(place: Path, root: Path | None, download: bool, options: PrepareOptions) -> Path:
+def rebuild(place: Path, root: Path | None, download: bool, options: Options) -> Path:
     """Prepare a record set again from its raw data; replace it if the result is the same, byte for byte.
 
     Args:
@@ -48,9 +50,15 @@ def rebuild(place: Path, root: Path | None, download: bool, options: PrepareOpti
             "raw data (--root). If a program wrote the records, run it again.",
             path=str(place),
         )
-    how: PrepareOptions = {**options, "records_dir": place, "refresh": True, "prepare": True, **_layout(reader)}
-    how["on_error"] = "skip" if reader.manifest.skipped else "keep"
-    how["check_hash"] = all(file.hash is not None for file in reader.manifest.raw_files)
+    how = dataclasses.replace(
+        options,
+        records_dir=place,
+        refresh=True,
+        prepare=True,
+        on_error="skip" if reader.manifest.skipped else "keep",
+        check_hash=all(file.hash is not None for file in reader.manifest.raw_files),
+        **_layout(reader),
+    )
     try:
         _Rebuild(origin.recipe, origin.root, download, how, reader.digest).run()
     except FolderError as err:
@@ -62,7 +70,8 @@ def rebuild(place: Path, root: Path | None, download: bool, options: PrepareOpti
     return origin.root
 
 
-def _layout(reader: RecordReader) -> PrepareOptions:
+# Any: values of options.
+def _layout(reader: RecordReader) -> dict[str, Any]:
     """Return the options by which the shards were cut, if the file beside the set names one."""
     try:
         given = json.loads(reader.extra(LAYOUT_FILE) or b"{}")
@@ -78,7 +87,7 @@ class _Rebuild(Job):
         digest: That record set's digest.
     """
 
-    def __init__(self, recipe: Recipe, root: Path, download: bool, options: PrepareOptions, digest: str) -> None:
+    def __init__(self, recipe: Recipe, root: Path, download: bool, options: Options, digest: str) -> None:
         super().__init__(recipe, root, download, options)
         self._digest = digest
 

@@ -1,7 +1,7 @@
 """The command that makes record sets: `prepare`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any, cast
 
 import typer
 
@@ -156,21 +156,22 @@ def prepare(
     from recordzoo.cli.prepare import Request, prepare_all, read_fields, variant_name
     from recordzoo.cli.sizes import parse_bytes
     from recordzoo.custom.targets import Reading
+    from recordzoo.preparing.options import DEFAULTS, Options
 
-    options = {
-        "mirror": mirror,
-        "workers": workers,
-        "records_dir": output,
-        "num_shards": shards,
-        "shard_bytes": None if shard_size is None else parse_bytes("--shard-size", shard_size),
-        "discard_raw": discard_raw,
-        "accept_terms": accept_terms,
-        "check_hash": check_hash,
-        "on_error": on_error or "keep",
-        "check_images": check_images,
-        "refresh": refresh or ("if-changed" if refresh_if_changed else False),
-        "variant": variant_name(short_side, max_side, format, quality),
-    }
+    options = Options(
+        mirror=mirror,
+        workers=workers,
+        records_dir=output,
+        num_shards=shards,
+        shard_bytes=None if shard_size is None else parse_bytes("--shard-size", shard_size),
+        discard_raw=discard_raw,
+        accept_terms=accept_terms,
+        check_hash=check_hash,
+        on_error=cast(Any, on_error) or DEFAULTS.on_error,  # Any: checked by `Options`
+        check_images=check_images,
+        refresh=refresh or ("if-changed" if refresh_if_changed else False),
+        variant=variant_name(short_side, max_side, format, quality),
+    )
     request = Request(
         names,
         root,

@@ -21,7 +21,7 @@ from recordzoo.families.path_loader import Loader
 from recordzoo.families.selection import Selection
 from recordzoo.families.target_types import TargetTypesDataset
 from recordzoo.loading.decode import RecordName, naming
-from recordzoo.preparing import PrepareOptions, ensure
+from recordzoo.preparing import Options, PrepareOptions, ensure
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.recipes.images import open_image
 from recordzoo.records.reader import RecordReader
@@ -93,7 +93,7 @@ class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # to
         self._show_folder(selection, os.path.join(self.root, IMAGES.rstrip("/")), loader, is_valid_file, allow_empty)
         self._masks = None
         if "segmentation" in self._target_types:
-            self._masks = self._open_masks(reader, download, options)
+            self._masks = self._open_masks(reader, download, self._chosen(options))
 
     def _refuse_absent(self, reader: RecordReader) -> None:
         """Say which annotation file the raw data lacked, where it takes a target or a split away."""
@@ -111,27 +111,25 @@ class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # to
             path=str(reader.path),
         )
 
-    def _open_masks(self, reader: RecordReader, download: bool, options: PrepareOptions) -> RecordReader:
+    def _open_masks(self, reader: RecordReader, download: bool, options: Options) -> RecordReader:
         """Open the masks' record set, which lies beside that of the images; prepare it if it is not there."""
         if isinstance(reader.path, Url):
-            return self._masks_at_url(reader, reader.path)
-        mask_options = options.copy()
-        mask_options.pop("variant", None)  # masks have none; those of the originals fit images of the full size
-        mask_options["records_dir"] = _beside(reader.path)
+            return self._masks_at_url(reader, reader.path, options)
         root = Path(self.root).expanduser().absolute()
         root = root.parent if root == reader.path else root  # it may be the images' record set itself
         names = tuple(reader.names)
         made = CUB200Segmentations(self.entry, "segmentations", self.raw_files)
         made.images = names
-        path = ensure(made, root, download=download, **mask_options)
+        # Masks have no variants; those of the originals fit images of the full size.
+        path = ensure(made, root, options, download=download, records_dir=_beside(reader.path), variant=None)
         masks = RecordReader(path)
         warn_of_changes(masks, find_changes(masks, root), made.command(root), stacklevel=3)
         return self._checked_masks(masks, reader)
 
-    def _masks_at_url(self, reader: RecordReader, url: Url) -> RecordReader:
+    def _masks_at_url(self, reader: RecordReader, url: Url, options: Options) -> RecordReader:
         """Open the masks beside the images."""
         place = url.parent / f"{url.name.removesuffix('.records')}.segmentations.records"
-        return self._checked_masks(open_one(type(self).__name__, [place], {}), reader)
+        return self._checked_masks(open_one(type(self).__name__, [place], options), reader)
 
     def _checked_masks(self, masks: RecordReader, reader: RecordReader) -> RecordReader:
         """Return the masks."""

@@ -69,7 +69,7 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
                 root, transform, target_transform, loader, is_valid_file, allow_empty, split=split, **options
             )
             return
-        options = self._checked(options)
+        chosen = self._chosen(options)
         if split is not None:
             raise ArgumentError(
                 f"Argument split is {split!r}, but {root} is not a record set. Pass the path of a record set, or leave "
@@ -77,7 +77,7 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
             )
         self._start(root, transform=transform, target_transform=target_transform)
         extensions = IMG_EXTENSIONS if is_valid_file is None else None
-        self._show_tree(root, extensions, loader, is_valid_file, allow_empty, options)
+        self._show_tree(root, extensions, loader, is_valid_file, allow_empty, chosen)
 
     def _is_shown_as_it_is(self, root: Path, split: str | None) -> bool:
         """Whether `root` is a record set to whose names no scan of a subclass's applies."""
@@ -128,8 +128,8 @@ class DatasetFolderRecord(TreeDataset):
         allow_empty: bool = False,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        options = self._checked(options)
+        chosen = self._chosen(options)
         if (extensions is None) == (is_valid_file is None):
             raise ArgumentError("Both extensions and is_valid_file cannot be None or not None at the same time")
         self._start(root, transform=transform, target_transform=target_transform)
-        self._show_tree(root, extensions, loader, is_valid_file, allow_empty, options)
+        self._show_tree(root, extensions, loader, is_valid_file, allow_empty, chosen)

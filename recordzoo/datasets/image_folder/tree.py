@@ -17,7 +17,7 @@ from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.record_set import RecordDataset, empty_classes, open_images
 from recordzoo.families.selection import Selection, join_name
-from recordzoo.preparing import PrepareOptions, ensure, is_record_set
+from recordzoo.preparing import Options, ensure, is_record_set
 from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_changes
 from recordzoo.program import command
 from recordzoo.recipes.base import Recipe
@@ -58,10 +58,10 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         loader: Loader,
         is_valid_file: Callable[[str], bool] | None,
         allow_empty: bool,
-        options: PrepareOptions,
+        options: Options,
     ) -> None:
         """Open the records that hold the samples, make them if they are not there, and show them."""
-        self._variant = options.get("variant")
+        self._variant = options.variant
         self._refuse_url_of_tree(root)
         folder = os.path.expanduser(os.fspath(root))
         is_every_image = is_valid_file is None and extensions == IMG_EXTENSIONS and not self._overrides()
@@ -106,24 +106,24 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         root = Path(self.root).expanduser()
         return root.is_dir() and not is_record_set(root) and any(path.is_dir() for path in root.iterdir())
 
-    def _wanted(self, tree: Path, options: PrepareOptions, selected: Recipe | None = None) -> Wanted:
-        explicit = options.get("records_dir")
+    def _wanted(self, tree: Path, options: Options, selected: Recipe | None = None) -> Wanted:
+        explicit = options.records_dir
         return Wanted(
             self._recipe(tree).target(tree),
             None if selected is None else selected.target(tree),
             None if explicit is None else Path(explicit).expanduser().absolute(),
-            options.get("refresh", False),
+            options.refresh,
             self._has_tree(),
         )
 
-    def _open_given(self, folder: str, options: PrepareOptions) -> RecordReader | None:
+    def _open_given(self, folder: str, options: Options) -> RecordReader | None:
         """Open the record set that the root is, if it holds all images of a tree; None if it holds anything else."""
         reader = open_images(Path(folder).resolve())
         if reader.manifest.dataset != "folder" or reader.manifest.metadata.get("selection"):
             return None
         return self._as_variant(reader, options)
 
-    def _open_whole(self, folder: str, allow_empty: bool, options: PrepareOptions) -> RecordReader:
+    def _open_whole(self, folder: str, allow_empty: bool, options: Options) -> RecordReader:
         """Open the records of all images of the tree; make them if they are not there."""
         tree = Path(folder).resolve()
         whole = self._recipe(tree, allow_empty=allow_empty)
@@ -133,7 +133,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         if choice.prepare:
             if self._variant is None and (is_new or wanted.refresh is True):  # others may be made of its records
                 self.find_classes(self.root)  # the same error as torchvision's if there is nothing to scan
-            ensure(whole, tree, **_at(choice.path, options))
+            ensure(whole, tree, options, records_dir=choice.path)
         reader = self._own_reader(choice.path, tree)
         if wanted.explicit is not None and reader.manifest.metadata.get("selection"):
             raise OtherSourceError(
@@ -151,7 +151,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         extensions: Extensions,
         is_valid_file: Callable[[str], bool] | None,
         allow_empty: bool,
-        options: PrepareOptions,
+        options: Options,
     ) -> Selection:
         """Show what torchvision's scan of the tree selects; make records of it if there are none."""
         samples = self._scanned(extensions, is_valid_file, allow_empty)
@@ -161,7 +161,8 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         wanted = self._wanted(tree, options, selected)
         for choice in candidates(wanted, is_record_set):
             if choice.prepare:
-                ensure(self._recipe(tree) if choice.whole else selected, tree, **_at(choice.path, options))
+                found = self._recipe(tree) if choice.whole else selected
+                ensure(found, tree, options, records_dir=choice.path)
             reader = self._own_reader(choice.path, tree)
             positions = positions_of(names, reader.names)
             if positions is not None:
@@ -180,7 +181,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         extensions: Extensions,
         is_valid_file: Callable[[str], bool] | None,
         allow_empty: bool,
-        options: PrepareOptions,
+        options: Options,
     ) -> Selection:
         """Show what torchvision's scan would select, of the stored names: the tree is gone."""
         best: tuple[RecordReader, list[tuple[int, Any]]] | None = None
@@ -220,9 +221,9 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
             raise err if isinstance(err, FolderError) else FolderError(str(err)) from err
         return cast(Samples, found)
 
-    def _stored_sets(self, tree: Path, options: PrepareOptions) -> Iterator[RecordReader]:
+    def _stored_sets(self, tree: Path, options: Options) -> Iterator[RecordReader]:
         """Open the record sets that may stand for a tree that is gone: its selections first, then the whole."""
-        explicit = options.get("records_dir")
+        explicit = options.records_dir
         if is_record_set(tree):
             yield self._as_variant(open_images(tree), options)
         elif explicit is not None:
@@ -305,12 +306,6 @@ def _warn_of_splits(classes: Sequence[str], folder: str, kind: str) -> None:
             f"{kind} takes each folder as a class; for one split, open {os.path.join(folder, classes[0])}.",
             stacklevel=4,
         )
-
-
-def _at(place: Path, options: PrepareOptions) -> PrepareOptions:
-    placed = options.copy()
-    placed["records_dir"] = place
-    return placed
 
 
 def _selection(reader: RecordReader, positions: NDArray[np.int64], samples: Sequence[tuple[Any, Any]]) -> Selection:

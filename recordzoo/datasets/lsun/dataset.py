@@ -147,13 +147,13 @@ class LSUNRecord(ZooDataset, LSUN):  # type: ignore[misc]  # torchvision is unty
         target_transform: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        options = self._checked(options)
+        chosen = self._chosen(options)
         self._start(root, transform=transform, target_transform=target_transform)
         try:
             self.classes = self._verify_classes(classes)
         except ValueError as err:
             raise ArgumentError(str(err)) from None
-        if options.get("records_dir") is not None and len(self.classes) > 1:
+        if chosen.records_dir is not None and len(self.classes) > 1:
             raise ArgumentError(
                 f"Argument records_dir names one record set, but there are several: {self.classes}. Leave it out."
             )
