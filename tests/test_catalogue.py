@@ -106,7 +106,15 @@ def test_an_md5_that_is_not_confirmed():
     assert remote.facts == f"10 B, probably md5 {'0' * 32}"
     assert f"birds.tgz, 10 bytes, md5:{'0' * 32}, the hash is not confirmed" in cli_info.describe(entry)
     stronger = dataclasses.replace(remote, sha256="1" * 64)
-    assert (stronger.hash, stronger.likely_md5) == (("sha256", "1" * 64), None)
+    assert (stronger.hash, stronger.likely_md5, stronger.second_md5) == (("sha256", "1" * 64), None, None)
+
+
+def test_a_file_with_two_hashes():
+    entry = parse("birds", GOOD.replace(f'md5 = "{"0" * 32}"', f'md5 = "{"0" * 32}"\nsha256 = "{"1" * 64}"'))
+    remote = entry.raw_files("train")[0]
+    assert (remote.hash, remote.second_md5) == (("sha256", "1" * 64), "0" * 32)
+    assert remote.facts == f"10 B, sha256 {'1' * 64} or md5 {'0' * 32}"
+    assert f"birds.tgz, 10 bytes, sha256:{'1' * 64} or md5:{'0' * 32}" in cli_info.describe(entry)
 
 
 def test_which_md5s_are_not_confirmed():

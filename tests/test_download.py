@@ -81,6 +81,31 @@ def test_md5_is_compared_where_there_is_no_sha256(tmp_path: Path) -> None:
             get(file, tmp_path)
 
 
+def test_a_file_of_another_sha256_is_kept_for_its_md5(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with serve() as server:
+        file = remote(server, sha256="0" * 64, md5=hashlib.md5(DATA).hexdigest().upper())
+        assert get(file, tmp_path).read_bytes() == DATA
+        assert len(server.log) == 1
+    found = hashlib.sha256(DATA).hexdigest()
+    assert (
+        f"{NAME} has the SHA-256 {found}, not {'0' * 64}; but it has the expected MD5, {file.second_md5}" in caplog.text
+    )
+
+
+def test_a_file_of_another_sha256_and_another_md5_is_refused(tmp_path: Path) -> None:
+    with serve() as server:
+        file = remote(server, sha256="0" * 64, md5="1" * 32)
+        with pytest.raises(HashMismatchError, match=f"expected sha256 {'0' * 64} or md5 {'1' * 32}, found"):
+            get(file, tmp_path)
+    assert len(server.log) == 2
+    assert [path.name[: -len("12345678")] for path in tmp_path.iterdir()] == [f"{NAME}.bad-"]
+
+
+def test_the_md5_of_a_file_of_the_right_sha256_is_not_computed(tmp_path: Path) -> None:
+    with serve() as server:
+        assert get(remote(server, md5="1" * 32), tmp_path).read_bytes() == DATA
+
+
 def test_an_empty_file(tmp_path: Path) -> None:
     with serve(data=b"") as server:
         assert get(remote(server, data=b""), tmp_path).read_bytes() == b""

@@ -41,6 +41,7 @@ from recordzoo.recipes.base import Blob, Sidecar
 from recordzoo.recipes.jpeg import look
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
+from recordzoo.sources.hashing import BackgroundHash
 from recordzoo.sources.member import Member
 from tests import preparing
 from tests.fakes import simple
@@ -568,6 +569,53 @@ class TestRawData:
         reader = RecordReader(prepare(tmp_path, form, raw_files=raw_files, refresh=True))
         assert reader.manifest.raw_files[0].hash == f"md5:{found}"
         assert "has the MD5" not in caplog.text
+
+    @pytest.mark.parametrize("form", ["stream", "nested"])
+    def test_two_hashes_of_which_one_is_right(
+        self, form: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        archive = simple.write(tmp_path, form)
+        md5, sha256 = simple.remote(archive).md5, hashlib.sha256(archive.read_bytes()).hexdigest()
+        raw_files = (simple.remote(archive, sha256=sha256, md5="0" * 32),)
+        reader = RecordReader(prepare(tmp_path, form, raw_files=raw_files, workers=2))
+        assert (len(reader), reader.manifest.raw_files[0].hash) == (40, f"sha256:{sha256}")
+        assert "has the SHA-256" not in caplog.text
+        raw_files = (simple.remote(archive, sha256="0" * 64),)
+        reader = RecordReader(prepare(tmp_path, form, raw_files=raw_files, workers=2, refresh=True))
+        assert (len(reader), reader.manifest.raw_files[0].hash) == (40, f"sha256:{sha256}")
+        assert f"{archive} has the SHA-256 {sha256}, not {'0' * 64}; but it has the expected MD5, {md5}" in caplog.text
+
+    def test_two_hashes_of_which_none_is_right(self, archive: Path) -> None:
+        raw_files = (simple.remote(archive, sha256="0" * 64, md5="1" * 32),)
+        with pytest.raises(HashMismatchError, match=f"expected sha256 {'0' * 64} or md5 {'1' * 32}, found [0-9a-f]+"):
+            prepare(archive.parent, "stream", raw_files=raw_files)
+        assert beside(archive.parent, "stream") == []
+
+    def test_the_manifest_has_the_hash_of_a_download_that_was_kept_for_its_md5(self, tmp_path: Path) -> None:
+        archive = simple.write(tmp_path / "host", "stream")
+        sha256 = hashlib.sha256(archive.read_bytes()).hexdigest()
+        with FileServer({archive.name: archive.read_bytes()}) as server:
+            raw_files = (simple.remote(archive, server.url, sha256="0" * 64),)
+            reader = RecordReader(prepare(tmp_path, "stream", raw_files=raw_files, download=True))
+        assert reader.manifest.raw_files[0].hash == f"sha256:{sha256}"
+
+    def test_a_file_that_changes_before_its_md5_is_computed(
+        self, archive: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """Then the MD5 says nothing of the records."""
+        right = archive.read_bytes()
+        raw_files = (simple.remote(archive, sha256="0" * 64),)
+        archive.write_bytes(right[:4] + b"\x01" + right[5:])  # another time in gzip's header
+        waited = RawData._hash_of
+
+        def hash_of(self: RawData, path: Path, running: BackgroundHash, size: int) -> str:
+            found = waited(self, path, running, size)
+            archive.write_bytes(right)
+            return found
+
+        monkeypatch.setattr(RawData, "_hash_of", hash_of)
+        with pytest.raises(HashMismatchError, match="Nothing was published"):
+            prepare(archive.parent, "stream", raw_files=raw_files)
 
     def test_another_size_is_said_at_once(self, archive: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         raw_files = (simple.remote(archive, size_bytes=5),)

@@ -32,7 +32,7 @@ about a dataset comes from its file::
     urls = ["https://..."]                  # the official address first, then mirrors of the same bytes
     size_bytes = 1                          # exact; it is compared
     about_bytes = 1                         # where no exact size is known: for the checks of room, and for people
-    md5 = "..."                             # and/or sha256
+    md5 = "..."                             # and/or sha256: a file that has one of the two is accepted
     unconfirmed = true                      # the md5 is known from one loader and its copies: a mismatch only warns
     needs_terms = false
     optional = false                        # true: the part is also made without it, as far as that goes

@@ -18,7 +18,7 @@ from recordzoo.progress import Progress, format_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.manifest import RawFile
 from recordzoo.sources.download import RemoteFile, addresses, fetch
-from recordzoo.sources.hashing import BackgroundHash
+from recordzoo.sources.hashing import BackgroundHash, other_sha256
 from recordzoo.sources.member import Source
 from recordzoo.sources.stop import Stop
 
@@ -200,7 +200,7 @@ class RawData:
                 raise _mismatch(path, f"{remote.size_bytes:,} bytes", f"{size:,}")
             if remote.hash is None:
                 wanted.append((path, "md5" if remote.likely_md5 else _RECORDED))
-            elif path not in self.fetched:
+            elif path not in self.fetched or remote.second_md5:  # which of the two a fetched file has is not known here
                 wanted.append((path, remote.hash[0]))
         return {path: BackgroundHash(path, algorithm) for path, algorithm in wanted}
 
@@ -216,8 +216,9 @@ class RawData:
         algorithm, expected = remote.hash or ("md5" if remote.likely_md5 else _RECORDED, None)
         if running is not None:
             found = self._hash_of(path, running, size)
-            if expected not in (None, found):
-                raise _mismatch(path, f"{algorithm} {expected}", found)
+            if expected not in (None, found) and not self._has_second_md5(path, remote, found, size):
+                second = f" or md5 {remote.second_md5}" if remote.second_md5 else ""
+                raise _mismatch(path, f"{algorithm} {expected}{second}", found)
             if remote.likely_md5 not in (None, found):
                 logger.warning(
                     "%s has the MD5 %s, not %s. The file was kept and its records are made: that MD5 is known from a "
@@ -228,6 +229,22 @@ class RawData:
                 )
             expected = found
         return RawFile(path.name, size, f"{algorithm}:{expected}")
+
+    def _has_second_md5(self, path: Path, remote: RemoteFile, found: str, size: int) -> bool:
+        """Whether a file of another SHA-256 has the MD5 that it may have instead; warn if so."""
+        if remote.sha256 is None or remote.second_md5 is None:
+            return False
+        # The SHA-256 again: records were made of the bytes that had it, and the file may have changed since.
+        running = [BackgroundHash(path, algorithm) for algorithm in ("md5", "sha256")]
+        try:
+            md5, sha256 = [self._hash_of(path, each, size) for each in running]
+        finally:
+            for each in running:
+                each.close()
+        if (md5, sha256) != (remote.second_md5, found):
+            return False
+        logger.warning("%s", other_sha256(path, found, remote.sha256, md5))
+        return True
 
     def _hash_of(self, path: Path, running: BackgroundHash, size: int) -> str:
         """Wait for a hash, and tell how far it is."""

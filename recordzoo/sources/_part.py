@@ -2,10 +2,12 @@
 
 import contextlib
 import errno
+import hashlib
 import json
 import os
 import stat
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -90,16 +92,29 @@ class PartialFile:
         if self._hash is None:
             return
         progress.begin(f"{CHECKING} {self._target.name}", self.size_bytes)
+        self._read(self._hash, progress.advance)
+        progress.end()
+
+    def hash_again(self, algorithm: str) -> str:
+        """Read all bytes that are there and return another hash of them.
+
+        Raises:
+            OSError: As `hash_present`.
+        """
+        digest = new_hash(algorithm)
+        self._read(digest, lambda count: None)
+        return digest.hexdigest()
+
+    def _read(self, digest: "hashlib._Hash", advance: Callable[[int], None]) -> None:
         buffer = memoryview(bytearray(_READ_BYTES))
         touched = time.monotonic()
         with open(self.path, "rb", buffering=0) as file:
             while count := file.readinto(buffer):
-                self._hash.update(buffer[:count])
-                progress.advance(count)
+                digest.update(buffer[:count])
+                advance(count)
                 if time.monotonic() - touched >= _TOUCH_S:
                     self.touch()
                     touched = time.monotonic()
-        progress.end()
 
     def touch(self) -> None:
         """Tell those who cannot ask for this process that it lives, though nothing is written now.

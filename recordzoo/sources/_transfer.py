@@ -17,6 +17,7 @@ from recordzoo.progress import Progress, format_bytes, format_seconds
 from recordzoo.sources import _drive, _http
 from recordzoo.sources._http import Answer, TryAgainError
 from recordzoo.sources._part import PartialFile, Stamp
+from recordzoo.sources.hashing import other_sha256
 from recordzoo.sources.stop import Stop
 
 logger = logging.getLogger("recordzoo")
@@ -46,6 +47,7 @@ class Transfer:
         progress: What is told of the work.
         size: The size it must have, if any.
         expected: The algorithm and digest of the hash that it must have, if any.
+        md5: The MD5 that it may have instead.
         instructions: What people can do where no address gives the file.
         stop: By which another thread can end it.
     """
@@ -58,6 +60,7 @@ class Transfer:
         progress: Progress,
         size: int | None,
         expected: tuple[str, str] | None,
+        md5: str | None,
         instructions: str,
         stop: Stop | None = None,
     ) -> None:
@@ -67,6 +70,7 @@ class Transfer:
         self._progress = progress
         self._size = size
         self._hash = expected
+        self._md5 = md5
         self._instructions = instructions
         self._stop = stop
         self._told: tuple[int | None, int] | None = None  # total and position, as told to progress
@@ -118,7 +122,21 @@ class Transfer:
             raise self._mismatch(address)
 
     def _is_expected(self) -> bool:
-        return self._hash is None or self._part.hexdigest() == self._hash[1]
+        return self._hash is None or self._part.hexdigest() == self._hash[1] or self._has_md5()
+
+    def _has_md5(self) -> bool:
+        """Whether a file of another hash has the MD5 that it may have instead, which is computed now."""
+        if self._md5 is None or self._hash is None:
+            return False
+        name, algorithm = self._target.name, self._hash[0]
+        self._progress.note(f"{name} has another {algorithm} than expected; computing its MD5")
+        try:
+            is_same = self._part.hash_again("md5") == self._md5
+        except OSError as err:
+            raise self._write_error(err) from err
+        if is_same:
+            logger.warning("%s", other_sha256(name, self._part.hexdigest(), self._hash[1], self._md5))
+        return is_same
 
     def _receive(self, address: Address, headers: dict[str, str] | None = None) -> None:
         """Ask as often as it takes for the bytes from where the part ends."""
@@ -274,11 +292,12 @@ class Transfer:
 
     def _mismatch(self, address: Address) -> HashMismatchError:
         algorithm, expected = self._hash or ("", "")
+        second = f" or md5 {self._md5}" if self._md5 else ""
         found, size = self._part.hexdigest(), self._part.size_bytes
         dated = f", of {self._part.stamp.last_modified}" if self._part.stamp and self._part.stamp.last_modified else ""
         aside = self._part.put_aside(found)
         return HashMismatchError(
-            f"{self._target.name} from {address} is not the expected file: expected {algorithm} {expected}, "
+            f"{self._target.name} from {address} is not the expected file: expected {algorithm} {expected}{second}, "
             f"found {found} ({size} bytes{dated}). It is kept as {aside} for a look. If it was damaged on the way, "
             f"run the same command again. {_REPLACED}",
             url=address.url,

@@ -31,7 +31,7 @@ class RemoteFile:
         urls: Where it is, the best address first. A login (``https://user:password@host/...``) is sent, not shown.
         size_bytes: Its size, if known.
         md5: Its MD5 in hexadecimal, if known.
-        sha256: Its SHA-256 in hexadecimal, if known; compared instead of the MD5.
+        sha256: Its SHA-256 in hexadecimal, if known; compared first. A file with another one may have the MD5 instead.
         unconfirmed: Whether the MD5 may be wrong: it refuses no file.
         needs_terms: Whether its `urls` (not a mirror) may be used only after accepting the host's terms.
         instructions: A numbered recipe for people who must fetch it by hand. ``{folder}`` in it stands for the folder
@@ -73,6 +73,11 @@ class RemoteFile:
         return ("md5", self.md5.lower()) if self.md5 and not self.unconfirmed else None
 
     @property
+    def second_md5(self) -> str | None:
+        """The MD5 that a file of another SHA-256 may have instead: sources of the two need not mean the same bytes."""
+        return self.md5.lower() if self.md5 and self.sha256 and not self.unconfirmed else None
+
+    @property
     def likely_md5(self) -> str | None:
         """The unconfirmed MD5, where no other digest is known."""
         return self.md5.lower() if self.md5 and self.unconfirmed and not self.sha256 else None
@@ -89,7 +94,8 @@ class RemoteFile:
         size = "size unknown" if self.expected_bytes is None else about + format_bytes(self.expected_bytes)
         if self.likely_md5:
             return f"{size}, probably md5 {self.likely_md5}"
-        return f"{size}, {' '.join(self.hash)}" if self.hash else f"{size}, no known hash"
+        second = f" or md5 {self.second_md5}" if self.second_md5 else ""
+        return f"{size}, {' '.join(self.hash)}{second}" if self.hash else f"{size}, no known hash"
 
 
 def fetch(
@@ -136,11 +142,11 @@ def fetch(
             f"or put the file there ({remote.facts}).",
             path=target,
         )
-    size, expected = (remote.size_bytes, remote.hash) if check_hash else (None, None)
+    size, expected, md5 = (remote.size_bytes, remote.hash, remote.second_md5) if check_hash else (None, None, None)
     with Session() as session, _begun(target, expected[0] if expected else None) as part:
         steps.step("download.claimed")
         telling = progress or LogProgress()
-        transfer = Transfer(target, part, session, telling, size, expected, remote.instructions, stop)
+        transfer = Transfer(target, part, session, telling, size, expected, md5, remote.instructions, stop)
         transfer.run(found)
     return target
 

@@ -39,6 +39,14 @@ def hash_of(path: Path) -> str:
         return hash_text(hashlib.file_digest(file, "sha256"))
 
 
+def other_sha256(name: object, found: str, expected: str, md5: str) -> str:
+    """Return the warning about a file that is accepted for its MD5."""
+    return (
+        f"{name} has the SHA-256 {found}, not {expected}; but it has the expected MD5, {md5}, so it is accepted. "
+        "If the images are right, please report the file's SHA-256."
+    )
+
+
 class BackgroundHash:
     """A thread that hashes a file front to back while others work on the same bytes.
 
