@@ -159,6 +159,7 @@ def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arg
         >>> dataset = recordzoo.open("cub200.records", split="test")  # doctest: +SKIP
         >>> image, label = dataset[0]  # doctest: +SKIP
     """
+    from recordzoo.preparing.kinds import kind_of
     from recordzoo.records.reader import RecordReader
 
     path = _named_set(data, Path(root).expanduser(), arguments) if is_name(data) else data
@@ -169,15 +170,8 @@ def open(data: str | os.PathLike[str], root: str | os.PathLike[str] = ".", **arg
             path=os.fspath(path),
         )
     manifest = RecordReader(path).manifest
-    modules = catalogue.class_modules()
-    name, module = "RecordDataset", "recordzoo.families.record_set"
-    if manifest.dataset == "folder":
-        name, module = "ImageFolderRecord", modules["ImageFolderRecord"]
-    elif manifest.dataset in catalogue.names() and "image" in manifest.blobs:
-        entry = catalogue.entry(manifest.dataset)
-        name, module = entry.class_names[0], entry.dataset_module
-        arguments = {**entry.part(manifest.part).arguments, **arguments}
-    dataset: ZooDataset = getattr(importlib.import_module(module), name)(path, **arguments)
+    module, name, chosen = kind_of(manifest).opens(manifest)
+    dataset: ZooDataset = getattr(importlib.import_module(module), name)(path, **{**chosen, **arguments})
     return dataset
 
 

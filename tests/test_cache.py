@@ -21,6 +21,7 @@ from recordzoo.owner import Owner
 from recordzoo.preparing import download_mark
 from recordzoo.progress import format_bytes
 from recordzoo.recipes.beside import BESIDE
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.remote_directory import remove_cached
 from recordzoo.remote import url as url_module
@@ -40,7 +41,7 @@ RAW_FILE = catalogue.entry("semeion").files[0]
 
 def a_set(place: Path, *, tree: Path | None = None, age_days: float = 0) -> Path:
     """Write a record set of a tree; last used so many days ago."""
-    path = write_records(place, [b"one", b"two" * 1000], dataset="folder")
+    path = write_records(place, [b"one", b"two" * 1000], kind=SetKind.FOLDER)
     if tree is not None:
         (path / "tree.json").write_text(json.dumps({"root": str(tree), "directories": {}}))
     when = time.time() - age_days * DAY_S

@@ -305,7 +305,7 @@ class TestFlat:
         says(
             run("prepare", "photos", cwd=tmp_path),
             1,
-            "holds images without classes (--from flat), not images in classes",
+            "holds images without classes, not images in classes",
         )
         assert run("prepare", "photos", "--refresh", cwd=tmp_path).returncode == 0
         says(run("prepare", "photos", "--from", "flat", cwd=tmp_path), 1, "holds images in classes")

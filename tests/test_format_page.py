@@ -17,6 +17,7 @@ from PIL import Image
 
 from recordzoo import CIFAR10Record, ImageFolderRecord, RecordReader, RecordWriter, convert
 from recordzoo.records import manifest, shard
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.marks import marks_name
 from tests.fakes import cifar, lists
 from tests.fakes.folder import bad_image, image_bytes, write_tree
@@ -246,8 +247,9 @@ def test_every_key_of_the_manifest_is_on_the_page() -> None:
     section = PAGE.partition("\n## The manifest\n")[2].partition("\n## ")[0]
     example = json.loads(
         manifest.Manifest(
-            "x", "", "original", 0, {"b": manifest.BlobSpec("raw")}, {"a": manifest.ArraySpec("", (0,), 0, 0, "")}, {},
-            (manifest.ShardSpec("", 0, 0, 0, 0, ""),), raw_files=(manifest.RawFile("", 0, None),),
+            SetKind.ZOO, "x", "", "original", 0, {"b": manifest.BlobSpec("raw")},
+            {"a": manifest.ArraySpec("", (0,), 0, 0, "")}, {}, (manifest.ShardSpec("", 0, 0, 0, 0, ""),),
+            raw_files=(manifest.RawFile("", 0, None),),
         ).to_bytes()
     )  # fmt: skip
     tables = [example, example["blobs"]["b"], example["arrays"]["a"], example["shards"][0], example["raw_files"][0]]

@@ -72,7 +72,7 @@ def contents(path: Path, named: int = 0) -> dict[Any, Any]:
 @pytest.mark.parametrize("count", [1, 3, 12])
 def test_torchrecord(count: int, written: Written, tmp_path: Path) -> None:
     reader = written.read(f"torchrecord-{count}", tmp_path / "my.records")
-    assert reader.manifest.metadata["layout"] == "torchrecord"
+    assert reader.manifest.dataset == "torchrecord"
     assert reader.array("target").tolist() == written.labels()
     for position, pixels in enumerate(written.pixels()):
         assert np.array_equal(reader.value("image", position), pixels)
@@ -127,14 +127,14 @@ def test_folder2lmdb(name: str, form: Callable, dumps: Callable | None, written:
         pytest.skip("the last pyarrow with serialize is for Python before 3.12")
     reader = written.read(path.name, tmp_path / "my.records")
     assert_files(reader, written)
-    assert reader.manifest.metadata["layout"] == "folder2lmdb"
+    assert reader.manifest.dataset == "folder2lmdb"
     if dumps is not None:
         assert contents(legacy.folder2lmdb(tmp_path / "imitated", form(written.pairs), dumps)) == contents(path)
 
 
 def test_caffe_pixels(written: Written, tmp_path: Path) -> None:
     reader = written.read("caffe-pixels", tmp_path / "my.records")
-    assert reader.manifest.metadata["layout"] == "caffe"
+    assert reader.manifest.dataset == "caffe"
     assert reader.array("target").tolist() == written.labels()
     for position, pixels in enumerate(written.pixels()):
         assert np.array_equal(reader.value("image", position), pixels)

@@ -77,7 +77,7 @@ def test_pickled_pairs(form: Callable, protocol: int, tmp_path: Path) -> None:
     reader = imported(tmp_path / "train.lmdb")
     assert_files(reader, pairs)
     assert list(reader.names)[:3] == ["0.jpg", "1.png", "2.jpg"]
-    assert reader.manifest.metadata["layout"] == "folder2lmdb"
+    assert reader.manifest.dataset == "folder2lmdb"
 
 
 @pytest.mark.parametrize(
@@ -219,7 +219,7 @@ def test_torchrecord_pixels(padded: bool, db_num: int, tmp_path: Path) -> None:
     assert_pixels(reader, pairs)
     assert reader.names[0] == ("db0/00" if padded and db_num < 12 else "db0/0")
     assert reader.names[29].startswith(f"db{db_num - 1}/")
-    assert reader.manifest.metadata["layout"] == "torchrecord"
+    assert reader.manifest.dataset == "torchrecord"
 
 
 @pytest.mark.parametrize("db_num", [1, 12])
@@ -292,7 +292,7 @@ def test_caffe_pixels(channels: int, tmp_path: Path) -> None:
     reader = imported(path)
     assert_pixels(reader, pairs)
     assert reader.names[12] == "00000012_cat/12.jpg"
-    assert reader.manifest.metadata["layout"] == "caffe"
+    assert reader.manifest.dataset == "caffe"
 
 
 def test_caffe_files(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def test_pixels(form: Callable[[np.ndarray], np.ndarray], tmp_path: Path) -> Non
     images = [image for image, _ in legacy.pixels(18) if image.shape[1] > 4]  # [3, H, 3] would pass for [H, W, 3]
     reader = imported(write_values(tmp_path / "x.lmdb", [form(image) for image in images]))
     assert_same(values_of(reader), images)
-    assert reader.manifest.metadata["layout"] == "lmdb_arrays"
+    assert reader.manifest.dataset == "lmdb_arrays"
     assert list(reader.names)[9:] == ["9", "10", "11"]
 
 
@@ -185,7 +185,7 @@ def test_objects(number: Callable[[int], Any], protocol: int, tmp_path: Path) ->
     assert_same(values_of(reader), [image for image, _ in pairs])
     assert reader.array("target").tolist() == [label for _, label in pairs]
     assert list(reader.names)[10:] == ["00000010", "00000011"]
-    assert reader.manifest.metadata["layout"] == "lmdb_objects"
+    assert reader.manifest.dataset == "lmdb_objects"
 
 
 def test_objects_without_a_label_and_with_more(tmp_path: Path) -> None:
@@ -248,7 +248,7 @@ def test_texts(tmp_path: Path) -> None:
     assert [reader.read("image", i) for i in range(21)] == [image for image, _ in pairs]
     assert [reader.value("target", i) for i in range(21)] == [text for _, text in pairs]
     assert list(reader.names)[:2] == ["image-000000001.jpg", "image-000000002.png"]
-    assert reader.manifest.metadata["layout"] == "lmdb_text"
+    assert reader.manifest.dataset == "lmdb_text"
     dataset = ImageFolderRecord(tmp_path / "my.records")
     assert [dataset[i][1] for i in range(7)] == WORDS
 
@@ -305,7 +305,7 @@ def test_images_under_their_names(listed: bool, tmp_path: Path) -> None:
     assert [name.rpartition(".")[0] for name in reader.names] == wanted
     assert [reader.read("image", i) for i in range(12)] == [images[name] for name in wanted]
     assert reader.array("target").tolist() == [-1] * 12
-    assert reader.manifest.metadata["layout"] == "lmdb_images"
+    assert reader.manifest.dataset == "lmdb_images"
 
 
 def test_images_with_a_list_of_keys(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from recordzoo.preview.stats import count_bytes, count_classes, find_variants
 from recordzoo.progress import LogProgress
 from recordzoo.recipes import folder as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import RawFile
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cifar as cifar10
@@ -223,11 +224,17 @@ class TestClasses:
 
 class TestVariants:
     def test_those_beside_it_of_the_same_data(self, tmp_path):
-        path = write_records(tmp_path / "a.records", [SMALL] * 3, encoding="image")
-        write_records(tmp_path / "small.records", [SMALL] * 3, encoding="image", variant="resized-64")
-        write_records(tmp_path / "same.records", [SMALL] * 3, encoding="image")
-        write_records(tmp_path / "other.records", [SMALL] * 4, encoding="image", variant="resized-64")
-        broken = write_records(tmp_path / "broken.records", [SMALL] * 3, encoding="image", variant="resized-64")
+        path = write_records(tmp_path / "a.records", [SMALL] * 3, encoding="image", kind=SetKind.FOLDER)
+        write_records(
+            tmp_path / "small.records", [SMALL] * 3, encoding="image", kind=SetKind.FOLDER, variant="resized-64"
+        )
+        write_records(tmp_path / "same.records", [SMALL] * 3, encoding="image", kind=SetKind.FOLDER)
+        write_records(
+            tmp_path / "other.records", [SMALL] * 4, encoding="image", kind=SetKind.FOLDER, variant="resized-64"
+        )
+        broken = write_records(
+            tmp_path / "broken.records", [SMALL] * 3, encoding="image", kind=SetKind.FOLDER, variant="resized-64"
+        )
         (broken / "manifest.json").write_bytes(b"{")
         assert [(each.path.name, each.name) for each in find_variants(RecordReader(path))] == [
             ("small.records", "resized-64")

@@ -15,6 +15,7 @@ from recordzoo.loading.pictures import open_picture
 from recordzoo.preparing import matching
 from recordzoo.preparing.matching import Places, are_repeated
 from recordzoo.recipes.base import ABSENT
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import ArraySpec, BlobSpec, Manifest
 from recordzoo.records.reader import RecordReader
 from recordzoo.sampling import storage
@@ -40,6 +41,7 @@ def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "target": spec("<i8", MANY, 8),
     }
     manifest = Manifest(
+        kind=SetKind.FOLDER,
         dataset="folder",
         part="",
         variant="original",

@@ -17,6 +17,7 @@ from torchvision.datasets.folder import default_loader
 from recordzoo.datasets import ImageFolderRecord
 from recordzoo.errors import CorruptRecordError, ImageError, ManifestError
 from recordzoo.preparing import ensure
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.verify import verify
 from tests.fakes import simple, strangers
 from tests.fakes.pictures import encoded, picture
@@ -34,7 +35,7 @@ def image_set(folder: Path, images: dict[str, bytes]) -> Path:
     names = sorted(images)
     arrays = {"target": np.zeros(len(names), np.int64)}
     values = [images[name] for name in names]
-    return write_records(folder, values, names=names, arrays=arrays, dataset="folder", classes=["a"])
+    return write_records(folder, values, names=names, arrays=arrays, kind=SetKind.FOLDER, classes=["a"])
 
 
 def pictures() -> dict[str, bytes]:
@@ -162,14 +163,14 @@ def printed_lines(folder: Path, command: str, *options: str, code: int) -> int:
     ],
 )
 def test_a_description_of_samples_that_describes_nothing(sample: object, tmp_path: Path) -> None:
-    folder = write_records(tmp_path / "x.records", some_values(3), dataset="own", metadata={"sample": sample})
+    folder = write_records(tmp_path / "x.records", some_values(3), kind=SetKind.OWN, metadata={"sample": sample})
     with pytest.raises(ManifestError, match="does not describe its fields"):
         ImageFolderRecord(folder)
 
 
 def test_pictures_that_are_none(tmp_path: Path) -> None:
     metadata = {"sample": {"parts": {"target": ["image"]}, "pictures": {"image": 7}}}
-    folder = write_records(tmp_path / "x.records", some_values(3), dataset="own", metadata=metadata, arrays={})
+    folder = write_records(tmp_path / "x.records", some_values(3), kind=SetKind.OWN, metadata=metadata, arrays={})
     with pytest.raises(ImageError, match="cannot be decoded"):
         ImageFolderRecord(folder).targets[0]
 

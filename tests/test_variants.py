@@ -637,7 +637,7 @@ def test_prepare(tree: Path, flags: list[object], name: str) -> None:
     assert json.loads(again.stdout)["record_sets"][0]["was_ready"]
     assert Variant.parse(name).flags.split() == sorted(map(str, flags), key=Variant.parse(name).flags.split().index)
     shown = run("info", f"photos-{name}.records", cwd=tree.parent)
-    assert shown.stdout.startswith(f"record set of folder, {name}\n")
+    assert shown.stdout.startswith(f"record set of images in classes, {name}\n")
 
 
 def test_prepare_of_a_record_set_and_of_a_list(tree: Path) -> None:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from recordzoo.records.arrays import file_name
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, ArraySpec, BlobSpec, Manifest, ShardSpec, shard_name
 from recordzoo.records.marks import marks_name, pack_marks
 from recordzoo.sources.hashing import hash_text
@@ -65,6 +66,7 @@ def make(folder: Path, num_samples: int) -> None:
         "target": arrays("target", np.dtype("<i8"), 1, lambda numbers: numbers // CLASS_SIZE),
     }
     manifest = Manifest(
+        kind=SetKind.FOLDER,
         dataset="folder",
         part="",
         variant="original",

@@ -249,8 +249,7 @@ def _read_as(target: Target, reader: "RecordReader") -> str:
     """Return as what the raw data was read: "dataset", "classes", "flat", "list", "set", or another tool's format."""
     if target.kind != "foreign":
         return "classes" if target.kind == "tree" else target.kind
-    metadata = reader.manifest.metadata
-    return str(metadata.get("format") or metadata["layout"])
+    return reader.manifest.dataset
 
 
 def _generation(place: Path) -> tuple[int, int] | None:

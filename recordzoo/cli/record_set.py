@@ -19,6 +19,7 @@ from recordzoo.cli.tables import table, wrapped, wrapping_width
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing.changes import recorded_changes
 from recordzoo.preparing.describe import MOST_NAMED
+from recordzoo.preparing.kinds import text_of
 from recordzoo.preview.choose import picture_field
 from recordzoo.preview.headers import SAMPLE, SAMPLE_AT_URL, Headers, read_headers
 from recordzoo.preview.labels import load_labels
@@ -40,7 +41,6 @@ _ALL_CLASSES = 20  # so many are charted in full
 _MOST_FREQUENT, _LEAST_FREQUENT = 10, 5
 _SIZES_SHOWN = 4
 _NAMES_SHOWN = 5
-_NOT_LISTED = {"own": "own data", "combined": "other record sets"}  # what the manifest calls those of no dataset
 _MOST_METADATA = 1000  # characters; a line shows fewer
 
 
@@ -182,13 +182,11 @@ def _lines(reader: RecordReader, headers: Headers | None, document: Mapping[str,
 
 def _summary(reader: RecordReader, document: Mapping[str, JSON]) -> list[str]:
     manifest = reader.manifest
-    name = _NOT_LISTED.get(manifest.dataset, manifest.dataset)
-    name = f"{name}.{manifest.part}" if manifest.part else name
     shards = "shard" if len(manifest.shards) == 1 else "shards"
     counts = ", ".join(f"{split} {count:,}" for split, count in manifest.splits.items())
     classes = "-" if manifest.classes is None else f"{len(manifest.classes):,}"
     return [
-        f"record set of {name}, {manifest.variant}",
+        f"record set of {text_of(manifest)}, {manifest.variant}",
         f"records:   {manifest.num_records:,}",
         f"splits:    {counts or '-'}",
         f"classes:   {classes}",

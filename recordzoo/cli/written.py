@@ -15,13 +15,12 @@ from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.owner import Owner
 from recordzoo.preparing.build_lock import who_holds, who_prepares
 from recordzoo.preparing.download_mark import is_marked, mark_path
+from recordzoo.preparing.kinds import kind_of
 from recordzoo.preparing.stale_builds import find_builds
-from recordzoo.preview.stats import tree_root
 from recordzoo.recipes.beside import BESIDE
-from recordzoo.recipes.listing import list_path
 from recordzoo.recipes.variants.stored import original_path
 from recordzoo.records.arrays import file_name
-from recordzoo.records.made_from import MadeFrom
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, MAX_MANIFEST_BYTES, ORIGINAL, manifest_digest
 from recordzoo.records.marks import marks_name
 from recordzoo.records.reader import RecordReader, is_record_set
@@ -326,11 +325,10 @@ def _why_kept(reader: RecordReader) -> str:
         original = original_path(path, manifest.variant)
         if original != path and is_record_set(original):
             return ""
-    if manifest.dataset in catalogue.names():
+    if manifest.kind is SetKind.ZOO and manifest.dataset in catalogue.names():
         return why_not_downloaded(manifest.dataset, manifest.part, path.parent)
-    base = tree_root(reader) or list_path(reader)
-    made_from = MadeFrom.of(reader) if base is None and manifest.dataset in ("folder", "flat") else None
-    base = made_from.base if made_from is not None else base
+    is_remade = manifest.kind in (SetKind.FOLDER, SetKind.FLAT, SetKind.LIST)
+    base = next(iter(kind_of(manifest).recorded(reader)), None) if is_remade else None
     if base is None:
         return "recordzoo does not know what it was made from"
     return "" if os.path.exists(base) else f"what it was made from is gone: {base}"

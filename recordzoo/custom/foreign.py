@@ -21,6 +21,7 @@ from recordzoo.errors import SampleError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, first_of
 from recordzoo.program import command
 from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
+from recordzoo.records.kinds import SetKind
 from recordzoo.sources.member import Member, Source, Unit
 from recordzoo.sources.sized import SizedSource
 
@@ -54,15 +55,16 @@ class ForeignRecipe(SchemaRecipe):
         output: The record set's directory.
     """
 
+    kind = SetKind.IMPORTED
+
     def __init__(self, foreign: Foreign, schema: Schema, output: Path) -> None:
         metadata: dict[str, JSON] = {
             **foreign.notes,
-            "format": foreign.format,
             "identity": foreign.identity(),
             "named": foreign.fields,
         }
         super().__init__(schema, 0, foreign.classes, metadata, output, 0)
-        self.origin = foreign.format
+        self.dataset = self.origin = foreign.format
         self._foreign: Foreign | None = foreign
 
     def widened(self, field: str, kind: Kind) -> "ForeignRecipe":

@@ -191,8 +191,8 @@ def _check_foreign(place: Path, foreign: Foreign) -> None:
 
 def _check_same(place: Path, databases: str, format: str | None) -> None:
     """Compare what is there with what is asked for."""
-    metadata = RecordReader(place).manifest.metadata
-    if metadata.get("databases") != identity(Path(databases)) or format not in (None, metadata.get("layout")):
+    manifest = RecordReader(place).manifest
+    if manifest.metadata.get("databases") != identity(Path(databases)) or format not in (None, manifest.dataset):
         _refuse(place, f"other records than {databases}")
 
 

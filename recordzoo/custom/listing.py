@@ -11,6 +11,7 @@ from recordzoo.progress import format_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.list_file import are_fractions, read_list
 from recordzoo.recipes.listing import list_path
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader
 
 logger = logging.getLogger("recordzoo")
@@ -50,7 +51,7 @@ def check_list(place: Path, recipe: Recipe, path: Path, *, was_ready: bool, full
 
 def _difference(reader: RecordReader, recipe: Recipe, path: Path) -> str | None:
     metadata = reader.manifest.metadata
-    if reader.manifest.dataset != recipe.dataset:
+    if reader.manifest.kind is not SetKind.LIST:
         return f"is a record set of {reader.manifest.dataset}, not of the list {path}"
     if metadata.get("list") != read_list(path).digest:
         made_from = list_path(reader)

@@ -9,6 +9,7 @@ from recordzoo.custom.listing import check_list
 from recordzoo.custom.targets import Target
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.preparing import Options, ensure, is_record_set
+from recordzoo.preparing.kinds import KINDS, text_of
 from recordzoo.program import command
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, is_image
 from recordzoo.recipes.folder import raise_if_empty
@@ -90,12 +91,11 @@ def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> No
     if target.kind not in ("tree", "flat"):
         return
     reader = RecordReader(path)
-    found, wanted = reader.manifest.dataset, target.recipe().dataset
-    if found != wanted:
-        how = {"flat": "images without classes (--from flat)", "folder": "images in classes"}
+    wanted = target.recipe().kind
+    if reader.manifest.kind is not wanted:
         raise OtherSourceError(
-            f"{path} holds {how.get(found, f'records of {found}')}, not {how[wanted]}. Pass refresh=True (--refresh) "
-            "to make it again, or another output (--output).",
+            f"{path} holds {text_of(reader.manifest)}, not {KINDS[wanted].text}. Pass refresh=True (--refresh) to make "
+            "it again, or another output (--output).",
             path=os.fspath(path),
         )
     if not len(reader):

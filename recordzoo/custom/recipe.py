@@ -13,6 +13,7 @@ from typing_extensions import override
 from recordzoo.aliases import JSON
 from recordzoo.custom.schema import Encoded, Schema
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
+from recordzoo.records.kinds import SetKind
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
 from recordzoo.system.npy import arrays_of
@@ -60,7 +61,8 @@ class SchemaRecipe(Recipe):
         width: How many digits the number in a name has.
     """
 
-    dataset = "own"
+    kind = SetKind.OWN
+    dataset: str = SetKind.OWN
     part = ""
     raw_files: tuple[RemoteFile, ...] = ()
 

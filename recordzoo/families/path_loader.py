@@ -21,6 +21,7 @@ from recordzoo.loading.decode import RecordName, decode_rgb, naming
 from recordzoo.loading.pictures import open_picture
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.listing import LIST_FILE
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.made_from import MadeFrom
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
@@ -185,7 +186,7 @@ def files_folder(reader: RecordReader, folder: str) -> str:
     try:
         root = json.loads(reader.extra(LIST_FILE) or b"")["root"]
     except (ValueError, LookupError, TypeError, RecursionError):  # it may be anything, and only helps
-        made_from = MadeFrom.of(reader) if reader.manifest.dataset == "flat" else None
+        made_from = MadeFrom.of(reader) if reader.manifest.kind is SetKind.FLAT else None
         root = made_from.base if made_from is not None else ""
     return root if isinstance(root, str) and os.path.isabs(root) and os.path.isdir(root) else folder
 

@@ -93,6 +93,7 @@ def assemble(
     return write_set(
         build.set_folder,
         SetContents(
+            kind=recipe.kind,
             dataset=recipe.dataset,
             part=recipe.part,
             variant=recipe.variant,

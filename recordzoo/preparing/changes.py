@@ -15,11 +15,12 @@ from pathlib import Path
 
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.preparing.directories import KnownDirectories, directory_positions, is_inside
+from recordzoo.preparing.kinds import kind_of
 from recordzoo.preparing.stored_content import StoredContent
 from recordzoo.program import command
 from recordzoo.progress import Progress
-from recordzoo.recipes.listing import list_path
 from recordzoo.recipes.variants import Variant
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.made_from import MadeFrom, directory_of, relative_names
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
@@ -162,12 +163,7 @@ def change_text(reader: RecordReader, changes: Changes, command: str) -> str:
 def refresh_command(reader: RecordReader, root: str) -> str:
     """Return the command line that prepares a record set, by what it says of itself; without ``--refresh``."""
     manifest = reader.manifest
-    if manifest.dataset == "flat":
-        words = [root, "--from", "flat"]
-    elif manifest.dataset in ("folder", "list"):
-        words = [list_path(reader) or root]
-    else:
-        words = [f"{manifest.dataset}.{manifest.part}" if manifest.part else manifest.dataset, "--root", root]
+    words = kind_of(manifest).words(reader, root)
     with contextlib.suppress(ArgumentError):  # a later version's variant
         words += [] if manifest.variant == ORIGINAL else Variant.parse(manifest.variant).flags.split()
     return command("prepare", *words)
@@ -225,7 +221,7 @@ class _Comparison:
         self.num_compared = 0
         self._base, self._is_moved, self._counts_gone, self._contents = base, is_moved, counts_gone, contents
         # The files of a list may lie anywhere; others' names lead out only if they are forged.
-        self._is_list = reader.manifest.dataset == "list"
+        self._is_list = reader.manifest.kind is SetKind.LIST
         self._stored = StoredContent(reader)
 
     def differences(self, files: Iterable[tuple[str, int, int]]) -> Iterator[str]:

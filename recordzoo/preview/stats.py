@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from recordzoo import catalogue
 from recordzoo.errors import RecordError
 from recordzoo.preview.labels import Labels
 from recordzoo.recipes.folder import TREE_FILE
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import NO_SHARD, Manifest
 from recordzoo.records.reader import RecordReader, is_record_set
 
@@ -112,10 +112,10 @@ def find_variants(reader: RecordReader) -> list[Variant]:
 
 
 def _is_same_dataset(one: Manifest, other: Manifest) -> bool:
-    if (one.dataset, one.part) != (other.dataset, other.part):
+    if (one.kind, one.dataset, one.part) != (other.kind, other.dataset, other.part):
         return False
-    # Of people's own trees all are called "folder"; the names of the records tell them apart.
-    return one.dataset in catalogue.names() or one.arrays["names"].hash == other.arrays["names"].hash
+    # People's own trees have one name; the names of the records tell them apart.
+    return one.kind is SetKind.ZOO or one.arrays["names"].hash == other.arrays["names"].hash
 
 
 def tree_root(reader: RecordReader) -> str | None:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from recordzoo.aliases import JSON
 from recordzoo.program import command
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import ORIGINAL, Manifest, RawFile
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
@@ -129,7 +130,8 @@ class Recipe(ABC):
     """How one record set is made.
 
     Attributes:
-        dataset: The dataset's name in the catalogue: "cub200", "imagenet".
+        kind: What the record set is made from.
+        dataset: The dataset's name in the catalogue, "cub200"; the format of imported data; else the kind.
         part: Which separately obtained part of its raw data, or "" if there is only one: "train", "segmentations".
         fields: The blob fields.
         raw_files: The archives, with where to get them; the order is that of reading.
@@ -141,6 +143,7 @@ class Recipe(ABC):
         counts: Numbers of samples of splits, in the authors' raw files.
     """
 
+    kind: SetKind = SetKind.ZOO
     dataset: str
     part: str
     fields: Mapping[str, BlobField]
@@ -176,7 +179,7 @@ class Recipe(ABC):
 
     def is_of(self, manifest: Manifest, root: Path) -> bool:
         """Whether a record set is what this recipe would make of the raw data, as far as can be told at once."""
-        return (manifest.dataset, manifest.part) == (self.dataset, self.part)
+        return (manifest.kind, manifest.dataset, manifest.part) == (self.kind, self.dataset, self.part)
 
     def target(self, root: Path) -> Path:
         """Return where the record set of the raw data under `root` lies."""

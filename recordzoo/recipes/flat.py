@@ -12,6 +12,7 @@ from recordzoo.program import command
 from recordzoo.recipes.base import NO_TARGET, Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, is_image
 from recordzoo.recipes.folder import records_beside
+from recordzoo.records.kinds import SetKind
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
 from recordzoo.sources.tree import TreeSource
@@ -25,7 +26,7 @@ def recipe() -> "FlatRecipe":
 class FlatRecipe(Recipe):
     """The images in a directory and below it, in the order of ``sorted(os.walk(directory))``."""
 
-    dataset = "flat"
+    kind = dataset = SetKind.FLAT
     part = ""
     fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
     raw_files: tuple[RemoteFile, ...] = ()

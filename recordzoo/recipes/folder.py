@@ -21,6 +21,7 @@ from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.program import command
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, are_splits, class_folder_order, is_image
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import is_record_set
 from recordzoo.sources.download import RemoteFile
@@ -69,7 +70,7 @@ class Scan:
 class FolderRecipe(Recipe):
     """The images of a tree. `find` remembers what it saw for `build_table` and `extras`; a pickled copy does not."""
 
-    dataset = "folder"
+    kind = dataset = SetKind.FOLDER
     part = ""
     fields = {"image": BlobField("image")}  # noqa: RUF012 - declared by Recipe, never changed
     raw_files: tuple[RemoteFile, ...] = ()

@@ -14,6 +14,7 @@ from recordzoo.program import command
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import is_image
 from recordzoo.recipes.list_file import ListFile, read_list
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import RecordReader
 from recordzoo.sources.download import RemoteFile
@@ -40,7 +41,7 @@ def recipe(shuffle_seed: int | None = None, layout: Mapping[str, int] | None = N
 class ListRecipe(Recipe):
     """The files of a list; `root` is the list. `find` keeps what it read for `build_table`; a pickled copy does not."""
 
-    dataset = "list"
+    kind = dataset = SetKind.LIST
     part = ""
     origin = "list"
     raw_files: tuple[RemoteFile, ...] = ()

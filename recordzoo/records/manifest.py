@@ -16,6 +16,7 @@ import numpy as np
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import FormatVersionError, ManifestError
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.strict import Node, load_document
 from recordzoo.sources.hashing import hash_text
 
@@ -103,7 +104,8 @@ class Manifest:
     """All that is known of a record set without opening its shards.
 
     Attributes:
-        dataset: Name in the catalogue; or "folder", "flat", "list", "imported", "own", "combined".
+        kind: What the set was made from.
+        dataset: Of ZOO, its name in the catalogue; of IMPORTED, the format; of others, the kind.
         part: Part of the raw data, or "".
         variant: How images are stored; "original" means untouched.
         num_records: Number of positions.
@@ -120,6 +122,7 @@ class Manifest:
         metadata: What the dataset wants to know when it is opened; JSON.
     """
 
+    kind: SetKind
     dataset: str
     part: str
     variant: str
@@ -141,7 +144,7 @@ class Manifest:
 
         Records of a dataset or of class folders are in the order of the class that reads them.
         """
-        return self.dataset in ("flat", "combined", "imported", "list", "own")
+        return self.kind not in (SetKind.ZOO, SetKind.FOLDER)
 
     def to_bytes(self) -> bytes:
         """Write the manifest: the same manifest gives the same bytes, ASCII, keys sorted."""
@@ -149,6 +152,7 @@ class Manifest:
             "format": FORMAT,
             "version": VERSION,
             "features": [],
+            "kind": self.kind,
             "dataset": self.dataset,
             "part": self.part,
             "variant": self.variant,
@@ -238,7 +242,7 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
             path=where,
             version=version,
         )
-    if "blake2b" in top.value:
+    if "kind" not in top.value:
         raise FormatVersionError(
             f"{where}: this record set was written by a development version of recordzoo. Prepare the dataset again.",
             path=where,
@@ -253,6 +257,7 @@ def parse_manifest(data: bytes, where: str) -> Manifest:
 def _build(top: "Node") -> Manifest:
     num_records = top.integer("records", 0, MAX_RECORDS)
     manifest = Manifest(
+        kind=top.one_of("kind", SetKind),
         dataset=top.matching("dataset", _DATASET),
         part=top.text("part", 64),
         variant=top.matching("variant", _DATASET),

@@ -4,12 +4,14 @@ import json
 import math
 import re
 from collections.abc import Callable
+from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import ManifestError
 
 T = TypeVar("T")
+E = TypeVar("E", bound=StrEnum)
 
 
 def load_document(data: bytes, where: str) -> "Node":
@@ -111,6 +113,13 @@ class Node:
         if not pattern.fullmatch(text):
             self.fail(key, f"is {text!r}, which does not match {pattern.pattern}")
         return text
+
+    def one_of(self, key: str, words: type[E]) -> E:
+        """Return the text under a key, which is one of some words."""
+        text = self.text(key)
+        if text not in set(words):
+            self.fail(key, f"is {text!r}, not one of {', '.join(words)}")
+        return words(text)
 
     def list_of(self, key: str, item: Callable[["Node"], T], limit: int = 10_000_000) -> list[T]:
         """Return the list under a key."""

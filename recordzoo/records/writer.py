@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from recordzoo import durable
 from recordzoo.aliases import JSON
 from recordzoo.records.arrays import file_name, pack_names, write_array
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
     ORIGINAL,
@@ -42,6 +43,7 @@ class SetContents:
         extras: Files that are not part of the set's identity, by name.
     """
 
+    kind: SetKind
     dataset: str
     part: str
     blobs: Mapping[str, BlobSpec]
@@ -79,6 +81,7 @@ def write_set(folder: Path, contents: SetContents) -> str:
         durable.write_file(folder / name, data)
     step("set.arrays_written")
     manifest = Manifest(
+        kind=contents.kind,
         dataset=contents.dataset,
         part=contents.part,
         variant=contents.variant,

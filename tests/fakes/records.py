@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, NO_SHARD, BlobSpec, ShardSpec, own_hash, shard_name
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.writer import SetContents, write_set
@@ -32,6 +33,7 @@ def write_records(
     per_shard: int = 1000,
     names: Sequence[str] | None = None,
     arrays: Mapping[str, NDArray[Any]] | None = None,
+    kind: SetKind = SetKind.ZOO,
     dataset: str = "fake",
     encoding: str = "bytes",
     **contents: Any,
@@ -61,6 +63,7 @@ def write_records(
     write_set(
         folder,
         SetContents(
+            kind=kind,
             dataset=dataset,
             part="",
             blobs={"image": BlobSpec(encoding)},
@@ -78,7 +81,9 @@ def many_missing(folder: Path, count: int) -> Path:
     """Write the manifest and arrays of an empty record set that names so many shards; none of them is there."""
     shards = [ShardSpec(shard_name(number), 4096, 1, 4096, 2, f"sha256:{0:064}") for number in range(count)]
     folder.mkdir()
-    write_set(folder, SetContents(dataset="fake", part="", blobs={}, indices={}, names=[], shards=shards))
+    write_set(
+        folder, SetContents(kind=SetKind.ZOO, dataset="fake", part="", blobs={}, indices={}, names=[], shards=shards)
+    )
     return folder
 
 

@@ -30,6 +30,7 @@ from recordzoo.recipes.folder import (
     without_record_sets,
 )
 from recordzoo.recipes.variants import check_variant, variant_recipe
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
 from recordzoo.remote.url import Url, is_url
@@ -119,7 +120,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
     def _open_given(self, folder: str, options: Options) -> RecordReader | None:
         """Open the record set that the root is, if it holds all images of a tree; None if it holds anything else."""
         reader = open_images(Path(folder).resolve())
-        if reader.manifest.dataset != "folder" or reader.manifest.metadata.get("selection"):
+        if reader.manifest.kind is not SetKind.FOLDER or reader.manifest.metadata.get("selection"):
             return None
         return self._as_variant(reader, options)
 
@@ -240,7 +241,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         """Open records that stand for a tree; while it is there, they may not be those of another dataset."""
         reader = open_images(place)
         check_variant(reader, self._variant)
-        if reader.manifest.dataset != "folder" and self._has_tree():
+        if reader.manifest.kind is not SetKind.FOLDER and self._has_tree():
             raise OtherSourceError(
                 f"{place} is a record set of {reader.manifest.dataset}, not of the tree {tree}. Pass another "
                 "records_dir, or none; or pass it as root.",

@@ -18,13 +18,11 @@ from recordzoo.recipes.combined.part import Choice, Part, label_column
 from recordzoo.recipes.combined.source import CombinedSource
 from recordzoo.recipes.variants.source import StoredValue
 from recordzoo.recipes.variants.stored import MAX_EXTRA_BYTES
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
-
-DATASET = "combined"
-"""What the manifest calls such a set."""
 
 COMBINED_FILE = "combined.json"
 """Beside the manifest: where the sets were, and which indices were chosen. Not a part of the format."""
@@ -43,7 +41,7 @@ class CombinedRecipe(Recipe):
         ArgumentError: The sets do not fit together.
     """
 
-    dataset = DATASET
+    kind = dataset = SetKind.COMBINED
     part = ""
     origin = "records"
     raw_files: tuple[RemoteFile, ...] = ()

@@ -17,8 +17,12 @@ from recordzoo.recipes.base import NO_TARGET, Blob, BlobField, Recipe, Sidecar, 
 from recordzoo.recipes.images import sniffed_ending
 from recordzoo.recipes.imports.sample import ForeignValueError, Sample, samples_of
 from recordzoo.recipes.imports.source import Block, DatabaseSource, find_source, identity
+from recordzoo.records.kinds import SetKind
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
+
+LMDB = "lmdb"
+"""What the manifest calls databases as a source."""
 
 
 class ImportRecipe(Recipe):
@@ -33,16 +37,16 @@ class ImportRecipe(Recipe):
         RecordZooError: As `find_source`.
     """
 
-    dataset = "imported"
+    kind = SetKind.IMPORTED
+    origin = LMDB
     part = ""
-    origin = "lmdb"
     raw_files: tuple[RemoteFile, ...] = ()
 
     def __init__(self, path: Path, output: Path, wanted: str | None = None) -> None:
         self.path, self.output = path, output
         self._found: DatabaseSource | None = find_source(path, wanted)
         self.identity = identity(path)
-        self.layout = self._found.layout
+        self.dataset = self.layout = self._found.layout
         self.first = self._found.first.field, self._found.first.kind
         self.fields = {"image": self.first[0]}
         if isinstance(self._found.first.label, str):
@@ -126,7 +130,7 @@ class ImportRecipe(Recipe):
             names=names,
             keys={"target": names} if "target" in self.fields else {},
             arrays={} if "target" in self.fields else {"target": np.array(labels, np.int64)},
-            metadata={"layout": self.layout, "databases": self.identity},
+            metadata={"databases": self.identity},
             shapes={"image": np.array(shapes, np.uint32)} if shapes else {},
         )
 

@@ -88,7 +88,7 @@ class VariantRecipe(Recipe):
 
     def __init__(self, inner: Recipe, wanted: Variant, original: Path) -> None:
         self.inner, self.wanted, self.original = inner, wanted, original
-        self.dataset, self.part, self.origin = inner.dataset, inner.part, inner.origin
+        self.kind, self.dataset, self.part, self.origin = inner.kind, inner.dataset, inner.part, inner.origin
         self.raw_files, self.made_from, self.counts = inner.raw_files, inner.made_from, inner.counts
         self.expansion = inner.expansion * self.stored_bytes(_TYPICAL_BYTES) / _TYPICAL_BYTES
 

@@ -37,7 +37,8 @@ class StoredRecipe(Recipe):
     def __init__(self, reader: RecordReader) -> None:
         manifest = reader.manifest
         self.reader = reader
-        self.dataset, self.part, self.origin = manifest.dataset, manifest.part, manifest.source
+        self.kind, self.dataset, self.part = manifest.kind, manifest.dataset, manifest.part
+        self.origin = manifest.source
         self.made_from = manifest.raw_files
         self.fields = {name: BlobField(*dataclasses.astuple(spec)) for name, spec in manifest.blobs.items()}
         self._source: SetSource | None = None
