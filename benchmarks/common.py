@@ -100,7 +100,11 @@ def ratio(numerator: list[float], denominator: list[float]) -> float:
 def in_fresh_process(code: str, *arguments: object, python: Path | str = sys.executable) -> str:
     """Run a piece of Python in a new interpreter and return what it prints."""
     command = [str(python), "-W", "ignore", "-c", code, *map(str, arguments)]
-    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent.parent)
+    # As where packages are installed; otherwise each process would compile ours, and those of others are compiled.
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONDONTWRITEBYTECODE"}
+    done = subprocess.run(
+        command, capture_output=True, text=True, check=False, cwd=Path(__file__).parent.parent, env=environment
+    )
     if done.returncode:
         raise RuntimeError(done.stderr)
     return done.stdout.strip()

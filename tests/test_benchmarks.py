@@ -61,6 +61,11 @@ def test_preparing_is_measured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(prepare_imagenet, "drop_caches", lambda: None)  # only root can
     monkeypatch.setattr(common, "WORK", tmp_path)
     rng = np.random.default_rng(0)
-    (line,) = prepare_imagenet.measure([jpeg(picture(rng, 40, 30)) for _ in range(8)], 1, 200_000)
-    assert "torchvision.datasets.ImageNet: " in line.against
-    assert "; 0 image files; " in line.measured
+    lines = prepare_imagenet.measure([jpeg(picture(rng, 40, 30)) for _ in range(8)], 1, 200_000)
+    assert [line.what.rpartition("synced, ")[2] for line in lines] == [
+        "MD5 on both sides",
+        "our SHA-256, torchvision's MD5",
+    ]
+    for line in lines:
+        assert "torchvision.datasets.ImageNet: " in line.against
+        assert "; 0 image files; " in line.measured

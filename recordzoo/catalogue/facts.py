@@ -218,7 +218,7 @@ class Entry:
         Raises:
             ArgumentError: There is no such part.
         """
-        from recordzoo.sources.download import RemoteFile  # imports requests: not for `list` and `info`
+        from recordzoo.sources.download import RemoteFile  # not for `list` and `info`
 
         self.part(part)
         return tuple(

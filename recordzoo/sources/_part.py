@@ -25,6 +25,8 @@ between two attempts (`_transfer.RETRY_AFTER_CAP_S`)."""
 CHECKING = "checking what is there of"
 """How the name of the stage begins in which an earlier run's bytes are read."""
 
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
 _READ_BYTES = 4 << 20
 _TOUCH_S = 30.0
 """How often a part that is only read says that its owner lives."""

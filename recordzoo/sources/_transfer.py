@@ -1,7 +1,6 @@
 """From the addresses of a file to its complete, verified part: attempts, waits, and which bytes may be kept."""
 
 import contextlib
-import errno
 import logging
 import random
 import time
@@ -16,7 +15,7 @@ from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, P
 from recordzoo.progress import Progress, format_bytes, format_seconds
 from recordzoo.sources import _drive, _http
 from recordzoo.sources._http import Answer, TryAgainError
-from recordzoo.sources._part import PartialFile, Stamp
+from recordzoo.sources._part import NO_ROOM, PartialFile, Stamp
 from recordzoo.sources.hashing import other_sha256
 from recordzoo.sources.stop import Stop
 
@@ -30,7 +29,6 @@ BACKOFF_CAP_S = 30.0
 RETRY_AFTER_CAP_S = 300.0
 """A host that asks to wait longer than this has failed; the part is kept for later."""
 
-NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 _REPLACED = (
     "If the host replaced the file, a newer recordzoo may know it; check_hash=False (--no-check-hash) takes it as it "
     "is, without a check."

@@ -13,9 +13,7 @@ from recordzoo.addresses import Address
 from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, PrepareError, TermsError
 from recordzoo.program import command
 from recordzoo.progress import LogProgress, Progress, format_bytes
-from recordzoo.sources._http import Session
-from recordzoo.sources._part import CHECKING, PartialFile, leftovers
-from recordzoo.sources._transfer import NO_ROOM, Transfer
+from recordzoo.sources._part import CHECKING, NO_ROOM, PartialFile, leftovers
 from recordzoo.sources.stop import Stop
 from recordzoo.system.names import quote
 
@@ -131,6 +129,10 @@ def fetch(
         DiskSpaceError: There is no room left for it. What was received is kept and resumed.
         PrepareError: It could not be written for another reason.
     """
+    # They import requests: not for what only asks where a file is, as each process that converts does.
+    from recordzoo.sources._http import Session
+    from recordzoo.sources._transfer import Transfer
+
     target = remote.path(root)
     if target.exists():
         return target
