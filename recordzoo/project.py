@@ -1,12 +1,14 @@
 """Addresses of the project: ``[project.urls]`` of pyproject.toml, as the installed package carries them."""
 
 from functools import cache
-from importlib.metadata import PackageNotFoundError, metadata
 
 
 @cache
 def url(label: str) -> str | None:
     """Return the address with this label ("Documentation", "Source", ...); None if the project has none yet."""
+    # Not at the top: it imports `email`, a tenth of what a process of a preparation imports.
+    from importlib.metadata import PackageNotFoundError, metadata
+
     try:
         lines = metadata("recordzoo").get_all("Project-URL") or ()
     except PackageNotFoundError:  # a copy of the sources that was not installed

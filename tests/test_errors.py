@@ -67,7 +67,7 @@ def test_addresses_are_those_of_the_installed_package(label, monkeypatch):
     of_the_package = Message()
     of_the_package["Project-URL"] = "Source, https://example.org/a, b"
     of_the_package["Project-URL"] = "Documentation, https://example.org/docs/"
-    monkeypatch.setattr(project, "metadata", {"recordzoo": of_the_package}.get)
+    monkeypatch.setattr("importlib.metadata.metadata", {"recordzoo": of_the_package}.get)
     project.url.cache_clear()
     try:
         assert project.url("Source") == "https://example.org/a, b"
