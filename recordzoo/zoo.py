@@ -130,7 +130,7 @@ def prepare(
         raise ArgumentError(
             f"Argument output names one record set, but {os.fspath(data)} has several: {labels}. Name one of them."
         )
-    return [make(completed(target, shuffle_seed, wanted), wanted, download=download) for target in targets]
+    return [make(completed(target, shuffle_seed, wanted), wanted, download=download).path for target in targets]
 
 
 # Any: arguments of the dataset class that the set was made by.

@@ -20,7 +20,7 @@ from recordzoo import ImageFolderRecord
 from recordzoo.cli.sizes import parse_bytes
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.families.path_loader import PathLoader, files_folder
-from recordzoo.preparing import describe, ensure
+from recordzoo.preparing import Options, describe, ensure, locate
 from recordzoo.recipes.base import Blob
 from recordzoo.recipes.listing import LIST_FILE, ListRecipe
 from recordzoo.records.reader import RecordReader
@@ -578,7 +578,7 @@ class TestCommandLine:
 
 def test_what_would_be_done(images: dict[str, bytes], tmp_path: Path) -> None:
     path = write_list(tmp_path / "list.csv", TWICE)
-    plan = describe(ListRecipe(), path)
+    plan = describe(locate(ListRecipe(), path, Options()))
     captions = sum(len(json.dumps(line, ensure_ascii=False).encode()) for line in captions_of(TWICE))
     assert plan["raw_bytes"] == sum(map(len, images.values())) + captions
     assert (plan["state"], plan["target"], plan["source"]) == ("convert", f"{tmp_path}/list.records", str(path))

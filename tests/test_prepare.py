@@ -29,7 +29,7 @@ from recordzoo.errors import (
     SourceError,
 )
 from recordzoo.owner import Owner
-from recordzoo.preparing import Options, describe, ensure, job, shards
+from recordzoo.preparing import Options, describe, ensure, job, locate, shards
 from recordzoo.preparing.build import Build
 from recordzoo.preparing.raw import RawData
 from recordzoo.preparing.rows import ShardDone, UnitDone
@@ -735,7 +735,7 @@ class TestRawData:
     ) -> None:
         simple.write(tmp_path, "tree", simple.alike(size_bytes, 4_000_000 // size_bytes))
         caplog.set_level(logging.INFO)
-        plan = describe(SimpleRecipe("tree"), tmp_path)
+        plan = describe(locate(SimpleRecipe("tree"), tmp_path, Options()))
         path = prepare(tmp_path, "tree", shard_bytes=1 << 30)
         (shard,) = path.glob("*.lmdb")
         expected = plan["peak_bytes"] - plan["raw_bytes"]
@@ -747,7 +747,7 @@ class TestRawData:
     ) -> None:
         monkeypatch.setattr(SimpleRecipe, "expansion", 1e12)
         size = archive.stat().st_size
-        assert describe(SimpleRecipe("stream"), archive.parent)["peak_bytes"] == size + size * 10**12
+        assert describe(locate(SimpleRecipe("stream"), archive.parent, Options()))["peak_bytes"] == size + size * 10**12
         with pytest.raises(DiskSpaceError):
             prepare(archive.parent, "stream")
         with FileServer(archive.parent) as server, pytest.raises(DiskSpaceError):
@@ -765,7 +765,7 @@ class TestRawData:
         root.mkdir()
         for name, size in ((".bad-0123", 800), (".part.json", 700), (".part", 100), (".part.x-1-1-00", 300)):
             (root / f"{remote.name}{name}").write_bytes(bytes(size))
-        raw = RawData(SimpleRecipe("stream", (remote,)), root, root / "x.records", True, Options(), LogProgress())
+        raw = RawData(locate(SimpleRecipe("stream", (remote,)), root, Options(progress=LogProgress())), True)
         raw._check_room()
         (root / remote.name).write_bytes(bytes(1000))
         raw._check_room()
@@ -783,21 +783,21 @@ class TestRawData:
         unknown = dataclasses.replace(about, name="other.tar", about_bytes=None)
         for files, sizes in (((about,), (1000, 1000, 2020)), ((about, unknown), (None, None, None))):
             recipe = SimpleRecipe("stream", files)
-            RawData(recipe, root, root / "x.records", True, Options(), LogProgress())._check_room()
-            plan = describe(recipe, root)
+            RawData(locate(recipe, root, Options(progress=LogProgress())), True)._check_room()
+            plan = describe(locate(recipe, root, Options()))
             assert (plan["download_bytes"], plan["raw_bytes"], plan["peak_bytes"]) == sizes
             assert ("other.tar is not checked: the size is not known" in caplog.text) == (unknown in files)
         assert asked == [2020, 2020]
 
     def test_describe_writes_nothing(self, archive: Path) -> None:
         before = times(archive.parent)
-        plan = describe(SimpleRecipe("stream"), archive.parent)
+        plan = describe(locate(SimpleRecipe("stream"), archive.parent, Options()))
         assert times(archive.parent) == before
         size = archive.stat().st_size
         assert plan["state"] == "convert"
         assert (plan["raw_bytes"], plan["peak_bytes"]) == (size, int(size * 2.02))
         prepare(archive.parent, "stream")
-        assert describe(SimpleRecipe("stream"), archive.parent)["state"] == "ready"
+        assert describe(locate(SimpleRecipe("stream"), archive.parent, Options()))["state"] == "ready"
 
 
 class Accident(Exception):

@@ -12,7 +12,7 @@ from recordzoo.custom.targets import Target
 from recordzoo.errors import DownloadError, TermsError
 
 if TYPE_CHECKING:
-    from recordzoo.preparing import Options
+    from recordzoo.preparing import Located, Options
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,22 +42,23 @@ def look_ahead(wanted: Sequence[Target], options: "Options", *, measure: bool = 
     Raises:
         FolderError: A tree has no classes.
     """
-    from recordzoo.preparing import describe
+    from recordzoo.preparing import describe, locate
 
     prospects = []
     for target in wanted:
         with explained(target):
-            plan = describe(target.recipe(), target.root, options, measure=measure)
-        obstacle = _obstacle(target, options) if plan["state"] == "download" else None
+            located = locate(target.recipe(), target.root, options)
+            plan = describe(located, measure=measure)
+        obstacle = _obstacle(located) if plan["state"] == "download" else None
         prospects.append(Prospect(target, plan, obstacle))
     return prospects
 
 
-def _obstacle(target: Target, options: "Options") -> TermsError | DownloadError | None:
+def _obstacle(located: "Located") -> TermsError | DownloadError | None:
     from recordzoo.preparing.raw import check_addresses
 
     try:
-        check_addresses(target.recipe(), target.root, options)
+        check_addresses(located.recipe, located.root, located.options)
     except (TermsError, DownloadError) as err:
         return err
     return None

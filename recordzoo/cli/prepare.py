@@ -25,8 +25,7 @@ from recordzoo.progress import format_seconds
 from recordzoo.text import clean
 
 if TYPE_CHECKING:
-    from recordzoo.preparing import Options
-    from recordzoo.recipes.base import Recipe
+    from recordzoo.preparing import Located, Options
     from recordzoo.records.reader import RecordReader
 
 
@@ -213,21 +212,14 @@ def variant_name(
 
 def _prepare(target: Target, options: "Options") -> dict[str, Any]:
     from recordzoo.custom.making import make
-    from recordzoo.recipes.variants import variant_recipe
     from recordzoo.records.reader import RecordReader
 
-    own = target.kind in ("list", "foreign")  # `make` compares them with what they were made from
-    with explained(target):
-        recipe = None if own else variant_recipe(target.recipe(), target.root, options.variant)
-    place = options.records_dir or (target.place() if recipe is None else recipe.target(target.root))
-    before = _generation(Path(place))
     began = time.monotonic()
     with explained(target):
-        path = make(target, dataclasses.replace(options, progress=make_progress()), full=True)
+        made = make(target, dataclasses.replace(options, progress=make_progress()), full=True)
     elapsed_s = time.monotonic() - began
-    reader = RecordReader(path)
-    was_ready = before is not None and before == _generation(path)
-    warning = None if recipe is None or not was_ready else _change_warning(recipe, target, reader, options)
+    path, was_ready, reader = made.path, made.was_ready, RecordReader(made.path)
+    warning = _change_warning(target, made.located, reader) if was_ready and made.located is not None else None
     if warning is not None:
         output.say(f"warning: {clean(warning)}")
     read_as = _read_as(target, reader)
@@ -252,20 +244,13 @@ def _read_as(target: Target, reader: "RecordReader") -> str:
     return reader.manifest.dataset
 
 
-def _generation(place: Path) -> tuple[int, int] | None:
-    """Tell one record set at a place from another that is exchanged with it; None for none."""
-    from recordzoo.preparing import is_record_set
-
-    place = place.expanduser()
-    return (place.stat().st_dev, place.stat().st_ino) if is_record_set(place) else None
-
-
-def _change_warning(recipe: "Recipe", target: Target, reader: "RecordReader", options: "Options") -> str | None:
+def _change_warning(target: Target, located: "Located", reader: "RecordReader") -> str | None:
     """Compare all raw files with those that the records were made from; None if they are what they were."""
     from recordzoo.preparing.changes import change_text, refuse_other
-    from recordzoo.preparing.describe import changes_since
 
-    changes = changes_since(recipe, target.root, dataclasses.replace(options, progress=make_progress()))
-    if options.records_dir is not None and target.entry is None:
+    if target.kind == "list" or located.options.refresh == "if-changed":
+        return None  # compared already
+    changes = located.changes()
+    if located.options.records_dir is not None and target.entry is None:
         refuse_other(reader, changes)
-    return change_text(reader, changes, recipe.command(target.root)) if changes else None
+    return change_text(reader, changes, located.recipe.command(target.root)) if changes else None

@@ -8,12 +8,12 @@ from recordzoo.custom.importing import import_foreign
 from recordzoo.custom.listing import check_list
 from recordzoo.custom.targets import Target
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
-from recordzoo.preparing import Options, ensure, is_record_set
+from recordzoo.preparing import Located, Options, ensure_located, is_record_set, locate
 from recordzoo.preparing.kinds import KINDS, text_of
+from recordzoo.preparing.located import generation
 from recordzoo.program import command
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, is_image
 from recordzoo.recipes.folder import raise_if_empty
-from recordzoo.recipes.variants import variant_recipe
 from recordzoo.records.reader import RecordReader
 
 
@@ -44,7 +44,22 @@ def completed(target: Target, shuffle_seed: int | None, options: Options) -> Tar
     return target
 
 
-def make(target: Target, options: Options, *, download: bool = True, full: bool = False) -> Path:
+@dataclasses.dataclass(frozen=True, slots=True)
+class Made:
+    """A record set that `make` made, or that was there.
+
+    Attributes:
+        path: Its directory.
+        was_ready: Whether it was there.
+        located: Where it was looked for; None for other tools' data.
+    """
+
+    path: Path
+    was_ready: bool
+    located: Located | None = None
+
+
+def make(target: Target, options: Options, *, download: bool = True, full: bool = False) -> Made:
     """Make a record set, if it is not there; what is there already is compared with what was asked for.
 
     Args:
@@ -58,15 +73,19 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
         OtherSourceError: The record set is there, and holds something else.
     """
     if target.kind == "foreign":
-        return import_foreign(**target.settings, options=options)
-    recipe = variant_recipe(target.recipe(), target.root, options.variant)
+        place = target.place()
+        before = generation(place) if is_record_set(place) else None
+        path = import_foreign(**target.settings, options=options)
+        return Made(path, was_ready=before == generation(path))
+    options = dataclasses.replace(options, prepare=options.prepare is not False)
+    located = locate(target.recipe(), target.root, options)
     if target.kind == "tree":
         _check_folders(target.root)
-    place = Path(options.records_dir or recipe.target(target.root)).expanduser()
-    was_ready = is_record_set(place) and options.refresh is not True
-    path = ensure(recipe, target.root, options, download=download, prepare=options.prepare is not False)
+    before = generation(located.target) if located.is_published else None
+    path = ensure_located(located, download=download)
+    was_ready = before == generation(path)
     check_made(target, path, was_ready=was_ready, full=full)
-    return path
+    return Made(path, was_ready, located)
 
 
 def _check_folders(path: Path) -> None:

@@ -26,7 +26,6 @@ _RECIPES: dict[Kind, str] = {
     "tree": "recordzoo.recipes.folder",
     "flat": "recordzoo.recipes.flat",
     "list": "recordzoo.recipes.listing",
-    "set": "recordzoo.recipes.folder",
 }
 WHAT: dict[Kind, str] = {
     "tree": "a directory of images",
@@ -116,6 +115,11 @@ class Target:
             from recordzoo.custom.importing import foreign_recipe
 
             return foreign_recipe(**self.settings)
+        if self.kind == "set":
+            from recordzoo.recipes.variants import StoredRecipe
+            from recordzoo.records.reader import RecordReader
+
+            return StoredRecipe(RecordReader(self.root))
         made: Recipe = importlib.import_module(_RECIPES[self.kind]).recipe(**self.settings)
         return made
 

@@ -138,8 +138,8 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
         reader = RecordReader(path)
         self._check_source(reader, recipe)
         self._refuse_in_pixels(reader.manifest.variant)
-        if not is_given:
-            warn_of_changes(reader, find_changes(reader, raw_root), recipe.command(raw_root), stacklevel=3)
+        if not is_given and (changes := find_changes(reader, raw_root)):
+            warn_of_changes(reader, changes, recipe.command(raw_root), stacklevel=3)
         return self._as_variant(reader, options)
 
     def _in_pixels(self) -> Sequence[str]:

@@ -4,8 +4,19 @@ Find raw data, check space, convert, read back, publish. `docs/architecture.md` 
 """
 
 from recordzoo.preparing.describe import describe
-from recordzoo.preparing.job import ensure
+from recordzoo.preparing.job import ensure, ensure_located
+from recordzoo.preparing.located import Located, locate
 from recordzoo.preparing.options import Options, OwnOptions, PrepareOptions
 from recordzoo.records.reader import is_record_set
 
-__all__ = ["Options", "OwnOptions", "PrepareOptions", "describe", "ensure", "is_record_set"]
+__all__ = [
+    "Located",
+    "Options",
+    "OwnOptions",
+    "PrepareOptions",
+    "describe",
+    "ensure",
+    "ensure_located",
+    "is_record_set",
+    "locate",
+]

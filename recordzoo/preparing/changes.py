@@ -138,7 +138,7 @@ def recorded_changes(reader: RecordReader, *, full: bool = False, progress: Prog
 
 
 def warn_of_changes(reader: RecordReader, changes: Changes, command: str, *, stacklevel: int) -> None:
-    """Warn, once a process, directory and record set, if raw files have changed.
+    """Warn, once a process, directory and record set, that raw files have changed.
 
     Args:
         reader: The record set.
@@ -147,7 +147,7 @@ def warn_of_changes(reader: RecordReader, changes: Changes, command: str, *, sta
         stacklevel: As of `warnings.warn`, seen from the caller.
     """
     key = (changes.root, str(reader.path))
-    if changes and key not in _warned:
+    if key not in _warned:
         _warned.add(key)
         warnings.warn(change_text(reader, changes, command), stacklevel=stacklevel + 1)
 

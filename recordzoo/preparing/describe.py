@@ -1,18 +1,14 @@
 """What a preparation would do, said without doing it."""
 
 import contextlib
-from pathlib import Path
 from typing import Any
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import SourceError
-from recordzoo.preparing.changes import Changes
-from recordzoo.preparing.job import Job
-from recordzoo.preparing.options import DEFAULTS, Options
+from recordzoo.preparing.located import Located
 from recordzoo.preparing.outlook import missing_bytes, sources, write_speed
 from recordzoo.preparing.space import files_bytes, free_bytes, records_bytes, volume
 from recordzoo.preparing.stale_builds import find_builds
-from recordzoo.recipes.base import Recipe
 from recordzoo.records.manifest import ORIGINAL
 
 CONVERT_SPEED = 130e6
@@ -22,14 +18,7 @@ MOST_NAMED = 20
 """How many changed files a plan names; of more it has the number."""
 
 
-def changes_since(recipe: Recipe, root: Path, options: Options) -> Changes:
-    """Compare all raw files with those that a published record set was made from."""
-    return Job(recipe, root, False, options).changes()
-
-
-def describe(
-    recipe: Recipe, root: Path, options: Options = DEFAULTS, *, download: bool = True, measure: bool = False
-) -> dict[str, JSON]:
+def describe(located: Located, *, download: bool = True, measure: bool = False) -> dict[str, JSON]:
     """Say what `ensure` would do: a JSON object. Writes nothing and fetches nothing.
 
     Sizes are in bytes: exact, about, or None where one is not known. "convert_seconds" is a rough estimate, if
@@ -37,12 +26,11 @@ def describe(
     without a name, but no faster than one core converts; None for variants, which decode and encode.
     Of a record set that is there, "changes" names raw files that have changed since, and "num_changes" counts them.
     """
-    job = Job(recipe, root, download, options)
-    recipe = job.recipe
+    recipe, root = located.recipe, located.root
     result: dict[str, Any] = {
         "dataset": recipe.dataset,
         "part": recipe.part,
-        "target": str(job.target),
+        "target": str(located.target),
         "state": "ready",
         "source": None,
         "raw_bytes": 0,
@@ -50,20 +38,20 @@ def describe(
         "peak_bytes": 0,
         "sources": [],
         "needed_bytes": 0,
-        "free_bytes": free_bytes(job.target.parent),
+        "free_bytes": free_bytes(located.target.parent),
         "convert_seconds": None,
         "disk_bytes_per_second": None,
         "changes": [],
         "num_changes": 0,
     }
-    if job.is_published and not job.refresh:
-        changes = job.changes()
+    if located.is_published and not located.refresh:
+        changes = located.changes()
         return {**result, "changes": list(changes.found[:MOST_NAMED]), "num_changes": len(changes.found)}
     source = None
     with contextlib.suppress(*([SourceError] if recipe.raw_files else [])):  # something is missing: to be downloaded
-        source = recipe.find(root)
+        source = located.source()
     if source is not None:
-        resumable = any(found.is_dead for found in find_builds(job.target))
+        resumable = any(found.is_dead for found in find_builds(located.target))
         result |= {"state": "resume" if resumable else "convert", "source": source.description}
         result["raw_bytes"] = source.size_bytes
     elif download and recipe.raw_files:
@@ -79,20 +67,22 @@ def describe(
     else:
         result["peak_bytes"] = raw_bytes + records_bytes(recipe, raw_bytes if source is None else source)
     if result["state"] != "missing":
-        result["sources"] = list(sources(recipe, root, source, options))
-        _estimate(result, job, raw_bytes, is_there=source is not None, measure=measure)
+        result["sources"] = list(sources(located, source))
+        _estimate(result, located, raw_bytes, is_there=source is not None, measure=measure)
     return result
 
 
 # Any: JSON values.
-def _estimate(result: dict[str, Any], job: Job, raw_bytes: int | None, *, is_there: bool, measure: bool) -> None:
+def _estimate(
+    result: dict[str, Any], located: Located, raw_bytes: int | None, *, is_there: bool, measure: bool
+) -> None:
     """Add how much room the preparation needs, and about how long it converts."""
-    missing = 0 if is_there else missing_bytes(job.recipe, job.root)
+    missing = 0 if is_there else missing_bytes(located.recipe, located.root)
     if raw_bytes is None or missing is None:
         result["needed_bytes"] = None
         return
     records = result["peak_bytes"] - raw_bytes
-    result["needed_bytes"] = records + (missing if volume(job.root) == volume(job.target) else 0)
-    if measure and job.recipe.variant == ORIGINAL and (speed := write_speed(job.target.parent)):
+    result["needed_bytes"] = records + (missing if volume(located.root) == volume(located.target) else 0)
+    if measure and located.recipe.variant == ORIGINAL and (speed := write_speed(located.target.parent)):
         result["disk_bytes_per_second"] = round(speed)
         result["convert_seconds"] = round(max((raw_bytes + records) / speed, raw_bytes / CONVERT_SPEED), 1)

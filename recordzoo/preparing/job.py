@@ -1,8 +1,6 @@
 """One preparation from beginning to end."""
 
-import contextlib
 import dataclasses
-import functools
 import json
 import logging
 import os
@@ -13,10 +11,9 @@ from typing import Unpack
 
 from recordzoo import settings
 from recordzoo.aliases import JSON
-from recordzoo.bars import closed_on_error, default_progress
+from recordzoo.bars import closed_on_error
 from recordzoo.errors import (
     DownloadError,
-    FolderError,
     HashMismatchError,
     LostBuildError,
     NotPreparedError,
@@ -28,9 +25,9 @@ from recordzoo.errors import (
 from recordzoo.preparing.assemble import assemble, warn_of_bad
 from recordzoo.preparing.build import Build
 from recordzoo.preparing.build_lock import my_turn, tidy
-from recordzoo.preparing.changes import Changes, find_changes
 from recordzoo.preparing.convert import Task
 from recordzoo.preparing.division import Division
+from recordzoo.preparing.located import Located, generation, locate
 from recordzoo.preparing.options import DEFAULTS, Options, PrepareOptions
 from recordzoo.preparing.raw import RawData, check_addresses, stages
 from recordzoo.preparing.run import Workers, run_tasks
@@ -39,12 +36,11 @@ from recordzoo.preparing.stale_builds import is_half_removed, put_back, remove_d
 from recordzoo.progress import Progress, format_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.beside import LAYOUT_FILE
-from recordzoo.recipes.variants import check_variant, variant_recipe
+from recordzoo.recipes.variants import check_variant
 from recordzoo.records.made_from import MADE_FROM_FILE, encode_files
 from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, VERSION, RawFile, manifest_digest
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.sources.member import Source, Unit
-from recordzoo.system.files import is_link
 from recordzoo.text import name_first
 
 logger = logging.getLogger("recordzoo")
@@ -86,43 +82,42 @@ def ensure(
         ArgumentError: An option has a value that it cannot have.
         OtherSourceError: The record set is there, and holds another variant.
     """
-    options = dataclasses.replace(options, **changes)
-    job = Job(recipe, root, download, options)
-    if job.is_published and not job.refresh:
-        if job.recipe.variant != ORIGINAL:
-            check_variant(RecordReader(job.target), job.recipe.variant)
-        tidy(job.target)
-        if options.discard_raw:
-            job.discard_raw()
-        return job.target
-    with closed_on_error(job.progress):
-        return job.run()
+    return ensure_located(locate(recipe, root, dataclasses.replace(options, **changes)), download=download)
+
+
+def ensure_located(located: Located, *, download: bool | None = False) -> Path:
+    """Do what `ensure` does, of a record set that is located."""
+    if located.is_published and not located.refresh:
+        if located.recipe.variant != ORIGINAL:
+            check_variant(RecordReader(located.target), located.recipe.variant)
+        tidy(located.target)
+        if located.options.discard_raw:
+            Job(located, download).discard_raw()
+        return located.target
+    with closed_on_error(located.progress):
+        return Job(located, download).run()
 
 
 @dataclass
 class Job:
     """A preparation: what is asked for, and each step of it."""
 
-    recipe: Recipe
-    root: Path
+    located: Located
     download: bool | None
-    options: Options
+    recipe: Recipe = field(init=False)
+    root: Path = field(init=False)
     target: Path = field(init=False)
+    options: Options = field(init=False)
     progress: Progress = field(init=False)
     raw: RawData = field(init=False)
     _division: Division = field(init=False)
     _hashed: frozenset[Path] = field(init=False, default=frozenset())  # archives whose hash is compared
 
     def __post_init__(self) -> None:
-        if self.options.executor is not None:  # whose workers need not have this process's current directory
-            self.root = self.root.absolute()
-        self.recipe = variant_recipe(self.recipe, self.root, self.options.variant)
-        records_dir = self.options.records_dir
-        self.target = (Path(records_dir).expanduser() if records_dir else self.recipe.target(self.root)).absolute()
-        if is_link(self.target):  # its directory is what is renamed and exchanged, not the link to it
-            self.target = Path(os.path.realpath(self.target))
-        self.progress = self.options.progress or default_progress()
-        self.raw = RawData(self.recipe, self.root, self.target, bool(self.download), self.options, self.progress)
+        located = self.located
+        self.recipe, self.root, self.target = located.recipe, located.root, located.target
+        self.options, self.progress = located.options, located.progress
+        self.raw = RawData(located, bool(self.download))
         self._division = Division(self.recipe, self.options)
 
     @property
@@ -130,25 +125,10 @@ class Job:
         """Whether the record set is there."""
         return is_record_set(self.target)
 
-    @functools.cached_property
+    @property
     def refresh(self) -> bool:
         """Whether a record set that is there is made again."""
-        if self.options.refresh == "if-changed":
-            return self.is_published and self._is_outdated
-        return bool(self.options.refresh)
-
-    @property
-    def _is_outdated(self) -> bool:
-        manifest = RecordReader(self.target).manifest
-        return not self.recipe.is_of(manifest, self.root) or bool(self.changes())
-
-    def changes(self) -> Changes:
-        """Compare all raw files, if there are any, with those that the published record set was made from."""
-        now = None
-        with contextlib.suppress(SourceError, FolderError):  # some cannot be listed; the others are compared
-            source = self.recipe.find(self.root)
-            now = None if source is None else source.files()
-        return find_changes(RecordReader(self.target), self.root, full=True, now=now, progress=self.progress)
+        return self.located.refresh
 
     def run(self) -> Path:
         """Make the record set, or wait for the process that does."""
@@ -159,7 +139,7 @@ class Job:
             else:
                 self.raw.check_terms()
             self._make_parent()
-        before = self._generation()
+        before = generation(self.target)
         while True:
             try:
                 with my_turn(self.target, lambda: self._is_done(before), self.progress) as build_it:
@@ -203,15 +183,8 @@ class Job:
                 path=str(self.target),
             )
 
-    def _generation(self) -> tuple[int, int] | None:
-        """Which record set is there; None for none."""
-        with contextlib.suppress(OSError):
-            status = self.target.stat()
-            return status.st_dev, status.st_ino
-        return None
-
     def _is_done(self, before: tuple[int, int] | None) -> bool:
-        return self.is_published and (not self.refresh or self._generation() != before)
+        return self.is_published and (not self.refresh or generation(self.target) != before)
 
     def _prepare(self, before: tuple[int, int] | None) -> None:
         put_back(self.target)

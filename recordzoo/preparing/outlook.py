@@ -10,7 +10,7 @@ from pathlib import Path
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import DownloadError, TermsError
-from recordzoo.preparing.options import Options
+from recordzoo.preparing.located import Located
 from recordzoo.preparing.raw import there_bytes
 from recordzoo.preparing.space import existing, volume
 from recordzoo.recipes.base import Recipe
@@ -21,26 +21,24 @@ _PROBE_BYTES = 32 << 20
 _CHUNK = bytes(1 << 20)
 
 
-def sources(recipe: Recipe, root: Path, source: Source | None, options: Options) -> Iterator[dict[str, JSON]]:
+def sources(located: Located, source: Source | None) -> Iterator[dict[str, JSON]]:
     """Yield what is read: for each file its name, size and path, and where it comes from.
 
     Args:
-        recipe: What is prepared.
-        root: Where its raw data is, or is downloaded to.
+        located: What is prepared, and how missing files are fetched.
         source: The raw data that is there; None if some is missing.
-        options: How missing files are fetched.
     """
     archives = getattr(source, "archives", ())
     if source is not None and not archives:
         size = source.size_bytes
         yield _source(os.path.basename(source.description), size, source.description, "there")
         return
-    for remote in recipe.raw_files:
-        path = remote.path(root)
+    for remote in located.recipe.raw_files:
+        path = remote.path(located.root)
         if path.exists():
             yield _source(remote.name, path.stat().st_size, str(path), "there", optional=remote.optional)
         elif source is None:
-            state, url = _address(remote, root, recipe.dataset, options)
+            state, url = _address(remote, located)
             yield _source(remote.name, remote.expected_bytes, str(path), state, url, optional=remote.optional)
 
 
@@ -50,9 +48,12 @@ def _source(
     return {"name": name, "bytes": size, "path": path, "state": state, "url": url, "optional": optional}
 
 
-def _address(remote: RemoteFile, root: Path, dataset: str, options: Options) -> tuple[str, str | None]:
+def _address(remote: RemoteFile, located: Located) -> tuple[str, str | None]:
+    dataset, options = located.recipe.dataset, located.options
     try:
-        found = addresses(remote, root, dataset=dataset, mirror=options.mirror, accept_terms=options.accept_terms)
+        found = addresses(
+            remote, located.root, dataset=dataset, mirror=options.mirror, accept_terms=options.accept_terms
+        )
     except TermsError:
         return "terms", None
     except DownloadError:

@@ -12,6 +12,7 @@ from recordzoo.addresses import Address, host
 from recordzoo.errors import DownloadError, HashMismatchError, NotPreparedError, SourceError, TermsError
 from recordzoo.preparing.download_mark import is_marked, mark_path, remove_marked, write_mark
 from recordzoo.preparing.downloads import Download, Downloads
+from recordzoo.preparing.located import Located
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.space import check_space, files_bytes, records_bytes, volume
 from recordzoo.progress import Progress, format_bytes
@@ -38,13 +39,13 @@ class RawData:
         fetched: Archives that this preparation downloaded, and that were therefore hashed already.
     """
 
-    recipe: Recipe
-    root: Path
-    target: Path
+    located: Located
     download: bool
-    options: Options
-    progress: Progress
     fetched: list[Path] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.recipe, self.root, self.options = self.located.recipe, self.located.root, self.located.options
+        self.progress = self.located.progress
 
     def find(self) -> Source | None:
         """Find the raw data, or download it; None if there is none and it may not be downloaded.
@@ -53,7 +54,7 @@ class RawData:
             SourceError: Something of it is missing, or cannot be had.
         """
         try:
-            source = self.recipe.find(self.root)
+            source = self.located.source()
         except SourceError:
             if not self.download or not self.recipe.raw_files:
                 raise
@@ -72,7 +73,7 @@ class RawData:
             missing = [remote for remote in self.recipe.raw_files if not remote.path(self.root).exists()]
             self.progress.note(stages(missing, checked=self.options.check_hash))
             self._fetch_all(missing)
-            source = self.recipe.find(self.root)
+            source = self.located.source()
         return source
 
     def check_terms(self) -> None:
@@ -83,7 +84,7 @@ class RawData:
         """
         source = None
         with contextlib.suppress(SourceError):  # something of it is missing
-            source = self.recipe.find(self.root)
+            source = self.located.source()
         if source is None:
             self._ask_for_terms()
 
@@ -106,11 +107,11 @@ class RawData:
             self.progress.note(f"Whether there is room for {', '.join(absent)} is not checked: the size is not known.")
         missing = sum(max(0, size - there_bytes(path)) for path, size in sizes.items())
         records = records_bytes(self.recipe, sum(sizes.values()))
-        if volume(self.root) == volume(self.target):
+        if volume(self.root) == volume(self.located.target):
             check_space(self.root, missing + records)
         else:
             check_space(self.root, missing)
-            check_space(self.target.parent, records)
+            check_space(self.located.target.parent, records)
 
     def _fetch_all(self, missing: Sequence[RemoteFile]) -> None:
         """Download what is missing: one file in this thread, several in one each."""

@@ -10,10 +10,10 @@ from typing_extensions import override
 from recordzoo.errors import DownloadError, FolderError, ManifestError, NotPreparedError, OtherSourceError, TermsError
 from recordzoo.preparing.build import Build
 from recordzoo.preparing.job import Job
+from recordzoo.preparing.located import Located, locate
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.origin import find_origin
 from recordzoo.preparing.raw import check_addresses
-from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.beside import LAYOUT_FILE
 from recordzoo.records.reader import RecordReader
 
@@ -60,7 +60,7 @@ def rebuild(place: Path, root: Path | None, download: bool, options: Options) ->
         **_layout(reader),
     )
     try:
-        _Rebuild(origin.recipe, origin.root, download, how, reader.digest).run()
+        _Rebuild(locate(origin.recipe, origin.root, how), download, reader.digest).run()
     except FolderError as err:
         raise NotPreparedError(
             f"{place} is damaged, and cannot be prepared again: {str(err).rstrip('.')}. Pass the place of the raw data "
@@ -87,8 +87,8 @@ class _Rebuild(Job):
         digest: That record set's digest.
     """
 
-    def __init__(self, recipe: Recipe, root: Path, download: bool, options: Options, digest: str) -> None:
-        super().__init__(recipe, root, download, options)
+    def __init__(self, located: Located, download: bool, digest: str) -> None:
+        super().__init__(located, download)
         self._digest = digest
 
     @property

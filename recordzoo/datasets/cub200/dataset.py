@@ -123,7 +123,8 @@ class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # to
         # Masks have no variants; those of the originals fit images of the full size.
         path = ensure(made, root, options, download=download, records_dir=_beside(reader.path), variant=None)
         masks = RecordReader(path)
-        warn_of_changes(masks, find_changes(masks, root), made.command(root), stacklevel=3)
+        if changes := find_changes(masks, root):
+            warn_of_changes(masks, changes, made.command(root), stacklevel=3)
         return self._checked_masks(masks, reader)
 
     def _masks_at_url(self, reader: RecordReader, url: Url, options: Options) -> RecordReader:

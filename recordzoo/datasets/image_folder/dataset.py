@@ -63,7 +63,8 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
         split: str | None = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
-        if is_url(root) or self._is_shown_as_it_is(Path(root).expanduser(), split):
+        is_given = not is_url(root) and is_record_set(Path(root).expanduser())
+        if is_url(root) or (is_given and self._is_shown_as_it_is(Path(root).expanduser(), split)):
             self._refuse_url_of_tree(root)
             super().__init__(
                 root, transform, target_transform, loader, is_valid_file, allow_empty, split=split, **options
@@ -77,13 +78,11 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
             )
         self._start(root, transform=transform, target_transform=target_transform)
         extensions = IMG_EXTENSIONS if is_valid_file is None else None
-        self._show_tree(root, extensions, loader, is_valid_file, allow_empty, chosen)
+        self._show_tree(root, extensions, loader, is_valid_file, allow_empty, chosen, is_given=is_given)
 
     def _is_shown_as_it_is(self, root: Path, split: str | None) -> bool:
-        """Whether `root` is a record set to whose names no scan of a subclass's applies."""
-        return is_record_set(root) and (
-            split is not None or not self._overrides() or RecordReader(root).manifest.is_listed
-        )
+        """Whether no scan of a subclass's applies to the names of the record set `root`."""
+        return split is not None or not self._overrides() or RecordReader(root).manifest.is_listed
 
 
 class DatasetFolderRecord(TreeDataset):
@@ -132,4 +131,5 @@ class DatasetFolderRecord(TreeDataset):
         if (extensions is None) == (is_valid_file is None):
             raise ArgumentError("Both extensions and is_valid_file cannot be None or not None at the same time")
         self._start(root, transform=transform, target_transform=target_transform)
-        self._show_tree(root, extensions, loader, is_valid_file, allow_empty, chosen)
+        is_given = not is_url(root) and is_record_set(Path(root).expanduser())
+        self._show_tree(root, extensions, loader, is_valid_file, allow_empty, chosen, is_given=is_given)

@@ -60,28 +60,34 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         is_valid_file: Callable[[str], bool] | None,
         allow_empty: bool,
         options: Options,
+        *,
+        is_given: bool,
     ) -> None:
-        """Open the records that hold the samples, make them if they are not there, and show them."""
+        """Open the records that hold the samples, make them if they are not there, and show them.
+
+        The arguments are the constructor's, but for `is_given`: whether the root is a record set.
+        """
         self._variant = options.variant
         self._refuse_url_of_tree(root)
         folder = os.path.expanduser(os.fspath(root))
         is_every_image = is_valid_file is None and extensions == IMG_EXTENSIONS and not self._overrides()
+        has_tree = not is_given and _has_folders(Path(folder))
         whole = None
-        if is_every_image and is_record_set(Path(folder)):
+        if is_every_image and is_given:
             whole = self._open_given(folder, options)
         elif is_every_image:
-            whole = self._open_whole(folder, allow_empty, options)
+            whole = self._open_whole(folder, allow_empty, options, has_tree)
         if whole is not None:  # nothing here looks at each sample
             selection = Selection(whole)
             if not allow_empty:
                 raise_if_empty(empty_classes(whole), IMG_EXTENSIONS)
         else:
-            select = self._select if self._has_tree() else self._select_stored
+            select = self._select if has_tree else self._select_stored
             selection = select(folder, extensions, is_valid_file, allow_empty, options)
         self._reader = selection.reader
         self._show_folder(selection, folder, loader, allow_empty=True)
         self.extensions = extensions
-        if not self._overrides():
+        if not is_given and not self._overrides():
             _warn_of_splits(selection.reader.manifest.classes or (), folder, type(self).__name__)
 
     def _recipe(self, tree: Path, names: Sequence[str] | None = None, *, allow_empty: bool = True) -> Recipe:
@@ -102,21 +108,6 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
                 f"run: {command('pull', url)}"
             )
 
-    def _has_tree(self) -> bool:
-        """Whether there is anything to scan; an empty mount point is a tree that is gone."""
-        root = Path(self.root).expanduser()
-        return root.is_dir() and not is_record_set(root) and any(path.is_dir() for path in root.iterdir())
-
-    def _wanted(self, tree: Path, options: Options, selected: Recipe | None = None) -> Wanted:
-        explicit = options.records_dir
-        return Wanted(
-            self._recipe(tree).target(tree),
-            None if selected is None else selected.target(tree),
-            None if explicit is None else Path(explicit).expanduser().absolute(),
-            options.refresh,
-            self._has_tree(),
-        )
-
     def _open_given(self, folder: str, options: Options) -> RecordReader | None:
         """Open the record set that the root is, if it holds all images of a tree; None if it holds anything else."""
         reader = open_images(Path(folder).resolve())
@@ -124,26 +115,26 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
             return None
         return self._as_variant(reader, options)
 
-    def _open_whole(self, folder: str, allow_empty: bool, options: Options) -> RecordReader:
+    def _open_whole(self, folder: str, allow_empty: bool, options: Options, has_tree: bool) -> RecordReader:
         """Open the records of all images of the tree; make them if they are not there."""
         tree = Path(folder).resolve()
         whole = self._recipe(tree, allow_empty=allow_empty)
-        wanted = self._wanted(tree, options)
-        (choice,) = candidates(wanted, is_record_set)
-        is_new = not is_record_set(choice.path)
+        wanted = Wanted(whole.target(tree), None, _explicit(options), options.refresh, has_tree)
+        is_there = is_record_set(wanted.explicit or wanted.whole)
+        (choice,) = candidates(wanted, lambda _: is_there)
         if choice.prepare:
-            if self._variant is None and (is_new or wanted.refresh is True):  # others may be made of its records
+            if self._variant is None and (not is_there or wanted.refresh is True):  # others may be made of its records
                 self.find_classes(self.root)  # the same error as torchvision's if there is nothing to scan
             ensure(whole, tree, options, records_dir=choice.path)
-        reader = self._own_reader(choice.path, tree)
+        reader = self._own_reader(choice.path, tree, has_tree)
         if wanted.explicit is not None and reader.manifest.metadata.get("selection"):
             raise OtherSourceError(
                 f"{choice.path} holds a selection of the images of {tree}, not all of them. Pass another records_dir, "
                 "or none.",
                 path=str(choice.path),
             )
-        if not is_new:
-            self._check_tree(reader, tree, explicit=wanted.explicit is not None)
+        if is_there:
+            _check_tree(reader, tree, whole, explicit=wanted.explicit is not None)
         return reader
 
     def _select(
@@ -159,16 +150,16 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
         names = [_relative(path, folder) for path, _ in samples]
         tree = Path(folder).resolve()
         selected = self._recipe(tree, names)
-        wanted = self._wanted(tree, options, selected)
+        whole = self._recipe(tree)
+        wanted = Wanted(whole.target(tree), selected.target(tree), _explicit(options), options.refresh)
         for choice in candidates(wanted, is_record_set):
             if choice.prepare:
-                found = self._recipe(tree) if choice.whole else selected
-                ensure(found, tree, options, records_dir=choice.path)
-            reader = self._own_reader(choice.path, tree)
+                ensure(whole if choice.whole else selected, tree, options, records_dir=choice.path)
+            reader = self._own_reader(choice.path, tree, has_tree=True)
             positions = positions_of(names, reader.names)
             if positions is not None:
                 # The names of the samples were just listed and found.
-                self._check_tree(reader, tree, explicit=wanted.explicit is not None, new_names=False)
+                _check_tree(reader, tree, whole, explicit=wanted.explicit is not None, new_names=False)
                 return _selection(reader, positions, samples)
         raise OtherSourceError(
             f"{choice.path} does not hold all of the {len(names)} files that are selected in {tree}. Pass another "
@@ -224,11 +215,11 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
 
     def _stored_sets(self, tree: Path, options: Options) -> Iterator[RecordReader]:
         """Open the record sets that may stand for a tree that is gone: its selections first, then the whole."""
-        explicit = options.records_dir
+        explicit = _explicit(options)
         if is_record_set(tree):
             yield self._as_variant(open_images(tree), options)
         elif explicit is not None:
-            yield open_images(Path(explicit).expanduser().absolute())
+            yield open_images(explicit)
         else:
             whole = self._recipe(tree).target(tree)
             ending = whole.name.removeprefix(tree.name)
@@ -237,24 +228,17 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
                 if reader.manifest.variant == (self._variant or ORIGINAL):
                     yield reader
 
-    def _own_reader(self, place: Path, tree: Path) -> RecordReader:
+    def _own_reader(self, place: Path, tree: Path, has_tree: bool) -> RecordReader:
         """Open records that stand for a tree; while it is there, they may not be those of another dataset."""
         reader = open_images(place)
         check_variant(reader, self._variant)
-        if reader.manifest.kind is not SetKind.FOLDER and self._has_tree():
+        if reader.manifest.kind is not SetKind.FOLDER and has_tree:
             raise OtherSourceError(
                 f"{place} is a record set of {reader.manifest.dataset}, not of the tree {tree}. Pass another "
                 "records_dir, or none; or pass it as root.",
                 path=str(place),
             )
         return reader
-
-    def _check_tree(self, reader: RecordReader, tree: Path, *, explicit: bool, new_names: bool = True) -> None:
-        """Warn if a tree is not what its records were made from."""
-        changes = find_changes(reader, tree, new_names=new_names)
-        if explicit:
-            refuse_other(reader, changes)
-        warn_of_changes(reader, changes, self._recipe(tree).command(tree), stacklevel=5)
 
     # Any: torchvision declares it so.
     def find_classes(self, directory: str | os.PathLike[str]) -> tuple[list[Any], dict[Any, int]]:
@@ -266,7 +250,9 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
             FolderError: There is no such directory, or no class in it.
         """
         reader = self.__dict__.get("_reader")
-        if reader is not None and os.fspath(directory) == os.fspath(self.root) and not self._has_tree():
+        root = Path(self.root).expanduser()
+        is_own = os.fspath(directory) == os.fspath(self.root)
+        if reader is not None and is_own and (is_record_set(root) or not _has_folders(root)):
             classes = list(reader.manifest.classes or ())
             return classes, {name: label for label, name in enumerate(classes)}
         try:
@@ -299,9 +285,28 @@ def positions_of(names: Sequence[str], stored: Sequence[str]) -> NDArray[np.int6
     return positions
 
 
+def _has_folders(root: Path) -> bool:
+    """Whether there is anything to scan; an empty mount point is a tree that is gone."""
+    return root.is_dir() and any(path.is_dir() for path in root.iterdir())
+
+
+def _explicit(options: Options) -> Path | None:
+    """Return where the records are, if that is given."""
+    return None if options.records_dir is None else Path(options.records_dir).expanduser().absolute()
+
+
+def _check_tree(reader: RecordReader, tree: Path, whole: Recipe, *, explicit: bool, new_names: bool = True) -> None:
+    """Warn if a tree is not what its records were made from."""
+    changes = find_changes(reader, tree, new_names=new_names)
+    if explicit:
+        refuse_other(reader, changes)
+    if changes:
+        warn_of_changes(reader, changes, whole.command(tree), stacklevel=5)
+
+
 def _warn_of_splits(classes: Sequence[str], folder: str, kind: str) -> None:
     """Warn if the classes of a tree are called like splits."""
-    if not is_record_set(Path(folder)) and are_splits(classes):
+    if are_splits(classes):
         warnings.warn(
             f"{folder}: its classes are {', '.join(classes)}, which look like splits. Like torchvision, "
             f"{kind} takes each folder as a class; for one split, open {os.path.join(folder, classes[0])}.",

@@ -25,11 +25,11 @@ _TYPICAL_BYTES = 110_000  # of a photograph in ImageNet or CUB-200-2011
 
 
 def variant_recipe(recipe: Recipe, root: Path, name: str | None) -> Recipe:
-    """Return the recipe of a variant: over the original record set if that is there, else over the raw data.
+    """Return the recipe of a variant: of the original record set if that is there, else of the raw data.
 
     Args:
         recipe: How the original record set is made.
-        root: Where the raw data is, or the original record set itself.
+        root: Where the raw data is.
         name: The variant's; None or "original" for `recipe` as it is.
 
     Raises:
@@ -39,13 +39,13 @@ def variant_recipe(recipe: Recipe, root: Path, name: str | None) -> Recipe:
     if name is None or name == ORIGINAL or isinstance(recipe, VariantRecipe):
         return recipe
     variant = Variant.parse(name)
-    is_given = is_record_set(root)
-    original = root.resolve() if is_given else recipe.target(root)
-    if is_record_set(original):
+    original = recipe.target(root)
+    if not isinstance(recipe, StoredRecipe) and is_record_set(original):
         reader = RecordReader(original)
-        if is_given or recipe.is_of(reader.manifest, root):
-            check_variant(reader, ORIGINAL)
+        if recipe.is_of(reader.manifest, root):
             recipe = StoredRecipe(reader)
+    if isinstance(recipe, StoredRecipe):
+        check_variant(recipe.reader, ORIGINAL)
     _check_fields(recipe, root)
     return VariantRecipe(recipe, variant, original)
 

@@ -48,8 +48,8 @@ class StoredRecipe(Recipe):
         return {**self.__dict__, "_source": None}
 
     def target(self, root: Path) -> Path:
-        """See `Recipe`: itself."""
-        return self.reader.folder
+        """See `Recipe`: itself; not a link to it, beside which variants do not belong."""
+        return self.reader.folder.resolve()
 
     @override
     def title(self, root: Path) -> str:
