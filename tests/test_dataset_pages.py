@@ -99,7 +99,7 @@ def test_a_page_without_fakes_has_all_that_is_declared(monkeypatch: pytest.Monke
         page = dataset_page.page(entry.name)
         assert "\n## Samples\n" not in page
         assert all(f"| `{split.name}` | {split.count:,} |" in page for split in entry.splits)
-        assert all(f"`{file.name}`" in page and (file.digest or "none known") in page for file in entry.files)
+        assert all(f"`{file.name}`" in page and (file.hashes or "none known") in page for file in entry.files)
         assert all(difference in page for difference in entry.differences)
         assert ("## How to get the files" in page) == (entry.obtained != "download" or bool(entry.instructions))
         assert code.prepare(entry) in page

@@ -105,7 +105,7 @@ def test_the_page_and_the_command_say_the_same_of_each_file(name):
     shown = cli_info.describe(catalogue.entry(name))
     page = "\n".join(dataset_page.files(catalogue.entry(name)))
     for file in catalogue.entry(name).files:
-        for fact in (file.name, file.digest, file.size_bytes and f"{file.size_bytes:,}", *file.urls[:1]):
+        for fact in (file.name, file.hashes, file.size_bytes and f"{file.size_bytes:,}", *file.urls[:1]):
             assert fact is None or (fact in shown and fact in page)
 
 

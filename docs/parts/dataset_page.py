@@ -167,7 +167,7 @@ def _file_row(file: FileFacts) -> tuple[str, str, str]:
     notes = [text for text, is_so in (("terms of access", file.needs_terms), ("optional", file.optional)) if is_so]
     about = f"about {file.about_bytes:,}" if file.about_bytes else "?"
     shown = f"{file.size_bytes:,}" if file.size_bytes else about
-    return ", ".join([name, *notes]), shown, f"`{file.digest}`" if file.digest else "none known"
+    return ", ".join([name, *notes]), shown, f"`{file.hashes}`" if file.hashes else "none known"
 
 
 def differences(facts: Entry) -> list[str]:

@@ -79,9 +79,10 @@ class FileFacts:
         return self.about_bytes if self.size_bytes is None else self.size_bytes
 
     @property
-    def digest(self) -> str | None:
-        """The stronger of the known hashes, as ``sha256:<hex>`` or ``md5:<hex>``; None if none is known."""
-        return f"sha256:{self.sha256}" if self.sha256 else f"md5:{self.md5}" if self.md5 else None
+    def hashes(self) -> str:
+        """The hashes of which the file must have one, as ``sha256:<hex> or md5:<hex>``; "" if none is known."""
+        md5 = None if self.sha256 and self.unconfirmed else self.md5
+        return " or ".join(f"{name}:{digest}" for name, digest in (("sha256", self.sha256), ("md5", md5)) if digest)
 
 
 @dataclass(frozen=True, slots=True)

@@ -109,8 +109,7 @@ def _file_lines(file: FileFacts) -> list[str]:
     """Describe a raw file; its address and its mirrors follow in lines of their own."""
     terms = ["terms of access"] if file.needs_terms else []
     doubt = ["the hash is not confirmed"] if file.unconfirmed and not file.sha256 else []
-    second = f" or md5:{file.md5}" if file.md5 and file.sha256 and not file.unconfirmed else ""
-    first = ", ".join([file.name, _file_size(file), (file.digest or "no hash known") + second, *doubt, *terms])
+    first = ", ".join([file.name, _file_size(file), file.hashes or "no hash known", *doubt, *terms])
     return [f"  {first}", *(f"    {public_url(url)}" for url in file.urls)]
 
 
