@@ -34,7 +34,8 @@ from hypothesis import strategies as st
 
 from recordzoo.errors import ArchiveError, CorruptRecordError, ManifestError
 from recordzoo.records import layout
-from recordzoo.records.manifest import MANIFEST_NAME, Manifest, parse_manifest
+from recordzoo.records.manifest import MANIFEST_NAME, Manifest
+from recordzoo.records.parse import parse_manifest
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from recordzoo.sources.archive import ArchiveSource, NestedTarSource

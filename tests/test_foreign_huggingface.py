@@ -17,6 +17,7 @@ from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError, Remo
 from recordzoo.formats import table_files
 from recordzoo.formats.hub import Hub
 from recordzoo.formats.table_layout import layout
+from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from tests.fakes.hub import HubServer
 from tests.faults import fault
@@ -133,7 +134,7 @@ def test_columns_of_all_kinds(tmp_path: Path) -> None:
         assert "image_path" not in third
         assert third["picture"].shape == (20, 20, 3)
         assert third["picture"].tolist() == pictures[3].tolist()
-        assert reader.manifest.metadata["class_names"] == {"coarse": ["sea", "land"]}
+        assert reader.manifest.fields["coarse"] == FieldSpec(FieldKind.CLASS, ("sea", "land"))
 
 
 def test_paths_of_images_are_kept_and_missing_bytes_are_read(tmp_path: Path) -> None:

@@ -16,8 +16,8 @@ import pytest
 from PIL import Image
 
 from recordzoo import CIFAR10Record, ImageFolderRecord, RecordReader, RecordWriter, convert
-from recordzoo.records import manifest, shard
-from recordzoo.records.kinds import SetKind
+from recordzoo.records import manifest, parse, shard
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.marks import marks_name
 from tests.fakes import cifar, lists
 from tests.fakes.folder import bad_image, image_bytes, write_tree
@@ -249,12 +249,13 @@ def test_every_key_of_the_manifest_is_on_the_page() -> None:
         manifest.Manifest(
             SetKind.ZOO, "x", "", "original", 0, {"b": manifest.BlobSpec("raw")},
             {"a": manifest.ArraySpec("", (0,), 0, 0, "")}, {}, (manifest.ShardSpec("", 0, 0, 0, 0, ""),),
-            raw_files=(manifest.RawFile("", 0, None),),
+            {"b": FieldSpec(FieldKind.IMAGE)}, raw_files=(manifest.RawFile("", 0, None),),
         ).to_bytes()
     )  # fmt: skip
-    tables = [example, example["blobs"]["b"], example["arrays"]["a"], example["shards"][0], example["raw_files"][0]]
+    tables = [example, *(example[key][name] for key, name in {"blobs": "b", "arrays": "a", "fields": "b"}.items())]
+    tables += [example["shards"][0], example["raw_files"][0]]
     documented = [set(re.findall(r"^\| `(\w+)` \|", part, re.MULTILINE)) for part in re.split(r"\n\n(?!\|)", section)]
-    assert [sorted(keys) for keys in documented if keys][:5] == [sorted(table) for table in tables]
+    assert [sorted(keys) for keys in documented if keys][:6] == [sorted(table) for table in tables]
 
 
 def test_limits_on_the_page_are_those_of_the_code() -> None:
@@ -271,10 +272,10 @@ def test_limits_on_the_page_are_those_of_the_code() -> None:
 
 
 def test_names_and_types_on_the_page_are_those_of_the_code() -> None:
-    for pattern in (manifest.NAME_PATTERN, manifest.SPLIT_PATTERN, manifest._DATASET):
+    for pattern in (manifest.NAME_PATTERN, manifest.SPLIT_PATTERN, parse._DATASET):
         assert f"`{pattern.pattern}`" in PAGE
     shown = {each.replace("\\", "") for each in re.findall(r"`((?:\\\||<)[a-z]\d)`", PAGE)}
-    assert all(manifest._DTYPE.fullmatch(each) for each in shown)
+    assert all(parse._DTYPE.fullmatch(each) for each in shown)
     assert {np.dtype(each) for each in shown} == {
         np.dtype(each) for each in ("?", "i1", "u1", "i2", "u2", "f2", "i4", "u4", "f4", "i8", "u8", "f8")
     }

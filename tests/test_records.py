@@ -4,6 +4,7 @@ import json
 import pickle
 import zlib
 from pathlib import Path
+from typing import Any
 
 import lmdb
 import numpy as np
@@ -12,8 +13,9 @@ import pytest
 from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError, PrepareError, RecordError
 from recordzoo.records import files, layout, reader, shard, shards
 from recordzoo.records.arrays import Names, pack_names
-from recordzoo.records.kinds import SetKind
-from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, ArraySpec, BlobSpec, Manifest, parse_manifest
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
+from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, ArraySpec, BlobSpec, Manifest
+from recordzoo.records.parse import parse_manifest
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
 from recordzoo.records.verify import verify
@@ -461,10 +463,89 @@ class TestManifest:
         folder = write_records(tmp_path / "x.records", some_values(3))
         path = folder / MANIFEST_NAME
         path.write_bytes(path.read_bytes().replace(b' "kind": "zoo",\n', b""))
-        with pytest.raises(FormatVersionError, match=r"written by a development version of recordzoo. Prepare"):
+        again = f"Prepare it again: recordzoo prepare fake --root {tmp_path} --refresh"
+        with pytest.raises(FormatVersionError, match=f"written by a development version of recordzoo. {again}"):
             RecordReader(folder)
         with pytest.raises(FormatVersionError):
             verify(folder)
+
+    def test_what_fields_are(self, tmp_path: Path) -> None:
+        """What their storage shows need not be said."""
+        numbers = np.arange(6, dtype=np.int64)
+        arrays = {
+            "label": numbers,
+            "size": numbers.astype(np.uint64),
+            "score": numbers.astype(np.float32),
+            "bbox": np.zeros((6, 4), np.float32),
+            "other": numbers,
+        }
+        known = {"bbox": FieldSpec(FieldKind.BOXES), "other": FieldSpec(FieldKind.CLASS, ("a", "b"))}
+        folder = write_records(
+            tmp_path / "x.records", some_values(6), arrays=arrays, classes=["ä"], fields=known, encoding="image"
+        )
+        manifest = RecordReader(folder).manifest
+        assert {name: (spec.kind, spec.names) for name, spec in manifest.fields.items()} == {
+            "image": ("image", None),
+            "label": ("class", ("ä",)),
+            "size": ("int", None),
+            "score": ("float", None),
+            "bbox": ("boxes", None),
+            "other": ("class", ("a", "b")),
+        }
+        assert (manifest.default_target, manifest.label_field, manifest.classes) == ("label", "label", ("ä",))
+        assert manifest.columns == sorted(arrays)
+
+    def test_a_target_that_is_no_label(self, tmp_path: Path) -> None:
+        arrays = {"target": np.zeros(3, np.float32), "label": np.zeros((3, 2), np.int64)}
+        manifest = RecordReader(write_records(tmp_path / "x.records", some_values(3), arrays=arrays)).manifest
+        assert (manifest.default_target, manifest.label_field, manifest.classes) == ("target", None, None)
+
+    def test_the_label_among_two_is_the_default_target(self, tmp_path: Path) -> None:
+        arrays = {"target": np.zeros((3, 2), np.int64), "label": np.zeros(3, np.int8)}
+        manifest = RecordReader(write_records(tmp_path / "x.records", some_values(3), arrays=arrays)).manifest
+        assert (manifest.default_target, manifest.label_field) == ("label", "label")
+
+    @pytest.mark.parametrize(
+        ("keys", "value", "problem"),
+        [
+            (["kind"], "zo", "'kind' is 'zo', not one of zoo, folder, flat, list, imported, combined, own"),
+            (["kind"], 3, "is a int, not a str"),
+            (["fields", "target", "kind"], "klass", "not one of class, int, float"),
+            (
+                ["fields", "target"],
+                {"kind": "image", "names": None},
+                "says that 'target' is image, and it is stored otherwise",
+            ),
+            (
+                ["fields", "target"],
+                {"kind": "json", "names": None},
+                "says that 'target' is json, and it is stored otherwise",
+            ),
+            (["fields", "image", "kind"], "class", "says that 'image' is class, and it is stored otherwise"),
+            (["fields", "image", "names"], ["a"], "names classes, and the field is bytes"),
+            (["fields", "target", "names"], [1], "is a int, not a str"),
+            (
+                ["fields", "absent"],
+                {"kind": "int", "names": None},
+                "has absent, image, target; stored are image, target",
+            ),
+            (["fields"], {}, "stored are image, target"),
+            (["default_target"], "absent", "is 'absent', which is no field"),
+            (["default_target"], ["target"], "is a list, not a str"),
+        ],
+    )
+    def test_a_stranger_says_what_is_not_so(self, keys: list[str], value: Any, problem: str, tmp_path: Path) -> None:
+        folder = write_records(tmp_path / "x.records", some_values(3), classes=["a", "b", "c"])
+
+        def change(document: dict[str, Any]) -> None:
+            for key in keys[:-1]:
+                document = document[key]
+            document[keys[-1]] = value
+
+        edit_manifest(folder, change)
+        with pytest.raises(ManifestError, match=problem):
+            RecordReader(folder)
+        assert not verify(folder).ok
 
     def test_a_key_that_is_not_known_may_be_there(self, tmp_path: Path) -> None:
         folder = write_records(tmp_path / "x.records", some_values(3))
@@ -476,8 +557,18 @@ class TestManifest:
         names = ArraySpec("|u1", (0,), 128, 0, f"sha256:{0:064}")
         offsets = ArraySpec("<u8", (1,), 136, 0, f"sha256:{0:064}")
         arrays = {"image.index": spec, "names": names, "names_offsets": offsets}
+        fields = {"image": FieldSpec(FieldKind.IMAGE)}
         manifest = Manifest(
-            SetKind.ZOO, "cifar10", "", "original", 0, {"image": BlobSpec("raw", (32, 32, 3), "|u1")}, arrays, {}, ()
+            SetKind.ZOO,
+            "cifar10",
+            "",
+            "original",
+            0,
+            {"image": BlobSpec("raw", (32, 32, 3), "|u1")},
+            arrays,
+            {},
+            (),
+            fields,
         )
         assert parse_manifest(manifest.to_bytes(), "here").blobs["image"].shape == (32, 32, 3)
 
@@ -600,7 +691,7 @@ def test_class_names_have_a_limit_and_many_are_read(tmp_path: Path) -> None:
     many = [f"class {number}" for number in range(100_000)]
     folder = write_records(tmp_path / "x.records", some_values(3), classes=many)
     assert list(RecordReader(folder).manifest.classes or ()) == many
-    edit_manifest(folder, lambda document: document.update(classes=["x" * 5000]))
+    edit_manifest(folder, lambda document: document["fields"]["target"].update(names=["x" * 5000]))
     with pytest.raises(ManifestError, match="5,000 characters, more than 4,096"):
         RecordReader(folder)
     with (folder / MANIFEST_NAME).open("r+b") as file:

@@ -15,7 +15,7 @@ from recordzoo.loading.pictures import open_picture
 from recordzoo.preparing import matching
 from recordzoo.preparing.matching import Places, are_repeated
 from recordzoo.recipes.base import ABSENT
-from recordzoo.records.kinds import SetKind
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import ArraySpec, BlobSpec, Manifest
 from recordzoo.records.reader import RecordReader
 from recordzoo.sampling import storage
@@ -50,7 +50,8 @@ def huge(tmp_path_factory: pytest.TempPathFactory) -> Path:
         arrays=arrays,
         splits={},
         shards=(),
-        classes=("cat", "dog"),
+        fields={"image": FieldSpec(FieldKind.IMAGE), "target": FieldSpec(FieldKind.CLASS, ("cat", "dog"))},
+        default_target="target",
         source="tree",
         metadata={"selection": "", "empty_classes": []},
     )

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from recordzoo.records.arrays import file_name
-from recordzoo.records.kinds import SetKind
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, ArraySpec, BlobSpec, Manifest, ShardSpec, shard_name
 from recordzoo.records.marks import marks_name, pack_marks
 from recordzoo.sources.hashing import hash_text
@@ -65,6 +65,7 @@ def make(folder: Path, num_samples: int) -> None:
         "names_offsets": offsets,
         "target": arrays("target", np.dtype("<i8"), 1, lambda numbers: numbers // CLASS_SIZE),
     }
+    classes = tuple(f"n{number:08d}" for number in range(-(-num_samples // CLASS_SIZE)))
     manifest = Manifest(
         kind=SetKind.FOLDER,
         dataset="folder",
@@ -75,7 +76,8 @@ def make(folder: Path, num_samples: int) -> None:
         arrays=specs,
         splits={},
         shards=tuple(shards),
-        classes=[f"n{number:08d}" for number in range(-(-num_samples // CLASS_SIZE))],
+        fields={"image": FieldSpec(FieldKind.IMAGE), "target": FieldSpec(FieldKind.CLASS, classes)},
+        default_target="target",
         source="tree",
         metadata={"selection": "", "empty_classes": []},
     )

@@ -76,13 +76,15 @@ def set_document(reader: RecordReader, headers: Headers | None) -> dict[str, JSO
     sizes = count_bytes(reader)
     return {
         "digest": reader.digest,
+        "kind": manifest.kind,
         "dataset": manifest.dataset,
         "part": manifest.part,
         "variant": manifest.variant,
         "records": manifest.num_records,
         "classes": None if manifest.classes is None else len(manifest.classes),
         "splits": dict(manifest.splits),
-        "fields": {name: spec.encoding for name, spec in manifest.blobs.items()},
+        "fields": {name: spec.kind for name, spec in manifest.fields.items()},
+        "default_target": manifest.default_target,
         "shards": len(manifest.shards),
         "size_bytes": sizes.total,
         "bad": _true_number(manifest.metadata.get("num_bad"), manifest.bad),

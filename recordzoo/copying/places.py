@@ -10,8 +10,8 @@ from recordzoo.records.manifest import (
     MAX_MANIFEST_BYTES,
     Manifest,
     manifest_digest,
-    parse_manifest,
 )
+from recordzoo.records.parse import parse_manifest
 from recordzoo.remote.failures import NOT_FOUND
 from recordzoo.remote.store import Store
 from recordzoo.remote.url import Url

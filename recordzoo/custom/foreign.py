@@ -21,7 +21,7 @@ from recordzoo.errors import SampleError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, first_of
 from recordzoo.program import command
 from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
-from recordzoo.records.kinds import SetKind
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.sources.member import Member, Source, Unit
 from recordzoo.sources.sized import SizedSource
 
@@ -65,6 +65,7 @@ class ForeignRecipe(SchemaRecipe):
         }
         super().__init__(schema, 0, foreign.classes, metadata, output, 0)
         self.dataset = self.origin = foreign.format
+        self.class_names = foreign.class_names
         self._foreign: Foreign | None = foreign
 
     def widened(self, field: str, kind: Kind) -> "ForeignRecipe":
@@ -158,6 +159,11 @@ class ForeignRecipe(SchemaRecipe):
             arrays={name: column[kept] for name, column in columns.items() if not name.endswith(".shape")},
             splits={split: np.flatnonzero(splits[kept] == split) for split in dict.fromkeys(splits.tolist()) if split},
             classes=self.classes,
+            fields={
+                name: FieldSpec(FieldKind.CLASS, tuple(names))
+                for name, names in self.class_names.items()
+                if name in columns and columns[name].ndim == 1 and columns[name].dtype.kind in "iu"
+            },
             metadata={**self.metadata, "sample": self.schema.to_json()},
             shapes={name.removesuffix(".shape"): c[kept] for name, c in columns.items() if name.endswith(".shape")},
         )

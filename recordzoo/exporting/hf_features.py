@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from recordzoo.exporting.samples import Content, Field, printable
 from recordzoo.exporting.target import plain
+from recordzoo.records.kinds import FieldKind
 from recordzoo.records.reader import RecordReader
 
 _AT_ONCE = 1000
@@ -103,10 +104,9 @@ def _column(reader: RecordReader, field: Field) -> HFColumn:
 def _number_feature(reader: RecordReader, field: Field) -> Any:
     import datasets
 
-    names = reader.manifest.metadata.get("class_names")  # of an import
-    classes = names.get(field.name) if isinstance(names, dict) else None
-    if isinstance(classes, list) and field.shape == () and np.dtype(field.dtype).kind in "iu":
-        return label_feature(reader.array(field.name), classes)
+    spec = reader.manifest.fields[field.name]
+    if spec.kind is FieldKind.CLASS and spec.names is not None:
+        return label_feature(reader.array(field.name), spec.names)
     shape: tuple[int | None, ...] = field.shape if field.kind == "numbers" else _raw_shape(reader, field)
     if len(shape) in _ARRAYS and None not in shape[1:]:
         return getattr(datasets, _ARRAYS[len(shape)])(shape, field.dtype)

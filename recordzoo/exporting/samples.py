@@ -81,10 +81,7 @@ class Content:
                 path=str(reader.path),
             )
         self.is_raw = spec.encoding == "raw"
-        target = manifest.arrays.get("target")
-        self.has_labels = (
-            target is not None and len(target.shape) == 1 and target.dtype[1] in "iu" and target.dtype != "<u8"
-        )
+        self.has_labels = manifest.label_field == "target"
         own = {"image", *(["target"] if self.has_labels else [])}
         self.fields = tuple(_field(reader, name) for name in (*manifest.blobs, *reader.columns) if name not in own)
 

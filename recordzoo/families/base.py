@@ -186,6 +186,10 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
         """Return the record set's class names in the order of their labels, a new list; empty if it has none."""
         return list(self._selection.reader.manifest.classes or ())
 
+    def _names_of(self, field: str) -> list[str]:
+        """Return the names of the classes or attributes that a field has the numbers of."""
+        return list(self._selection.reader.manifest.fields[field].names or ())
+
     def _member_md5s(self) -> Mapping[str, str]:
         """Return the MD5 of each file within the raw data that torchvision compares."""
         return {}

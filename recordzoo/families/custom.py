@@ -125,12 +125,9 @@ def stored_selection(reader: RecordReader, split: str = "") -> Selection:
         OtherSourceError: It has none.
     """
     manifest, form = reader.manifest, sample_form(reader)
-    target = manifest.arrays.get("target")
-    if (
-        target is not None and len(target.shape) == 1 and target.dtype[1] in "iu" and target.dtype != "<u8"
-    ):  # whose largest numbers int64 has not
+    if manifest.label_field == "target":
         return Selection(reader, split)
-    if target is None and "target" not in manifest.blobs and not form.parts:
+    if "target" not in manifest.fields and not form.parts:
         raise OtherSourceError(
             f'{reader.path} has no "target", which ImageFolder gives with each image. Its records can be read with '
             'RecordReader; convert gives a field that name if it is told to: fields={"label": "target"}.',

@@ -65,6 +65,7 @@ class Foreign(ABC):
         pieces: What it consists of, in its order.
         classes: Names of the classes by label, if they are stored.
         kinds: How fields are stored (as `convert` has it), where the format says it. Others are inferred from values.
+        class_names: Names of the classes of fields other than "target".
         notes: What the record set's metadata keep besides.
 
     Raises:
@@ -79,6 +80,7 @@ class Foreign(ABC):
         self.pieces: Sequence[Piece] = ()
         self.classes: Sequence[str] | None = None
         self.kinds: Mapping[str, str] = {}
+        self.class_names: Mapping[str, Sequence[str]] = {}
         self.notes: Mapping[str, JSON] = {}
 
     def open(self) -> None:  # noqa: B027 - most have nothing to do

@@ -131,8 +131,8 @@ class HuggingFace(Foreign):
 
     # Any: features as JSON has them.
     def _keep_names(self, features: Mapping[str, Any]) -> None:
-        """Keep the names of labels: those of "target" as the classes, others in the metadata."""
-        others = {}
+        """Keep the names of labels: those of "target" as the classes, and others."""
+        others: dict[str, list[str]] = {}
         for column in self._columns:
             feature = features.get(column.key, {})
             names = feature.get("names") if feature.get("_type") == "ClassLabel" else None
@@ -142,7 +142,7 @@ class HuggingFace(Foreign):
                 self.classes = names
             else:
                 others[column.name] = names
-        self.notes = {"class_names": others} if others else {}
+        self.class_names = others
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:

@@ -112,6 +112,8 @@ def assemble(
             },
             splits=resolved.splits,
             classes=table.classes,
+            fields=table.fields,
+            default_target=table.default_target,
             source=source,
             raw_files=raw_files,
             bad=dict(itertools.islice(bad.items(), MOST_NAMED)),

@@ -13,8 +13,6 @@ from recordzoo.recipes.base import NO_TARGET
 from recordzoo.records.reader import RecordReader
 from recordzoo.text import clean
 
-_COLUMNS = ("target", "label")
-
 
 @dataclass(frozen=True)
 class Labels:
@@ -67,14 +65,14 @@ class Labels:
 
 
 def load_labels(reader: RecordReader) -> Labels | None:
-    """Find a record set's classes: whole numbers, one for each position, in the field "target" or "label".
+    """Find a record set's classes: whole numbers, one for each position, in the default target.
 
     There are none if no image has a label: all numbers are -1, and classes have no names.
 
     Raises:
         CorruptRecordError: Their array is damaged.
     """
-    column = next((name for name in _COLUMNS if name in reader.columns and _is_label(reader, name)), None)
+    column = reader.manifest.label_field
     if column is None:
         return None
     classes = reader.manifest.classes or ()
@@ -82,11 +80,6 @@ def load_labels(reader: RecordReader) -> Labels | None:
     if not classes and bool((numbers == NO_TARGET).all()):
         return None
     return Labels(column, numbers, classes, _synonyms(reader, len(classes)))
-
-
-def _is_label(reader: RecordReader, name: str) -> bool:
-    spec = reader.manifest.arrays[name]
-    return len(spec.shape) == 1 and spec.dtype[1] in "iu"
 
 
 def _synonyms(reader: RecordReader, num_classes: int) -> list[str]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from recordzoo.aliases import JSON
 from recordzoo.program import command
-from recordzoo.records.kinds import SetKind
+from recordzoo.records.kinds import FieldSpec, SetKind
 from recordzoo.records.manifest import ORIGINAL, Manifest, RawFile
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
@@ -100,6 +100,8 @@ class Table:
         arrays: For each array field an array whose first dimension is N.
         splits: For each split its names or int64 positions, in the split's own order. Empty: there are no splits.
         classes: Class names in label order, if the dataset has classes.
+        fields: What fields are, where their storage does not show it: boxes, masks, names of other classes.
+        default_target: The field that is the target by default. Default: "target" or "label".
         metadata: Anything else that opening needs; JSON, small.
         shapes: For each raw blob field whose shape the recipe does not know: uint32 [N, dimensions].
         skipped: What was left out earlier, with the reasons: in the record set that this one is made from.
@@ -111,6 +113,8 @@ class Table:
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     splits: Mapping[str, Sequence[str] | NDArray[np.int64]] = field(default_factory=dict)
     classes: Sequence[str] | None = None
+    fields: Mapping[str, FieldSpec] = field(default_factory=dict)
+    default_target: str | None = None
     metadata: Mapping[str, JSON] = field(default_factory=dict)
     shapes: Mapping[str, NDArray[np.uint32]] = field(default_factory=dict)
     skipped: Mapping[str, str] = field(default_factory=dict)

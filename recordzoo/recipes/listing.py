@@ -14,7 +14,7 @@ from recordzoo.program import command
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import is_image
 from recordzoo.recipes.list_file import ListFile, read_list
-from recordzoo.records.kinds import SetKind
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import RecordReader
 from recordzoo.sources.download import RemoteFile
@@ -121,6 +121,7 @@ class ListRecipe(Recipe):
             arrays={"target": listed.targets, **listed.arrays},
             splits=listed.splits,
             classes=listed.classes,
+            fields=dict.fromkeys(listed.texts, FieldSpec(FieldKind.TEXT)),
             metadata={"list": listed.digest, "written": dict(self.written)},
         )
 

@@ -25,9 +25,9 @@ from recordzoo.records.manifest import (
     ArraySpec,
     Manifest,
     ShardSpec,
-    parse_manifest,
 )
 from recordzoo.records.marks import marks_name, read_marks
+from recordzoo.records.parse import parse_manifest
 from recordzoo.remote.url import Url
 from recordzoo.sources.hashing import hash_text
 

@@ -1,5 +1,6 @@
-"""What a record set may be: the words of the format for it."""
+"""What a record set may be, and what its fields may be: the words of the format."""
 
+from dataclasses import dataclass
 from enum import StrEnum
 
 
@@ -17,3 +18,33 @@ class SetKind(StrEnum):
     IMPORTED = "imported"
     COMBINED = "combined"
     OWN = "own"
+
+
+class FieldKind(StrEnum):
+    """What the values of a field are."""
+
+    CLASS = "class"
+    """The number of a class, -1 for none."""
+    INT = "int"
+    FLOAT = "float"
+    MULTILABEL = "multilabel"
+    """A number for each of several attributes."""
+    TEXT = "text"
+    BOXES = "boxes"
+    MASKS = "masks"
+    IMAGE = "image"
+    BYTES = "bytes"
+    JSON = "json"
+
+
+@dataclass(frozen=True, slots=True)
+class FieldSpec:
+    """What a field is.
+
+    Attributes:
+        kind: What its values are.
+        names: Of CLASS and MULTILABEL, what the numbers are called, in their order; None if that is not known.
+    """
+
+    kind: FieldKind
+    names: tuple[str, ...] | None = None

@@ -22,9 +22,9 @@ from recordzoo.records.manifest import (
     NO_SHARD,
     Manifest,
     manifest_digest,
-    parse_manifest,
 )
 from recordzoo.records.marks import read_marks
+from recordzoo.records.parse import parse_manifest
 from recordzoo.records.shards import Shards
 from recordzoo.records.values import decode_value
 from recordzoo.remote.url import Url, is_url
@@ -161,8 +161,7 @@ class RecordReader:
     @property
     def columns(self) -> list[str]:
         """The names of the array fields: not of those arrays that the format itself needs."""
-        own = {"names", "names_offsets", *(f"split-{split}" for split in self.manifest.splits)}
-        return [name for name in self.manifest.arrays if name not in own and "." not in name]
+        return self.manifest.columns
 
     def __repr__(self) -> str:
         return f"RecordReader({str(self.path)!r})"

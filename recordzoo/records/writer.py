@@ -12,20 +12,24 @@ from numpy.typing import NDArray
 from recordzoo import durable
 from recordzoo.aliases import JSON
 from recordzoo.records.arrays import file_name, pack_names, write_array
-from recordzoo.records.kinds import SetKind
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import (
     MANIFEST_NAME,
+    NAME_PATTERN,
     ORIGINAL,
     ArraySpec,
     BlobSpec,
     Manifest,
     RawFile,
     ShardSpec,
+    is_label,
     manifest_digest,
-    parse_manifest,
 )
 from recordzoo.records.marks import marks_name, pack_marks
+from recordzoo.records.parse import parse_manifest
 from recordzoo.steps import step
+
+_TARGETS = ("target", "label")
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,9 @@ class SetContents:
         names: The records' names in canonical order.
         arrays: Array fields, first dimension the position.
         splits: int64 positions of each split.
+        fields: What fields are, where their storage does not show it.
+        default_target: The default target. Default: "target" or "label"; one that holds a whole number each first.
+        classes: The names of the default target's classes.
         shards: The shards that lie in the folder, by number.
         marks: What is known of each value of a blob field, uint8 [N], for `RecordReader.marks`; 0: nothing. They
             follow from the values, so they are no part of the set's identity.
@@ -52,6 +59,8 @@ class SetContents:
     shards: Sequence[ShardSpec]
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # Any: of any numeric dtype
     splits: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
+    fields: Mapping[str, FieldSpec] = field(default_factory=dict)
+    default_target: str | None = None
     classes: Sequence[str] | None = None
     variant: str = ORIGINAL
     source: str = ""
@@ -80,6 +89,7 @@ def write_set(folder: Path, contents: SetContents) -> str:
     for name, data in extras.items():
         durable.write_file(folder / name, data)
     step("set.arrays_written")
+    target, fields = _fields(contents)
     manifest = Manifest(
         kind=contents.kind,
         dataset=contents.dataset,
@@ -90,7 +100,8 @@ def write_set(folder: Path, contents: SetContents) -> str:
         arrays=specs,
         splits={name: len(positions) for name, positions in contents.splits.items()},
         shards=tuple(contents.shards),
-        classes=None if contents.classes is None else tuple(contents.classes),
+        fields=fields,
+        default_target=target,
         source=contents.source,
         raw_files=tuple(contents.raw_files),
         bad=contents.bad,
@@ -107,6 +118,31 @@ def write_set(folder: Path, contents: SetContents) -> str:
     durable.sync_directory(folder)
     step("set.manifest_written")
     return manifest_digest(data)
+
+
+def _fields(contents: SetContents) -> tuple[str | None, dict[str, FieldSpec]]:
+    """Return the default target, and what each field is."""
+    fields = {name: FieldSpec(_kind_of_blob(spec)) for name, spec in contents.blobs.items()}
+    for name, values in contents.arrays.items():
+        if NAME_PATTERN.fullmatch(name):
+            fields[name] = FieldSpec(FieldKind.FLOAT if values.dtype.kind == "f" else FieldKind.INT)
+    fields |= contents.fields
+    labels = [name for name in _TARGETS if name in contents.arrays and _is_label(contents.arrays[name])]
+    target = contents.default_target or next((name for name in (*labels, *_TARGETS) if name in fields), None)
+    if target is not None and contents.classes is not None and _is_label(contents.arrays.get(target)):
+        fields[target] = FieldSpec(FieldKind.CLASS, tuple(contents.classes))
+    return target, fields
+
+
+# Any: an array of any dtype.
+def _is_label(values: NDArray[Any] | None) -> bool:
+    return values is not None and is_label(values.dtype.newbyteorder("<").str, values.shape)
+
+
+def _kind_of_blob(spec: BlobSpec) -> FieldKind:
+    if spec.encoding != "raw":
+        return FieldKind(spec.encoding)
+    return FieldKind.IMAGE if spec.dtype == "|u1" else FieldKind.FLOAT if spec.dtype[1] == "f" else FieldKind.INT
 
 
 def _write_arrays(folder: Path, contents: SetContents) -> dict[str, ArraySpec]:

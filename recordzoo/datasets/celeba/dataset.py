@@ -85,8 +85,7 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
     @derived
     def attr_names(self) -> list[str]:
         """The names of the attributes, and an empty one, as torchvision reads the file."""
-        names: list[str] = list(self._selection.reader.manifest.metadata["attr_names"])
-        return names
+        return self._names_of("attr")
 
     @derived
     def attr(self) -> torch.Tensor:

@@ -10,6 +10,7 @@ from typing_extensions import override
 from recordzoo.errors import SourceError
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.text import text_of
 
 PARTITION = "list_eval_partition.txt"
@@ -43,11 +44,16 @@ class CelebA(ListedRecipe):
         splits = {split: position[partition == number] for number, split in enumerate(_SPLITS)}
         # The header ends with a space: torchvision has an empty name there.
         header = text_of(lists[ATTRIBUTES], f"{self.dataset}: {ATTRIBUTES}").splitlines()[1]
+        attributes = next(csv.reader([header], delimiter=" ", skipinitialspace=True))
         return Table(
             names=[listed[row][0] for row in order.tolist()],
             arrays={field: _numbers(lists, *column, len(listed))[order] for field, column in COLUMNS.items()},
             splits={**splits, "all": position},
-            metadata={"attr_names": next(csv.reader([header], delimiter=" ", skipinitialspace=True))},
+            fields={
+                "attr": FieldSpec(FieldKind.MULTILABEL, tuple(attributes)),
+                "bbox": FieldSpec(FieldKind.BOXES),
+            },
+            default_target="attr",
         )
 
 

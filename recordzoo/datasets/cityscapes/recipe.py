@@ -10,6 +10,7 @@ from recordzoo.errors import SourceError
 from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.recipes.class_folders import files_under, name_key
 from recordzoo.recipes.declared import DeclaredRecipe
+from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.sources.member import Member
 
 IMAGES = "leftImg8bit"
@@ -88,6 +89,8 @@ class Cityscapes(DeclaredRecipe):
             splits={
                 split_name(split): np.flatnonzero(folders == split) for split in SPLITS[self.part] if split in folders
             },
+            fields={kind: FieldSpec(FieldKind.MASKS) for kind in SUFFIXES if kind != "polygon"},
+            default_target="instance",
         )
 
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import SourceError
 from recordzoo.recipes.base import INCOMPLETE
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 _FOLDER = "CUB_200_2011/"
 IMAGE_LIST = _FOLDER + "images.txt"
@@ -37,6 +38,7 @@ class Annotations:
     arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)
     splits: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     metadata: Mapping[str, Any] = field(default_factory=dict)
+    fields: Mapping[str, FieldSpec] = field(default_factory=dict)
 
 
 def parse(names: Sequence[str], sidecars: Mapping[str, bytes]) -> Annotations:
@@ -73,7 +75,11 @@ def parse(names: Sequence[str], sidecars: Mapping[str, bytes]) -> Annotations:
         # int32, and only the first three columns: 3.7 million lines, a few of which have more columns than they should.
         present = table(ATTRIBUTES, 3, np.int32).spread(ids, True, num_attributes)[:, :, 0]
         arrays["attributes"] = present.astype(np.uint8)
-    return Annotations(arrays, splits, metadata)
+    kinds = {
+        "bbox": FieldSpec(FieldKind.BOXES),
+        "attributes": FieldSpec(FieldKind.MULTILABEL, tuple(metadata.get("attribute_names", ())) or None),
+    }
+    return Annotations(arrays, splits, metadata, {name: spec for name, spec in kinds.items() if name in arrays})
 
 
 def _names(sidecars: Mapping[str, bytes]) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from recordzoo.errors import SourceError
 from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order, class_labels, is_class_image
 from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member
 
@@ -50,6 +51,7 @@ class CUB200(ListedRecipe):
             arrays={"target": target, **parsed.arrays},
             splits=parsed.splits,
             classes=classes,
+            fields=parsed.fields,
             metadata=parsed.metadata,
         )
 
@@ -94,7 +96,13 @@ class CUB200Segmentations(ListedRecipe):
                 f"CUB-200-2011: none of the {len(keys)} masks under {MASKS} belongs to any of the {len(names)} images; "
                 f"a mask is named {MASKS}<class>/<image's name>.png."
             )
-        return Table(names=names, keys={"mask": masks}, metadata={"images": names_digest(names)})
+        return Table(
+            names=names,
+            keys={"mask": masks},
+            fields={"mask": FieldSpec(FieldKind.MASKS)},
+            default_target="mask",
+            metadata={"images": names_digest(names)},
+        )
 
 
 def _recipe(dataset: str, part: str = "", raw_files: tuple[RemoteFile, ...] | None = None) -> ListedRecipe:

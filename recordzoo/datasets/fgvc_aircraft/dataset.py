@@ -67,4 +67,4 @@ class FGVCAircraftRecord(FilesDataset, FGVCAircraft):  # type: ignore[misc]  # t
     @derived
     def classes(self) -> list[str]:
         """The class names of the annotation level, in the order of their labels."""
-        return list(self._selection.reader.manifest.metadata["classes"][self._annotation_level])
+        return self._names_of(self._annotation_level)

@@ -9,6 +9,7 @@ from typing_extensions import override
 from recordzoo.errors import SourceError
 from recordzoo.recipes.base import NO_TARGET, Table
 from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 DATA = "fgvc-aircraft-2013b/data"
 LEVELS = {"variant": "variants", "family": "families", "manufacturer": "manufacturers"}
@@ -47,9 +48,8 @@ class FGVCAircraft(ListedRecipe):
                     labels[level][image] = label_of[name]
         names = sorted({*keys["image"], *itertools.chain(*splits.values())})
         arrays = {level: np.array([labels[level].get(name, NO_TARGET) for name in names], np.int64) for level in LEVELS}
-        return Table(
-            names, arrays=arrays, splits=splits, classes=classes["variant"] or None, metadata={"classes": classes}
-        )
+        fields = {level: FieldSpec(FieldKind.CLASS, tuple(found) or None) for level, found in classes.items()}
+        return Table(names, arrays=arrays, splits=splits, fields=fields, default_target="variant")
 
 
 RECIPES = {"fgvc_aircraft": FGVCAircraft}

@@ -8,6 +8,7 @@ from typing_extensions import override
 from recordzoo.errors import SourceError
 from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import ClassFolderRecipe, name_key
+from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.sources.member import Member
 
 LEVELS = ("kingdom", "phylum", "class", "order", "family", "genus")
@@ -60,6 +61,7 @@ class INaturalist(ClassFolderRecipe):
             arrays={"target": target, **levels},
             splits={split: np.argsort(target, kind="stable")},
             classes=categories,
+            fields={level: FieldSpec(FieldKind.CLASS, tuple(found)) for level, found in index.items()},
         )
 
 

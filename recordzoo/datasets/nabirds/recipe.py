@@ -10,6 +10,7 @@ from typing_extensions import override
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.class_folders import name_key
 from recordzoo.recipes.listed import ListedRecipe, Lists, Row
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 TOP = "nabirds/"
 
@@ -50,6 +51,7 @@ class NABirds(ListedRecipe):
             arrays={"target": target.astype(np.int64), **_boxes_and_parts(images, lists)},
             splits={"train": np.flatnonzero(train), "test": np.flatnonzero(~train)},
             classes=[f"{number:04d}" for number in classes.tolist()],
+            fields={"bbox": FieldSpec(FieldKind.BOXES)},
             metadata={
                 "class_names": [nodes[number] for number in classes.tolist()],
                 "part_names": list(_pairs(lists, "parts/parts").values()),

@@ -66,7 +66,7 @@ class OnlineProductsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[mis
     @derived
     def super_classes(self) -> list[str]:
         """The kinds of products in the order of their labels: "bicycle"."""
-        return list(self._selection.reader.manifest.metadata["super_classes"])
+        return self._names_of("super_category")
 
     @override
     def _target(self, kind: str, position: int) -> int:

@@ -8,6 +8,7 @@ from typing_extensions import override
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.class_folders import name_key
 from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 TOP = "Stanford_Online_Products/"
 SPLITS = ("train", "test")
@@ -34,12 +35,13 @@ class OnlineProducts(ListedRecipe):
         names = sorted(labels_of, key=name_key)
         labels = np.array([labels_of[name] for name in names], np.int64).reshape(-1, 2)
         kinds = {kind: name.partition("/")[0].removesuffix("_final") for name, (_, kind) in labels_of.items()}
+        super_classes = [kinds.get(kind, "") for kind in range(max(kinds, default=-1) + 1)]
         return Table(
             names=names,
             arrays={"target": labels[:, 0], "super_category": labels[:, 1]},
             splits=splits,
             classes=[str(number) for number in range(1, int(labels[:, 0].max(initial=-1)) + 2)],
-            metadata={"super_classes": [kinds.get(kind, "") for kind in range(max(kinds, default=-1) + 1)]},
+            fields={"super_category": FieldSpec(FieldKind.CLASS, tuple(super_classes))},
         )
 
 

@@ -7,6 +7,7 @@ from typing_extensions import override
 
 from recordzoo.recipes.base import Table, present
 from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 SPLITS = ("trainval", "test")
 
@@ -31,6 +32,11 @@ class OxfordPets(ListedRecipe):
             keys={"mask": present(mask_of, keys["mask"])},
             arrays={"target": pairs[:, 0], "species": pairs[:, 1]},
             splits=splits,
+            fields={
+                "target": FieldSpec(FieldKind.CLASS),
+                "mask": FieldSpec(FieldKind.MASKS),
+                "species": FieldSpec(FieldKind.CLASS, ("Cat", "Dog")),
+            },
         )
 
 

@@ -51,6 +51,7 @@ class SBD(ListedRecipe):
                 "mask": present(mask_of, keys["mask"]),
             },
             splits=splits,
+            default_target="mask",
         )
 
 

@@ -8,6 +8,7 @@ from typing_extensions import override
 from recordzoo.recipes.base import NO_TARGET, Table
 from recordzoo.recipes.class_folders import name_key
 from recordzoo.recipes.listed import ListedRecipe, Lists
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 TOP = "tiny-imagenet-200/"
 VAL = f"{TOP}val/val_annotations.txt"
@@ -41,6 +42,7 @@ class TinyImageNet(ListedRecipe):
             },
             splits={split: [name for name in names if name.startswith(f"{split}/")] for split in SPLITS},
             classes=wnids,
+            fields={"bbox": FieldSpec(FieldKind.BOXES)},
             metadata={"class_names": [words.get(wnid, wnid) for wnid in wnids]},
         )
 

@@ -16,6 +16,7 @@ from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored,
 from recordzoo.recipes.class_folders import class_folder_order
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.records.arrays import leads_out
+from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.sources.member import Member
 
 FOLDERS = {
@@ -127,6 +128,8 @@ class VOC(DeclaredRecipe):
             names=[image_name(stem) for stem in stems],
             keys={field: present(stems, keys) for field, keys in there.items()},
             splits={name: [image_name(stem) for stem in listed] for name, listed in lists.items()},
+            fields={"mask": FieldSpec(FieldKind.MASKS)},
+            default_target="annotation",
         )
 
     def _say_what_is_missing(self, lists: Mapping[str, Sequence[str]], there: Mapping[str, Set[str]]) -> None:

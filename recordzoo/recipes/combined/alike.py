@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.recipes.combined.part import Part, label_column
+from recordzoo.recipes.combined.part import Part
 from recordzoo.records.manifest import Manifest
 from recordzoo.text import name_first
 
@@ -45,7 +45,7 @@ def _different(first: Part, other: Part, why: str) -> ArgumentError:
 
 
 def _fields(manifest: Manifest) -> dict[str, str]:
-    """Say how each field is stored."""
+    """Say what each field is and how it is stored."""
     said = {}
     for name, blob in manifest.blobs.items():
         said[name] = blob.encoding
@@ -53,10 +53,9 @@ def _fields(manifest: Manifest) -> dict[str, str]:
             shape = manifest.arrays.get(f"{name}.shape")
             dimensions = shape.shape[1] if shape is not None else len(blob.shape or ())
             said[name] = f"raw {np.dtype(blob.dtype).name} with {dimensions} dimensions"
-    own = {"names", "names_offsets", *(f"split-{split}" for split in manifest.splits)}
-    for name, spec in manifest.arrays.items():
-        if name not in own and "." not in name:
-            said[name] = f"{np.dtype(spec.dtype).name} {list(spec.shape[1:])}"
+    for name in manifest.columns:
+        spec = manifest.arrays[name]
+        said[name] = f"{np.dtype(spec.dtype).name} {list(spec.shape[1:])}"
     return said
 
 
@@ -103,7 +102,7 @@ def common_classes(parts: Sequence[Part], *, unite: bool) -> tuple[tuple[str, ..
         return chosen[0], [_numbers(part, None) for part in parts]
     united: dict[str, int] = {}
     for part, classes in zip(parts, chosen, strict=True):
-        if classes is None or label_column(part.reader.manifest) is None:
+        if classes is None or part.reader.manifest.label_field is None:
             raise ArgumentError(f"{part.reader.path} has no class names: its classes cannot be united with others.")
         if len(set(classes)) != len(classes):
             raise ArgumentError(f"{part.reader.path} has two classes of one name: they cannot be united with others.")

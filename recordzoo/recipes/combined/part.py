@@ -12,19 +12,8 @@ from numpy.typing import NDArray
 from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.meant import no_split
-from recordzoo.records.manifest import ENDING, Manifest
+from recordzoo.records.manifest import ENDING
 from recordzoo.records.reader import RecordReader
-
-_LABELS = ("target", "label")
-
-
-def label_column(manifest: Manifest) -> str | None:
-    """Return the array field that has each record's class: "target" or "label", if it holds one whole number each."""
-    for name in _LABELS:
-        spec = manifest.arrays.get(name)
-        if spec is not None and len(spec.shape) == 1 and spec.dtype[1] in "iu":
-            return name
-    return None
 
 
 @dataclass(frozen=True, eq=False)
@@ -75,7 +64,7 @@ class Choice:
                 raise ArgumentError(f"Index {bad:,} is out of range: {where} has {len(found):,} records.")
             found = found[wanted]
         if self.labels is not None:
-            column = label_column(reader.manifest)
+            column = reader.manifest.label_field
             if column is None:
                 raise ArgumentError(
                     f"{reader.path} has no classes: no field target or label holds a whole number each."

@@ -14,7 +14,7 @@ from recordzoo.aliases import JSON
 from recordzoo.program import command
 from recordzoo.recipes.base import ABSENT, Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.combined.alike import check_alike, common_classes, common_metadata, renumbered
-from recordzoo.recipes.combined.part import Choice, Part, label_column
+from recordzoo.recipes.combined.part import Choice, Part
 from recordzoo.recipes.combined.source import CombinedSource
 from recordzoo.recipes.variants.source import StoredValue
 from recordzoo.recipes.variants.stored import MAX_EXTRA_BYTES
@@ -134,7 +134,7 @@ class CombinedRecipe(Recipe):
             SourceError: A record's class is none of its set's classes.
         """
         assert self._source is not None
-        source, parts = self._source, self.parts
+        source, parts, first = self._source, self.parts, self.parts[0].reader.manifest
         keys: dict[str, list[str | None]] = {name: [] for name in self.fields}
         for fields in source.values:
             for name, values in fields.items():
@@ -146,6 +146,12 @@ class CombinedRecipe(Recipe):
             arrays={name: np.concatenate(list(self._columns(name))) for name in parts[0].reader.columns},
             splits=_splits(parts),
             classes=self.classes,
+            fields={
+                name: spec
+                for name, spec in first.fields.items()
+                if all(part.reader.manifest.fields[name] == spec for part in parts)
+            },
+            default_target=first.default_target,
             metadata=self.metadata,
             shapes={
                 name: np.concatenate([part.shapes(name) for part in parts])
@@ -160,7 +166,7 @@ class CombinedRecipe(Recipe):
     # Any: of whatever dtype.
     def _columns(self, name: str) -> Iterator[NDArray[Any]]:
         """Yield an array field of each part; classes with their new numbers, all of one dtype."""
-        is_label = name == label_column(self.parts[0].reader.manifest)
+        is_label = name == self.parts[0].reader.manifest.label_field
         is_changed = is_label and any(numbers is not None for numbers in self._numbers)
         for part, numbers in zip(self.parts, self._numbers, strict=True):
             column = part.array(name)

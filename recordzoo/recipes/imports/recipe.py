@@ -17,7 +17,7 @@ from recordzoo.recipes.base import NO_TARGET, Blob, BlobField, Recipe, Sidecar, 
 from recordzoo.recipes.images import sniffed_ending
 from recordzoo.recipes.imports.sample import ForeignValueError, Sample, samples_of
 from recordzoo.recipes.imports.source import Block, DatabaseSource, find_source, identity
-from recordzoo.records.kinds import SetKind
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Member, Source
 
@@ -130,6 +130,7 @@ class ImportRecipe(Recipe):
             names=names,
             keys={"target": names} if "target" in self.fields else {},
             arrays={} if "target" in self.fields else {"target": np.array(labels, np.int64)},
+            fields={"target": FieldSpec(FieldKind.TEXT)} if "target" in self.fields else {},
             metadata={"databases": self.identity},
             shapes={"image": np.array(shapes, np.uint32)} if shapes else {},
         )

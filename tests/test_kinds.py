@@ -1,0 +1,56 @@
+"""The kinds of record sets, and of their fields."""
+
+from pathlib import Path
+
+import pytest
+
+import recordzoo
+from recordzoo.preparing.kinds import KINDS
+from recordzoo.records.kinds import SetKind
+from recordzoo.records.reader import RecordReader
+from tests.fakes import celeba, cub200_2010, fgvc_aircraft, kitti, nabirds, online_products, oxford_pets, sbd
+from tests.fakes.fake import Fake
+
+
+def test_each_kind_has_its_facts() -> None:
+    assert set(KINDS) == set(SetKind)
+    assert {facts.text for kind, facts in KINDS.items() if kind in (SetKind.ZOO, SetKind.IMPORTED)} == {""}
+
+
+@pytest.mark.parametrize(
+    ("fake", "target", "fields"),
+    [
+        (
+            celeba.FAKES[0],
+            "attr",
+            {"attr": "multilabel", "bbox": "boxes", "identity": "int", "image": "image", "landmarks_align": "int"},
+        ),
+        (cub200_2010.FAKES[0], "target", {"annotation": "bytes", "image": "image", "target": "class"}),
+        (
+            fgvc_aircraft.FAKES[0],
+            "variant",
+            {"family": "class", "image": "image", "manufacturer": "class", "variant": "class"},
+        ),
+        (kitti.FAKES[0], "label", {"image": "image", "label": "bytes"}),
+        (nabirds.FAKES[0], "target", {"bbox": "boxes", "image": "image", "parts": "float", "target": "class"}),
+        (online_products.FAKES[0], "target", {"image": "image", "super_category": "class", "target": "class"}),
+        (
+            oxford_pets.FAKES[0],
+            "target",
+            {"image": "image", "mask": "masks", "species": "class", "target": "class"},
+        ),
+        (sbd.FAKES[0], "mask", {"image": "image", "mask": "bytes"}),
+    ],
+    ids=lambda value: getattr(value, "dataset", None),
+)
+def test_what_the_fields_of_a_dataset_are(fake: Fake, target: str, fields: dict[str, str], tmp_path: Path) -> None:
+    root = fake.write_tree(tmp_path)
+    path = recordzoo.prepare(fake.dataset, root, check_hash=False, workers=1)[0]
+    manifest = RecordReader(path).manifest
+    assert (manifest.kind, manifest.dataset) == ("zoo", fake.dataset)
+    assert {name: str(spec.kind) for name, spec in manifest.fields.items()} == fields
+    assert manifest.default_target == target
+    for name, spec in manifest.fields.items():
+        if spec.kind == "class" and spec.names is not None:
+            labels = RecordReader(path).array(name)
+            assert -1 <= labels.min() <= labels.max() < len(spec.names)
