@@ -431,3 +431,17 @@ def test_a_dangling_link_that_is_no_image_does_no_harm(tmp_path: Path, plain: Im
     for folder in ("CUB_200_2011", f"CUB_200_2011/images/{plain.classes[0]}"):
         (tmp_path / folder / ".#lock").symlink_to("nobody@nowhere.1")
     assert len(CUB200Record(tmp_path, split="all")) == len(plain)
+
+
+def test_masks_at_a_url_take_no_more_of_the_cache_than_was_said(
+    archives: Path, birds: CUB200Record, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RECORDZOO_CACHE_DIR", str(tmp_path))
+    images = birds.records_path
+    masks = images.with_name("cub200.segmentations.records")
+    files = {f"{path.parent.name}/{path.name}": path.read_bytes() for path in (*images.iterdir(), *masks.iterdir())}
+    with FileServer(files) as server:
+        kind = {"split": "all", "target_type": "segmentation", "cache_bytes": 0}
+        _, mask = CUB200Record(f"{server.url}/cub200.records", **kind)[0]
+        assert np.array_equal(mask, birds[0][1][ALL_TYPES.index("segmentation")])
+    assert list(tmp_path.glob("*/shard-*")) == []
