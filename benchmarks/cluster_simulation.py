@@ -29,10 +29,12 @@ import numpy as np
 from benchmarks.common import fresh_folder, machine
 from recordzoo.preparing import run
 from recordzoo.preparing.assemble import assemble
-from recordzoo.preparing.build import Build
 from recordzoo.preparing.convert import Task
+from recordzoo.preparing.journal import Journal
 from recordzoo.preparing.meter import PoolProgress
 from recordzoo.preparing.rows import ShardDone, ShardRows, UnitDone, save_rows, save_sidecars
+from recordzoo.publish.build import Build
+from recordzoo.publish.output import Output
 from recordzoo.recipes.folder import FolderRecipe
 from recordzoo.sources.tree import TreeUnit
 
@@ -261,61 +263,62 @@ def _unit(number: int, rows: str, sidecars: str, count: int = 9000) -> UnitDone:
     return UnitDone(number, (shard,), sidecars, {}, {})
 
 
-def _claim(folder: Path) -> Build:
-    build, _ = Build.claim(folder / "simulated.records", {"units": UNITS}, _Quiet())  # type: ignore[arg-type]
-    return build
+@contextlib.contextmanager
+def journal_in(folder: Path) -> Iterator[Journal]:
+    """The journal of a build that is removed at the end."""
+    build = Build(Output(folder / "simulated.records"))
+    build.claim({"units": UNITS}, 0)
+    try:
+        yield Journal(build, _Quiet())  # type: ignore[arg-type]
+    finally:
+        build.remove()
 
 
 def simulate(latency_s: float, num_units: int, num_workers: int, unit_s: float) -> dict[str, float]:
     """Convert so many units on so many workers; return how long it took by the clock, and the coordinator alone."""
-    build = _claim(fresh_folder("simulated"))
     clock = Clock()
     cluster = Cluster(clock, num_workers, unit_s)
     recipe = FolderRecipe()
-    tasks = [Task(number, _Unit(), recipe, build.path, None, "keep") for number in range(num_units)]
-    meter = PoolProgress(build.path, 1.0, _Quiet(), clock.now)  # type: ignore[arg-type]
-    try:
-        run._collected = cluster.collected
-        with Slow(clock.advance, latency_s) as slow:
-            begin = clock.now()
-            run._run_pool(build, cluster, tasks, (), meter)
-            took = clock.now() - begin
-        assert len(build.units) == num_units
-    finally:
-        run._collected = _collected
-        build.remove()
+    with journal_in(fresh_folder("simulated")) as journal:
+        tasks = [Task(number, _Unit(), recipe, journal.path, None, "keep") for number in range(num_units)]
+        meter = PoolProgress(journal.path, 1.0, _Quiet(), clock.now)  # type: ignore[arg-type]
+        try:
+            run._collected = cluster.collected
+            with Slow(clock.advance, latency_s) as slow:
+                begin = clock.now()
+                run._run_pool(journal, cluster, tasks, (), meter)
+                took = clock.now() - begin
+            assert len(journal.units) == num_units
+        finally:
+            run._collected = _collected
     return {"took_s": took, "busy_s": took - clock.waited_s, "syncs": slow.num_syncs}
 
 
 def put_together(latency_s: float, num_units: int) -> float:
     """Assemble a set of so many shards, each call of the file system really waiting; return the seconds."""
-    build = _claim(fresh_folder("simulated"))
-    with build.kept():
+    with journal_in(fresh_folder("simulated")) as journal:
         for number in range(num_units):
             names = [f"c/{number:05d}-{place:03d}.jpg" for place in range(100)]
             rows = ShardRows(["image"] * 100, names, [9] * 100, [0] * 100, [1] * 100)
-            digest = save_rows(build.path, f"u{number:05d}-s0000", rows, np.arange(100, dtype=np.uint64))
-            unit = _unit(number, digest, save_sidecars(build.path, number, {}), 100)
-            build.shards[number], build.units[number] = list(unit.shards), unit
-            (build.path / f"u{number:05d}-s0000.lmdb").touch()
+            digest = save_rows(journal.path, f"u{number:05d}-s0000", rows, np.arange(100, dtype=np.uint64))
+            unit = _unit(number, digest, save_sidecars(journal.path, number, {}), 100)
+            journal.shards[number], journal.units[number] = list(unit.shards), unit
+            (journal.path / f"u{number:05d}-s0000.lmdb").touch()
         with Slow(time.sleep, latency_s):
             begin = time.perf_counter()
-            assemble(build, FolderRecipe(), "tree", ())
-            took = time.perf_counter() - begin
-    build.remove()
-    return took
+            assemble(journal, FolderRecipe(), "tree", ())
+            return time.perf_counter() - begin
 
 
 def steps() -> list[tuple[str, str, float]]:
     """Measure the steps of the coordinator, for real and without latency."""
-    build = _claim(fresh_folder("simulated"))
-    with build.kept():
+    with journal_in(fresh_folder("simulated")) as journal:
         for number in range(UNITS):
             for ending in ("-s0000.lmdb", "-s0000.rows.npz", ".sidecars.npz"):
-                (build.path / f"u{number:05d}{ending}").touch()
+                (journal.path / f"u{number:05d}{ending}").touch()
         running = [(UNITS + number, 1 << 30) for number in range(WORKERS)]
         for number, _ in running:
-            (build.path / f"u{number:05d}-s0000.0123abcd.tmp").touch()
+            (journal.path / f"u{number:05d}-s0000.0123abcd.tmp").touch()
         ended: queue.SimpleQueue[Future[UnitDone]] = queue.SimpleQueue()
 
         def take() -> None:
@@ -325,14 +328,14 @@ def steps() -> list[tuple[str, str, float]]:
         units = [_unit(number, "0" * 64, "0" * 64) for number in range(400)]
 
         def look() -> None:
-            PoolProgress(build.path, 1.0, _Quiet()).look(running)  # type: ignore[arg-type]
+            PoolProgress(journal.path, 1.0, _Quiet()).look(running)  # type: ignore[arg-type]
 
-        alone = [lambda unit=unit: build.journal_units([unit]) for unit in units[:50]]
-        many = [lambda start=start: build.journal_units(units[start : start + 100]) for start in range(0, 400, 100)]
+        alone = [lambda unit=unit: journal.add_units([unit]) for unit in units[:50]]
+        many = [lambda start=start: journal.add_units(units[start : start + 100]) for start in range(0, 400, 100)]
         found = [
             ("journal: one unit, with its sync", "each unit", _least(alone)),
             ("journal: 100 units, with their sync", "where 100 ended together", _least(many)),
-            ("`Build.check`: is the build still ours?", "each turn", _least([build.check] * 50)),
+            ("`Build.check`: is the build still ours?", "each turn", _least([journal.check] * 50)),
             ("taking a finished unit from the queue", "each unit", _least([take] * 50)),
             (
                 f"progress: the shards of {WORKERS:,} units",
@@ -340,7 +343,6 @@ def steps() -> list[tuple[str, str, float]]:
                 _least([look] * 5),
             ),
         ]
-    build.remove()
     return found
 
 

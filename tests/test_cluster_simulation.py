@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from benchmarks import cluster_simulation
-from recordzoo.preparing.build import Build
+from benchmarks.cluster_simulation import journal_in
 from recordzoo.preparing.journal import JOURNAL_NAME, read_lines
 from recordzoo.preparing.meter import PoolProgress
 from recordzoo.preparing.rows import ShardDone, UnitDone
@@ -26,29 +26,25 @@ def unit(number: int, num_shards: int = 2) -> UnitDone:
 
 class TestJournal:
     def test_many_units_take_one_sync(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        build, _ = Build.claim(tmp_path / "x.records", {}, LogProgress())
-        with build.kept():
-            build.journal_shard(unit(2).shards[0])
+        with journal_in(tmp_path) as journal:
+            journal.add_shard(unit(2).shards[0])
             syncs: list[int] = []
             original = os.fsync
             monkeypatch.setattr(os, "fsync", lambda fd: (syncs.append(fd), original(fd))[1])
-            assert build.journal_units([unit(number) for number in range(1, 9)]) == [21, 11, *[21] * 6]
+            assert journal.add_units([unit(number) for number in range(1, 9)]) == [21, 11, *[21] * 6]
             assert len(syncs) == 1
-            lines = list(read_lines(build.path / JOURNAL_NAME))
-        build.remove()
+            lines = list(read_lines(journal.path / JOURNAL_NAME))
         shards = [(line["shard"]["unit"], line["shard"]["number"]) for line in lines if "shard" in line]
         assert sorted(shards) == [(number, place) for number in range(1, 9) for place in range(2)]
         assert [line["unit"]["unit"] for line in lines if "unit" in line] == list(range(1, 9))
-        assert build.shards == {number: list(unit(number).shards) for number in range(1, 9)}
-        assert build.units == {number: unit(number) for number in range(1, 9)}
+        assert journal.shards == {number: list(unit(number).shards) for number in range(1, 9)}
+        assert journal.units == {number: unit(number) for number in range(1, 9)}
 
     def test_of_a_torn_write_each_line_is_true(self, tmp_path: Path) -> None:
         """However much of it is on the disk: a unit that is there has all of its shards there, too."""
-        build, _ = Build.claim(tmp_path / "x.records", {}, LogProgress())
-        with build.kept():
-            build.journal_units([unit(number, number) for number in range(4)])
-            data = (build.path / JOURNAL_NAME).read_bytes()
-        build.remove()
+        with journal_in(tmp_path) as journal:
+            journal.add_units([unit(number, number) for number in range(4)])
+            data = (journal.path / JOURNAL_NAME).read_bytes()
         torn = tmp_path / "torn"
         for length in range(0, len(data) + 1, 7):
             torn.write_bytes(data[:length])

@@ -19,9 +19,9 @@ import pytest
 from recordzoo import durable
 from recordzoo.owner import Owner
 from recordzoo.preparing import ensure
-from recordzoo.preparing.build_lock import lock_path
-from recordzoo.preparing.stale_builds import find_builds
 from recordzoo.progress import format_bytes
+from recordzoo.publish.found import find_builds
+from recordzoo.publish.lock import lock_path
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, stored_bytes
 from tests import preparing
@@ -90,7 +90,7 @@ class TestFullDisk:
         size = sum(stored_bytes(len(data)) for data in MANY.values())
         assert error["type"] == "DiskSpaceError"
         assert error["missing_bytes"] == pytest.approx(size - (1 << 20), abs=20_000)  # the lock file counts
-        assert f"preparing needs {format_bytes(size)}: {format_bytes(error['missing_bytes'])} more" in error["text"]
+        assert f"and {format_bytes(size)} are needed: {format_bytes(error['missing_bytes'])} more" in error["text"]
         assert [path.name for path in volume.path.iterdir()] == ["ballast"]
         ballast.unlink()
         with self.prepare(tmp_path, volume) as process:

@@ -13,8 +13,8 @@ import pytest
 
 from recordzoo.errors import TermsError
 from recordzoo.preparing import ensure
-from recordzoo.preparing.build_lock import lock_path
 from recordzoo.progress import format_bytes
+from recordzoo.publish.lock import lock_path
 from recordzoo.records.reader import RecordReader
 from tests import preparing
 from tests.disks import Volume, mounted
@@ -174,7 +174,7 @@ class TestRoom:
             error = self.prepare(volume, volume.mounted_at, archive, server.url).error
         assert error["type"] == "DiskSpaceError"
         assert error["missing_bytes"] == pytest.approx(1_000_000, abs=20_000)
-        assert f"preparing needs {format_bytes(needed)}" in error["text"]
+        assert f"and {format_bytes(needed)} are needed" in error["text"]
         assert str(volume.mounted_at) in error["text"]
         assert server.log == []
         assert files(volume.path) == {"ballast", f"{archive.name}.part"}

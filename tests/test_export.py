@@ -275,8 +275,8 @@ class TestInterrupted:
         "an error before or while writing, with the bytes that are missing; what is finished is kept",
     )
     def test_too_little_room(self, there: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("recordzoo.exporting.job.free_bytes", lambda folder: 1000)
-        with pytest.raises(DiskSpaceError, match=r"has 1 kB free; the images take .* more"):
+        monkeypatch.setattr("recordzoo.publish.space.free_bytes", lambda folder: 1000)
+        with pytest.raises(DiskSpaceError, match=r"has 1 kB free, and .* are needed: .* more"):
             recordzoo.export(there, tmp_path / "tree", **EXPORT)
         assert not (tmp_path / "tree").exists()
 

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from recordzoo.preparing import build as build_module
 from recordzoo.preparing import ensure
+from recordzoo.publish import exchange as exchange_module
+from recordzoo.publish.output import Output
 from recordzoo.records.reader import RecordReader, is_record_set
 from tests import preparing
 from tests.disks import Volume, overlaid
@@ -116,7 +117,8 @@ def test_interrupted_while_the_set_is_removed(
     root = layer(tmp_path / "root")
     ensure(SimpleRecipe("tree"), root, workers=1, num_shards=1)
 
-    def stopped(path: Path) -> None:
+    def stopped(output: Output) -> None:
+        path = output.path
         if when != "before the first file":
             (path / "manifest.json").unlink()
         if when == "all of it":
@@ -131,8 +133,8 @@ def test_interrupted_while_the_set_is_removed(
     original = os.rename
     with monkeypatch.context() as patched:
         patched.setattr("recordzoo.durable.exchange", lambda one, other: False)
-        patched.setattr(build_module.os, "rename", rename)
-        patched.setattr(build_module, "remove_set", stopped)
+        patched.setattr(os, "rename", rename)
+        patched.setattr(exchange_module, "_remove", stopped)
         with pytest.raises(KeyboardInterrupt):
             ensure(SimpleRecipe("tree"), root, refresh=True, **OPTIONS)
     assert is_record_set(root / "simple.records") == (when == "before the first file")
@@ -173,7 +175,7 @@ def test_an_overlay_in_which_no_directory_can_be_renamed(wanted: dict[str, str],
             pytest.skip("no user namespace can be made here; outside of one, an overlay has its attributes")
         error = prepare_in(volume, refresh=True).error
         assert "No directory can be renamed into" in error["text"]
-        assert "pass records_dir (--output) on a volume of its own" in error["text"]
+        assert "pass another records_dir (--output) on a volume of its own" in error["text"]
         assert contents(volume.path / "simple.records") == before
         ended = prepare_in(volume, refresh=True, records_dir=str(tmp_path / "elsewhere.records"))
         assert ended.digest

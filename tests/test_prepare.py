@@ -30,13 +30,14 @@ from recordzoo.errors import (
 )
 from recordzoo.owner import Owner
 from recordzoo.preparing import Options, describe, ensure, job, locate, shards
-from recordzoo.preparing.build import Build
 from recordzoo.preparing.raw import RawData
 from recordzoo.preparing.rows import ShardDone, UnitDone
 from recordzoo.preparing.shards import Shards
-from recordzoo.preparing.space import disk_error
-from recordzoo.preparing.stale_builds import find_builds
 from recordzoo.progress import LogProgress, format_bytes
+from recordzoo.publish import build as build_module
+from recordzoo.publish.found import find_builds
+from recordzoo.publish.output import Output
+from recordzoo.publish.space import disk_error
 from recordzoo.recipes.base import Blob, Sidecar
 from recordzoo.recipes.jpeg import look
 from recordzoo.records.reader import RecordReader
@@ -1104,14 +1105,14 @@ class TestRefresh:
 
     def test_an_exchange_that_fails_keeps_the_old_set(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         before = contents(root / "simple.records")
-        original = Build._exchange
+        original = build_module.exchange
 
-        def exchange(self: Build) -> None:
-            shutil.rmtree(self.set_folder)  # as if another process had taken it
-            original(self)
+        def exchange(build: Path, output: Output) -> None:
+            shutil.rmtree(build / "set")  # as if another process had taken it
+            original(build, output)
 
         with monkeypatch.context() as patched:
-            patched.setattr(Build, "_exchange", exchange)
+            patched.setattr(build_module, "exchange", exchange)
             with pytest.raises(PrepareError):
                 prepare(root, "tree", refresh=True)
         assert contents(root / "simple.records") == before
@@ -1132,13 +1133,14 @@ class TestRefresh:
 
 
 def test_disk_errors_say_what_to_do(tmp_path: Path) -> None:
+    output = Output(tmp_path / "x.records")
     for number in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
-        err = disk_error(OSError(number, os.strerror(number)), tmp_path, 1 << 60)
+        err = disk_error(OSError(number, os.strerror(number)), output, 1 << 60)
         assert isinstance(err, DiskSpaceError)
         assert os.strerror(number) in str(err)
         assert err.missing_bytes > 1 << 59
-    assert "records_dir" in str(disk_error(OSError(errno.EROFS, "x"), tmp_path, 0))
-    assert "run the same command again" in str(disk_error(OSError(errno.EIO, "x"), tmp_path, 0))
+    assert "records_dir" in str(disk_error(OSError(errno.EROFS, "x"), output, 0))
+    assert "run the same command again" in str(disk_error(OSError(errno.EIO, "x"), output, 0))
 
 
 def test_errors_are_json_in_the_driver(tmp_path: Path) -> None:

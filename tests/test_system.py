@@ -13,7 +13,8 @@ from pathlib import Path
 import pytest
 
 from recordzoo.errors import PrepareError
-from recordzoo.preparing import space
+from recordzoo.publish import space
+from recordzoo.publish.output import Output
 from recordzoo.records import arrays
 from recordzoo.system import files, names, processes
 from tests import posix
@@ -139,7 +140,7 @@ class TestRenaming:
         monkeypatch.setattr(os, "replace", busy)
         with pytest.raises(PermissionError) as caught:
             files.replace(tmp_path / "a", tmp_path / "b")
-        err = space.disk_error(caught.value, tmp_path, 0)
+        err = space.disk_error(caught.value, Output(tmp_path / "x.records"), 0)
         assert type(err) is PrepareError
         assert f"{tmp_path / 'a'} is in use" in str(err)
         assert "close the datasets and programs" in str(err)

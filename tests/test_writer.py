@@ -281,3 +281,82 @@ def test_a_full_disk_is_said_and_leaves_nothing(tmp_path: Path) -> None:
     with largest_file(200_000), pytest.raises(DiskSpaceError, match=str(tmp_path)):
         write(tmp_path / "my.records", some(300))
     assert list(tmp_path.iterdir()) == []
+
+
+class TestOneBlockAfterAnother:
+    """What a block leaves, and what the next one on the same writer or path finds."""
+
+    def test_a_failed_block_leaves_nothing_for_the_next(self, tmp_path: Path) -> None:
+        writer = RecordWriter(tmp_path / "my.records")
+        with contextlib.suppress(ZeroDivisionError), writer:
+            writer.write({"image": jpeg(0), "target": 0})
+            raise ZeroDivisionError
+        with writer:
+            assert len(writer) == 0
+            writer.write({"label": 7})
+        reader = RecordReader(tmp_path / "my.records")
+        assert [reader[0], len(reader)] == [{"name": "000000000", "label": 7}, 1]
+
+    def test_a_refused_first_record_fixes_no_fields(self, tmp_path: Path) -> None:
+        with RecordWriter(tmp_path / "my.records") as writer:
+            with pytest.raises(ArgumentError, match="cannot be a split's name"):
+                writer.write({"image": jpeg(0), "split": "Train"})
+            writer.write({"x": 1})
+        assert RecordReader(tmp_path / "my.records")[0] == {"name": "000000000", "x": 1}
+
+    def test_refused_records_alone_are_no_set(self, tmp_path: Path) -> None:
+        with pytest.raises(PrepareError, match="No records were written to"), RecordWriter(tmp_path / "my") as writer:
+            with pytest.raises(ArgumentError, match="the name 5 is not valid"):
+                writer.write({"x": 1, "name": 5})
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_record_whose_second_value_is_refused_is_not_stored(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("recordzoo.custom.writer.MAX_VALUE_BYTES", 5000)
+        with RecordWriter(tmp_path / "my.records") as writer:
+            writer.write({"a": b"1", "b": b"2"})
+            with pytest.raises(SampleError, match="position 1: 'b' has 6,000 bytes, more than a shard takes"):
+                writer.write({"a": b"3", "b": bytes(6000)})
+            writer.write({"a": b"5", "b": b"6"})
+        reader = RecordReader(tmp_path / "my.records")
+        assert [(each["a"], each["b"]) for each in reader] == [(b"1", b"2"), (b"5", b"6")]
+        assert sum(spec.num_values for spec in reader.manifest.shards) == 4
+
+    def test_after_a_full_disk_nothing_is_published(self, tmp_path: Path) -> None:
+        """Not even if the program goes on: some values of a record may be stored, and others not."""
+        with pytest.raises(PrepareError, match="could not be stored .*; nothing is published"):
+            with RecordWriter(tmp_path / "my.records", shard_bytes=50_000) as writer:
+                with largest_file(200_000), pytest.raises(DiskSpaceError, match="Nothing is kept"):
+                    for record in some(300):
+                        writer.write(record)
+        assert list(tmp_path.iterdir()) == []
+
+    def test_a_set_that_was_moved_away_is_put_back_before_all_else(self, tmp_path: Path) -> None:
+        """Its replacement was interrupted where the system cannot exchange two directories."""
+        write(tmp_path / "my.records", some(5))
+        build = tmp_path / "my.records.build.free-00"
+        build.mkdir()
+        (tmp_path / "my.records").rename(build / "old")
+        with pytest.raises(PrepareError, match="is there already"):
+            write(tmp_path / "my.records", some(6))
+        assert len(RecordReader(tmp_path / "my.records")) == 5
+
+    def test_a_failed_block_leaves_builds_that_can_go_on(self, tmp_path: Path) -> None:
+        (tmp_path / "my.records.build.free-00").mkdir()
+        with contextlib.suppress(ZeroDivisionError), RecordWriter(tmp_path / "my.records") as writer:
+            writer.write({"x": 1})
+            raise ZeroDivisionError
+        assert [path.name for path in tmp_path.iterdir()] == ["my.records.build.free-00"]
+
+    def test_a_second_writer_is_refused(self, tmp_path: Path) -> None:
+        with RecordWriter(tmp_path / "my.records") as writer:
+            with pytest.raises(PrepareError, match="another thread of this process is writing"):
+                write(tmp_path / "my.records", some(6))
+            writer.write({"x": 1})
+        assert len(RecordReader(tmp_path / "my.records")) == 1
+
+    def test_an_error_of_the_users_files_comes_as_it_is(self, tmp_path: Path) -> None:
+        with pytest.raises(FileNotFoundError, match="photo"), RecordWriter(tmp_path / "my.records") as writer:
+            writer.write({"image": (tmp_path / "photo.jpg").read_bytes()})
+        assert list(tmp_path.iterdir()) == []

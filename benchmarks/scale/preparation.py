@@ -13,11 +13,10 @@ from pathlib import Path
 
 import numpy as np
 
+from benchmarks.cluster_simulation import journal_in
 from benchmarks.scale.make import name_of
 from recordzoo.preparing.assemble import assemble
-from recordzoo.preparing.build import Build
 from recordzoo.preparing.rows import ShardDone, ShardRows, UnitDone, save_rows, save_sidecars
-from recordzoo.progress import LogProgress
 from recordzoo.recipes.folder import FolderRecipe
 
 _IN_UNIT = 250_000
@@ -57,17 +56,15 @@ def lay(work: Path, num_samples: int) -> None:
 
 def put_together(work: Path, num_samples: int) -> None:
     """Assemble the set; print what that took."""
-    build, _ = Build.claim(work / "scale.records", {"scale": 1}, LogProgress())
-    with build.kept():
+    with journal_in(work) as journal:
         for path in (work / "laid").iterdir():
-            path.rename(build.path / path.name)
+            path.rename(journal.path / path.name)
         for number, (rows, sidecars) in enumerate(json.loads((work / "digests.json").read_text())):
             unit = _unit(number, num_samples, rows, sidecars)
-            build.shards[number], build.units[number] = list(unit.shards), unit
+            journal.shards[number], journal.units[number] = list(unit.shards), unit
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         start = time.process_time()
-        assemble(build, FolderRecipe(), "tree", ())
+        assemble(journal, FolderRecipe(), "tree", ())
         took = time.process_time() - start
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(json.dumps({"assemble_cpu_s": took, "assemble_peak_mb": (peak - before) * 1024 / 1e6}))
-    build.remove()

@@ -18,9 +18,9 @@ from recordzoo.cli.written import LEFTOVERS, Item, Kind, cache_folders, find_ite
 from recordzoo.custom.nearby import nothing_there
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordZooError
 from recordzoo.meant import did_you_mean
-from recordzoo.preparing.build_lock import kept_from_others
 from recordzoo.preparing.download_mark import remove_marked
 from recordzoo.progress import format_bytes
+from recordzoo.publish.lock import kept_from_others
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.remote_directory import cached_addresses, remove_cached
 from recordzoo.remote.cache import Cache

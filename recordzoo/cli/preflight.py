@@ -74,7 +74,7 @@ def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
         DiskSpaceError: It will not.
     """
     from recordzoo.preparing.raw import there_bytes
-    from recordzoo.preparing.space import check_space, volume
+    from recordzoo.publish.space import check_space, volume
 
     kept: dict[int, int] = defaultdict(int)
     for prospect in prospects:
@@ -93,6 +93,6 @@ def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
 
 def _is_begun(target: Path) -> bool:
     """Whether a process prepares it, or did and was interrupted."""
-    from recordzoo.preparing.stale_builds import find_builds
+    from recordzoo.publish.found import find_builds
 
     return target.with_name(f".{target.name}.lock").exists() or bool(find_builds(target))

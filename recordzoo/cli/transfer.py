@@ -14,9 +14,9 @@ from recordzoo.copying.copy import CopyJob, refuse_two_urls
 from recordzoo.copying.pull import PullJob
 from recordzoo.copying.push import Pushed, PushJob
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing.space import free_bytes
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
+from recordzoo.publish.space import free_bytes
 from recordzoo.remote.url import Url, is_url
 from recordzoo.text import clean
 

@@ -13,10 +13,10 @@ from recordzoo import catalogue, settings
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.owner import Owner
-from recordzoo.preparing.build_lock import who_holds, who_prepares
 from recordzoo.preparing.download_mark import is_marked, mark_path
 from recordzoo.preparing.kinds import kind_of
-from recordzoo.preparing.stale_builds import find_builds
+from recordzoo.publish.found import find_builds
+from recordzoo.publish.lock import who_holds, who_prepares
 from recordzoo.recipes.beside import BESIDE
 from recordzoo.recipes.variants.stored import original_path
 from recordzoo.records.arrays import file_name

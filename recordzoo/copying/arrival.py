@@ -1,6 +1,5 @@
 """A record set arrives on this machine: a build, filled by several threads, published by one rename."""
 
-import errno
 import json
 import os
 import threading
@@ -15,14 +14,15 @@ from recordzoo.copying.crew import WORKERS, Crew
 from recordzoo.copying.fetching import PART, Fetch, Supply, has_size, link_or_copy, remove_all_but
 from recordzoo.copying.files import SetFile, named_files
 from recordzoo.copying.places import digest_at
-from recordzoo.errors import CorruptRecordError, DiskSpaceError, OtherSourceError, PrepareError, RecordZooError
-from recordzoo.preparing.build import Build
-from recordzoo.preparing.build_lock import my_turn
-from recordzoo.preparing.space import disk_error, free_bytes
-from recordzoo.preparing.stale_builds import find_builds, put_back, remove_dead
-from recordzoo.progress import Progress, format_bytes
+from recordzoo.errors import CorruptRecordError, OtherSourceError
+from recordzoo.progress import Progress
+from recordzoo.publish.build import Build
+from recordzoo.publish.found import dead_builds
+from recordzoo.publish.output import Output
+from recordzoo.publish.publishing import publish
 from recordzoo.recipes.beside import COPIED_FILE
 from recordzoo.records.manifest import MANIFEST_NAME, Manifest
+from recordzoo.records.reader import is_record_set
 from recordzoo.sources.hashing import hash_of
 from recordzoo.steps import step
 
@@ -141,24 +141,17 @@ class Arrival(ABC):
             RecordZooError: As `pull` and `copy`.
         """
         progress = self.progress or default_progress()
-        self.target.parent.mkdir(parents=True, exist_ok=True)
-        with my_turn(self.target, self._is_ready, progress) as is_mine:
-            if not is_mine:
-                return self._result(was_ready=True)
-            put_back(self.target)
-            self._check_space()
-            try:
-                self._build(progress)
-            except OSError as err:
-                if isinstance(err, RecordZooError):
-                    raise
-                if err.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-                    raise PrepareError(
-                        f"{self.target.parent} may not be written to ({err.strerror}). Name another directory.",
-                        path=str(self.target.parent),
-                    ) from err
-                raise disk_error(err, self.target.parent, self.num_bytes - self._kept_bytes()) from err
-        return self._result()
+        is_made = publish(
+            Output(self.target, elsewhere="name another directory"),
+            self._is_ready,
+            progress,
+            lambda build: self._write(build, progress),
+            may_replace=self._may_replace,
+        )
+        return self._result(was_ready=not is_made)
+
+    def _may_replace(self, path: Path) -> bool:
+        return self.replace and (is_record_set(path) if self.whole is None else os.path.lexists(path))
 
     def _is_ready(self) -> bool:
         """Whether the record set is there."""
@@ -182,46 +175,34 @@ class Arrival(ABC):
         path = self.target / file.name
         return has_size(path, file.size_bytes) and (not self.verify or hash_of(path) == file.hash)
 
+    def _fetched_files(self) -> list[SetFile]:
+        """Return the files that are fetched: all, or the damaged ones of a damaged copy."""
+        return [file for file in self.files if file.name not in (self.whole or ())]
+
     def _kept_bytes(self) -> int:
         """Return how much of it is there: undamaged, or left by an interrupted run."""
-        names = {file.name for file in self.files} - (self.whole or set())
+        names = {file.name for file in self._fetched_files()}
         whole, found = sum(file.size_bytes for file in self.files if file.name not in names), 0
-        for build in find_builds(self.target):
-            if build.is_dead:
-                files = (path for path in build.path.glob("set/*") if path.name.partition(PART)[0] in names)
-                found = max(found, sum(path.stat().st_size for path in files))
+        for build in dead_builds(self.target):
+            files = (path for path in build.path.glob("set/*") if path.name.partition(PART)[0] in names)
+            found = max(found, sum(path.stat().st_size for path in files))
         return whole + found
 
-    def _check_space(self) -> None:
-        free, needed = free_bytes(self.target.parent), self.num_bytes - self._kept_bytes()
-        if needed > free:
-            what = f"{self.origin.address} takes {format_bytes(needed)}"
-            raise DiskSpaceError(
-                f"{self.target.parent} has {format_bytes(free)} free; {what}: "
-                f"{format_bytes(needed - free)} more. Free some space, or name a directory on another volume.",
-                path=str(self.target.parent),
-                missing_bytes=needed - free,
-            )
-
-    def _build(self, progress: Progress) -> None:
-        build, _ = Build.claim(self.target, {self.verb: self.origin.digest}, progress, keep_set=True)
-        with build.kept():
-            crew = Crew(self.workers, progress)
-            supply, folder = self.origin.supply, build.set_folder
-            fetch = Fetch(supply, folder, crew, build.check, self._count, self.damaged, self.verify)
-            progress.begin(f"{self.verb}ing {self.origin.name}", self.num_bytes)
-            crew.run(lambda file: None if self._keep(file, folder, crew) else fetch.file(file), self.files)
-            progress.end()
-            remove_all_but(folder, {*(file.name for file in self.files), *self.finish(folder)})
-            copied = {"from": self.origin.address, "digest": self.origin.digest}
-            durable.write_file(folder / COPIED_FILE, json.dumps(copied).encode())
-            durable.write_file(folder / MANIFEST_NAME, self.origin.data)
-            durable.sync_directory(folder)
-            step("set.manifest_written")
-            if not build.publish(replace=self.replace, damaged=self.whole is not None) and not self._is_ready():
-                raise PrepareError(f"{self.target} was made by another process meanwhile.", path=str(self.target))
-        build.remove()
-        remove_dead(self.target)
+    def _write(self, build: Build, progress: Progress) -> None:
+        """Write the record set into a build."""
+        build.claim({self.verb: self.origin.digest}, sum(file.size_bytes for file in self._fetched_files()))
+        crew = Crew(self.workers, progress)
+        supply, folder = self.origin.supply, build.set
+        fetch = Fetch(supply, folder, crew, build.check, self._count, self.damaged, self.verify)
+        progress.begin(f"{self.verb}ing {self.origin.name}", self.num_bytes)
+        crew.run(lambda file: None if self._keep(file, folder, crew) else fetch.file(file), self.files)
+        progress.end()
+        remove_all_but(folder, {*(file.name for file in self.files), *self.finish(folder)})
+        copied = {"from": self.origin.address, "digest": self.origin.digest}
+        durable.write_file(folder / COPIED_FILE, json.dumps(copied).encode())
+        durable.write_file(folder / MANIFEST_NAME, self.origin.data)
+        durable.sync_directory(folder)
+        step("set.manifest_written")
 
     def _keep(self, file: SetFile, folder: Path, crew: Crew) -> bool:
         """Take over an undamaged file of the damaged copy: by a second name, or as a copy."""

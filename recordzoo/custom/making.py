@@ -10,8 +10,8 @@ from recordzoo.custom.targets import Target
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.preparing import Located, Options, ensure_located, is_record_set, locate
 from recordzoo.preparing.kinds import KINDS, text_of
-from recordzoo.preparing.located import generation
 from recordzoo.program import command
+from recordzoo.publish.exchange import generation
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, is_image
 from recordzoo.recipes.folder import raise_if_empty
 from recordzoo.records.reader import RecordReader

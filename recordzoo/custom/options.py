@@ -7,6 +7,8 @@ from pathlib import Path
 
 from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError
 from recordzoo.preparing import Options, is_record_set
+from recordzoo.publish.exchange import is_half_removed
+from recordzoo.publish.lock import tidy
 
 
 def options_to_make(place: Path, options: Options, check: Callable[[], object]) -> Options | None:
@@ -26,6 +28,7 @@ def options_to_make(place: Path, options: Options, check: Callable[[], object]) 
     try:
         if options.refresh is not True:
             check()
+            tidy(place)
             return None
     except OtherSourceError:
         if options.refresh != "if-changed":
@@ -49,7 +52,9 @@ def check_place(path: Path) -> None:
     Raises:
         PrepareError: There is.
     """
-    if not os.path.lexists(path) or is_record_set(path) or (path.is_dir() and not any(path.iterdir())):
+    if not os.path.lexists(path) or is_record_set(path) or is_half_removed(path):
+        return
+    if path.is_dir() and not any(path.iterdir()):
         return
     raise PrepareError(
         f"{path} is in the way, and is not a record set. Move it, or write to another path.", path=str(path)

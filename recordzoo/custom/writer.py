@@ -3,8 +3,7 @@
 import contextlib
 import os
 import secrets
-from collections.abc import Mapping, Sequence
-from pathlib import Path
+from collections.abc import Iterator, Mapping, Sequence
 from types import TracebackType
 from typing import Any
 
@@ -18,17 +17,14 @@ from recordzoo.custom.recipe import Rows, SchemaRecipe
 from recordzoo.custom.schema import Kind, UnevenError, at_position
 from recordzoo.custom.values import as_array, describe
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
-from recordzoo.preparing import is_record_set
-from recordzoo.preparing.assemble import assemble, warn_of_bad
-from recordzoo.preparing.build import Build
-from recordzoo.preparing.rows import UnitDone, save_sidecars
-from recordzoo.preparing.shards import Shards
-from recordzoo.preparing.space import disk_error
-from recordzoo.preparing.stale_builds import remove_dead
+from recordzoo.preparing.stream import Stream
+from recordzoo.publish.output import Output, behind_links
+from recordzoo.publish.publishing import never, publishing
+from recordzoo.publish.space import disk_error
 from recordzoo.recipes.base import Stored
-from recordzoo.recipes.jpeg import look
 from recordzoo.records.manifest import SPLIT_PATTERN
-from recordzoo.system.files import is_link
+from recordzoo.records.reader import is_record_set
+from recordzoo.records.shard import MAX_VALUE_BYTES
 
 _WIDTH = 9
 
@@ -75,40 +71,47 @@ class RecordWriter:
         refresh: bool = False,
     ) -> None:
         check_classes(classes)
-        self.path = Path(path).expanduser().absolute()
-        if is_link(self.path):  # its directory is what is exchanged, not the link to it
-            self.path = self.path.resolve()
+        self.path = behind_links(path)
         self._classes, self._kinds, self._shard_bytes, self._refresh = classes, kinds or {}, shard_bytes, refresh
-        self._build: Build | None = None
-        self._shards: Shards
-        self._recipe: _WriterRecipe | None = None
-        self._rows = Rows()
-        self._sidecars: dict[str, bytes] = {}
-        self._bad: dict[str, str] = {}
-        self._names: list[str] = []
-        self._splits: dict[str, list[int]] = {}
+        self._output = Output(self.path, elsewhere="write to another path", is_resumable=False)
+        self._block: _Block | None = None
+        self._publishing = self._publish()
 
     def __len__(self) -> int:
-        """How many records have been written."""
-        return len(self._names)
+        """How many records have been written in this block."""
+        return 0 if self._block is None else len(self._block.names)
 
     def __enter__(self) -> "RecordWriter":
-        self._check_path()
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            # A token: what a stream of records left unfinished, no other can go on with.
-            plan = {"writer": "RecordWriter", "token": secrets.token_hex(8)}
-            self._build, _ = Build.claim(self.path, plan, default_progress())
-        except OSError as err:
-            raise disk_error(err, self.path.parent, 0) from err
-        self._shards = Shards(self._build.path, 0, self._shard_bytes, on_shard=self._build.journal_shard)
+        self._publishing = self._publish()
+        self._block = self._publishing.__enter__()
         return self
 
-    def _check_path(self) -> None:
-        there = is_record_set(self.path)
-        if there and not self._refresh:
+    @contextlib.contextmanager
+    def _publish(self) -> Iterator["_Block"]:
+        """Publish the records of a block, if it ends without an error."""
+        progress = default_progress()
+        may_replace = is_record_set if self._refresh else never
+        with publishing(self._output, self._refuse, progress, may_replace=may_replace, is_waiting=False) as build:
+            assert build is not None  # `_refuse` never says that the set is there
+            # A token: no other process can go on with an unfinished stream of records.
+            build.claim({"writer": "RecordWriter", "token": secrets.token_hex(8)}, 0)
+            with Stream(build, self._shard_bytes, progress) as stream:
+                block = _Block(stream)
+                yield block
+                block.check()
+                if block.recipe is None:
+                    raise PrepareError(
+                        f"No records were written to {self.path}; nothing is published.", path=str(self.path)
+                    )
+            block.recipe.finish(block.names, block.splits)
+            stream.assemble(block.recipe, block.rows.rest())
+
+    def _refuse(self) -> bool:
+        """Refuse what may not be replaced."""
+        if is_record_set(self.path) and not self._refresh:
             raise PrepareError(f"{self.path} is there already. Pass refresh=True to replace it.", path=str(self.path))
         check_place(self.path)
+        return False
 
     # Any: values of all kinds.
     def write(self, record: Mapping[str, Any]) -> None:
@@ -120,11 +123,13 @@ class RecordWriter:
             ArgumentError: "name", "split" or the label is none.
             DiskSpaceError: The disk is full.
         """
-        if self._build is None:
+        block = self._block
+        if block is None:
             raise PrepareError(
                 "A RecordWriter writes only inside its with block: with RecordWriter(path) as writer.",
                 path=str(self.path),
             )
+        block.check()
         position = len(self)
         if not isinstance(record, Mapping):
             raise SampleError(
@@ -132,36 +137,41 @@ class RecordWriter:
                 position=position,
             )
         values = {key: value for key, value in record.items() if key not in ("name", "split")}
-        if self._recipe is None:
-            schema = infer({0: values}, None, self._kinds)
-            self._recipe = _WriterRecipe(schema, 0, self._classes, {}, self.path, _WIDTH)
+        recipe = block.recipe or self._recipe(values)
         with at_position(position):
             try:
-                encoded = self._recipe.schema.encode(values)
+                encoded = recipe.schema.encode(values)
             except UnevenError as err:
                 field = err.details["field"]
                 text = f"{err} (pass kinds={{{field!r}: {err.details['kind']!r}}} to store it all the same)"
                 raise SampleError(text) from None
+            blobs = list(recipe.blobs(position, encoded))
+            if too_large := [blob for blob in blobs if len(blob.data) > MAX_VALUE_BYTES]:
+                size = len(too_large[0].data)
+                raise SampleError(f"{too_large[0].field!r} has {size:,} bytes, more than a shard takes")
         self._check_label(position, values.get("target"))
         splits = self._splits_of(record)
-        blobs = list(self._recipe.blobs(position, encoded))
         name = record.get("name", next((blob.key for blob in blobs if blob.checked), f"{position:0{_WIDTH}d}"))
         if not isinstance(name, str) or not name or not _is_storable(name):
             raise ArgumentError(
                 f"record {position}: the name {name!r} is not valid; it must be a text, not empty, in UTF-8."
             )
         try:
-            for blob in blobs:
-                problem, mark = look(blob.data) if blob.checked else (None, None)
-                self._shards.put(blob, mark)
-                if problem is not None:
-                    self._bad[name] = problem
-        except OSError as err:
-            raise disk_error(err, self.path.parent, 0) from err
-        self._sidecars |= {side.name: side.data for side in self._rows.add(position, encoded)}
-        self._names.append(name)
+            block.stream.add(name, blobs, block.rows.add(position, encoded))
+        except BaseException as err:
+            block.failure = err
+            if isinstance(err, OSError) and not isinstance(err, RecordZooError):
+                raise disk_error(err, self._output, 0) from err
+            raise
+        block.recipe = recipe  # not before: a refused record fixes no fields
+        block.names.append(name)
         for split in splits:
-            self._splits.setdefault(split, []).append(position)
+            block.splits.setdefault(split, []).append(position)
+
+    def _recipe(self, values: Mapping[str, Any]) -> "_WriterRecipe":
+        """Find the fields from a first record."""
+        schema = infer({0: values}, None, self._kinds)
+        return _WriterRecipe(schema, 0, self._classes, {}, self.path, _WIDTH)
 
     def _check_label(self, position: int, label: Any) -> None:
         number = as_array(label)
@@ -186,41 +196,35 @@ class RecordWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        build, self._build = self._build, None
-        if build is None:
+        self._block = None
+        if kind is None:
+            self._publishing.__exit__(None, None, None)
             return
-        try:
-            try:
-                self._shards.__exit__(kind)
-                if kind is None:
-                    self._publish(build)
-            except OSError as err:
-                if isinstance(err, RecordZooError):
-                    raise
-                raise disk_error(err, self.path.parent, 0) from err
-        except BaseException:
-            if kind is None:
-                raise
-        finally:
-            build.remove()
-            with contextlib.suppress(OSError):
-                remove_dead(self.path)
+        with contextlib.suppress(_AbandonedError):  # the user's own error goes on as it is
+            self._publishing.__exit__(_AbandonedError, _AbandonedError(), None)
 
-    def _publish(self, build: Build) -> None:
-        if self._recipe is None:
-            raise PrepareError(f"No records were written to {self.path}; nothing is published.", path=str(self.path))
-        self._sidecars |= {side.name: side.data for side in self._rows.rest()}
-        sidecars = save_sidecars(build.path, 0, self._sidecars)
-        build.journal_unit(UnitDone(0, tuple(self._shards.done), sidecars, self._bad, {}))
-        self._recipe.finish(self._names, self._splits)
-        assemble(build, self._recipe, "records", [])
-        warn_of_bad(build)
-        if not build.publish(replace=self._refresh):
+
+class _AbandonedError(Exception):
+    """The user's block raised."""
+
+
+class _Block:
+    """What was written in a `with` block."""
+
+    def __init__(self, stream: Stream) -> None:
+        self.stream = stream
+        self.recipe: _WriterRecipe | None = None
+        self.rows = Rows()
+        self.names: list[str] = []
+        self.splits: dict[str, list[int]] = {}
+        self.failure: BaseException | None = None
+
+    def check(self) -> None:
+        """Refuse to go on after a record was stored in part."""
+        if self.failure is not None:
             raise PrepareError(
-                f"Another process has published {self.path} meanwhile; these records are not kept. Write to another "
-                "path, or pass refresh=True to replace it.",
-                path=str(self.path),
-            )
+                f"Record {len(self.names)} could not be stored ({self.failure}); nothing is published."
+            ) from self.failure
 
 
 def _is_storable(name: str) -> bool:

@@ -1,7 +1,6 @@
 """`export`: the whole sentence. The output is put together beside its place, and appears there by one rename."""
 
 import contextlib
-import errno
 import json
 import os
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import cast
 from recordzoo import durable
 from recordzoo.aliases import JSON
 from recordzoo.bars import default_progress
-from recordzoo.errors import ArgumentError, DiskSpaceError, OtherSourceError, PrepareError, RecordZooError
+from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.exporting import work
 from recordzoo.exporting.done import Finished
 from recordzoo.exporting.samples import Content
@@ -21,15 +20,14 @@ from recordzoo.exporting.target import Shard, Target
 from recordzoo.exporting.targets import TARGETS, target_class
 from recordzoo.exporting.zipped import FILE_NAME, read_note
 from recordzoo.meant import did_you_mean
-from recordzoo.preparing.build import Build
-from recordzoo.preparing.build_lock import my_turn, tidy
-from recordzoo.preparing.run import default_workers
-from recordzoo.preparing.space import disk_error, free_bytes
-from recordzoo.preparing.stale_builds import put_back, remove_dead
-from recordzoo.progress import Progress, format_bytes
+from recordzoo.progress import Progress
+from recordzoo.publish.build import Build
+from recordzoo.publish.output import Output
+from recordzoo.publish.publishing import never, publish
 from recordzoo.records.reader import RecordReader
 from recordzoo.remote.url import Url, is_url
 from recordzoo.steps import step
+from recordzoo.workers import default_workers
 
 NOTE_NAME = ".recordzoo-export.json"
 """In the output: which record set it was made of, and how."""
@@ -159,26 +157,35 @@ class ExportJob:
             raise ArgumentError(f"Argument workers is {workers}; it must be at least 1.")
         progress = self._progress or default_progress()
         counts = {split: len(positions) for split, positions in self.splits.items()}
-        try:
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with my_turn(self.path, lambda: self._is_ready(refresh), progress) as is_mine:
-                if not is_mine:
-                    tidy(self.path)
-                    return Exported(self.path, self.target.name, counts, was_ready=True)
-                put_back(self.path)
-                finished = self._build(progress, workers, refresh)
-        except OSError as err:
-            if isinstance(err, RecordZooError):
-                raise
-            raise self._error(err) from err
+        finished = None
+
+        def write(build: Build) -> None:
+            nonlocal finished
+            finished = self._write(build, workers, progress)
+
+        file = FILE_NAME if self.target.ending else ""
+        publish(
+            Output(self.path, self._is_export, NOTE_NAME, file, elsewhere="name another output"),
+            lambda: self._is_ready(refresh),
+            progress,
+            write,
+            again=refresh,
+            may_replace=self._is_export if refresh else never,
+        )
+        if finished is None:
+            return Exported(self.path, self.target.name, counts, was_ready=True)
         return Exported(self.path, self.target.name, counts, finished.num_files, finished.num_bytes)
+
+    @staticmethod
+    def _is_export(path: Path) -> bool:
+        return _read_note(path) is not None
 
     def _is_ready(self, refresh: bool) -> bool:
         """Whether this export is there."""
         if not os.path.lexists(self.path):
             return False
         there = _read_note(self.path)
-        if there == self.plan and not refresh:
+        if there == self.plan:
             return True
         if there is None:
             what = "is there, and is no export of recordzoo. Move it away, or name another output"
@@ -189,60 +196,26 @@ class ExportJob:
             what += " it, or name another output"
         raise OtherSourceError(f"{self.path} {what}.", path=str(self.path))
 
-    def _build(self, progress: Progress, workers: int | None, refresh: bool) -> Finished:
-        build, _ = Build.claim(self.path, self.plan, progress, keep_set=True)
-        with build.kept():
-            finished = Finished(build.set_folder, self.shards)
-            total = sum(map(self._size, self.shards))
-            kept = sum(self._size(shard) for shard in self.shards if shard.name in finished)
-            self._check_space(total - kept)
-            progress.begin(f"exporting {self.target.content.reader.path.name} to {self.target.name}", total, kept)
-            number = workers or (default_workers() if total - kept > _ONE_PROCESS_BYTES else 1)
-            work.write(self.target, self.shards, finished, build, number, progress)
-            progress.end()
-            self.target.finish(build.set_folder, self.shards, finished.in_order(self.shards))
-            finished.forget()
-            self._publish(build, refresh)
-        build.remove()
-        remove_dead(self.path)
-        return finished
-
-    def _publish(self, build: Build, refresh: bool) -> None:
+    def _write(self, build: Build, workers: int | None, progress: Progress) -> Finished:
+        """Write the output into a build."""
+        total = sum(map(self._size, self.shards))
+        build.claim(self.plan, total)
+        finished = Finished(build.set, self.shards)
+        kept = sum(self._size(shard) for shard in self.shards if shard.name in finished)
+        progress.begin(f"exporting {self.target.content.reader.path.name} to {self.target.name}", total, kept)
+        number = workers or (default_workers() if total - kept > _ONE_PROCESS_BYTES else 1)
+        work.write(self.target, self.shards, finished, build, number, progress)
+        progress.end()
+        self.target.finish(build.set, self.shards, finished.in_order(self.shards))
+        finished.forget()
         step("export.complete")
-        if self.target.ending:
-            build.check()
-            durable.move(build.set_folder / FILE_NAME, self.path)  # replaces the one that is there
-            durable.sync_directory(self.path.parent)
-            return
-        durable.write_file(build.set_folder / NOTE_NAME, json.dumps(self.plan).encode())
-        durable.sync_directory(build.set_folder)
-        try:
-            there = refresh and os.path.lexists(self.path)
-            build.publish(replace=there, damaged=True, remember=False)
-        except OSError as err:
-            if err.errno not in (errno.ENOTEMPTY, errno.EEXIST) or not self._is_ready(False):
-                raise
+        if not self.target.ending:
+            durable.write_file(build.set / NOTE_NAME, json.dumps(self.plan).encode())
+            durable.sync_directory(build.set)
+        return finished
 
     def _size(self, shard: Shard) -> int:
         return int(self.target.content.reader.lengths("image")[shard.positions].sum())
-
-    def _check_space(self, needed: int) -> None:
-        free = free_bytes(self.path.parent)
-        if needed > free:
-            raise DiskSpaceError(
-                f"{self.path.parent} has {format_bytes(free)} free; the images take {format_bytes(needed)}: "
-                f"{format_bytes(needed - free)} more. Free some space, or name an output on another volume.",
-                path=str(self.path.parent),
-                missing_bytes=needed - free,
-            )
-
-    def _error(self, err: OSError) -> RecordZooError:
-        folder = self.path.parent
-        if err.errno in (errno.EACCES, errno.EPERM, errno.EROFS):
-            return PrepareError(
-                f"{folder} may not be written to ({err.strerror}). Name another output.", path=str(folder)
-            )
-        return disk_error(err, folder, sum(map(self._size, self.shards)))
 
 
 def _place(output: str | os.PathLike[str], reader: RecordReader, target: Target) -> Path:

@@ -12,9 +12,9 @@ from loky.process_executor import TerminatedWorkerError
 from recordzoo.exporting.done import Finished
 from recordzoo.exporting.target import Shard, Target, Written
 from recordzoo.owner import Owner
-from recordzoo.preparing.build import Build
-from recordzoo.preparing.pools import killed, serve
 from recordzoo.progress import Progress
+from recordzoo.publish.build import Build
+from recordzoo.workers import killed, serve
 
 
 def write(
@@ -34,7 +34,7 @@ def write(
 
         for shard in todo:
             build.check()
-            finished.add(shard.name, target.write(shard, build.set_folder, tick))
+            finished.add(shard.name, target.write(shard, build.set, tick))
         return
     executor = loky.ProcessPoolExecutor(
         max_workers=min(workers, len(todo)),
@@ -63,7 +63,7 @@ def _collect(
         build.check()
         while waiting and len(running) < places:
             shard = waiting.pop()
-            running[executor.submit(_write, shard, build.set_folder)] = shard
+            running[executor.submit(_write, shard, build.set)] = shard
         for future in wait(running, return_when=FIRST_COMPLETED).done:
             shard = running.pop(future)
             written, num_bytes = future.result()

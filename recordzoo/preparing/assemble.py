@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.preparing.build import Build
+from recordzoo.preparing.journal import Journal
 from recordzoo.preparing.matching import are_repeated
 from recordzoo.preparing.resolve import check_counts, resolve
 from recordzoo.preparing.rows import load_rows, load_sidecars
@@ -50,12 +50,16 @@ class _Rows:
 
 
 def assemble(
-    build: Build, recipe: Recipe, source: str, raw_files: Sequence[RawFile], extras: Mapping[str, bytes] | None = None
+    journal: Journal,
+    recipe: Recipe,
+    source: str,
+    raw_files: Sequence[RawFile],
+    extras: Mapping[str, bytes] | None = None,
 ) -> str:
     """Write the record set into the build directory: table, indices, arrays and manifest.
 
     Args:
-        build: Where the shards are.
+        journal: The finished shards and units.
         recipe: How they are arranged.
         source: What the manifest calls the raw data.
         raw_files: The archives that it came from.
@@ -68,12 +72,12 @@ def assemble(
         SourceError: Something is missing in the raw data.
         PrepareError: The recipe's table contradicts itself (a bug in it).
     """
-    fields, shards = _load(build, recipe)
+    fields, shards = _load(journal, recipe)
     sidecars: dict[str, bytes] = {}
     bad: dict[str, str] = {}
     left_out: dict[str, dict[str, str]] = {}
-    units = [build.units[number] for number in sorted(build.units)]
-    for unit, files in zip(units, in_threads(lambda unit: load_sidecars(build.path, unit), units), strict=True):
+    units = [journal.units[number] for number in sorted(journal.units)]
+    for unit, files in zip(units, in_threads(lambda unit: load_sidecars(journal.path, unit), units), strict=True):
         sidecars.update(files)
         bad.update(unit.bad)
         for field, reasons in unit.skipped.items():
@@ -89,9 +93,9 @@ def assemble(
     if is_theirs and raw_files and not skipped:
         check_counts(recipe, resolved)
     shapes = resolved.shapes
-    build.move_shards()
+    journal.move_shards()
     return write_set(
-        build.set_folder,
+        journal.set,
         SetContents(
             kind=recipe.kind,
             dataset=recipe.dataset,
@@ -128,10 +132,10 @@ def assemble(
     )
 
 
-def warn_of_bad(build: Build) -> None:
+def warn_of_bad(journal: Journal) -> None:
     """Name the images that no decoder recognised, in one warning of each kind."""
-    bad = {name: why for unit in build.units.values() for name, why in unit.bad.items()}
-    fields = [reasons for unit in build.units.values() for reasons in unit.skipped.values()]
+    bad = {name: why for unit in journal.units.values() for name, why in unit.bad.items()}
+    fields = [reasons for unit in journal.units.values() for reasons in unit.skipped.values()]
     skipped = {name: why for reasons in fields for name, why in reasons.items()}
     for one, many, found in (("kept as it is", "kept as they are", bad), ("left out", "left out", skipped)):
         if found:
@@ -141,11 +145,11 @@ def warn_of_bad(build: Build) -> None:
             logger.warning("%s: %s%s", what, shown, more)
 
 
-def _load(build: Build, recipe: Recipe) -> tuple[dict[str, _Rows], list[ShardSpec]]:
+def _load(journal: Journal, recipe: Recipe) -> tuple[dict[str, _Rows], list[ShardSpec]]:
     fields = {name: _Rows() for name in recipe.fields}
     shards: list[ShardSpec] = []
-    finished = [shard for unit in sorted(build.shards) for shard in build.shards[unit]]
-    every = in_threads(lambda shard: load_rows(build.path, shard), finished)
+    finished = [shard for unit in sorted(journal.shards) for shard in journal.shards[unit]]
+    every = in_threads(lambda shard: load_rows(journal.path, shard), finished)
     for number, (shard, loaded) in enumerate(zip(finished, every, strict=True)):
         shards.append(
             ShardSpec(

@@ -5,10 +5,11 @@ from typing import Any
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import SourceError
+from recordzoo.preparing.estimates import files_bytes, records_bytes
 from recordzoo.preparing.located import Located
 from recordzoo.preparing.outlook import missing_bytes, sources, write_speed
-from recordzoo.preparing.space import files_bytes, free_bytes, records_bytes, volume
-from recordzoo.preparing.stale_builds import find_builds
+from recordzoo.publish.found import dead_builds
+from recordzoo.publish.space import free_bytes, volume
 from recordzoo.records.manifest import ORIGINAL
 
 CONVERT_SPEED = 130e6
@@ -51,7 +52,7 @@ def describe(located: Located, *, download: bool = True, measure: bool = False) 
     with contextlib.suppress(*([SourceError] if recipe.raw_files else [])):  # something is missing: to be downloaded
         source = located.source()
     if source is not None:
-        resumable = any(found.is_dead for found in find_builds(located.target))
+        resumable = bool(dead_builds(located.target))
         result |= {"state": "resume" if resumable else "convert", "source": source.description}
         result["raw_bytes"] = source.size_bytes
     elif download and recipe.raw_files:

@@ -3,12 +3,12 @@
 from dataclasses import dataclass
 
 from recordzoo.aliases import JSON
+from recordzoo.preparing.estimates import records_bytes
 from recordzoo.preparing.options import Options
-from recordzoo.preparing.run import default_workers
-from recordzoo.preparing.space import records_bytes
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.sources.member import Source, Unit
+from recordzoo.workers import default_workers
 
 _SPILL = 1.03
 """How much more than on average the files of a unit may take in a shard."""

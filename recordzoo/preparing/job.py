@@ -15,25 +15,26 @@ from recordzoo.bars import closed_on_error
 from recordzoo.errors import (
     DownloadError,
     HashMismatchError,
-    LostBuildError,
     NotPreparedError,
     PrepareError,
-    RecordZooError,
     SourceError,
     TermsError,
 )
 from recordzoo.preparing.assemble import assemble, warn_of_bad
-from recordzoo.preparing.build import Build
-from recordzoo.preparing.build_lock import my_turn, tidy
 from recordzoo.preparing.convert import Task
 from recordzoo.preparing.division import Division
-from recordzoo.preparing.located import Located, generation, locate
+from recordzoo.preparing.estimates import records_bytes
+from recordzoo.preparing.journal import Journal
+from recordzoo.preparing.located import Located, locate
 from recordzoo.preparing.options import DEFAULTS, Options, PrepareOptions
 from recordzoo.preparing.raw import RawData, check_addresses, stages
 from recordzoo.preparing.run import Workers, run_tasks
-from recordzoo.preparing.space import check_space, disk_error, records_bytes
-from recordzoo.preparing.stale_builds import is_half_removed, put_back, remove_dead, resumable_bytes
 from recordzoo.progress import Progress, format_bytes
+from recordzoo.publish.build import Build
+from recordzoo.publish.exchange import is_half_removed
+from recordzoo.publish.lock import tidy
+from recordzoo.publish.output import Output
+from recordzoo.publish.publishing import publish
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.beside import LAYOUT_FILE
 from recordzoo.recipes.variants import check_variant
@@ -106,12 +107,14 @@ class Job:
     download: bool | None
     recipe: Recipe = field(init=False)
     root: Path = field(init=False)
-    target: Path = field(init=False)
     options: Options = field(init=False)
+    target: Path = field(init=False)
     progress: Progress = field(init=False)
     raw: RawData = field(init=False)
     _division: Division = field(init=False)
     _hashed: frozenset[Path] = field(init=False, default=frozenset())  # archives whose hash is compared
+    _raw_files: list[RawFile] = field(init=False, default_factory=list)
+    _digest: str = field(init=False, default="")  # of what was made
 
     def __post_init__(self) -> None:
         located = self.located
@@ -138,22 +141,17 @@ class Job:
                 self._check_size(self._source())  # a directory is not made for who is then refused
             else:
                 self.raw.check_terms()
-            self._make_parent()
-        before = generation(self.target)
-        while True:
-            try:
-                with my_turn(self.target, lambda: self._is_done(before), self.progress) as build_it:
-                    if build_it:
-                        self._prepare(before)
-                return self.target
-            except LostBuildError as err:
-                self.progress.note(str(err))
-            except (SourceError, PrepareError) as err:
-                if not self._is_done(before):
-                    raise
-                self.progress.note(f"{err} Another process has published {self.target} meanwhile.")
-                remove_dead(self.target)
-                return self.target
+        output, ready = Output(self.target), lambda: self.is_published
+        if publish(output, ready, self.progress, self._prepare, again=self.refresh, may_replace=self._may_replace):
+            self.progress.note(f"publish: {self.target}")
+        elif self._digest and manifest_digest((self.target / MANIFEST_NAME).read_bytes()) != self._digest:
+            logger.warning("%s was published by another process, from other raw data or options.", self.target)
+        if self._digest:
+            self.discard_raw()
+        return self.target
+
+    def _may_replace(self, path: Path) -> bool:
+        return self.refresh and is_record_set(path)
 
     def discard_raw(self) -> None:
         """Delete what was downloaded for the records, if that is wished.
@@ -183,38 +181,23 @@ class Job:
                 path=str(self.target),
             )
 
-    def _is_done(self, before: tuple[int, int] | None) -> bool:
-        return self.is_published and (not self.refresh or generation(self.target) != before)
-
-    def _prepare(self, before: tuple[int, int] | None) -> None:
-        put_back(self.target)
-        if self._is_done(before):
-            remove_dead(self.target)
-            return
+    def _prepare(self, build: Build) -> None:
+        """Write the record set into a build."""
         source = self._source()
         self._check_size(source)
         if self._division.num_shards:
             source.cut(self._division.num_shards)  # an argument that cannot be is said before anything is made
-        plan = self._plan(source)
-        needed = records_bytes(self.recipe, source)
-        done = resumable_bytes(self.target, plan)
-        check_space(self.target.parent, needed - done)
-        self._make_parent()
+        build.claim(self._plan(source), records_bytes(self.recipe, source))
+        journal = Journal(build, self.progress)
+        self._announce(source, journal.written_bytes, build.unusable)
         try:
-            build, others = Build.claim(self.target, plan, self.progress)
-            with build.kept():
-                if (built := _built_bytes(build)) < done:  # a build that cannot be taken over was counted
-                    check_space(self.target.parent, needed - built)
-                done = built
-                self._announce(source, done, others)
-                self._convert(build, source)
-        except OSError as err:
-            if isinstance(err, RecordZooError):
-                raise
-            raise disk_error(err, self.target.parent, needed - done) from err
-        build.remove()
-        remove_dead(self.target)
-        self.discard_raw()
+            self._convert(journal, source)
+            self._check_unchanged(source, build, journal)
+        except SourceError as err:
+            if isinstance(err, HashMismatchError) or err.details.get("worthless"):
+                build.remove()
+            raise
+        self._assemble(journal, source)
 
     def _source(self) -> Source:
         """Find the raw data, or download it."""
@@ -283,12 +266,6 @@ class Job:
             "check_images": self.options.check_images,
         }
 
-    def _make_parent(self) -> None:
-        try:
-            self.target.parent.mkdir(parents=True, exist_ok=True)
-        except OSError as err:
-            raise PrepareError(f"{self.target.parent} cannot be made: {err.strerror}. Pass records_dir.") from err
-
     def _announce(self, source: Source, resumed: int, others: Sequence[Path]) -> None:
         size = format_bytes(source.size_bytes)
         there = source.size_bytes + records_bytes(self.recipe, source)
@@ -305,78 +282,64 @@ class Job:
         if not self.raw.fetched:
             self.progress.note(stages(checked=self.raw.is_checked(source)))
 
-    def _convert(self, build: Build, source: Source) -> None:
-        try:
-            raw_files = self._convert_units(build, source)
-            self._check_unchanged(source, build)
-        except SourceError as err:
-            if isinstance(err, HashMismatchError) or err.details.get("worthless"):
-                build.remove()
-            raise
-        origin = self.recipe.origin or ("archive" if raw_files else "tree")
+    def _assemble(self, journal: Journal, source: Source) -> None:
+        """Put the finished shards together."""
+        origin = self.recipe.origin or ("archive" if self._raw_files else "tree")
         files = source.files()
         extras = {} if files is None else {MADE_FROM_FILE: encode_files(files, self.root)}
         if self.options.layout:
             extras[LAYOUT_FILE] = json.dumps(self.options.layout).encode()
-        digest = assemble(build, self.recipe, origin, raw_files or self.recipe.made_from, extras)
-        warn_of_bad(build)
-        self.publish(build, digest)
-        self.progress.note(f"publish: {self.target}")
+        self._digest = assemble(journal, self.recipe, origin, self._raw_files or self.recipe.made_from, extras)
+        warn_of_bad(journal)
 
-    def _convert_units(self, build: Build, source: Source) -> list[RawFile]:
+    def _convert(self, journal: Journal, source: Source) -> None:
+        """Convert each unit that is not finished."""
         archives = self.raw.archives(source)
         hashes = self.raw.start_hashes(archives)
         try:
             units = self._division.units(source)
             self._hashed = frozenset(path for path in hashes if (remote := archives[path]) and remote.hash)
-            if stale := self._stale_units(units, build):
+            if stale := self._stale_units(units, journal):
                 self.progress.note(f"{source.description} was written to since; some of it is converted again.")
-                build.drop(stale)
+                journal.drop(stale)
             shard_bytes = None if self._division.num_shards else self._division.shard_bytes(source)
             tasks = [
                 Task(
                     number=number,
                     unit=unit,
                     recipe=self.recipe,
-                    folder=build.path,
+                    folder=journal.path,
                     shard_bytes=shard_bytes,
                     on_error=self.options.on_error,
                     check_images=self.options.check_images,
-                    done=tuple(build.shards.get(number, ())),
+                    done=tuple(journal.shards.get(number, ())),
                 )
                 for number, unit in enumerate(units)
             ]
             total = sum(task.unit.size_bytes for task in tasks)
-            done = sum(tasks[number].unit.size_bytes for number in build.units)
+            done = sum(tasks[number].unit.size_bytes for number in journal.units)
             self.progress.begin(f"converting {self._title}", total, done)
             expansion = records_bytes(self.recipe, source) / max(1, source.size_bytes)
             number, executor = self._division.num_workers(total), self.options.executor
             workers = Workers(number, self.recipe.worker_setup(), expansion, executor)
-            run_tasks(build, tasks, workers, list(hashes.values()), self.progress)
+            run_tasks(journal, tasks, workers, list(hashes.values()), self.progress)
             self.progress.end()
-            self._say_read_back(build)
-            return [self.raw.checked(path, remote, hashes.get(path)) for path, remote in archives.items()]
+            self._say_read_back(journal)
+            self._raw_files = [self.raw.checked(path, remote, hashes.get(path)) for path, remote in archives.items()]
         finally:
             for each in hashes.values():
                 each.close()
 
-    def _say_read_back(self, build: Build) -> None:
+    def _say_read_back(self, journal: Journal) -> None:
         """Say what was read back: each shard was, while the next one was filled."""
-        shards = [shard for done in build.shards.values() for shard in done]
+        shards = [shard for done in journal.shards.values() for shard in done]
         size, values = sum(shard.size_bytes for shard in shards), sum(shard.num_values for shard in shards)
         self.progress.note(
             f"read back: {format_bytes(size)} in {_counted(len(shards), 'shard')}, {_counted(values, 'value')}: "
             "as they were written"
         )
 
-    def publish(self, build: Build, digest: str) -> None:
-        """Give the assembled set its final name."""
-        if build.publish(replace=self.refresh):
-            return
-        if manifest_digest((self.target / MANIFEST_NAME).read_bytes()) != digest:
-            logger.warning("%s was published by another process, from other raw data or options.", self.target)
-
-    def _check_unchanged(self, source: Source, build: Build) -> None:
+    def _check_unchanged(self, source: Source, build: Build, journal: Journal) -> None:
         """Look at the raw data again: what was read must be what is there."""
         again = self.recipe.find(self.root)
         if again is None or again.fingerprint() != build.plan["source"]:
@@ -384,15 +347,15 @@ class Job:
                 f"{source.description} changed while it was converted. Nothing was published; run the command again.",
                 worthless=True,
             )
-        if stale := self._stale_units(self._division.units(again), build):
-            build.drop(stale)
+        if stale := self._stale_units(self._division.units(again), journal):
+            journal.drop(stale)
             raise SourceError(
                 f"{source.description} was written to while it was converted{_named(source, again)}. Nothing was "
                 "published, and what may be out of date was dropped. Wait until nothing writes to it, then run the "
                 "same command again."
             )
 
-    def _stale_units(self, units: Sequence[Unit], build: Build) -> list[int]:
+    def _stale_units(self, units: Sequence[Unit], journal: Journal) -> list[int]:
         """Return the finished units whose files were written to since they were listed for them.
 
         An archive whose hash is compared needs no other proof.
@@ -400,8 +363,8 @@ class Job:
         return [
             number
             for number, unit in enumerate(units)
-            if number in build.units
-            and build.units[number].stamp != unit.stamp
+            if number in journal.units
+            and journal.units[number].stamp != unit.stamp
             and getattr(unit, "path", None) not in self._hashed
         ]
 
@@ -415,7 +378,3 @@ def _named(source: Source, again: Source) -> str:
     before, now = source.files(), again.files()
     names = list(now.written_since(before)) if before is not None and now is not None else []
     return f" ({name_first(names, _NUM_NAMED)})" if names else ""
-
-
-def _built_bytes(build: Build) -> int:
-    return sum(shard.size_bytes for done in build.shards.values() for shard in done)

@@ -1,22 +1,32 @@
-"""The plan and the journal of a build, as bytes: canonical JSON, each journal line with its CRC-32."""
+"""What of a preparation is finished: shards and units, each noted by a line of a file in the build directory."""
 
 import hashlib
 import json
+import os
+import shutil
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-PLAN_NAME = "plan.json"
+from recordzoo import durable
+from recordzoo.aliases import JSON
+from recordzoo.preparing.rows import ShardDone, UnitDone, has_sidecars
+from recordzoo.preparing.threads import in_threads
+from recordzoo.progress import Progress
+from recordzoo.publish.build import Build
+from recordzoo.publish.exchange import REPLACING
+from recordzoo.publish.found import SET
+from recordzoo.publish.plan import PLAN_NAME, canonical
+from recordzoo.records.manifest import shard_name
+from recordzoo.sources.hashing import hash_of
+from recordzoo.steps import step
+
 JOURNAL_NAME = "journal.jsonl"
 
 
 # Any, here and below: JSON values.
-def canonical(document: Mapping[str, Any]) -> bytes:
-    """Write a document: the same document gives the same bytes."""
-    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
-
-
 def encode_line(document: Mapping[str, Any]) -> bytes:
     """Write a journal line: a JSON list of the document's CRC-32 and the document."""
     data = canonical(document)
@@ -39,15 +49,161 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
         yield document
 
 
-def plan_digest(plan: Mapping[str, Any]) -> str:
-    """Return the identity of a plan."""
-    return hashlib.sha256(canonical(plan)).hexdigest()
+class Journal:
+    """The journal of a claimed build. Of a build that was taken over, what proves true is kept, and all else removed.
+
+    Args:
+        build: The build.
+        progress: Told of the reading of finished shards.
+
+    Attributes:
+        path: The build directory.
+        shards: Finished shards of each unit, in order.
+        units: Finished units.
+    """
+
+    def __init__(self, build: Build, progress: Progress) -> None:
+        self._build = build
+        self.path, self.set, self.check = build.path, build.set, build.check
+        self.shards: dict[int, list[ShardDone]] = {}
+        self.units: dict[int, UnitDone] = {}
+        self._final_names: dict[str, str] = {}
+        self._resume(list(read_lines(self.path / JOURNAL_NAME)), progress)
+        build.before_release = self._sweep
+        build.check_space()
+
+    @property
+    def written_bytes(self) -> int:
+        """The size of the finished shards."""
+        return sum(shard.size_bytes for done in self.shards.values() for shard in done)
+
+    def _resume(self, lines: Sequence[Mapping[str, Any]], progress: Progress) -> None:
+        # Shards get their final names when all units are done, so the journal then has all of them to count.
+        ordered = sorted((line["shard"]["unit"], line["shard"]["number"]) for line in lines if "shard" in line)
+        self._final_names = {f"u{unit:05d}-s{n:04d}": shard_name(i) for i, (unit, n) in enumerate(ordered)}
+        if ordered:
+            total_bytes = sum(line["shard"]["size_bytes"] for line in lines if "shard" in line)
+            progress.begin(f"checking {len(ordered)} finished shards", total_bytes)
+        for line in lines:
+            if "shard" in line:
+                shard = ShardDone(**line["shard"])
+                done = self.shards.setdefault(shard.unit, [])
+                if shard.number == len(done) and self._holds(shard):
+                    done.append(shard)
+                progress.advance(shard.size_bytes)
+            elif "unit" in line:
+                unit = UnitDone(**{**line["unit"], "shards": tuple(self.shards.get(line["unit"]["unit"], ()))})
+                if len(unit.shards) == line["unit"]["shards"] and has_sidecars(self.path, unit):
+                    self.units[unit.unit] = unit
+        if ordered:
+            progress.end()
+        # A new journal: a process that only looked dead still has the old file open and may write a line to it.
+        self._write()
+        self._sweep()
+        # An array that such a process is still writing must not be the file that we write.
+        counted = {self.shard_path(shard).name for done in self.shards.values() for shard in done}
+        _remove_all(entry for entry in os.scandir(self.set) if entry.name not in counted)
+
+    def _write(self) -> None:
+        journal = b"".join(encode_line({"shard": asdict(s)}) for done in self.shards.values() for s in done)
+        journal += b"".join(encode_line({"unit": unit.to_json()}) for unit in self.units.values())
+        durable.replace_file(self.path / JOURNAL_NAME, journal)
+
+    def drop(self, units: Iterable[int]) -> None:
+        """Forget finished units, whose raw data was written to since: they are converted again."""
+        self.check()
+        for done in self.shards.values():  # with other shards before them they get other final names
+            for shard in done:
+                durable.move(self.shard_path(shard), self.path / f"{shard.name}.lmdb")
+        self._final_names = {}
+        for number in units:
+            self.units.pop(number, None)
+            self.shards.pop(number, None)
+        self._write()
+        self._sweep()
+
+    def _sweep(self) -> None:
+        """Remove all that no journal line counts."""
+        keep = {f"{s.name}{ending}" for done in self.shards.values() for s in done for ending in (".lmdb", ".rows.npz")}
+        keep |= {f"u{unit:05d}.sidecars.npz" for unit in self.units}
+        keep |= {PLAN_NAME, JOURNAL_NAME, "heartbeat", SET, REPLACING}
+        _remove_all(entry for entry in os.scandir(self.path) if entry.name not in keep)
+
+    def _holds(self, shard: ShardDone) -> bool:
+        """Whether a journalled shard and its rows are there, byte for byte."""
+        path = self.shard_path(shard)
+        try:
+            same = path.stat().st_size == shard.size_bytes and hash_of(path) == shard.hash
+            rows = (self.path / f"{shard.name}.rows.npz").read_bytes()
+        except OSError:
+            return False
+        return same and hashlib.sha256(rows).hexdigest() == shard.rows
+
+    def shard_path(self, shard: ShardDone) -> Path:
+        """Where a finished shard is: under its build name, or already under its final one."""
+        path = self.path / f"{shard.name}.lmdb"
+        final = self._final_names.get(shard.name)
+        return self.set / final if final and not path.exists() else path
+
+    def move_shards(self) -> list[ShardDone]:
+        """Give all shards their final names, in the order of units; return them in that order."""
+        ordered = [shard for unit in sorted(self.shards) for shard in self.shards[unit]]
+
+        def move(number: int) -> None:
+            path = self.path / f"{ordered[number].name}.lmdb"
+            if path.exists():  # otherwise an interrupted run has moved it
+                durable.move(path, self.set / shard_name(number))
+
+        for _ in in_threads(move, range(len(ordered))):
+            pass
+        durable.sync_directory(self.set)
+        step("set.shards_moved")
+        return ordered
+
+    def add_shard(self, shard: ShardDone) -> None:
+        """Note a finished shard, on disk."""
+        self.shards.setdefault(shard.unit, []).append(shard)
+        self._append([{"shard": asdict(shard)}])
+        step("shard.journalled")
+
+    def add_unit(self, unit: UnitDone) -> None:
+        """Note a finished unit, on disk."""
+        self.units[unit.unit] = unit
+        self._append([{"unit": unit.to_json()}])
+        step("unit.journalled")
+
+    def add_units(self, units: Sequence[UnitDone]) -> list[int]:
+        """Note finished units with those of their shards that are not noted yet, all in one write and one sync.
+
+        A torn write leaves whole lines, a unit's after those of its shards: what they say is true.
+
+        Returns:
+            How many images each unit has in shards that were not noted before.
+        """
+        new = {unit.unit: unit.shards[len(self.shards.get(unit.unit, ())) :] for unit in units}
+        lines: list[dict[str, JSON]] = []
+        for unit in units:
+            lines += [{"shard": asdict(shard)} for shard in new[unit.unit]]
+            lines.append({"unit": unit.to_json()})
+        self._append(lines)
+        for unit in units:
+            self.shards.setdefault(unit.unit, []).extend(new[unit.unit])
+            self.units[unit.unit] = unit
+        for line in lines:
+            step("shard.journalled" if "shard" in line else "unit.journalled")
+        return [sum(shard.num_images for shard in new[unit.unit]) for unit in units]
+
+    def _append(self, lines: Iterable[Mapping[str, JSON]]) -> None:
+        self.check()
+        with open(self.path / JOURNAL_NAME, "ab") as file:
+            file.write(b"".join(map(encode_line, lines)))
+            file.flush()
+            os.fsync(file.fileno())
 
 
-def read_plan(build: Path) -> dict[str, Any] | None:
-    """Read the plan of a build directory; None if it has none yet."""
-    try:
-        plan: dict[str, Any] = json.loads((build / PLAN_NAME).read_bytes())
-    except (OSError, ValueError):
-        return None
-    return plan
+def _remove_all(entries: Iterable[os.DirEntry[str]]) -> None:
+    for entry in list(entries):
+        if entry.is_dir(follow_symlinks=False):
+            shutil.rmtree(entry.path)
+        else:
+            durable.remove(Path(entry.path))

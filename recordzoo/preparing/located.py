@@ -2,7 +2,6 @@
 
 import contextlib
 import functools
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -11,11 +10,11 @@ from recordzoo.errors import FolderError, SourceError
 from recordzoo.preparing.changes import Changes, find_changes
 from recordzoo.preparing.options import Options
 from recordzoo.progress import Progress
+from recordzoo.publish.output import behind_links
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.variants import variant_recipe
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.sources.member import Source
-from recordzoo.system.files import is_link
 
 
 @dataclass(frozen=True)
@@ -85,16 +84,5 @@ def locate(recipe: Recipe, root: Path, options: Options) -> Located:
     if options.executor is not None:  # whose workers need not have this process's current directory
         root = root.absolute()
     recipe = variant_recipe(recipe, root, options.variant)
-    given = options.records_dir
-    target = (Path(given).expanduser() if given else recipe.target(root)).absolute()
-    if is_link(target):  # its directory is what is renamed and exchanged, not the link to it
-        target = Path(os.path.realpath(target))
+    target = behind_links(options.records_dir or recipe.target(root))
     return Located(recipe, root, options, target, is_record_set(target))
-
-
-def generation(path: Path) -> tuple[int, int] | None:
-    """Tell one record set at a place from another that is exchanged with it; None if nothing is there."""
-    with contextlib.suppress(OSError):
-        status = path.stat()
-        return status.st_dev, status.st_ino
-    return None

@@ -12,7 +12,7 @@ from recordzoo.aliases import JSON
 from recordzoo.errors import DownloadError, TermsError
 from recordzoo.preparing.located import Located
 from recordzoo.preparing.raw import there_bytes
-from recordzoo.preparing.space import existing, volume
+from recordzoo.publish.space import existing, volume
 from recordzoo.recipes.base import Recipe
 from recordzoo.sources.download import RemoteFile, addresses
 from recordzoo.sources.member import Source

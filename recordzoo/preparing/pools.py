@@ -1,10 +1,6 @@
 """Where units are converted: the interface, and processes of our own, which end when this one does."""
 
 import contextlib
-import os
-import signal
-import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
@@ -13,12 +9,10 @@ from typing import Protocol
 import loky
 from loky.process_executor import TerminatedWorkerError
 
-from recordzoo.errors import PrepareError
 from recordzoo.owner import Owner
 from recordzoo.preparing.convert import Task, convert_unit
 from recordzoo.preparing.rows import UnitDone
-
-_POLL_S = 0.25
+from recordzoo.workers import killed, serve
 
 
 class Pool(Protocol):
@@ -91,27 +85,3 @@ class _LocalPool:
             return future.result()
         except (BrokenProcessPool, TerminatedWorkerError) as err:
             raise killed() from err
-
-
-def killed() -> PrepareError:
-    """Make the error for a worker that was killed."""
-    return PrepareError(
-        "A converting process was killed (by the system, for want of memory?). What is finished is kept; "
-        "run the same command again, with --workers 1 if it happens again."
-    )
-
-
-def serve(builder: Owner, setup: Callable[[], None] | None) -> None:
-    """In a worker: leave signals to the builder, and end when it does."""
-    # Ctrl-C reaches the whole process group; the builder alone decides what it means.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with, args=(builder,), name="recordzoo-builder-lives", daemon=True).start()
-    if setup is not None:
-        setup()
-
-
-def _end_with(builder: Owner) -> None:
-    """End this process, busy or not, when the builder was killed: loky's idle workers would wait for ever."""
-    while not builder.is_gone():
-        time.sleep(_POLL_S)
-    os._exit(1)

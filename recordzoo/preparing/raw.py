@@ -12,10 +12,11 @@ from recordzoo.addresses import Address, host
 from recordzoo.errors import DownloadError, HashMismatchError, NotPreparedError, SourceError, TermsError
 from recordzoo.preparing.download_mark import is_marked, mark_path, remove_marked, write_mark
 from recordzoo.preparing.downloads import Download, Downloads
+from recordzoo.preparing.estimates import files_bytes, records_bytes
 from recordzoo.preparing.located import Located
 from recordzoo.preparing.options import Options
-from recordzoo.preparing.space import check_space, files_bytes, records_bytes, volume
 from recordzoo.progress import Progress, format_bytes
+from recordzoo.publish.space import check_space, volume
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.manifest import RawFile
 from recordzoo.sources.download import RemoteFile, addresses, fetch

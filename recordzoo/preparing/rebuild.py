@@ -2,18 +2,19 @@
 
 import dataclasses
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 from typing_extensions import override
 
 from recordzoo.errors import DownloadError, FolderError, ManifestError, NotPreparedError, OtherSourceError, TermsError
-from recordzoo.preparing.build import Build
 from recordzoo.preparing.job import Job
 from recordzoo.preparing.located import Located, locate
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.origin import find_origin
 from recordzoo.preparing.raw import check_addresses
+from recordzoo.publish.build import Build
 from recordzoo.recipes.beside import LAYOUT_FILE
 from recordzoo.records.reader import RecordReader
 
@@ -89,7 +90,7 @@ class _Rebuild(Job):
 
     def __init__(self, located: Located, download: bool, digest: str) -> None:
         super().__init__(located, download)
-        self._digest = digest
+        self._wanted = digest
 
     @property
     @override
@@ -97,8 +98,13 @@ class _Rebuild(Job):
         return True  # though it may lack files that every set has
 
     @override
-    def publish(self, build: Build, digest: str) -> None:
-        if digest != self._digest:
+    def _may_replace(self, path: Path) -> bool:
+        return os.path.lexists(path)
+
+    @override
+    def _prepare(self, build: Build) -> None:
+        super()._prepare(build)
+        if self._digest != self._wanted:
             build.remove()
             raise OtherSourceError(
                 f"{self.target}: {self.root} gives another record set. Nothing was replaced. The raw data may have "
@@ -106,7 +112,6 @@ class _Rebuild(Job):
                 f"{self.recipe.command(self.root)} --refresh",
                 path=str(self.target),
             )
-        build.publish(replace=True, damaged=True)
 
     @override
     def _missing(self) -> str:

@@ -8,15 +8,14 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
 from recordzoo.errors import PrepareError
-from recordzoo.preparing.build import Build
 from recordzoo.preparing.convert import Task, UnitConverter
 from recordzoo.preparing.elsewhere import elsewhere
+from recordzoo.preparing.journal import Journal
 from recordzoo.preparing.meter import PoolProgress, UnitProgress
 from recordzoo.preparing.pools import Pool, local_pool
 from recordzoo.preparing.rows import UnitDone
 from recordzoo.progress import Progress
 from recordzoo.sources.hashing import BackgroundHash
-from recordzoo.system.processes import cores
 
 AHEAD_BYTES = 2 << 30
 """How far units are handed out ahead of the archive's hash, so that both read the same pages of the cache."""
@@ -41,20 +40,15 @@ class Workers:
     executor: Executor | None = None
 
 
-def default_workers() -> int:
-    """Return how many processes convert: the cores that this process may use, 8 at most."""
-    return min(8, cores())
-
-
 def run_tasks(
-    build: Build, tasks: Sequence[Task], workers: Workers, hashes: Sequence[BackgroundHash], progress: Progress
+    journal: Journal, tasks: Sequence[Task], workers: Workers, hashes: Sequence[BackgroundHash], progress: Progress
 ) -> None:
     """Convert every unit that the build has not got yet, and journal what is finished as soon as it is.
 
     Raises:
         SourceError, PrepareError, OSError: A unit failed; what was finished before is journalled.
     """
-    todo = [task for task in tasks if task.number not in build.units]
+    todo = [task for task in tasks if task.number not in journal.units]
     if not todo:
         return
     if workers.executor is not None:
@@ -62,24 +56,24 @@ def run_tasks(
     # A daemonic process (a DataLoader's worker, a multiprocessing.Pool's) may have no children.
     elif workers.number <= 1 or len(todo) == 1 or multiprocessing.current_process().daemon:
         for task in todo:
-            _run_here(build, task, progress)
+            _run_here(journal, task, progress)
         return
     else:
         pool = local_pool(workers.number, len(todo), workers.setup)
-    meter = PoolProgress(build.path, workers.expansion, progress)
+    meter = PoolProgress(journal.path, workers.expansion, progress)
     with pool as there:
-        _run_pool(build, there, todo, hashes if there.shares_cache else (), meter)
+        _run_pool(journal, there, todo, hashes if there.shares_cache else (), meter)
 
 
-def _run_here(build: Build, task: Task, progress: Progress) -> None:
+def _run_here(journal: Journal, task: Task, progress: Progress) -> None:
     meter = UnitProgress(task.unit.size_bytes, progress)
-    unit = UnitConverter(task, build.journal_shard, meter.advance).run()
-    build.journal_unit(unit)
+    unit = UnitConverter(task, journal.add_shard, meter.advance).run()
+    journal.add_unit(unit)
     meter.finish()
 
 
 def _run_pool(
-    build: Build, pool: Pool, todo: Sequence[Task], hashes: Sequence[BackgroundHash], meter: PoolProgress
+    journal: Journal, pool: Pool, todo: Sequence[Task], hashes: Sequence[BackgroundHash], meter: PoolProgress
 ) -> None:
     waiting = list(reversed(todo))
     running: dict[Future[UnitDone], Task] = {}
@@ -95,17 +89,17 @@ def _run_pool(
                 running[future] = task
                 future.add_done_callback(ended.put)
             finished = list(_collected(ended))
-            _journal(build, pool, {future: running[future] for future in finished}, meter)
+            _journal(journal, pool, {future: running[future] for future in finished}, meter)
             for future in finished:
                 del running[future]
             meter.look([(task.number, task.unit.size_bytes) for task in running.values()])
-            build.check()
+            journal.check()
     except BaseException:
         # What has not begun is not needed. What finished meanwhile is journalled: it need not be made again.
         left = {future: task for future, task in running.items() if not future.cancel()}
         with contextlib.suppress(OSError, PrepareError):
-            made = {future: task for future, task in left.items() if task.number not in build.units}
-            _journal(build, pool, {future: task for future, task in made.items() if _has_result(future)}, meter)
+            made = {future: task for future, task in left.items() if task.number not in journal.units}
+            _journal(journal, pool, {future: task for future, task in made.items() if _has_result(future)}, meter)
         raise
 
 
@@ -117,11 +111,11 @@ def _collected(ended: "queue.SimpleQueue[Future[UnitDone]]") -> Iterator[Future[
             yield ended.get_nowait()
 
 
-def _journal(build: Build, pool: Pool, ended: Mapping[Future[UnitDone], Task], meter: PoolProgress) -> None:
+def _journal(journal: Journal, pool: Pool, ended: Mapping[Future[UnitDone], Task], meter: PoolProgress) -> None:
     """Journal all units that were converted, at once: where a sync is slow, more of them end during one."""
     done = [(future.result(), task) for future, task in ended.items() if _has_result(future)]
     if done:
-        counts = build.journal_units([unit for unit, _ in done])
+        counts = journal.add_units([unit for unit, _ in done])
         for (unit, task), num_images in zip(done, counts, strict=True):
             meter.finished(unit, task.unit.size_bytes, num_images)
     for future in ended:

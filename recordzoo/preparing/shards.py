@@ -6,6 +6,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Self
 
 from recordzoo import durable
 from recordzoo.errors import PrepareError
@@ -56,7 +57,7 @@ class Shards:
         self._sealing: Future[ShardDone] | None = None
         self._sealer = ThreadPoolExecutor(1, "recordzoo-seal")
 
-    def __enter__(self) -> "Shards":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *error: object) -> None:

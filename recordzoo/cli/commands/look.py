@@ -148,7 +148,7 @@ def bench(
     """
     from recordzoo.cli.bench import bench as run_bench
     from recordzoo.cli.bench import find_task
-    from recordzoo.preparing.run import default_workers
+    from recordzoo.workers import default_workers
 
     task = find_task(
         path,

@@ -1,6 +1,6 @@
-"""Whose turn it is to prepare a record set: one process builds, the others wait and say for whom.
+"""One writer at a time: one process builds an output, the others wait, and log for which process.
 
-A file lock decides where it works. Nothing is wrong where it does not: builds are private and publishing is one rename.
+A file lock decides. On a file system without locks nothing goes wrong: builds are private, publishing is one rename.
 """
 
 import contextlib
@@ -15,10 +15,11 @@ from pathlib import Path
 import filelock
 
 from recordzoo import durable, settings
+from recordzoo.errors import PrepareError
 from recordzoo.owner import Owner
-from recordzoo.preparing.heartbeat import Heartbeat
-from recordzoo.preparing.stale_builds import Found, find_builds, remove_dead, silence_s
 from recordzoo.progress import Progress, format_bytes
+from recordzoo.publish.found import Found, find_builds, remove_dead, silence_s
+from recordzoo.publish.heartbeat import Heartbeat
 from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, rename
 
 _POLL_S = (0.2, 5.0)
@@ -28,11 +29,22 @@ _SAY_AGAIN_S = 30.0
 
 
 @contextlib.contextmanager
-def my_turn(target: Path, published: Callable[[], bool], progress: Progress) -> Iterator[bool]:
-    """Wait until this process may build, or somebody else has published.
+def my_turn(
+    target: Path, published: Callable[[], bool], progress: Progress, *, is_waiting: bool = True
+) -> Iterator[bool]:
+    """Wait until this process may build, or another process has published.
+
+    Args:
+        target: The output's path.
+        published: Whether the output is published; may raise.
+        progress: Told every half minute which process is waited for.
+        is_waiting: Wait for another process that builds; otherwise refuse.
 
     Yields:
-        Whether to build; False if the record set is published now.
+        Whether to build; False if the output is published now.
+
+    Raises:
+        PrepareError: Another process builds, and is not waited for.
     """
     path = lock_path(target)
     lock = filelock.FileLock(path, timeout=0, mode=0o666)
@@ -47,7 +59,7 @@ def my_turn(target: Path, published: Callable[[], bool], progress: Progress) -> 
                 return
             locked = not _is_held(path) and _try(lock)
             living = [build for build in find_builds(target) if not build.is_dead]
-            if locked and published():  # the last holder may have done so just before it let go
+            if locked and published():  # the last holder may have published just before it let go
                 continue
             if locked and not living:
                 with _held(path, me):
@@ -56,20 +68,17 @@ def my_turn(target: Path, published: Callable[[], bool], progress: Progress) -> 
             if locked:
                 lock.release()
                 locked = False
-            elif not living:
-                _break_if_silent(path)
+            elif not living and _break_if_silent(path):
+                continue
+            if not is_waiting:
+                raise PrepareError(f"{_who(path, living)} is writing {target}. Wait for its end.", path=str(target))
             if time.monotonic() - said >= _SAY_AGAIN_S:
                 said = time.monotonic()
                 progress.note(f"Waiting for {_who(path, living)}, which prepares {target}{_how_far(living)}.")
             time.sleep(next(naps))
     finally:
-        if locked and not LOCKS_ARE_MANDATORY:
-            with contextlib.suppress(OSError):
-                # Nobody needs it once the set is there (waiters look for that first), or where no build was begun.
-                if published() or (_text(path) == me and not find_builds(target)):
-                    durable.remove(path)
-                elif _text(path) == me:
-                    durable.write_text_here(path, "")
+        if locked and (_text(path) == me or not _is_held(path)):
+            _delete(path)
         lock.release(force=True)
 
 
@@ -83,26 +92,26 @@ def _naps() -> Iterator[float]:
 
 
 def tidy(target: Path) -> None:
-    """Remove what a process left that was killed after it had published; where there is nothing, one look shows it."""
+    """Remove what a process left that was killed after it had published; without a lock file there is nothing."""
     path = lock_path(target)
     if not path.exists() or _is_held(path):
         return
     lock = filelock.FileLock(path, timeout=0, mode=0o666)
-    if _try(lock):  # otherwise somebody makes the set again
+    if _try(lock):  # otherwise another process makes the output again
         remove_dead(target)
         _delete(path)
         lock.release(force=True)
 
 
 def who_prepares(target: Path) -> str:
-    """Say who prepares a record set now: "process 4123 on node07"; "" if nobody does."""
+    """Return which process makes an output now: "process 4123 on node07"; "" if none does."""
     path = lock_path(target)
     living = [build for build in find_builds(target) if not build.is_dead]
     return _who(path, living) if living else who_holds(path)
 
 
 def who_holds(path: Path) -> str:
-    """Say who holds a lock file and lives: "process 4123 on node07"; "" if nobody does."""
+    """Return which living process holds a lock file: "process 4123 on node07"; "" if none does."""
     with contextlib.suppress(OSError):
         if _is_held(path) and not _is_silent(path):
             return _who(path, [])
@@ -111,10 +120,10 @@ def who_holds(path: Path) -> str:
 
 @contextlib.contextmanager
 def kept_from_others(target: Path) -> Iterator[bool]:
-    """Let nobody prepare a record set while the block removes it.
+    """Keep other processes from making an output while the block removes it.
 
     Yields:
-        Whether that is so; False if somebody prepares it.
+        Whether none makes it; otherwise nothing may be removed.
     """
     path = lock_path(target)
     lock = filelock.FileLock(path, timeout=0, mode=0o666)
@@ -130,7 +139,7 @@ def kept_from_others(target: Path) -> Iterator[bool]:
 
 
 def lock_path(target: Path) -> Path:
-    """Return the lock file of a record set."""
+    """Return the lock file of an output."""
     return target.with_name(f".{target.name}.lock")
 
 
@@ -180,21 +189,26 @@ def _held(path: Path, me: str) -> Iterator[None]:
         heartbeat.stop()
 
 
-def _break_if_silent(path: Path) -> None:
+def _break_if_silent(path: Path) -> bool:
     """Take the lock file away from a holder that is stopped, or died on a host that this one cannot ask.
 
-    If two do this at once, the second may take away the first one's new file; they then both build, which costs time.
+    If two processes do this at once, the second may take away the first one's new file; they then both build, which
+    costs time.
+
+    Returns:
+        Whether it was taken away.
     """
     with contextlib.suppress(OSError):
         seen = path.stat()
         if not _is_silent(path):
-            return
+            return False
         aside = path.with_name(f"{path.name}-{secrets.token_hex(4)}")
         rename(path, aside)
         if os.path.samestat(seen, aside.stat()):
             aside.unlink()
-        else:  # another process has done it meanwhile, and this one lives
-            rename(aside, path)
+            return True
+        rename(aside, path)  # another process has done it meanwhile, and this one lives
+    return False
 
 
 def _is_silent(path: Path) -> bool:

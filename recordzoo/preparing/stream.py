@@ -1,0 +1,54 @@
+"""Values that a program gives one after another → a record set, in one unit that cannot be resumed."""
+
+from collections.abc import Iterable
+
+from recordzoo.preparing.assemble import assemble, warn_of_bad
+from recordzoo.preparing.journal import Journal
+from recordzoo.preparing.rows import UnitDone, save_sidecars
+from recordzoo.preparing.shards import Shards
+from recordzoo.progress import Progress
+from recordzoo.publish.build import Build
+from recordzoo.recipes.base import Blob, Recipe, Sidecar
+from recordzoo.recipes.jpeg import look
+
+
+class Stream(Shards):
+    """The shards of a build, filled by a program; a context manager, as `Shards`.
+
+    Args:
+        build: Claimed.
+        shard_bytes: Target shard size in bytes.
+        progress: Told nothing, as nothing is resumed.
+    """
+
+    def __init__(self, build: Build, shard_bytes: int, progress: Progress) -> None:
+        self._journal = Journal(build, progress)
+        self._sidecars: dict[str, bytes] = {}
+        self._bad: dict[str, str] = {}
+        super().__init__(build.path, 0, shard_bytes, on_shard=self._journal.add_shard)
+
+    def add(self, name: str, blobs: Iterable[Blob], sidecars: Iterable[Sidecar]) -> None:
+        """Store the values of a record.
+
+        Raises:
+            OSError: The disk is full, or failed.
+        """
+        for blob in blobs:
+            problem, mark = look(blob.data) if blob.checked else (None, None)
+            self.put(blob, mark)
+            if problem is not None:
+                self._bad[name] = problem
+        self._sidecars |= {side.name: side.data for side in sidecars}
+
+    def assemble(self, recipe: Recipe, sidecars: Iterable[Sidecar]) -> None:
+        """Put the set together, when all shards are finished.
+
+        Args:
+            recipe: Arranges the records.
+            sidecars: The last ones.
+        """
+        self._sidecars |= {side.name: side.data for side in sidecars}
+        digest = save_sidecars(self._journal.path, 0, self._sidecars)
+        self._journal.add_unit(UnitDone(0, tuple(self.done), digest, self._bad, {}))
+        assemble(self._journal, recipe, "records", [])
+        warn_of_bad(self._journal)

@@ -1,0 +1,1 @@
+"""One writer at a time, a build beside the output, one rename."""

@@ -1,0 +1,196 @@
+"""A build directory: claimed, written, published, removed or left. Its states are in `docs/architecture.md`."""
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from recordzoo import durable
+from recordzoo.errors import LostBuildError
+from recordzoo.owner import Owner
+from recordzoo.publish.exchange import exchange, give_name
+from recordzoo.publish.found import FREE, SET, Found, dead_builds, resumable_bytes, written_bytes
+from recordzoo.publish.heartbeat import Heartbeat
+from recordzoo.publish.output import Output
+from recordzoo.publish.plan import PLAN_NAME, canonical, plan_digest, read_plan
+from recordzoo.publish.space import check_space
+from recordzoo.steps import step
+from recordzoo.system.files import is_in_use, rename
+
+
+class Build:
+    """This process's build of one output; nothing is on the disk before `claim`.
+
+    Args:
+        output: What will be published.
+
+    Attributes:
+        path: The build directory.
+        plan: What is made, and how; empty before `claim`.
+        remaining: About how many bytes were still to be written when the build was claimed.
+        unusable: Dead builds with another plan, or which cannot be taken over: they are removed at the end.
+        before_release: Removes what an interrupted build need not keep.
+        is_first: Whether this build was published, and not another process's.
+    """
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+        self.path = output.path.with_name(f"{output.path.name}.build.{Owner.current()}")
+        self.plan: Mapping[str, Any] = {}
+        self.remaining = self._needed = 0
+        self.unusable: list[Path] = []
+        self.before_release: Callable[[], object] | None = None
+        self.is_first = False
+        self._is_there = False  # the directory, under our name
+        self._heartbeat = Heartbeat(self.path / "heartbeat")
+
+    @property
+    def set(self) -> Path:
+        """Where the output is put together."""
+        return self.path / SET
+
+    def claim(self, plan: Mapping[str, Any], needed: int) -> None:
+        """Take over a dead build with the same plan, the largest one, or begin one.
+
+        Args:
+            plan: What is made, and how; empty before `claim`.
+            needed: About how many bytes the output takes.
+
+        Raises:
+            DiskSpaceError: There is too little room for what is not written yet.
+            LostBuildError: Another process took it over at once.
+            OSError: The disk is full, failed, or may not be written to.
+        """
+        self.plan, self._needed = plan, needed
+        self._check_space(resumable_bytes(self.output.path, plan))
+        digest = plan_digest(plan)
+        for found in dead_builds(self.output.path):
+            known = read_plan(found.path)
+            # What another user left cannot be written to.
+            if (known is not None and plan_digest(known) != digest) or not os.access(found.path, os.W_OK):
+                self.unusable.append(found.path)
+                continue
+            try:
+                if not self._adopt(found):
+                    continue  # another process was faster
+            except OSError as err:
+                if err.errno != errno.EXDEV and not is_in_use(err):
+                    raise
+                self.unusable.append(found.path)
+                continue
+            if known is not None:
+                self.set.mkdir(exist_ok=True)
+                self.check_space()
+                return
+            self.remove()  # killed before it had a plan: nothing of value in it
+            self._heartbeat = Heartbeat(self.path / "heartbeat")
+        self._begin()
+        self.check_space()
+
+    def check_space(self) -> None:
+        """Compare what is still to be written with the free space: of an interrupted build not all may be kept.
+
+        Raises:
+            DiskSpaceError: There is too little.
+        """
+        self._check_space(written_bytes(self.path))
+
+    def _check_space(self, written: int) -> None:
+        self.remaining = max(0, self._needed - written)
+        check_space(self.output.path.parent, self.remaining, self.output.elsewhere)
+
+    def _adopt(self, found: Found) -> bool:
+        """Take a dead build over by renaming it; False if another process was faster."""
+        heartbeat = found.path / "heartbeat"
+        try:
+            silent_since = heartbeat.stat() if heartbeat.exists() else None
+            heartbeat.touch()  # first: under our name it must not look silent for a moment
+            try:
+                durable.rename(found.path, self.path)
+            except OSError as err:
+                if (err.errno == errno.EXDEV or is_in_use(err)) and silent_since is not None:  # it stays dead
+                    os.utime(heartbeat, ns=(silent_since.st_atime_ns, silent_since.st_mtime_ns))
+                raise
+        except FileNotFoundError:
+            return False
+        self._is_there = True
+        self._heartbeat.start()
+        step("build.claimed")
+        return True
+
+    def _begin(self) -> None:
+        self.path.mkdir(parents=True)
+        self._is_there = True
+        (self.path / "heartbeat").touch()
+        self._heartbeat.start()
+        step("build.claimed")
+        self.set.mkdir()
+        durable.replace_file(self.path / PLAN_NAME, canonical(self.plan))
+        durable.sync_directory(self.output.path.parent)
+        step("build.planned")
+
+    def check(self) -> None:
+        """Stop if another process has taken this build over.
+
+        Raises:
+            LostBuildError: It has.
+        """
+        if self.is_lost:
+            raise self.lost()
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another process has taken this build over."""
+        return self._is_there and not self.path.exists()
+
+    def lost(self) -> LostBuildError:
+        """Return the error of a build that was taken over."""
+        return LostBuildError(f"The preparation of {self.output.path} was taken over by another process.")
+
+    def publish(self, may_replace: Callable[[Path], bool]) -> bool:
+        """Give the finished output its final name; False if something else is there that may not be replaced."""
+        self.check()
+        if may_replace(self.output.path):
+            exchange(self.path, self.output)
+        elif not give_name(self.path, self.output):
+            return False
+        step("set.published")
+        durable.sync_directory(self.output.path.parent)
+        step("set.synced")
+        self.is_first = True
+        return True
+
+    def remove(self) -> None:
+        """Remove the build directory; nothing in it is of value any more."""
+        self._heartbeat.stop()
+        if not self.path.exists():
+            return
+        self._is_there = False
+        gone = self._free_path()
+        with contextlib.suppress(OSError):  # a worker that still has a unit of it adds no file under the old name
+            rename(self.path, gone)
+        for path in (gone, self.path):
+            shutil.rmtree(path, ignore_errors=True)
+        step("build.cleaned")
+
+    def release(self) -> None:
+        """Leave the build to the next process, which goes on with it if it has the same plan."""
+        self._heartbeat.stop()
+        if not self.path.exists():
+            return
+        if not self.output.is_resumable:
+            self.remove()
+            return
+        with contextlib.suppress(OSError):
+            if self.before_release is not None:
+                self.before_release()
+        with contextlib.suppress(OSError):
+            rename(self.path, self._free_path())
+        self._is_there = False
+
+    def _free_path(self) -> Path:
+        return self.path.with_name(f"{self.output.path.name}.build.{FREE}{secrets.token_hex(4)}")

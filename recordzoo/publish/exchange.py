@@ -1,0 +1,128 @@
+"""How a finished output gets its name, and how an exchange that was interrupted is ended or undone."""
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+from pathlib import Path
+
+from recordzoo import durable
+from recordzoo.publish.found import SET, find_builds
+from recordzoo.publish.output import Output
+from recordzoo.steps import step
+from recordzoo.system.files import rename
+
+REPLACING = "replacing"
+"""In a build: the published output is being removed, to be replaced by this build's."""
+
+OLD = "old"
+"""In a build: the published output, between the two renames where the system cannot exchange two directories."""
+
+
+def give_name(build: Path, output: Output) -> bool:
+    """Rename a build's output to its final name; False if something else is there."""
+    if output.file:
+        if os.path.lexists(output.path):
+            return False
+        durable.move(build / SET / output.file, output.path)
+        return True
+    try:
+        durable.rename(build / SET, output.path)
+    except OSError as err:
+        if err.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        return False
+    return True
+
+
+def exchange(build: Path, output: Output) -> None:
+    """Exchange a build's output with the published one: with one system call, or else with two renames.
+
+    Between the two renames nothing is published; `put_back` undoes the first if the second never comes.
+    """
+    if output.file:
+        durable.move(build / SET / output.file, output.path)
+        return
+    if durable.exchange(build / SET, output.path):
+        return
+    shutil.rmtree(build / OLD, ignore_errors=True)  # of an exchange that was interrupted when all was published
+    try:
+        rename(output.path, build / OLD)
+    except OSError as err:
+        if err.errno != errno.EXDEV:
+            raise
+        _replace(build, output)
+        return
+    step("set.moved_away")
+    try:
+        rename(build / SET, output.path)
+    except BaseException:
+        rename(build / OLD, output.path)
+        raise
+
+
+def _replace(build: Path, output: Output) -> None:
+    """Remove the published output, which is in a lower layer of an overlay and cannot be renamed; take its name.
+
+    Until the last rename nothing is published; if it never comes, `put_back` does it.
+    """
+    _try_a_rename(build, output.path)
+    durable.write_file(build / REPLACING, b"")
+    durable.sync_directory(build)
+    step("set.replacing")
+    _remove(output)
+    step("set.removed")
+    rename(build / SET, output.path)
+
+
+def _try_a_rename(build: Path, path: Path) -> None:
+    """Rename an empty directory to the output's parent and remove it; an overlay without xattrs refuses that too."""
+    probe = build / "probe"
+    probe.mkdir()
+    try:
+        moved = probe.rename(path.with_name(f".{path.name}.probe-{secrets.token_hex(4)}"))
+    except OSError as err:
+        probe.rmdir()
+        raise OSError(errno.EXDEV, os.strerror(errno.EXDEV), os.fspath(path)) from err
+    moved.rmdir()
+
+
+def generation(path: Path) -> tuple[int, int] | None:
+    """Return what tells an output from another one at the same path; None if there is none."""
+    with contextlib.suppress(OSError):
+        status = path.stat()
+        return status.st_dev, status.st_ino
+    return None
+
+
+def put_back(output: Output) -> bool:
+    """End or undo an exchange that was interrupted, so that the old output is there or the new one.
+
+    Returns:
+        Whether one is there now that was not there before.
+    """
+    if output.is_there:
+        return False
+    for found in find_builds(output.path):
+        if not found.is_dead or output.is_there:
+            continue
+        with contextlib.suppress(OSError):
+            if (found.path / REPLACING).exists():
+                _remove(output)
+                rename(found.path / SET, output.path)
+            elif not output.path.exists():
+                rename(found.path / OLD, output.path)
+    return output.is_there
+
+
+def is_half_removed(path: Path) -> bool:
+    """Whether `path` is an output whose removal was interrupted: `put_back` helps."""
+    return any((found.path / REPLACING).exists() for found in find_builds(path))
+
+
+def _remove(output: Output) -> None:
+    """Remove the published output, its marker first: a reader sees none in what is left."""
+    with contextlib.suppress(FileNotFoundError):
+        durable.remove(output.path / output.marker)
+        shutil.rmtree(output.path)

@@ -1,0 +1,118 @@
+"""Room on the disk: asked for before the work begins, and named when it ends during it."""
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+from recordzoo.errors import DiskSpaceError, PrepareError, RecordZooError
+from recordzoo.progress import format_bytes
+from recordzoo.publish.output import RECORDS_DIR, Output
+from recordzoo.system.files import is_in_use, possible_files
+
+_QUOTA = getattr(errno, "EDQUOT", errno.ENOSPC)
+_FULL = (errno.ENOSPC, _QUOTA, errno.EFBIG)
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS)
+_FEW_FILES = 100
+"""With fewer possible, a full volume has run out of files: of those that we had begun, some are gone when we look."""
+
+
+def free_bytes(folder: Path) -> int:
+    """Return how much room there is on the volume of a folder, which may not exist yet."""
+    return shutil.disk_usage(existing(folder)).free
+
+
+def volume(folder: Path) -> int:
+    """Return the number of the volume on which a folder is, or would be made."""
+    return existing(folder).stat().st_dev
+
+
+def existing(folder: Path) -> Path:
+    """Return a folder, or the nearest one above it that exists."""
+    folder = folder.absolute()
+    while not folder.exists() and folder != folder.parent:  # a drive of Windows may not exist
+        folder = folder.parent
+    return folder
+
+
+def check_space(folder: Path, needed: int, elsewhere: str = RECORDS_DIR) -> None:
+    """Refuse to begin what cannot end.
+
+    Args:
+        folder: Where will be written to.
+        needed: How many bytes.
+        elsewhere: As of `Output`.
+
+    Raises:
+        DiskSpaceError: There is too little room.
+    """
+    free = free_bytes(folder)
+    if needed > free:
+        raise DiskSpaceError(
+            f"{folder} has {format_bytes(free)} free, and {format_bytes(needed)} are needed: "
+            f"{format_bytes(needed - free)} more. Free some space, or {elsewhere} on another volume.",
+            path=str(folder),
+            missing_bytes=needed - free,
+        )
+
+
+def disk_error(err: OSError, output: Output, remaining: int) -> RecordZooError:
+    """Turn what the disk said into an error that says what to do.
+
+    Args:
+        err: What was raised.
+        output: What was written.
+        remaining: About how many bytes were still to be written.
+    """
+    folder = output.path.parent
+    kept, again = "What is finished is kept", "run the same command again"
+    if not output.is_resumable:
+        kept, again = "Nothing is kept", "write the records again"
+    if err.errno in _FULL:
+        return DiskSpaceError(
+            _full(err, folder, remaining, kept, again),
+            path=str(folder),
+            missing_bytes=max(remaining - free_bytes(folder), 0),
+        )
+    if err.errno == errno.ENOMEM:
+        text = (
+            f"The system gives this process no memory for a shard ({os.strerror(errno.ENOMEM)}). {kept}; raise the "
+            "limit on address space (ulimit -v), or pass smaller shard_bytes or fewer workers."
+        )
+    elif err.errno == errno.EXDEV:
+        text = (
+            f"No directory can be renamed into {folder} ({err.strerror}): it is in a container's overlay that lacks "
+            f"extended attributes. {kept}; {output.elsewhere} on a volume of its own."
+        )
+    elif is_in_use(err):
+        text = (
+            f"{err.filename or folder} is in use ({err.strerror}): Windows does not rename a directory while a program "
+            f"has a file in it open. {kept}; close the datasets and programs that use it and {again}."
+        )
+    elif err.errno in _REFUSED:
+        elsewhere = output.elsewhere[:1].upper() + output.elsewhere[1:]
+        text = f"{folder} may not be written to ({err.strerror}). {elsewhere} that may be written to."
+    else:
+        text = f"Writing to {folder} failed: {err}. {kept}; {again}."
+    return PrepareError(text, path=str(folder))
+
+
+def _full(err: OSError, folder: Path, remaining: int, kept: str, again: str) -> str:
+    """Say what is used up: the room, the quota, the number of files; or that a file may not be so large."""
+    why = os.strerror(err.errno or 0)  # LMDB has other words for it
+    to_write = f"about {format_bytes(remaining)} are still to be written" if remaining else "the output is not complete"
+    if err.errno == errno.EFBIG:
+        return (
+            f"No file in {folder} may become so large ({why}): a limit of the shell (ulimit -f) or of the file system. "
+            f"{kept}; raise it and {again}, or pass smaller shard_bytes."
+        )
+    free_some = f"{kept}; free some space and {again}."
+    if err.errno == _QUOTA != errno.ENOSPC:
+        return f"Your quota in {folder} is used up ({why}): {to_write}. {free_some}"
+    free = format_bytes(free_bytes(folder))
+    if (files := possible_files(existing(folder))) < _FEW_FILES:
+        return (
+            f"No room left in {folder} ({why}): its file system takes {files} more files, though {free} are free. "
+            f"{kept}; remove some files there and {again}."
+        )
+    return f"No room left in {folder} ({why}): {to_write}, {free} are free now. {free_some}"

@@ -1,0 +1,314 @@
+"""The contract of `publish/`, for everything that publishes: the old output or the new one, whole, whatever happens.
+
+Besides: builds that can go on stay, builds of others stay until the output is published, and nothing else is left.
+"""
+
+import hashlib
+import json
+import os
+import shutil
+import signal
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.disks import Volume, mounted, overlaid
+from tests.faults import fault
+from tests.preparing import contents, wait_for
+from tests.publishing import STEPS_LOG, USERS, started, write_data
+
+RECIPE = ("build.claimed", "shard.journalled", "set.manifest_written")
+COPY = ("build.claimed", "build.planned", "pull.received", "pull.fetched", "set.manifest_written")
+EXPORT = ("build.claimed", "build.planned", "export.written", "export.counted", "export.complete")
+STEPS = {
+    "prepare": RECIPE,  # all of its steps are in test_kill.py
+    "writer": (*RECIPE, "build.planned", "shard.opened", "shard.written", "unit.journalled"),
+    **dict.fromkeys(("convert", "import", "merge", "subset"), RECIPE),
+    **dict.fromkeys(("copy", "pull"), COPY),
+    **dict.fromkeys(("folder", "zip"), EXPORT),
+}
+AFTER = ("set.published", "set.synced", "build.cleaned")
+COMPLETE = {user: "export.complete" if user in ("folder", "zip") else "set.manifest_written" for user in USERS}
+RESUMES = [user for user in USERS if user != "writer"]
+EVERY_STEP = [(user, step) for user in USERS for step in (*STEPS[user], *AFTER)]
+BYSTANDER = "free-0badcafe"
+
+pytestmark = pytest.mark.slow
+
+
+class Made:
+    """Data of two kinds, and what each user makes of it undisturbed."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.data = {name: write_data(folder / name, seed) for seed, name in enumerate(("old", "new"))}
+        self.files: dict[tuple[str, str], dict[str, str]] = {}
+
+    def out(self, user: str, name: str) -> Path:
+        """The output of a user, made of some data."""
+        out = place(self.folder / "outs" / name / user, user)
+        if not out.exists():
+            run(user, self.data[name], out)
+            self.files[user, name] = state(out)
+        return out
+
+    def state(self, user: str, name: str) -> dict[str, str]:
+        self.out(user, name)
+        return self.files[user, name]
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Made:
+    return Made(tmp_path_factory.mktemp("made"))
+
+
+def place(folder: Path, user: str) -> Path:
+    return folder / ("out.zip" if user == "zip" else "out" if user == "folder" else "out.records")
+
+
+def state(out: Path) -> dict[str, str]:
+    """The files of an output, as hashes; without what names its place."""
+    if out.is_file():
+        return {"": hashlib.sha256(out.read_bytes()).hexdigest()}
+    return {name: digest for name, digest in contents(out).items() if name != "copied.json"}
+
+
+# Any: options of `tests.publishing.main`.
+def run(user: str, data: Path, out: Path, *, env: dict[str, str] | None = None, **given: Any) -> dict[str, Any]:
+    """Run a user to its end; return its exit code and what it printed."""
+    with started(env, user=user, data=data, out=out, **given) as process:
+        printed, log = process.communicate(60)
+    code = process.returncode
+    return {"code": code, "log": log, **(json.loads(printed) if code in (1, 2) and printed.startswith("{") else {})}
+
+
+def laid(made: Made, tmp_path: Path, user: str, *, is_replaced: bool) -> Path:
+    """Lay the old output and the build of another command into a new folder; return the output's path."""
+    out = place(tmp_path / "place", user)
+    bystander = out.with_name(f"{out.name}.build.{BYSTANDER}")
+    bystander.mkdir(parents=True)
+    (bystander / "plan.json").write_text('{"of": "another command"}')
+    if is_replaced:
+        old = made.out(user, "old")
+        (shutil.copy if old.is_file() else shutil.copytree)(old, out)
+    return out
+
+
+def finish(made: Made, user: str, out: Path, *, is_replaced: bool, **given: Any) -> None:
+    """Run the same command again: the new output is there, and nothing else."""
+    ended = run(user, made.data["new"], out, refresh=is_replaced or user == "writer", **given)
+    assert ended["code"] == 0, ended
+    assert state(out) == made.state(user, "new")
+    assert os.listdir(out.parent) == [out.name]
+
+
+def assert_whole(made: Made, user: str, out: Path, *, is_replaced: bool, may_be_away: bool = False) -> bool:
+    """The output is the old one or the new one; whether the new one. The build of another command is there."""
+    allowed = [made.state(user, "new"), *([made.state(user, "old")] if is_replaced else [])]
+    if out.exists():
+        assert state(out) in allowed
+    else:
+        assert may_be_away or not is_replaced
+    is_new = out.exists() and state(out) == allowed[0]
+    assert is_new or out.with_name(f"{out.name}.build.{BYSTANDER}").exists()
+    return is_new
+
+
+@fault("C1")
+@pytest.mark.parametrize(("user", "step"), EVERY_STEP)
+def test_killed(user: str, step: str, made: Made, tmp_path: Path) -> None:
+    out = laid(made, tmp_path, user, is_replaced=False)
+    assert run(user, made.data["new"], out, env={"RECORDZOO_KILL_AT": step})["code"] == -signal.SIGKILL
+    assert assert_whole(made, user, out, is_replaced=False) == (step in AFTER)
+    finish(made, user, out, is_replaced=False)
+
+
+@fault("C1")
+@pytest.mark.parametrize(
+    ("user", "step"),
+    [
+        (user, step)
+        for user in USERS
+        for step in (COMPLETE[user], "set.moved_away", *AFTER)
+        if (user, step) != ("zip", "set.moved_away")
+    ],
+)
+def test_killed_while_it_replaces_without_an_exchange(user: str, step: str, made: Made, tmp_path: Path) -> None:
+    out = laid(made, tmp_path, user, is_replaced=True)
+    given = {"refresh": True, "exchange": False}
+    assert run(user, made.data["new"], out, env={"RECORDZOO_KILL_AT": step}, **given)["code"] == -signal.SIGKILL
+    is_away = step == "set.moved_away"
+    assert assert_whole(made, user, out, is_replaced=True, may_be_away=is_away) == (step in AFTER)
+    finish(made, user, out, is_replaced=True, exchange=False)
+
+
+@pytest.mark.parametrize("user", [user for user in USERS if user != "zip"])
+def test_a_set_that_was_moved_away_is_not_replaced_unasked(user: str, made: Made, tmp_path: Path) -> None:
+    """It is only in a build: whoever comes next puts it back before anything else."""
+    out = laid(made, tmp_path, user, is_replaced=True)
+    env = {"RECORDZOO_KILL_AT": "set.moved_away"}
+    assert run(user, made.data["new"], out, env=env, refresh=True, exchange=False)["code"] == -signal.SIGKILL
+    ended = run(user, made.data["new"], out)
+    if user not in ("prepare", "convert"):
+        assert ended["code"] == 1
+        assert "refresh=True" in ended["text"] or "replace=True" in ended["text"]
+    assert state(out) == made.state(user, "old")
+
+
+@pytest.mark.parametrize("user", USERS)
+def test_the_users_own_exception(user: str, made: Made, tmp_path: Path) -> None:
+    """It comes as it is, though it is an OSError, or as the error of the user's function; then all goes on."""
+    out = laid(made, tmp_path, user, is_replaced=True)
+    ended = run(user, made.data["new"], out, refresh=True, fail_after=0)
+    assert ended["code"] in (1, 2), ended
+    assert "the user's own file" in ended["text"]
+    if user == "writer":
+        assert ended["type"] == "FileNotFoundError"
+    assert not assert_whole(made, user, out, is_replaced=True)
+    assert not list(out.parent.glob(".*.lock"))
+    finish(made, user, out, is_replaced=True)
+
+
+@pytest.fixture(scope="module")
+def volume(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Volume]:
+    with mounted(tmp_path_factory.mktemp("disk") / "volume", "size=8m") as volume:
+        yield volume
+
+
+@fault("K1")
+@pytest.mark.parametrize(("user", "step"), [each for each in EVERY_STEP if each[1] not in AFTER])
+def test_a_full_disk(user: str, step: str, made: Made, volume: Volume) -> None:
+    out = laid(made, volume.path, user, is_replaced=False)
+    try:
+        with started(user=user, data=made.data["new"], out=out, stop_at=step) as process:
+            assert process.wait_until_stopped()
+            ballast = volume.fill(leave=0)
+            os.kill(process.pid, signal.SIGCONT)
+            printed, log = process.communicate(60)
+        ballast.unlink()
+        if process.returncode:
+            assert process.returncode == 1, log
+            error = json.loads(printed)
+            assert error["type"] == "DiskSpaceError"
+            kept = "Nothing is kept; free some" if user == "writer" else "What is finished is kept; free some"
+            assert kept in error["text"] or "has 0 B free, and" in error["text"]
+            assert not assert_whole(made, user, out, is_replaced=False)
+        finish(made, user, out, is_replaced=False)
+    finally:
+        shutil.rmtree(out.parent)
+
+
+@fault("P2")
+@pytest.mark.parametrize("user", USERS)
+def test_two_at_once(user: str, made: Made, tmp_path: Path) -> None:
+    out = laid(made, tmp_path, user, is_replaced=False)
+    given = {"user": user, "data": made.data["new"], "out": out}
+    with started(**given) as one, started(**given) as two:
+        ended = [process.communicate(60) for process in (one, two)]
+        codes = [process.returncode for process in (one, two)]
+    if user == "writer":
+        assert sorted(codes) == [0, 1]
+        error = json.loads(ended[codes.index(1)][0])
+        assert "is writing" in error["text"] or "is there already" in error["text"]
+    else:
+        assert codes == [0, 0], ended
+    assert state(out) == made.state(user, "new")
+    assert os.listdir(out.parent) == [out.name]
+
+
+@fault("P2")
+@pytest.mark.parametrize("is_replaced", [False, True])
+@pytest.mark.parametrize("user", RESUMES)
+def test_taken_over(user: str, is_replaced: bool, made: Made, tmp_path: Path) -> None:
+    """A process stands still for so long that another goes on with its build; then it wakes up."""
+    out = laid(made, tmp_path, user, is_replaced=is_replaced)
+    env = {"RECORDZOO_STALE_S": "1"}
+    given = {"user": user, "data": made.data["new"], "out": out, "refresh": is_replaced}
+    with started(env, stop_at=COMPLETE[user], **given) as first:
+        assert first.wait_until_stopped()
+        with started(env, **given) as second:
+            printed, log = second.communicate(60)
+        assert second.returncode == 0, (printed, log)
+        assert state(out) == made.state(user, "new")
+        os.kill(first.pid, signal.SIGCONT)
+        printed, log = first.communicate(60)
+    assert first.returncode == 0, (printed, log)
+    assert state(out) == made.state(user, "new")
+    assert os.listdir(out.parent) == [out.name]
+
+
+def test_a_writer_that_was_thought_dead(made: Made, tmp_path: Path) -> None:
+    out = laid(made, tmp_path, "writer", is_replaced=False)
+    env = {"RECORDZOO_STALE_S": "1"}
+    given = {"user": "writer", "data": made.data["new"], "out": out}
+    with started(env, stop_at="shard.journalled", **given) as first:
+        assert first.wait_until_stopped()
+        wait_for(lambda: _silence_s(out) > 1.5, "the end of its heartbeat")
+        with started(env, **given) as second:
+            printed, log = second.communicate(60)
+        assert second.returncode == 0, (printed, log)
+        os.kill(first.pid, signal.SIGCONT)
+        printed, log = first.communicate(60)
+    assert first.returncode == 1, (printed, log)
+    assert "was taken over by another process" in json.loads(printed)["text"]
+    assert state(out) == made.state("writer", "new")
+    assert os.listdir(out.parent) == [out.name]
+
+
+def _silence_s(out: Path) -> float:
+    beats = [path.stat().st_mtime for path in out.parent.glob("*.build.*/heartbeat")]
+    locks = [path.stat().st_mtime for path in out.parent.glob(".*.lock")]
+    return time.time() - max(beats + locks)
+
+
+@pytest.mark.parametrize("is_replaced", [False, True])
+@pytest.mark.parametrize("user", USERS)
+def test_something_else_appears_meanwhile(user: str, is_replaced: bool, made: Made, tmp_path: Path) -> None:
+    out = laid(made, tmp_path, user, is_replaced=False)
+    with started(user=user, data=made.data["new"], out=out, refresh=is_replaced, stop_at=COMPLETE[user]) as process:
+        assert process.wait_until_stopped()
+        out.mkdir()
+        (out / "thesis.tex").write_text("a chapter")
+        os.kill(process.pid, signal.SIGCONT)
+        printed, log = process.communicate(60)
+    assert process.returncode == 1, (printed, log)
+    assert str(out) in json.loads(printed)["text"]
+    assert [path.read_text() for path in out.iterdir()] == ["a chapter"]
+    assert out.with_name(f"{out.name}.build.{BYSTANDER}").exists()
+
+
+@fault("K14")
+@pytest.mark.parametrize("step", ["", "set.replacing", "set.removed"])
+@pytest.mark.parametrize("user", USERS)
+def test_in_a_layer_of_a_container(user: str, step: str, made: Made, tmp_path: Path) -> None:
+    """The old output is in a lower layer of an overlay, whose directories cannot be renamed."""
+    lower = tmp_path / "image"
+    old = made.out(user, "old")
+    out = place(lower, user)
+    lower.mkdir()
+    (shutil.copy if old.is_file() else shutil.copytree)(old, out)
+    with overlaid(tmp_path / "container", lower) as volume:
+        inside, seen = volume.mounted_at / out.name, volume.path / out.name
+        given = {"prefix": volume.enter, "user": user, "data": made.data["new"], "out": inside, "refresh": True}
+        if step and user != "zip":  # a file is replaced by one rename
+            with started({"RECORDZOO_KILL_AT": step}, **given) as process:
+                printed, log = process.communicate(60)
+            assert process.returncode == -signal.SIGKILL, (printed, log)
+        with started(**given) as process:
+            printed, log = process.communicate(60)
+        assert process.returncode == 0, (printed, log)
+        assert state(seen) == made.state(user, "new")
+        assert os.listdir(volume.path) == [out.name]
+
+
+def test_every_step_of_each_user_is_tried(made: Made, tmp_path: Path) -> None:
+    for user in USERS:
+        log = tmp_path / f"{user}.steps"
+        run(user, made.data["new"], place(tmp_path / user, user), env={STEPS_LOG: str(log)})
+        met = set(log.read_text().split())
+        assert {*STEPS[user], *AFTER} <= met
+        if user not in ("prepare", "convert", "import", "merge", "subset", "writer"):
+            assert met == {*STEPS[user], *AFTER}
