@@ -1,6 +1,7 @@
 """`RecordWriter` and what `RecordReader` gives of it: a whole set when the block ends, and nothing before."""
 
 import contextlib
+import errno
 import io
 import os
 import resource
@@ -19,6 +20,7 @@ from PIL import Image
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader, RecordWriter
 from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, SampleError
+from recordzoo.preparing.shards import Shards
 from recordzoo.records.verify import verify
 from tests.fakes.samples import jpeg, noise
 from tests.preparing import REPOSITORY, contents
@@ -305,9 +307,15 @@ class TestOneBlockAfterAnother:
         assert RecordReader(tmp_path / "my.records")[0] == {"name": "000000000", "x": 1}
 
     def test_refused_records_alone_are_no_set(self, tmp_path: Path) -> None:
-        with pytest.raises(PrepareError, match="No records were written to"), RecordWriter(tmp_path / "my") as writer:
-            with pytest.raises(ArgumentError, match="the name 5 is not valid"):
+        def refused() -> None:
+            with (
+                RecordWriter(tmp_path / "my.records") as writer,
+                pytest.raises(ArgumentError, match="the name 5 is not"),
+            ):
                 writer.write({"x": 1, "name": 5})
+
+        with pytest.raises(PrepareError, match="No records were written to"):
+            refused()
         assert list(tmp_path.iterdir()) == []
 
     def test_a_record_whose_second_value_is_refused_is_not_stored(
@@ -323,13 +331,29 @@ class TestOneBlockAfterAnother:
         assert [(each["a"], each["b"]) for each in reader] == [(b"1", b"2"), (b"5", b"6")]
         assert sum(spec.num_values for spec in reader.manifest.shards) == 4
 
-    def test_after_a_full_disk_nothing_is_published(self, tmp_path: Path) -> None:
+    def test_after_a_full_disk_nothing_is_published(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         """Not even if the program goes on: some values of a record may be stored, and others not."""
-        with pytest.raises(PrepareError, match="could not be stored .*; nothing is published"):
-            with RecordWriter(tmp_path / "my.records", shard_bytes=50_000) as writer:
-                with largest_file(200_000), pytest.raises(DiskSpaceError, match="Nothing is kept"):
-                    for record in some(300):
-                        writer.write(record)
+        original, calls = Shards.put, []
+
+        def put(self: Shards, blob: Any, mark: Any) -> None:
+            calls.append(blob)
+            if len(calls) == 4:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            original(self, blob, mark)
+
+        def write_on() -> None:
+            with RecordWriter(tmp_path / "my.records") as writer:
+                writer.write({"a": b"1", "b": b"2"})
+                with pytest.raises(
+                    DiskSpaceError, match="Nothing is kept; free some space and write the records again"
+                ):
+                    writer.write({"a": b"3", "b": b"4"})
+                with pytest.raises(PrepareError, match=r"Record 1 could not be stored .*; nothing is published"):
+                    writer.write({"a": b"5", "b": b"6"})
+
+        monkeypatch.setattr(Shards, "put", put)
+        with pytest.raises(PrepareError, match=r"Record 1 could not be stored .*; nothing is published"):
+            write_on()
         assert list(tmp_path.iterdir()) == []
 
     def test_a_set_that_was_moved_away_is_put_back_before_all_else(self, tmp_path: Path) -> None:
@@ -344,6 +368,7 @@ class TestOneBlockAfterAnother:
 
     def test_a_failed_block_leaves_builds_that_can_go_on(self, tmp_path: Path) -> None:
         (tmp_path / "my.records.build.free-00").mkdir()
+        (tmp_path / "my.records.build.free-00" / "plan.json").write_text('{"of": "a preparation"}')
         with contextlib.suppress(ZeroDivisionError), RecordWriter(tmp_path / "my.records") as writer:
             writer.write({"x": 1})
             raise ZeroDivisionError
