@@ -28,7 +28,7 @@ def write_set(path: Path, seed: int = 0, *, count: int = RECORDS) -> Path:
     write_records(path, some_values(count, seed=seed), per_shard=3)
     index = RecordReader(path).manifest.arrays["image.index"]
     (path / marks_name("image")).write_bytes(pack_marks(np.ones(count, np.uint8), index))
-    (path / "tree.json").write_text('{"root": "/home/somebody/photos"}')
+    (path / "tree.json").write_text('{"root": "/home/somebody/photos", "directories": {}}')
     return path
 
 

@@ -117,7 +117,7 @@ class TestClasses:
 
     def test_a_label_that_is_no_class_is_named(self, sets, tmp_path):
         path = shutil.copytree(sets[1].path, tmp_path / "a.records")
-        edit_manifest(path, lambda document: document.update(classes=["dog", "cat"]))
+        edit_manifest(path, lambda document: document["fields"]["target"].update(names=["dog", "cat"]))
         with pytest.raises(recordzoo.errors.SourceError, match="has the class 2, and there are only 2 classes"):
             merged([sets[1].path, path], tmp_path / "c.records", classes="union")
 

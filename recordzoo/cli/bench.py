@@ -19,7 +19,7 @@ from recordzoo.cli.tables import table as table_of
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.meant import no_split
-from recordzoo.preview.stats import tree_root
+from recordzoo.preparing.directories import KnownDirectories
 from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
 from recordzoo.system.page_cache import CAN_FORGET
@@ -48,8 +48,8 @@ def find_task(path: str, *, num_images: int, split: str | None, **options: Any) 
     if not total:
         of_split = f" of the split {split!r}" if split else ""
         raise FolderError(f"There are no images{of_split} in {reader.path}.", path=str(reader.path))
-    root = tree_root(reader)
-    tree = Path(root) if root is not None and Path(root).is_dir() else None
+    known = KnownDirectories.of(reader)
+    tree = Path(known.root) if known is not None and Path(known.root).is_dir() else None
     return Task(reader.folder, tree, split, num_images=min(num_images, total), **options)
 
 

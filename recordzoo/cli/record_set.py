@@ -19,6 +19,7 @@ from recordzoo.cli.tables import table, wrapped, wrapping_width
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing.changes import recorded_changes
 from recordzoo.preparing.describe import MOST_NAMED
+from recordzoo.preparing.directories import KnownDirectories
 from recordzoo.preparing.kinds import text_of
 from recordzoo.preview.choose import picture_field
 from recordzoo.preview.headers import SAMPLE, SAMPLE_AT_URL, Headers, read_headers
@@ -30,7 +31,6 @@ from recordzoo.preview.stats import (
     count_values,
     find_variants,
     spread,
-    tree_root,
 )
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
@@ -72,7 +72,7 @@ def show_record_set(path: str, *, full: bool, as_json: bool) -> int:
 def set_document(reader: RecordReader, headers: Headers | None) -> dict[str, JSON]:
     """Make a record set's JSON, under stable keys."""
     manifest = reader.manifest
-    labels = load_labels(reader)
+    labels, tree = load_labels(reader), KnownDirectories.of(reader)
     sizes = count_bytes(reader)
     return {
         "digest": reader.digest,
@@ -113,7 +113,7 @@ def set_document(reader: RecordReader, headers: Headers | None) -> dict[str, JSO
         "class_counts": None if labels is None else [dataclasses.asdict(each) for each in count_classes(labels)],
         "images": None if headers is None else _headers_document(headers),
         "source": manifest.source,
-        "tree": tree_root(reader),
+        "tree": None if tree is None else tree.root,
         "metadata": dict(manifest.metadata),
         "variants": [
             {"path": str(each.path), "variant": each.name, "records": each.num_records}

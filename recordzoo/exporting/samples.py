@@ -11,7 +11,7 @@ from recordzoo.loading.pictures import from_pixels
 from recordzoo.recipes.images import PNG_LEVEL, sniffed_ending
 from recordzoo.records.reader import RecordReader
 
-FieldKind = Literal["image", "bytes", "json", "raw", "numbers"]
+FieldForm = Literal["image", "bytes", "json", "raw", "numbers"]
 """What a field holds: files of images, bytes, JSON, arrays each with its own shape, or numbers of one shape."""
 
 
@@ -27,7 +27,7 @@ class Field:
     """
 
     name: str
-    kind: FieldKind
+    kind: FieldForm
     dtype: str = ""
     shape: tuple[int, ...] = ()
 
@@ -137,7 +137,7 @@ def _field(reader: RecordReader, name: str) -> Field:
     if spec.encoding == "raw":
         dimensions = len(spec.shape) if spec.shape is not None else arrays[f"{name}.shape"].shape[1]
         return Field(name, "raw", np.dtype(spec.dtype).name, (0,) * dimensions)
-    kinds: dict[str, FieldKind] = {"image": "image", "bytes": "bytes", "json": "json"}
+    kinds: dict[str, FieldForm] = {"image": "image", "bytes": "bytes", "json": "json"}
     return Field(name, kinds[spec.encoding])
 
 

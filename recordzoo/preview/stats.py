@@ -1,16 +1,13 @@
 """Numbers about a record set: its classes, its bytes, its fields, its variants, where it came from."""
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from recordzoo.errors import RecordError
 from recordzoo.preview.labels import Labels
-from recordzoo.recipes.folder import TREE_FILE
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import NO_SHARD, Manifest
 from recordzoo.records.reader import RecordReader, is_record_set
@@ -116,17 +113,6 @@ def _is_same_dataset(one: Manifest, other: Manifest) -> bool:
         return False
     # People's own trees have one name; the names of the records tell them apart.
     return one.kind is SetKind.ZOO or one.arrays["names"].hash == other.arrays["names"].hash
-
-
-def tree_root(reader: RecordReader) -> str | None:
-    """Return the directory that a record set of a tree was made from, if a file beside the manifest says it."""
-    data = reader.extra(TREE_FILE)
-    try:
-        document: Any = json.loads(data or b"null")  # Any: JSON
-    except (ValueError, RecursionError):
-        return None
-    root = document.get("root") if isinstance(document, dict) else None
-    return root if isinstance(root, str) else None
 
 
 def spread(values: Sequence[int]) -> tuple[int, float, int]:
