@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 
 import recordzoo
-from recordzoo.copying.repair import repair
 from recordzoo.errors import CorruptRecordError, ManifestError, NotPreparedError, OtherSourceError, TermsError
 from recordzoo.preparing import ensure
 from recordzoo.recipes import folder
@@ -19,6 +18,7 @@ from recordzoo.recipes.beside import BESIDE
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
+from recordzoo.repair import repair
 from tests.copying import killed
 from tests.fakes import cub200, imagenet, lists
 from tests.fakes.folder import write_tree

@@ -41,8 +41,8 @@ class RepairOptions:
 def repair_set(text: str, wanted: RepairOptions, *, as_json: bool) -> int:
     """Check a record set, repair what is damaged, and print what was done; returns the exit code."""
     place = targets.find_local_set(text, "--repair")
-    from recordzoo.copying.repair import repair
     from recordzoo.records.reader import RecordReader
+    from recordzoo.repair import repair
 
     root = wanted.root
     if root is None and place != Path(text) and Path(text).exists():
