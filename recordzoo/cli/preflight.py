@@ -21,7 +21,7 @@ class Prospect:
 
     Attributes:
         target: Which.
-        plan: See `recordzoo.preparing.describe`.
+        plan: See `recordzoo.preparing.outlook`.
         obstacle: The error that prevents it: raw files must be downloaded by hand, or need `--accept-terms`. None: it
             can be prepared.
     """

@@ -18,9 +18,9 @@ from recordzoo.cli.progress import make_progress
 from recordzoo.cli.tables import table, wrapped, wrapping_width
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing.changes import recorded_changes
-from recordzoo.preparing.describe import MOST_NAMED
 from recordzoo.preparing.directories import KnownDirectories
 from recordzoo.preparing.kinds import text_of
+from recordzoo.preparing.outlook import MOST_NAMED
 from recordzoo.preview.choose import picture_field
 from recordzoo.preview.headers import SAMPLE, SAMPLE_AT_URL, Headers, read_headers
 from recordzoo.preview.labels import load_labels

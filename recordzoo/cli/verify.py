@@ -72,7 +72,7 @@ def verify_set(text: str, *, full: bool, as_json: bool) -> int:
     place = targets.find_record_set(text)
     from recordzoo.cli.changed import say_changes
     from recordzoo.preparing.changes import recorded_changes
-    from recordzoo.preparing.describe import MOST_NAMED
+    from recordzoo.preparing.outlook import MOST_NAMED
     from recordzoo.recipes.beside import BESIDE
     from recordzoo.records.reader import RecordReader
     from recordzoo.records.verify import verify

@@ -3,10 +3,10 @@
 Find raw data, check space, convert, read back, publish. `docs/architecture.md` has the states and what a crash leaves.
 """
 
-from recordzoo.preparing.describe import describe
 from recordzoo.preparing.job import ensure, ensure_located
 from recordzoo.preparing.located import Located, locate
 from recordzoo.preparing.options import Options, OwnOptions, PrepareOptions
+from recordzoo.preparing.outlook import describe
 from recordzoo.records.reader import is_record_set
 
 __all__ = [

@@ -35,18 +35,13 @@ class Division:
     recipe: Recipe
     options: Options
 
-    @property
-    def num_shards(self) -> int | None:
-        """The number of shards, if it is given."""
-        return self.options.num_shards
-
     def shard_bytes(self, source: Source) -> int:
         """Return the target shard size in bytes; nothing depends on it if the number of shards is given."""
         return self.options.shard_bytes or default_shard_bytes(self.recipe, source)
 
     def plan(self, source: Source) -> dict[str, JSON]:
         """Return what the shards depend on, for the plan of a build."""
-        return {"num_shards": self.num_shards} if self.num_shards else {"shard_bytes": self.shard_bytes(source)}
+        return self.options.layout or {"shard_bytes": self.shard_bytes(source)}
 
     def units(self, source: Source) -> list[Unit]:
         """Cut the source: a shard for each unit if their number is given, else units that fill shards.
@@ -54,8 +49,8 @@ class Division:
         Raises:
             ArgumentError: It cannot be cut into so many.
         """
-        if self.num_shards:
-            return source.cut(self.num_shards)
+        if self.options.num_shards:
+            return source.cut(self.options.num_shards)
         # A little less raw data than fills a shard: what spills over would be a shard of its own.
         expansion = max(self.recipe.expansion, records_bytes(self.recipe, source) / max(1, source.size_bytes))
         return source.units(int(self.shard_bytes(source) / (_SPILL * expansion)))

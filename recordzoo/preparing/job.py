@@ -5,7 +5,6 @@ import json
 import logging
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Unpack
 
@@ -29,7 +28,7 @@ from recordzoo.preparing.located import Located, locate
 from recordzoo.preparing.options import DEFAULTS, Options, PrepareOptions
 from recordzoo.preparing.raw import RawData, check_addresses, stages
 from recordzoo.preparing.run import Workers, run_tasks
-from recordzoo.progress import Progress, format_bytes
+from recordzoo.progress import format_bytes
 from recordzoo.publish.build import Build
 from recordzoo.publish.exchange import is_half_removed
 from recordzoo.publish.lock import tidy
@@ -99,39 +98,23 @@ def ensure_located(located: Located, *, download: bool | None = False) -> Path:
         return Job(located, download).run()
 
 
-@dataclass
 class Job:
     """A preparation: what is asked for, and each step of it."""
 
-    located: Located
-    download: bool | None
-    recipe: Recipe = field(init=False)
-    root: Path = field(init=False)
-    options: Options = field(init=False)
-    target: Path = field(init=False)
-    progress: Progress = field(init=False)
-    raw: RawData = field(init=False)
-    _division: Division = field(init=False)
-    _hashed: frozenset[Path] = field(init=False, default=frozenset())  # archives whose hash is compared
-    _raw_files: list[RawFile] = field(init=False, default_factory=list)
-    _digest: str = field(init=False, default="")  # of what was made
-
-    def __post_init__(self) -> None:
-        located = self.located
+    def __init__(self, located: Located, download: bool | None) -> None:
+        self.located, self.download = located, download
         self.recipe, self.root, self.target = located.recipe, located.root, located.target
         self.options, self.progress = located.options, located.progress
-        self.raw = RawData(located, bool(self.download))
+        self.raw = RawData(located, bool(download))
         self._division = Division(self.recipe, self.options)
+        self._hashed: frozenset[Path] = frozenset()  # archives whose hash is compared
+        self._raw_files: list[RawFile] = []
+        self._digest = ""  # of what was made
 
     @property
     def is_published(self) -> bool:
         """Whether the record set is there."""
         return is_record_set(self.target)
-
-    @property
-    def refresh(self) -> bool:
-        """Whether a record set that is there is made again."""
-        return self.located.refresh
 
     def run(self) -> Path:
         """Make the record set, or wait for the process that does."""
@@ -142,7 +125,9 @@ class Job:
             else:
                 self.raw.check_terms()
         output, ready = Output(self.target), lambda: self.is_published
-        if publish(output, ready, self.progress, self._prepare, again=self.refresh, may_replace=self._may_replace):
+        if publish(
+            output, ready, self.progress, self._prepare, again=self.located.refresh, may_replace=self._may_replace
+        ):
             self.progress.note(f"publish: {self.target}")
         elif self._digest and manifest_digest((self.target / MANIFEST_NAME).read_bytes()) != self._digest:
             logger.warning("%s was published by another process, from other raw data or options.", self.target)
@@ -151,7 +136,7 @@ class Job:
         return self.target
 
     def _may_replace(self, path: Path) -> bool:
-        return self.refresh and is_record_set(path)
+        return self.located.refresh and is_record_set(path)
 
     def discard_raw(self) -> None:
         """Delete what was downloaded for the records, if that is wished.
@@ -185,8 +170,8 @@ class Job:
         """Write the record set into a build."""
         source = self._source()
         self._check_size(source)
-        if self._division.num_shards:
-            source.cut(self._division.num_shards)  # an argument that cannot be is said before anything is made
+        if self.options.num_shards:
+            source.cut(self.options.num_shards)  # an argument that cannot be is said before anything is made
         build.claim(self._plan(source), records_bytes(self.recipe, source))
         journal = Journal(build, self.progress)
         self._announce(source, journal.written_bytes, build.unusable)
@@ -231,7 +216,7 @@ class Job:
         """Refuse to convert what nobody asked for, or more than one expects of a constructor."""
         if self._is_forbidden:
             raise self._forbidden()
-        if self.options.prepare or self.download or self.refresh:
+        if self.options.prepare or self.download or self.located.refresh:
             return
         if source.size_bytes > settings.auto_prepare_bytes():
             raise NotPreparedError(
@@ -302,7 +287,7 @@ class Job:
             if stale := self._stale_units(units, journal):
                 self.progress.note(f"{source.description} was written to since; some of it is converted again.")
                 journal.drop(stale)
-            shard_bytes = None if self._division.num_shards else self._division.shard_bytes(source)
+            shard_bytes = None if self.options.num_shards else self._division.shard_bytes(source)
             tasks = [
                 Task(
                     number=number,
