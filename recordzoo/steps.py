@@ -27,6 +27,9 @@ STEPS = (
     "set.shards_moved",  # all shards carry their final names
     "set.arrays_written",  # index, targets, names, splits are on disk
     "set.manifest_written",  # the manifest is on disk, in the build directory
+    "set.moved_away",  # the old set is in the build, where the system cannot exchange two directories
+    "set.replacing",  # the old set will be removed, where it cannot be renamed
+    "set.removed",  # the old set is removed
     "set.published",  # the set carries its final name
     "set.synced",  # and its parent directory knows
     "build.cleaned",  # nothing but the set is left

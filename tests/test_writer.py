@@ -296,6 +296,9 @@ class TestOneBlockAfterAnother:
         with writer:
             assert len(writer) == 0
             writer.write({"label": 7})
+        assert len(writer) == 1
+        with pytest.raises(PrepareError, match="writes only inside its with block"):
+            writer.write({"label": 8})
         reader = RecordReader(tmp_path / "my.records")
         assert [reader[0], len(reader)] == [{"name": "000000000", "label": 7}, 1]
 

@@ -78,7 +78,7 @@ class RecordWriter:
         self._publishing = self._publish()
 
     def __len__(self) -> int:
-        """How many records have been written in this block."""
+        """How many records were written in the last block."""
         return 0 if self._block is None else len(self._block.names)
 
     def __enter__(self) -> "RecordWriter":
@@ -124,7 +124,7 @@ class RecordWriter:
             DiskSpaceError: The disk is full.
         """
         block = self._block
-        if block is None:
+        if block is None or not block.is_open:
             raise PrepareError(
                 "A RecordWriter writes only inside its with block: with RecordWriter(path) as writer.",
                 path=str(self.path),
@@ -196,7 +196,8 @@ class RecordWriter:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._block = None
+        if self._block is not None:
+            self._block.is_open = False
         if kind is None:
             self._publishing.__exit__(None, None, None)
             return
@@ -213,6 +214,7 @@ class _Block:
 
     def __init__(self, stream: Stream) -> None:
         self.stream = stream
+        self.is_open = True
         self.recipe: _WriterRecipe | None = None
         self.rows = Rows()
         self.names: list[str] = []

@@ -57,7 +57,7 @@ class Build:
         """Take over a dead build with the same plan, the largest one, or begin one.
 
         Args:
-            plan: What is made, and how; empty before `claim`.
+            plan: What is made, and how.
             needed: About how many bytes the output takes.
 
         Raises:
