@@ -83,7 +83,7 @@ def test_what_is_in_the_way_is_said_before_the_dataset_is_asked(tmp_path: Path) 
     dataset = Missing(-1)
     (tmp_path / "photos").mkdir()
     (tmp_path / "photos" / "1.jpg").write_bytes(b"mine")
-    with pytest.raises(PrepareError, match=r"photos is in the way, .* another path"):
+    with pytest.raises(PrepareError, match=r"photos is in the way: .* another path"):
         convert(dataset, tmp_path / "photos")
     assert dataset.asked == 0
     assert (tmp_path / "photos" / "1.jpg").read_bytes() == b"mine"

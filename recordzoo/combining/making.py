@@ -4,9 +4,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from recordzoo.custom.options import check_place, options_to_make
+from recordzoo.custom.options import options_to_make
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.preparing import Options, ensure
+from recordzoo.publish.exchange import check_place
+from recordzoo.publish.output import ANOTHER_PATH
 from recordzoo.recipes.combined.part import Part
 from recordzoo.recipes.combined.recipe import CombinedRecipe
 from recordzoo.records.reader import RecordReader
@@ -23,7 +25,7 @@ def make_combined(
         OtherSourceError: `output` holds something else.
     """
     place = _place(parts, output)
-    check_place(place)
+    check_place(place, ANOTHER_PATH)
     recipe = CombinedRecipe(parts, place, unite=unite, written=options.layout)
     to_make = options_to_make(place, options, lambda: _check_same(place, recipe))
     if to_make is not None:

@@ -11,11 +11,13 @@ import cloudpickle
 
 from recordzoo.bars import default_progress
 from recordzoo.custom.infer import infer
-from recordzoo.custom.options import check_classes, check_place, options_to_make
+from recordzoo.custom.options import check_classes, options_to_make
 from recordzoo.custom.samples import MapStyle, Probe, SampleRecipe
 from recordzoo.custom.schema import Kind, UnevenError
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.preparing import Options, OwnOptions, ensure
+from recordzoo.publish.exchange import check_place
+from recordzoo.publish.output import ANOTHER_PATH
 from recordzoo.records.reader import RecordReader
 
 
@@ -72,7 +74,7 @@ def convert(
     place = Path(output).expanduser().absolute()
     wanted = Options.of(options, "convert()", OwnOptions)
     check_classes(classes)
-    check_place(place)
+    check_place(place, ANOTHER_PATH)
     _check_dataset(dataset)
     probe = Probe(dataset)
     kinds = kinds or {}

@@ -9,7 +9,7 @@ from typing import NoReturn
 from recordzoo.addresses import shown
 from recordzoo.bars import default_progress
 from recordzoo.custom.foreign import ForeignRecipe, schema_of
-from recordzoo.custom.options import check_place, options_to_make
+from recordzoo.custom.options import options_to_make
 from recordzoo.custom.schema import Kind, UnevenError
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError
 from recordzoo.formats import FORMATS
@@ -17,6 +17,8 @@ from recordzoo.formats.base import Foreign, classes_beside
 from recordzoo.formats.braces import without_braces
 from recordzoo.formats.find import find_foreign
 from recordzoo.preparing import Options, ensure
+from recordzoo.publish.exchange import check_place
+from recordzoo.publish.output import ANOTHER_PATH
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.imports import LAYOUTS
 from recordzoo.recipes.imports.places import database_files, may_be_database
@@ -130,7 +132,7 @@ def import_foreign(
         OtherSourceError: `output` holds something else.
         SampleError: A sample cannot be stored.
     """
-    check_place(output)
+    check_place(output, ANOTHER_PATH)
     foreign = _find(location, format, fields, kinds)
 
     def check() -> None:

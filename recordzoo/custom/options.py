@@ -1,13 +1,11 @@
 """Checks that everything that makes records of a person's own data shares."""
 
 import dataclasses
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError
+from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.preparing import Options, is_record_set
-from recordzoo.publish.exchange import is_half_removed
 from recordzoo.publish.lock import tidy
 
 
@@ -44,18 +42,3 @@ def check_classes(classes: Sequence[str] | None) -> None:
     """
     if isinstance(classes, str):
         raise ArgumentError(f"Argument classes is {classes!r}; it must be a list of names.")
-
-
-def check_place(path: Path) -> None:
-    """Refuse a place for a record set where there is something else.
-
-    Raises:
-        PrepareError: There is.
-    """
-    if not os.path.lexists(path) or is_record_set(path) or is_half_removed(path):
-        return
-    if path.is_dir() and not any(path.iterdir()):
-        return
-    raise PrepareError(
-        f"{path} is in the way, and is not a record set. Move it, or write to another path.", path=str(path)
-    )

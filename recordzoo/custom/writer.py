@@ -12,13 +12,14 @@ from typing_extensions import override
 
 from recordzoo.bars import default_progress
 from recordzoo.custom.infer import infer
-from recordzoo.custom.options import check_classes, check_place
+from recordzoo.custom.options import check_classes
 from recordzoo.custom.recipe import Rows, SchemaRecipe
 from recordzoo.custom.schema import Kind, UnevenError, at_position
 from recordzoo.custom.values import as_array, describe
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
 from recordzoo.preparing.stream import Stream
-from recordzoo.publish.output import Output, behind_links
+from recordzoo.publish.exchange import check_place
+from recordzoo.publish.output import ANOTHER_PATH, Output, behind_links
 from recordzoo.publish.publishing import never, publishing
 from recordzoo.publish.space import disk_error
 from recordzoo.recipes.base import Stored
@@ -73,7 +74,7 @@ class RecordWriter:
         check_classes(classes)
         self.path = behind_links(path)
         self._classes, self._kinds, self._shard_bytes, self._refresh = classes, kinds or {}, shard_bytes, refresh
-        self._output = Output(self.path, elsewhere="write to another path", is_resumable=False)
+        self._output = Output(self.path, elsewhere=ANOTHER_PATH, is_resumable=False)
         self._block: _Block | None = None
         self._publishing = self._publish()
 
@@ -110,7 +111,7 @@ class RecordWriter:
         """Refuse what may not be replaced."""
         if is_record_set(self.path) and not self._refresh:
             raise PrepareError(f"{self.path} is there already. Pass refresh=True to replace it.", path=str(self.path))
-        check_place(self.path)
+        check_place(self.path, ANOTHER_PATH)
         return False
 
     # Any: values of all kinds.

@@ -3,7 +3,6 @@
 import dataclasses
 import json
 import logging
-import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
@@ -30,7 +29,7 @@ from recordzoo.preparing.raw import RawData, check_addresses, stages
 from recordzoo.preparing.run import Workers, run_tasks
 from recordzoo.progress import format_bytes
 from recordzoo.publish.build import Build
-from recordzoo.publish.exchange import is_half_removed
+from recordzoo.publish.exchange import check_place
 from recordzoo.publish.lock import tidy
 from recordzoo.publish.output import Output
 from recordzoo.publish.publishing import publish
@@ -118,7 +117,7 @@ class Job:
 
     def run(self) -> Path:
         """Make the record set, or wait for the process that does."""
-        self._check_target()
+        check_place(self.target, is_set=self.is_published)
         if not self.target.parent.is_dir():
             if not self.download or self._is_forbidden:
                 self._check_size(self._source())  # a directory is not made for who is then refused
@@ -148,23 +147,6 @@ class Job:
             self.raw.discard_raw()
         except OSError as err:
             raise PrepareError(f"{self.root}: a downloaded archive cannot be removed: {err.strerror}.") from err
-
-    def _check_target(self) -> None:
-        """Look, before hours of work and before anything is exchanged with it, what lies where the set will be."""
-        if os.path.ismount(self.target):
-            raise PrepareError(
-                f"{self.target} is where another volume is mounted: the finished records get their name by a rename, "
-                "and such a place cannot be renamed. Pass records_dir with a directory in it.",
-                path=str(self.target),
-            )
-        if self.is_published or not os.path.lexists(self.target) or is_half_removed(self.target):
-            return
-        if not self.target.is_dir() or any(self.target.iterdir()):
-            raise PrepareError(
-                f"{self.target} is in the way: the records belong there, and it is not a record set. Move it, or pass "
-                "records_dir.",
-                path=str(self.target),
-            )
 
     def _prepare(self, build: Build) -> None:
         """Write the record set into a build."""

@@ -8,8 +8,10 @@ import shutil
 from pathlib import Path
 
 from recordzoo import durable
+from recordzoo.errors import PrepareError
 from recordzoo.publish.found import SET, find_builds
-from recordzoo.publish.output import Output
+from recordzoo.publish.output import RECORDS_DIR, Output
+from recordzoo.records.reader import is_record_set
 from recordzoo.steps import step
 from recordzoo.system.files import rename
 
@@ -116,8 +118,33 @@ def put_back(output: Output) -> bool:
     return output.is_there
 
 
-def is_half_removed(path: Path) -> bool:
-    """Whether `path` is an output whose removal was interrupted: `put_back` helps."""
+def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None = None) -> None:
+    """Refuse a place for a record set that cannot be renamed, or where there is something else, before hours of work.
+
+    Args:
+        path: The place.
+        elsewhere: As of `Output`.
+        is_set: Whether a record set is there, though it may be damaged. Default: look.
+
+    Raises:
+        PrepareError: It is such a place.
+    """
+    if os.path.ismount(path):
+        what = "is where another volume is mounted, and cannot be renamed"
+    elif (
+        (is_record_set(path) if is_set is None else is_set)
+        or not os.path.lexists(path)
+        or _is_half_removed(path)
+        or (path.is_dir() and not any(path.iterdir()))
+    ):
+        return
+    else:
+        what = "is in the way: it is not a record set. Move it"
+    raise PrepareError(f"{path} {what}, or {elsewhere}.", path=str(path))
+
+
+def _is_half_removed(path: Path) -> bool:
+    """Whether a path is an output whose removal was interrupted: `put_back` helps."""
     return any((found.path / REPLACING).exists() for found in find_builds(path))
 
 

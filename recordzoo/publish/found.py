@@ -46,12 +46,6 @@ class Found:
         """How much is written."""
         return written_bytes(self.path)
 
-    @property
-    def description(self) -> str:
-        """Whose it is, and how old its heartbeat is."""
-        who = self.owner.description if self.owner else "nobody"
-        return f"{who} (heard {self.age_s:.0f} s ago)"
-
 
 def written_bytes(build: Path) -> int:
     """Return the size of all files in a build directory."""

@@ -12,6 +12,9 @@ from recordzoo.system.files import is_link
 RECORDS_DIR = "pass another records_dir (--output)"
 """How the user of a preparation chooses another place."""
 
+ANOTHER_PATH = "write to another path"
+"""How the user of a function that writes a record set does."""
+
 
 @dataclass(frozen=True)
 class Output:
