@@ -73,6 +73,7 @@ def _become(uid: int, gid: int, umask: int) -> None:
     kill_at = os.environ.pop("RECORDZOO_KILL_AT", "")
     with tempfile.TemporaryDirectory() as name:
         from recordzoo.preparing import ensure
+        from recordzoo.sources import _transfer  # noqa: F401
         from tests.fakes import simple
         from tests.users import become
 

@@ -592,7 +592,7 @@ def test_a_file_without_address_gives_the_instructions(tmp_path: Path) -> None:
 def test_offline_opens_no_socket(tmp_path: Path) -> None:
     hook = """
 import sys
-import recordzoo.sources.download  # urllib3 looks for IPv6 when it is imported, with a socket that it does not connect
+import recordzoo.sources._transfer  # urllib3 looks for IPv6 when it is imported, with a socket that it does not connect
 def hook(event, args):
     if event.startswith("socket."):
         sys.exit(f"offline, and yet {event}")

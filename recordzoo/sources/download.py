@@ -129,10 +129,6 @@ def fetch(
         DiskSpaceError: There is no room left for it. What was received is kept and resumed.
         PrepareError: It could not be written for another reason.
     """
-    # They import requests: not for what only asks where a file is, as each process that converts does.
-    from recordzoo.sources._http import Session
-    from recordzoo.sources._transfer import Transfer
-
     target = remote.path(root)
     if target.exists():
         return target
@@ -144,6 +140,10 @@ def fetch(
             f"or put the file there ({remote.facts}).",
             path=target,
         )
+    # They import requests, which what only asks where a file is does not need.
+    from recordzoo.sources._http import Session
+    from recordzoo.sources._transfer import Transfer
+
     size, expected, md5 = (remote.size_bytes, remote.hash, remote.second_md5) if check_hash else (None, None, None)
     with Session() as session, _begun(target, expected[0] if expected else None) as part:
         steps.step("download.claimed")
