@@ -1,8 +1,5 @@
 """Record sets to merge and choose from, and the comparison of the new sets with them, record by record."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +9,6 @@ from PIL import Image
 
 from recordzoo import RecordReader, RecordWriter
 from tests.fakes.pictures import encoded
-from tests.preparing import REPOSITORY
 
 PER_SHARD = 4000
 """Target shard size in bytes, so that small sets have several shards."""
@@ -74,13 +70,3 @@ def assert_holds(new: RecordReader, expected: Sequence[tuple[RecordReader, int]]
 
 def every(*sets: RecordReader) -> list[tuple[RecordReader, int]]:
     return [(reader, number) for reader in sets for number in range(len(reader))]
-
-
-def killed_at(step: str, code: str, cwd: Path) -> None:
-    """Run Python that kills itself at a step."""
-    script = f"import recordzoo\nif __name__ == '__main__':\n    {code}\n"
-    environment = {**os.environ, "RECORDZOO_KILL_AT": step, "PYTHONPATH": str(REPOSITORY)}
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=cwd, env=environment, capture_output=True, timeout=120, check=False
-    )
-    assert done.returncode < 0 or done.returncode == 1, done

@@ -17,7 +17,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from tests.forking import REPOSITORY as REPOSITORY
 from tests.forking import Forked, Started, can_fork, serve, start
@@ -28,7 +28,7 @@ DEADLINE_S = 30.0
 
 def main(root: Path, options: dict[str, Any]) -> None:
     logging.basicConfig(level=logging.INFO, format="%(message)s")
-    _patch(locks=options.pop("locks", True), stop_at=options.pop("stop_at", ""))
+    patch(locks=options.pop("locks", True), stop_at=options.pop("stop_at", ""))
     from recordzoo.errors import RecordZooError
     from recordzoo.preparing import ensure
     from recordzoo.preparing.dask_cluster import dask_executor
@@ -85,7 +85,7 @@ def _become(uid: int, gid: int, umask: int) -> None:
     become(uid, gid, umask)
 
 
-def _patch(*, locks: bool, stop_at: str) -> None:
+def patch(*, locks: bool, stop_at: str) -> None:
     """Let file locks do nothing; let this process stop itself at a step."""
     if not locks:
         import filelock
@@ -93,21 +93,30 @@ def _patch(*, locks: bool, stop_at: str) -> None:
         filelock.FileLock.acquire = lambda *_, **__: None  # type: ignore[method-assign,assignment,misc]
         filelock.FileLock.release = lambda *_, **__: None  # type: ignore[method-assign]
     if stop_at:
-        from recordzoo import steps
-
         wanted, _, count = stop_at.partition(":")
         left = [int(count or 1)]
-        original = steps.step
 
-        def step(name: str) -> None:
+        def stop(name: str) -> None:
             left[0] -= name == wanted
             if name == wanted and left[0] == 0:
                 os.kill(os.getpid(), signal.SIGSTOP)
-            original(name)
 
-        for module in list(sys.modules.values()):
-            if vars(module).get("step") is original:
-                module.step = step  # type: ignore[attr-defined]
+        at_each_step(stop)
+
+
+def at_each_step(function: Callable[[str], None]) -> None:
+    """Let this process call a function with the name of each step that it comes to."""
+    from recordzoo import steps
+
+    original = steps.step
+
+    def step(name: str) -> None:
+        function(name)
+        original(name)
+
+    for module in list(sys.modules.values()):
+        if vars(module).get("step") is original:
+            module.step = step  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
@@ -138,36 +147,36 @@ def served(archive: Path, url: str) -> dict[str, Any]:
     return {"raw_files": [facts], "download": True, "workers": 1}
 
 
-class Process:
-    """A preparation in a process of its own, in a process group of its own; ended at the latest with the block.
+class Program:
+    """A module's program in a process of its own, in a process group of its own; ended at the latest with the block.
 
     Args:
-        root: Where the raw data is.
-        form: Its form.
+        module: The module, with a ``__main__`` as `Forked` needs it.
+        arguments: The program's arguments.
         env: Environment variables besides those of this process.
         prefix: A command that runs it ("strace ...").
-        **options: Of `ensure`; also `locks`, `stop_at`, `check`, `raw_files`, `user` (its number, its group's, umask).
+        may_fork: Whether it may be forked from a process that has imported what it needs.
     """
 
     def __init__(
         self,
-        root: Path,
-        form: str,
+        module: str,
+        arguments: list[str],
         env: dict[str, str] | None = None,
         prefix: tuple[str, ...] = (),
-        **options: Any,
+        *,
+        may_fork: bool = True,
     ) -> None:
         clean = {name: value for name, value in os.environ.items() if not name.startswith("RECORDZOO_")}
         variables = {**clean, "no_proxy": "127.0.0.1", **(env or {})}
-        arguments = [str(root), json.dumps({"form": form, **options})]
         self._popen: Forked | Started
-        if not prefix and "user" not in options and can_fork():
-            self._popen = Forked(("tests.preparing",), arguments, variables)
+        if may_fork and not prefix and can_fork():
+            self._popen = Forked((module,), arguments, variables)
         else:
-            self._popen = start([*prefix, sys.executable, "-m", "tests.preparing", *arguments], variables)
+            self._popen = start([*prefix, sys.executable, "-m", module, *arguments], variables)
         self.pid = self._popen.pid
 
-    def __enter__(self) -> "Process":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -197,6 +206,29 @@ class Process:
     def saw(self, text: str) -> bool:
         """Read its log up to the line that holds a text; whether there was one before the end."""
         return any(text in line for line in self._popen.lines())
+
+
+class Process(Program):
+    """A preparation in a process of its own.
+
+    Args:
+        root: Where the raw data is.
+        form: Its form.
+        env: Environment variables besides those of this process.
+        prefix: A command that runs it ("strace ...").
+        **options: Of `ensure`; also `locks`, `stop_at`, `check`, `raw_files`, `user` (its number, its group's, umask).
+    """
+
+    def __init__(
+        self,
+        root: Path,
+        form: str,
+        env: dict[str, str] | None = None,
+        prefix: tuple[str, ...] = (),
+        **options: Any,
+    ) -> None:
+        arguments = [str(root), json.dumps({"form": form, **options})]
+        super().__init__("tests.preparing", arguments, env, prefix, may_fork="user" not in options)
 
 
 def run(root: Path, form: str, **arguments: Any) -> Ended:

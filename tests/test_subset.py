@@ -14,7 +14,7 @@ import recordzoo
 from recordzoo import CIFAR10Record, ImageFolderRecord, RecordLoader, RecordReader
 from recordzoo.errors import ArgumentError, CorruptRecordError
 from recordzoo.records.verify import verify
-from tests.combining import PER_SHARD, assert_holds, killed_at, write_set
+from tests.combining import PER_SHARD, assert_holds, write_set
 from tests.fakes import cifar, folder
 from tests.fakes.server import FileServer
 from tests.running import run
@@ -108,13 +108,6 @@ class TestStored:
         with pytest.raises(CorruptRecordError, match=r"image 5 \(0005.jpg\) is damaged"):
             stored(damaged, tmp_path / "c.records", indices=[4, 5])
         assert not (tmp_path / "c.records").exists()
-
-    def test_after_a_kill_the_same_bytes(self, old, tmp_path):
-        whole = stored(old, tmp_path / "b.records", split="train")
-        call = f"recordzoo.subset({str(old.path)!r}, split='train', output='c.records', workers=1"
-        killed_at("shard.journalled:2", f"{call}, shard_bytes={PER_SHARD})", tmp_path)
-        assert not (tmp_path / "c.records").exists()
-        assert stored(old, tmp_path / "c.records", split="train").digest == whole.digest
 
     def test_an_array_is_repaired_with_what_was_chosen(self, old, tmp_path):
         new = stored(old, tmp_path / "b.records", indices=[7, 3, 12, 0], classes=["cat", "dog"])

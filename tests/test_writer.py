@@ -6,8 +6,6 @@ import io
 import os
 import resource
 import signal
-import subprocess
-import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,7 +21,7 @@ from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, Sample
 from recordzoo.preparing.shards import Shards
 from recordzoo.records.verify import verify
 from tests.fakes.samples import jpeg, noise
-from tests.preparing import REPOSITORY, contents
+from tests.preparing import contents
 
 
 def write(path: Path, records: Iterable[dict[str, Any]], **options: Any) -> RecordReader:
@@ -242,31 +240,6 @@ def test_a_broken_image_is_kept_and_named(tmp_path: Path, caplog: pytest.LogCapt
     assert "1 broken image was kept as it is: b.jpg" in caplog.text
 
 
-CODE = """
-import recordzoo
-with recordzoo.RecordWriter("my.records", shard_bytes=100_000) as writer:
-    for number in range(600):
-        writer.write({"image": bytes(2000), "target": number})
-assert "torch" not in __import__("sys").modules
-"""
-
-
-def run(folder: Path, **environment: str) -> int:
-    variables = {**os.environ, "PYTHONPATH": str(REPOSITORY), **environment}
-    command = [sys.executable, "-W", "error", "-c", CODE]
-    return subprocess.run(command, cwd=folder, env=variables, check=False).returncode
-
-
-@pytest.mark.parametrize("kill_at", ["shard.opened", "shard.journalled:3", "set.manifest_written"])
-def test_killed_it_leaves_no_set_and_the_next_cleans_up(kill_at: str, tmp_path: Path) -> None:
-    assert run(tmp_path, RECORDZOO_KILL_AT=kill_at) == -signal.SIGKILL
-    assert not (tmp_path / "my.records").exists()
-    assert [path.name for path in tmp_path.iterdir()] != []
-    assert run(tmp_path) == 0
-    assert [path.name for path in tmp_path.iterdir()] == ["my.records"]
-    assert RecordReader(tmp_path / "my.records")[599]["target"] == 599
-
-
 @contextlib.contextmanager
 def largest_file(num_bytes: int) -> Any:
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
@@ -359,32 +332,9 @@ class TestOneBlockAfterAnother:
             write_on()
         assert list(tmp_path.iterdir()) == []
 
-    def test_a_set_that_was_moved_away_is_put_back_before_all_else(self, tmp_path: Path) -> None:
-        """Its replacement was interrupted where the system cannot exchange two directories."""
-        write(tmp_path / "my.records", some(5))
-        build = tmp_path / "my.records.build.free-00"
-        build.mkdir()
-        (tmp_path / "my.records").rename(build / "old")
-        with pytest.raises(PrepareError, match="is there already"):
-            write(tmp_path / "my.records", some(6))
-        assert len(RecordReader(tmp_path / "my.records")) == 5
-
-    def test_a_failed_block_leaves_builds_that_can_go_on(self, tmp_path: Path) -> None:
-        (tmp_path / "my.records.build.free-00").mkdir()
-        (tmp_path / "my.records.build.free-00" / "plan.json").write_text('{"of": "a preparation"}')
-        with contextlib.suppress(ZeroDivisionError), RecordWriter(tmp_path / "my.records") as writer:
-            writer.write({"x": 1})
-            raise ZeroDivisionError
-        assert [path.name for path in tmp_path.iterdir()] == ["my.records.build.free-00"]
-
     def test_a_second_writer_is_refused(self, tmp_path: Path) -> None:
         with RecordWriter(tmp_path / "my.records") as writer:
             with pytest.raises(PrepareError, match="another thread of this process is writing"):
                 write(tmp_path / "my.records", some(6))
             writer.write({"x": 1})
         assert len(RecordReader(tmp_path / "my.records")) == 1
-
-    def test_an_error_of_the_users_files_comes_as_it_is(self, tmp_path: Path) -> None:
-        with pytest.raises(FileNotFoundError, match="photo"), RecordWriter(tmp_path / "my.records") as writer:
-            writer.write({"image": (tmp_path / "photo.jpg").read_bytes()})
-        assert list(tmp_path.iterdir()) == []
