@@ -227,7 +227,7 @@ def test_two_at_once(user: str, made: Made, tmp_path: Path) -> None:
     else:
         assert last.code == 0, last
     assert first.code == 0, first
-    assert (tmp_path / "steps").read_text().split().count("set.published") == 1
+    assert (tmp_path / "steps").read_text().split().count("build.claimed") == 1
     assert state(out) == made.state(user, "new")
     assert os.listdir(out.parent) == [out.name]
 
