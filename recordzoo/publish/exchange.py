@@ -129,7 +129,7 @@ def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None
     Raises:
         PrepareError: It is such a place.
     """
-    if os.path.ismount(path):
+    if _is_mounted(path):
         what = "is where another volume is mounted, and cannot be renamed"
     elif (
         (is_record_set(path) if is_set is None else is_set)
@@ -141,6 +141,13 @@ def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None
     else:
         what = "is in the way: it is not a record set. Move it"
     raise PrepareError(f"{path} {what}, or {elsewhere}.", path=str(path))
+
+
+def _is_mounted(path: Path) -> bool:
+    """Whether another volume is mounted there; `os.path.ismount` is wrong of paths that begin with /proc/PID/root."""
+    with contextlib.suppress(OSError):
+        return not path.is_symlink() and path.stat().st_dev != os.stat(os.path.join(path, os.pardir)).st_dev
+    return False
 
 
 def _is_half_removed(path: Path) -> bool:
