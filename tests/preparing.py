@@ -106,17 +106,17 @@ def patch(*, locks: bool, stop_at: str) -> None:
 
 def at_each_step(function: Callable[[str], None]) -> None:
     """Let this process call a function with the name of each step that it comes to."""
-    from recordzoo import steps
+    from recordzoo import crash_points
 
-    original = steps.step
+    original = crash_points.crash_point
 
     def step(name: str) -> None:
         function(name)
         original(name)
 
     for module in list(sys.modules.values()):
-        if vars(module).get("step") is original:
-            module.step = step  # type: ignore[attr-defined]
+        if vars(module).get("crash_point") is original:
+            module.crash_point = step  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from recordzoo.copying.crew import WORKERS, Crew
 from recordzoo.copying.fetching import PART, Fetch, Supply, has_size, link_or_copy, remove_all_but
 from recordzoo.copying.files import SetFile, named_files
 from recordzoo.copying.places import digest_at
+from recordzoo.crash_points import crash_point
 from recordzoo.errors import CorruptRecordError, OtherSourceError
 from recordzoo.progress import Progress
 from recordzoo.publish.build import Build
@@ -24,7 +25,6 @@ from recordzoo.recipes.beside import COPIED_FILE
 from recordzoo.records.manifest import MANIFEST_NAME, Manifest
 from recordzoo.records.reader import is_record_set
 from recordzoo.sources.hashing import hash_of
-from recordzoo.steps import step
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ class Arrival(ABC):
         durable.write_file(folder / COPIED_FILE, json.dumps(copied).encode())
         durable.write_file(folder / MANIFEST_NAME, self.origin.data)
         durable.sync_directory(folder)
-        step("set.manifest_written")
+        crash_point("set.manifest_written")
 
     def _keep(self, file: SetFile, folder: Path, crew: Crew) -> bool:
         """Take over an undamaged file of the damaged copy: by a second name, or as a copy."""

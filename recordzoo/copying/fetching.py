@@ -12,10 +12,10 @@ from typing import Protocol
 from recordzoo import durable
 from recordzoo.copying.crew import Crew
 from recordzoo.copying.files import PIECE_BYTES, SetFile
+from recordzoo.crash_points import crash_point
 from recordzoo.errors import CorruptRecordError, PrepareError, RecordError
 from recordzoo.records.files import Directory, pread
 from recordzoo.sources.hashing import hash_of, hash_text
-from recordzoo.steps import step
 from recordzoo.system.files import DONT_NEED, advise
 
 PART = ".part-"
@@ -109,7 +109,7 @@ class Fetch:
             if self._receive(file, part) == file.hash:
                 durable.rename(part, path)
                 self._read_back(path, file.hash)
-                step("pull.fetched")
+                crash_point("pull.fetched")
                 return
             durable.remove(part)
             self.crew.advance(-file.size_bytes)
@@ -158,7 +158,7 @@ class Fetch:
                 self.count(len(data))
                 self.crew.advance(len(data))
                 target.flush()
-                step("pull.received")
+                crash_point("pull.received")
             os.fsync(target.fileno())
         return hash_text(state)
 

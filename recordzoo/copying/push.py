@@ -12,6 +12,7 @@ from recordzoo.copying.claim import Claim
 from recordzoo.copying.crew import WORKERS, Crew
 from recordzoo.copying.files import SetFile, local_marks, named_files
 from recordzoo.copying.places import destination, parsed, read_manifest
+from recordzoo.crash_points import crash_point
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError
 from recordzoo.program import command
 from recordzoo.progress import Progress
@@ -20,7 +21,6 @@ from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader
 from recordzoo.remote.store import Entry, Store
 from recordzoo.remote.url import Url, is_url
-from recordzoo.steps import step
 
 _ROUNDS = 3  # send, look, send again what is not right, look
 _OUR_ENDINGS = (".lmdb", ".npy", ".marks")
@@ -143,7 +143,7 @@ class PushJob:
             if not self._is_published:
                 self._begin()
             self._send_all(self.files)
-            step("push.complete")
+            crash_point("push.complete")
             if not self._is_published:
                 self._put_manifest()
             if self.replace:  # also if the manifest is there: an interrupted call may have left old files
@@ -215,7 +215,7 @@ class PushJob:
             self.store.put(self.path / file.name, file.name, crew.advance)
             with self._lock:
                 self._sent[file.name] = file.size_bytes
-                step("push.sent")
+                crash_point("push.sent")
             return True
 
         sent = crew.run(work, files)

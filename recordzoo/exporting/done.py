@@ -8,8 +8,8 @@ from dataclasses import asdict
 from pathlib import Path
 
 from recordzoo import durable
+from recordzoo.crash_points import crash_point
 from recordzoo.exporting.target import Shard, Written
-from recordzoo.steps import step
 
 _FOLDER = ".finished"
 
@@ -47,12 +47,12 @@ class Finished:
 
     def add(self, name: str, written: Written) -> None:
         """Count a shard, whose files are synced."""
-        step("export.written")
+        crash_point("export.written")
         for folder in {(self._output / file).parent for file in written.files}:
             durable.sync_directory(folder)
         durable.replace_file(self._folder / f"{name}.json", json.dumps(asdict(written)).encode())
         self._found[name] = written
-        step("export.counted")
+        crash_point("export.counted")
 
     def in_order(self, shards: Sequence[Shard]) -> list[Written]:
         """Return all shards' files, in the order of the shards."""

@@ -11,6 +11,7 @@ from typing import cast
 from recordzoo import durable
 from recordzoo.aliases import JSON
 from recordzoo.bars import default_progress
+from recordzoo.crash_points import crash_point
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.exporting import work
 from recordzoo.exporting.done import Finished
@@ -26,7 +27,6 @@ from recordzoo.publish.output import Output
 from recordzoo.publish.publishing import never, publish
 from recordzoo.records.reader import RecordReader
 from recordzoo.remote.url import Url, is_url
-from recordzoo.steps import step
 from recordzoo.workers import default_workers
 
 NOTE_NAME = ".recordzoo-export.json"
@@ -208,7 +208,7 @@ class ExportJob:
         progress.end()
         self.target.finish(build.set, self.shards, finished.in_order(self.shards))
         finished.forget()
-        step("export.complete")
+        crash_point("export.complete")
         if not self.target.ending:
             durable.write_file(build.set / NOTE_NAME, json.dumps(self.plan).encode())
             durable.sync_directory(build.set)

@@ -12,6 +12,7 @@ from typing import Any
 
 from recordzoo import durable
 from recordzoo.aliases import JSON
+from recordzoo.crash_points import crash_point
 from recordzoo.preparing.rows import ShardDone, UnitDone, has_sidecars
 from recordzoo.preparing.threads import in_threads
 from recordzoo.progress import Progress
@@ -21,7 +22,6 @@ from recordzoo.publish.found import SET
 from recordzoo.publish.plan import PLAN_NAME, canonical
 from recordzoo.records.manifest import shard_name
 from recordzoo.sources.hashing import hash_of
-from recordzoo.steps import step
 
 JOURNAL_NAME = "journal.jsonl"
 
@@ -157,20 +157,20 @@ class Journal:
         for _ in in_threads(move, range(len(ordered))):
             pass
         durable.sync_directory(self.set)
-        step("set.shards_moved")
+        crash_point("set.shards_moved")
         return ordered
 
     def add_shard(self, shard: ShardDone) -> None:
         """Note a finished shard, on disk."""
         self.shards.setdefault(shard.unit, []).append(shard)
         self._append([{"shard": asdict(shard)}])
-        step("shard.journalled")
+        crash_point("shard.journalled")
 
     def add_unit(self, unit: UnitDone) -> None:
         """Note a finished unit, on disk."""
         self.units[unit.unit] = unit
         self._append([{"unit": unit.to_json()}])
-        step("unit.journalled")
+        crash_point("unit.journalled")
 
     def add_units(self, units: Sequence[UnitDone]) -> list[int]:
         """Note finished units with those of their shards that are not noted yet, all in one write and one sync.
@@ -190,7 +190,7 @@ class Journal:
             self.shards.setdefault(unit.unit, []).extend(new[unit.unit])
             self.units[unit.unit] = unit
         for line in lines:
-            step("shard.journalled" if "shard" in line else "unit.journalled")
+            crash_point("shard.journalled" if "shard" in line else "unit.journalled")
         return [sum(shard.num_images for shard in new[unit.unit]) for unit in units]
 
     def _append(self, lines: Iterable[Mapping[str, JSON]]) -> None:

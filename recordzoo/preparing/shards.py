@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from recordzoo import durable
+from recordzoo.crash_points import crash_point
 from recordzoo.errors import PrepareError
 from recordzoo.preparing.rows import ShardDone, ShardRows, save_rows
 from recordzoo.recipes.base import Blob
@@ -16,7 +17,6 @@ from recordzoo.recipes.images import quiet
 from recordzoo.recipes.jpeg import mark_of
 from recordzoo.records.crc import crc32
 from recordzoo.records.shard import ShardWriter, capacity_for, seal, stored_bytes
-from recordzoo.steps import step
 
 
 @dataclass
@@ -120,7 +120,7 @@ class Shards:
                 durable.remove(path)  # after a failed sync its pages may be gone though they look written
             raise
         rows_digest = save_rows(self._folder, name, rows, sealed.offsets)
-        step("shard.sealed")
+        crash_point("shard.sealed")
         # Another worker may have finished the same unit: its shard has the same bytes.
         durable.move(path, self._folder / f"{name}.lmdb")
         durable.sync_directory(self._folder)

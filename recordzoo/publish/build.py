@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from recordzoo import durable
+from recordzoo.crash_points import crash_point
 from recordzoo.errors import LostBuildError
 from recordzoo.owner import Owner
 from recordzoo.publish.exchange import exchange, give_name
@@ -18,7 +19,6 @@ from recordzoo.publish.heartbeat import Heartbeat
 from recordzoo.publish.output import Output
 from recordzoo.publish.plan import PLAN_NAME, canonical, plan_digest, read_plan
 from recordzoo.publish.space import check_space
-from recordzoo.steps import step
 from recordzoo.system.files import is_in_use, rename
 
 
@@ -119,7 +119,7 @@ class Build:
             return False
         self._is_there = True
         self._heartbeat.start()
-        step("build.claimed")
+        crash_point("build.claimed")
         return True
 
     def _begin(self) -> None:
@@ -127,11 +127,11 @@ class Build:
         self._is_there = True
         (self.path / "heartbeat").touch()
         self._heartbeat.start()
-        step("build.claimed")
+        crash_point("build.claimed")
         self.set.mkdir()
         durable.replace_file(self.path / PLAN_NAME, canonical(self.plan))
         durable.sync_directory(self.output.path.parent)
-        step("build.planned")
+        crash_point("build.planned")
 
     def check(self) -> None:
         """Stop if another process has taken this build over.
@@ -158,9 +158,9 @@ class Build:
             exchange(self.path, self.output)
         elif not give_name(self.path, self.output):
             return False
-        step("set.published")
+        crash_point("set.published")
         durable.sync_directory(self.output.path.parent)
-        step("set.synced")
+        crash_point("set.synced")
         self.is_first = True
         return True
 
@@ -175,7 +175,7 @@ class Build:
             rename(self.path, gone)
         for path in (gone, self.path):
             shutil.rmtree(path, ignore_errors=True)
-        step("build.cleaned")
+        crash_point("build.cleaned")
 
     def release(self) -> None:
         """Leave the build to the next process, which goes on with it if it has the same plan."""

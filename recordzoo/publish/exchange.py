@@ -8,11 +8,11 @@ import shutil
 from pathlib import Path
 
 from recordzoo import durable
+from recordzoo.crash_points import crash_point
 from recordzoo.errors import PrepareError
 from recordzoo.publish.found import SET, find_builds
 from recordzoo.publish.output import RECORDS_DIR, Output
 from recordzoo.records.reader import is_record_set
-from recordzoo.steps import step
 from recordzoo.system.files import rename
 
 REPLACING = "replacing"
@@ -56,7 +56,7 @@ def exchange(build: Path, output: Output) -> None:
             raise
         _replace(build, output)
         return
-    step("set.moved_away")
+    crash_point("set.moved_away")
     try:
         rename(build / SET, output.path)
     except BaseException:
@@ -72,9 +72,9 @@ def _replace(build: Path, output: Output) -> None:
     _try_a_rename(build, output.path)
     durable.write_file(build / REPLACING, b"")
     durable.sync_directory(build)
-    step("set.replacing")
+    crash_point("set.replacing")
     _remove(output)
-    step("set.removed")
+    crash_point("set.removed")
     rename(build / SET, output.path)
 
 

@@ -16,11 +16,11 @@ import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.crash_points import crash_point
 from recordzoo.errors import CorruptRecordError, PrepareError
 from recordzoo.records import layout
 from recordzoo.records.crc import crc32
 from recordzoo.sources.hashing import hash_text
-from recordzoo.steps import step
 from recordzoo.system.files import MAPS_ARE_FILES, cut, drop_pages
 
 MAX_VALUE_BYTES = (1 << 31) - (1 << 20)
@@ -78,7 +78,7 @@ class ShardWriter:
         self._capacity = capacity_bytes
         self._env = self._opened(capacity_bytes)
         self._txn = self._env.begin(write=True)
-        step("shard.opened")
+        crash_point("shard.opened")
 
     def _opened(self, capacity_bytes: int) -> Any:  # Any: lmdb has no types
         try:
@@ -128,7 +128,7 @@ class ShardWriter:
         self._txn.commit()
         self._txn = self._env.begin(write=True)
         self._uncommitted = 0
-        step("shard.committed")
+        crash_point("shard.committed")
 
     def _grow(self) -> None:
         """Make room for more than was foreseen; LMDB allows it between transactions."""
@@ -160,7 +160,7 @@ class ShardWriter:
         try:
             if kind is None:
                 self._txn.commit()
-                step("shard.written")
+                crash_point("shard.written")
                 self._env.sync(True)
             else:
                 self._txn.abort()

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from recordzoo import durable
 from recordzoo.aliases import JSON
+from recordzoo.crash_points import crash_point
 from recordzoo.records.arrays import file_name, pack_names, write_array
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import (
@@ -27,7 +28,6 @@ from recordzoo.records.manifest import (
 )
 from recordzoo.records.marks import marks_name, pack_marks
 from recordzoo.records.parse import parse_manifest
-from recordzoo.steps import step
 
 _TARGETS = ("target", "label")
 
@@ -88,7 +88,7 @@ def write_set(folder: Path, contents: SetContents) -> str:
     extras = {**contents.extras, **marks}
     for name, data in extras.items():
         durable.write_file(folder / name, data)
-    step("set.arrays_written")
+    crash_point("set.arrays_written")
     target, fields = _fields(contents)
     manifest = Manifest(
         kind=contents.kind,
@@ -116,7 +116,7 @@ def write_set(folder: Path, contents: SetContents) -> str:
             os.unlink(entry.path)
     durable.write_file(folder / MANIFEST_NAME, data)
     durable.sync_directory(folder)
-    step("set.manifest_written")
+    crash_point("set.manifest_written")
     return manifest_digest(data)
 
 

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
 
+from recordzoo.crash_points import crash_point
 from recordzoo.remote.cache import NO_ROOM, Cache, NoRoomError
 from recordzoo.remote.store import Store
 from recordzoo.sources.hashing import hash_text
-from recordzoo.steps import step
 from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, replace
 
 _CHUNK_BYTES = 4 << 20
@@ -113,7 +113,7 @@ def _is_right(cache: Cache, store: Store, out: BinaryIO, file: Wanted, evicted: 
     for piece in store.pieces(file.name, file.size_bytes, have):
         _write(cache, out, piece, evicted)
         found.update(piece)
-        step("cache.received")
+        crash_point("cache.received")
     return hash_text(found) == file.hash
 
 

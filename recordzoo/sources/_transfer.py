@@ -9,7 +9,7 @@ from pathlib import Path
 
 import requests
 
-from recordzoo import steps
+from recordzoo import crash_points
 from recordzoo.addresses import Address
 from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, SourceError
 from recordzoo.progress import Progress, format_bytes, format_seconds
@@ -93,12 +93,12 @@ class Transfer:
                     logger.warning("%s Trying the next address.", err)
         else:
             raise self._summary(addresses, failures)
-        steps.step("download.verified")
+        crash_points.crash_point("download.verified")
         try:
             part.publish()
         except OSError as err:
             raise self._write_error(err) from err
-        steps.step("download.published")
+        crash_points.crash_point("download.published")
         self._progress.end()
         for failure in failures:  # what another host got wrong is of no use beside the right file
             if isinstance(failure, HashMismatchError) and failure.details.get("path"):
@@ -155,7 +155,7 @@ class Transfer:
                 self._wait(address, err, failed)
         if self._told is None:  # an earlier process had received all of it
             self._tell(part.size_bytes, part.size_bytes)
-        steps.step("download.complete")
+        crash_points.crash_point("download.complete")
 
     def _attempt(self, address: Address, headers: dict[str, str], from_zero: bool) -> None:
         """Ask once and take what comes; returns when the file is complete."""
@@ -220,7 +220,7 @@ class Transfer:
             except OSError as err:
                 raise self._write_error(err) from err
             self._tell(part.size_bytes, total)
-            steps.step("download.received")
+            crash_points.crash_point("download.received")
             chunk = answer.read()
         if total is not None and part.size_bytes < total:
             raise TryAgainError(f"received {part.size_bytes} of {total} bytes, then the server stopped")

@@ -8,7 +8,7 @@ import urllib.parse
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from recordzoo import settings, steps
+from recordzoo import crash_points, settings
 from recordzoo.addresses import Address
 from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, PrepareError, TermsError
 from recordzoo.program import command
@@ -146,7 +146,7 @@ def fetch(
 
     size, expected, md5 = (remote.size_bytes, remote.hash, remote.second_md5) if check_hash else (None, None, None)
     with Session() as session, _begun(target, expected[0] if expected else None) as part:
-        steps.step("download.claimed")
+        crash_points.crash_point("download.claimed")
         telling = progress or LogProgress()
         transfer = Transfer(target, part, session, telling, size, expected, md5, remote.instructions, stop)
         transfer.run(found)

@@ -1,7 +1,7 @@
-"""Named steps of a preparation or a copy, so that a test can stop a real process exactly there.
+"""Named points of a preparation or a copy, so that a test can kill a real process exactly there.
 
-Each place where a crash must leave a well-defined state calls `step` with its name; `STEPS` lists them all, in the
-order in which a preparation meets them. Setting ``RECORDZOO_KILL_AT=name`` (or ``name:3`` for the third time) makes
+Each place where a crash must leave a well-defined state calls `crash_point` with its name; `CRASH_POINTS` lists all, in
+the order in which a preparation meets them. Setting ``RECORDZOO_KILL_AT=name`` (or ``name:3`` for the third time) makes
 the process kill itself there with SIGKILL: no cleanup of any kind runs, as in a power cut.
 """
 
@@ -10,7 +10,7 @@ from collections import Counter
 
 from recordzoo.system.processes import die
 
-STEPS = (
+CRASH_POINTS = (
     "download.claimed",  # the .part file is ours
     "download.received",  # some bytes were written to it
     "download.complete",  # all bytes are there, not yet hashed
@@ -46,8 +46,8 @@ STEPS = (
 _counts: Counter[str] = Counter()
 
 
-def step(name: str) -> None:
-    """Mark that the named step was reached; die there if the environment says so."""
+def crash_point(name: str) -> None:
+    """Mark that the named point was reached; die there if the environment says so."""
     wanted = os.environ.get("RECORDZOO_KILL_AT")
     if not wanted:
         return
