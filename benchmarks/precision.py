@@ -11,11 +11,11 @@ from torchvision import transforms as T
 
 from benchmarks.common import Line, arguments, fresh_folder, photographs
 from recordzoo import ImageFolderRecord, RecordLoader
-from recordzoo.batches.fuse import read_plan
-from recordzoo.batches.render import PRECISIONS, render
-from recordzoo.batches.steps import decide
-from recordzoo.batches.uniform import uniforms
-from recordzoo.loading.frames import open_encoded
+from recordzoo.images.frames import open_encoded
+from recordzoo.loader.uniform import uniforms
+from recordzoo.pixels.render import PRECISIONS, render
+from recordzoo.transforms.read import read_plan
+from recordzoo.transforms.steps import decide
 
 _SAME = math.inf
 

@@ -15,10 +15,10 @@ from PIL import Image
 from torchvision import transforms as T
 
 from benchmarks.common import Line, arguments, interleaved, median, photographs, ratio
-from recordzoo.batches.fuse import read_plan
-from recordzoo.batches.steps import Crop, decide, resample
-from recordzoo.batches.uniform import uniforms
-from recordzoo.loading.frames import Box, open_encoded
+from recordzoo.images.frames import Box, open_encoded
+from recordzoo.loader.uniform import uniforms
+from recordzoo.transforms.read import read_plan
+from recordzoo.transforms.steps import Crop, decide, resample
 
 _UNIT = 16  # pixels a side of a coding unit at 4:2:0
 _TILES = (4, 5, 6, 3)  # coding units of a tile: the first that divides a row of them, otherwise a whole row

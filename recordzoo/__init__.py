@@ -39,8 +39,8 @@ OWN = {
 """Modules of the names that work on a user's own data. The catalogue knows those of dataset classes."""
 
 TRAINING = {
-    "MultiView": "recordzoo.batches.views",
-    "RecordLoader": "recordzoo.batches.loader",
+    "MultiView": "recordzoo.transforms.views",
+    "RecordLoader": "recordzoo.loader.loader",
     "RecordSampler": "recordzoo.sampling.samplers",
 }
 """Modules of the names that bring samples to a training loop; they import torch."""

@@ -138,7 +138,7 @@ def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def threads(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let `workers="auto"` mean threads: worker processes have tests of their own."""
-    from recordzoo.batches import loader
-    from recordzoo.batches.choice import Choice
+    from recordzoo.loader import loader
+    from recordzoo.loader.choice import Choice
 
     monkeypatch.setattr(loader, "choose", lambda *_: Choice("threads", "a test"))

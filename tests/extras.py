@@ -10,7 +10,7 @@ import importlib.util
 
 from packaging.requirements import Requirement
 
-from recordzoo.loading import turbojpeg
+from recordzoo.images import turbojpeg
 
 PACKAGES = ("isal", "numba", "simplejpeg", "turbojpeg")
 """The packages whose absence changes what recordzoo does; the mark `needs` takes these names."""

@@ -28,16 +28,16 @@ from torch.utils.data import Subset
 from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader
-from recordzoo.batches.order import Wanted
-from recordzoo.batches.source import BatchSource
-from recordzoo.batches.steps import Crop, decide
-from recordzoo.batches.uniform import uniforms
-from recordzoo.batches.work import cut
 from recordzoo.errors import ImageError
-from recordzoo.loading.decode import decode_rgb
-from recordzoo.loading.frames import JpegFrame, open_encoded
+from recordzoo.images.decode import decode_rgb
+from recordzoo.images.frames import JpegFrame, open_encoded
+from recordzoo.loader.order import Wanted
+from recordzoo.loader.source import BatchSource
+from recordzoo.loader.uniform import uniforms
+from recordzoo.loader.work import cut
 from recordzoo.recipes.jpeg import PLAIN
 from recordzoo.records.marks import marks_name
+from recordzoo.transforms.steps import Crop, decide
 from tests.fakes.jpeg_mutants import Mutants
 
 MAX_PIXELS = 300_000

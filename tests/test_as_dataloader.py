@@ -22,9 +22,9 @@ from torch.utils.data import (
 from torchvision import transforms as v1
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
-from recordzoo.batches.makers import RowMaker
-from recordzoo.batches.source import BatchSource
 from recordzoo.errors import ArgumentError
+from recordzoo.loader.makers import RowMaker
+from recordzoo.loader.source import BatchSource
 from tests.batching import FIXED, RANDOM, UINT8, assert_same, make_tree
 
 # Any, here and below: of loaders, samples and batches of all kinds.

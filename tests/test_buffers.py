@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from recordzoo import ImageFolderRecord, RecordLoader
-from recordzoo.batches.buffers import Buffers
-from recordzoo.batches.makers import RowMaker
-from recordzoo.batches.source import BatchSource
+from recordzoo.loader.buffers import Buffers
+from recordzoo.loader.makers import RowMaker
+from recordzoo.loader.source import BatchSource
 from tests.batching import FIXED, RANDOM, assert_same, make_tree
 
 # Any: of what is kept of a batch.

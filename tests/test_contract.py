@@ -20,9 +20,9 @@ from torchvision.transforms import v2
 
 import recordzoo
 from recordzoo import RecordLoader, RecordReader, catalogue
-from recordzoo.batches.leaf import JointLeaf
-from recordzoo.batches.source import BatchSource
 from recordzoo.errors import ArgumentError, NotPreparedError
+from recordzoo.loader.leaf import JointLeaf
+from recordzoo.loader.source import BatchSource
 from recordzoo.preparing import ensure
 from recordzoo.recipes.variants import StoredRecipe
 from recordzoo.sources.download import fetch

@@ -16,8 +16,8 @@ from torch.utils.data import DataLoader
 from torchvision.datasets import ImageFolder, VOCDetection, VOCSegmentation
 
 from recordzoo import ImageFolderRecord, RecordLoader, VOCDetectionRecord, VOCSegmentationRecord, convert
-from recordzoo.batches.source import BatchSource
 from recordzoo.families.selection import Selection, list_index
+from recordzoo.loader.source import BatchSource
 from recordzoo.recipes.class_folders import class_folder_order, find_name, name_key
 from tests import contract
 from tests.fakes import folder, voc

@@ -11,9 +11,9 @@ import torch
 from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader
-from recordzoo.batches.device import OnDevice, tensors, to_device
-from recordzoo.batches.order import Wanted
 from recordzoo.errors import ImageError
+from recordzoo.loader.device import OnDevice, tensors, to_device
+from recordzoo.loader.order import Wanted
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file, make_tree
 from tests.fakes.folder import bad_image, write_tree
 

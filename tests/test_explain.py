@@ -14,9 +14,9 @@ from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, MultiView, RecordLoader
-from recordzoo.batches import explain, missing
-from recordzoo.batches.choice import slowdown
-from recordzoo.loading import frames
+from recordzoo.images import frames
+from recordzoo.loader import explain, missing
+from recordzoo.loader.choice import slowdown
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, make_tree
 from tests.fakes.folder import cut_image, write_tree
 from tests.fakes.samples import Samples

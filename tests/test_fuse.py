@@ -16,18 +16,18 @@ from torchvision import transforms as v1
 from torchvision import tv_tensors
 from torchvision.transforms import InterpolationMode, v2
 
-from recordzoo.batches import render as rendering
-from recordzoo.batches.compiled import kernel
-from recordzoo.batches.fuse import as_given, read_plan
-from recordzoo.batches.plan import Plan
-from recordzoo.batches.render import Precision, render, to_picture
-from recordzoo.batches.rows import RowRenderer
-from recordzoo.batches.samples import _frame
-from recordzoo.batches.steps import Action, Crop, Flip, RandomCropStep, RandomFlipStep, RandomResizedCropStep, decide
-from recordzoo.batches.uniform import uniforms
-from recordzoo.batches.writer import with_values
-from recordzoo.loading.decode import decode_rgb
-from recordzoo.loading.frames import Frame, JpegFrame, open_encoded, open_raw
+from recordzoo.images.decode import decode_rgb
+from recordzoo.images.frames import Frame, JpegFrame, open_encoded, open_raw
+from recordzoo.loader.samples import _frame
+from recordzoo.loader.uniform import uniforms
+from recordzoo.loader.writer import with_values
+from recordzoo.pixels import render as rendering
+from recordzoo.pixels.compiled import kernel
+from recordzoo.pixels.render import Precision, render, to_picture
+from recordzoo.pixels.rows import RowRenderer
+from recordzoo.transforms.plan import Plan
+from recordzoo.transforms.read import as_given, read_plan
+from recordzoo.transforms.steps import Action, Crop, Flip, RandomCropStep, RandomFlipStep, RandomResizedCropStep, decide
 from tests.fakes.pictures import encoded, jpeg, picture
 
 RNG = np.random.default_rng(5)

@@ -23,7 +23,7 @@ from torchvision.datasets.folder import pil_loader
 
 from recordzoo import ImageFolderRecord
 from recordzoo.errors import ImageError, PrepareError
-from recordzoo.loading.decode import decode_rgb, naming
+from recordzoo.images.decode import decode_rgb, naming
 from recordzoo.records.reader import RecordReader
 from tests.fakes.folder import cut_image, write_tree
 from tests.fakes.pictures import encoded, jpeg, picture, with_broken_exif

@@ -17,7 +17,7 @@ from torch.utils.data import DataLoader
 from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader
-from recordzoo.batches import iteration
+from recordzoo.loader import iteration
 from tests import warm
 from tests.fakes.folder import write_tree
 from tests.fakes.pictures import encoded

@@ -20,10 +20,10 @@ from recordzoo import (
     VOCDetectionRecord,
     VOCSegmentationRecord,
 )
-from recordzoo.batches.source import BatchSource
 from recordzoo.errors import ImageError
-from recordzoo.loading import decode
-from recordzoo.loading.deferred import Deferred, deferring
+from recordzoo.images import decode
+from recordzoo.images.deferred import Deferred, deferring
+from recordzoo.loader.source import BatchSource
 from tests.batching import assert_same
 from tests.fakes import voc
 from tests.fakes.pictures import jpeg, picture

@@ -13,7 +13,7 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordWriter, convert
-from recordzoo.batches import leaf
+from recordzoo.loader import leaf
 from recordzoo.preparing.rows import ShardDone, ShardRows, load_rows, save_rows
 from recordzoo.recipes.images import open_image, problem_of, quiet
 from recordzoo.recipes.jpeg import OTHER, PLAIN, UNKNOWN, Look, _header_of, _is_opened, is_plain_jpeg, look, mark_of

@@ -17,24 +17,24 @@ from PIL import Image
 from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, v2
 
-from recordzoo.batches import compiled
-from recordzoo.batches import render as rendering
-from recordzoo.batches.compiled import Kernel
-from recordzoo.batches.fuse import read_plan
-from recordzoo.batches.pointwise import Pointwise
-from recordzoo.batches.render import render
-from recordzoo.batches.rows import RowRenderer
-from recordzoo.batches.steps import Action, Crop, Flip, Resize, decide
-from recordzoo.loading import frames
-from recordzoo.loading.decode import decode_rgb
-from recordzoo.loading.frames import ArrayFrame, Frame, JpegFrame, open_encoded
-from recordzoo.loading.turbojpeg import Decompressor
+from recordzoo.images import frames
+from recordzoo.images.decode import decode_rgb
+from recordzoo.images.frames import ArrayFrame, Frame, JpegFrame, open_encoded
+from recordzoo.images.turbojpeg import Decompressor
+from recordzoo.pixels import compiled
+from recordzoo.pixels import render as rendering
+from recordzoo.pixels.compiled import Kernel
+from recordzoo.pixels.render import render
+from recordzoo.pixels.rows import RowRenderer
+from recordzoo.transforms.pointwise import Pointwise
+from recordzoo.transforms.read import read_plan
+from recordzoo.transforms.steps import Action, Crop, Flip, Resize, decide
 from tests import extras, warm
 from tests.disks import mounted
 from tests.fakes.pictures import encoded, picture
 
 if "numba" not in extras.missing():  # a numba that is there and broken is an error
-    from recordzoo.batches import kernel
+    from recordzoo.pixels import resample as kernel
 
 pytestmark = pytest.mark.needs("numba", "turbojpeg")
 
@@ -245,7 +245,7 @@ def test_too_little_memory(found: Kernel, monkeypatch: pytest.MonkeyPatch) -> No
 def test_all_is_compiled_before_the_first_batch() -> None:
     """In the user's thread: a batch may have a time limit. A process of its own, in which nothing is compiled yet."""
     code = MAKES_BATCHES.replace(
-        "rows = ", "from recordzoo.batches import kernel as code; known = code.render.signatures; rows = "
+        "rows = ", "from recordzoo.pixels import resample as code; known = code.render.signatures; rows = "
     )
     code += "assert len(known) == 2 and code.render.signatures == known"
     ended = warm.run(code)
@@ -351,11 +351,11 @@ EDGE = """
 import ctypes, mmap
 import numpy as np
 import torch
-from recordzoo.batches.compiled import kernel
-from recordzoo.batches.rows import RowRenderer
-from recordzoo.batches.fuse import read_plan
-from recordzoo.batches.steps import Crop, Flip, Resize, decide
-from recordzoo.loading.frames import ArrayFrame
+from recordzoo.pixels.compiled import kernel
+from recordzoo.pixels.rows import RowRenderer
+from recordzoo.transforms.read import read_plan
+from recordzoo.transforms.steps import Crop, Flip, Resize, decide
+from recordzoo.images.frames import ArrayFrame
 from torchvision import transforms
 
 found = kernel()
@@ -417,9 +417,9 @@ def press():
         os.kill(os.getpid(), signal.SIGINT)
 
 {when}
-from recordzoo.batches.compiled import kernel
-from recordzoo.batches.pointwise import Pointwise
-from recordzoo.batches.rows import RowRenderer
+from recordzoo.pixels.compiled import kernel
+from recordzoo.transforms.pointwise import Pointwise
+from recordzoo.pixels.rows import RowRenderer
 
 try:
     RowRenderer(9, 9, Pointwise().then(("div", 255.0)), "exact", kernel())
@@ -481,10 +481,10 @@ def test_numba_may_be_told_to_compile_nothing(monkeypatch: pytest.MonkeyPatch) -
 MAKES_BATCHES = """
 import numpy as np
 import torch
-from recordzoo.batches.compiled import kernel
-from recordzoo.batches.pointwise import Pointwise
-from recordzoo.batches.rows import RowRenderer
-from recordzoo.loading.frames import ArrayFrame
+from recordzoo.pixels.compiled import kernel
+from recordzoo.transforms.pointwise import Pointwise
+from recordzoo.pixels.rows import RowRenderer
+from recordzoo.images.frames import ArrayFrame
 
 assert "Pillow" in kernel().exact
 renderer = RowRenderer(9, 9, Pointwise().then(("div", 255.0)), "exact", kernel())  # other code, compiled only now
@@ -523,7 +523,7 @@ def test_no_folder_for_compiled_code_can_be_written() -> None:
     """Then it is compiled by every process."""
     code = (
         "import numba.core.caching as caching; caching.CacheImpl._locator_classes = []\n"
-        "from recordzoo.batches.compiled import kernel; print('Pillow' in kernel().exact)"
+        "from recordzoo.pixels.compiled import kernel; print('Pillow' in kernel().exact)"
     )
     ended = warm.run(code)
     assert (ended.returncode, ended.stdout.strip()) == (0, "True"), ended.stderr

@@ -39,11 +39,11 @@ from recordzoo import (
     VOCDetectionRecord,
     convert,
 )
-from recordzoo.batches.leaf import JointLeaf
-from recordzoo.batches.makers import RowMaker
-from recordzoo.batches.samples import SampleMaker
-from recordzoo.batches.source import BatchSource
 from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError
+from recordzoo.loader.leaf import JointLeaf
+from recordzoo.loader.makers import RowMaker
+from recordzoo.loader.samples import SampleMaker
+from recordzoo.loader.source import BatchSource
 from tests.batching import FIXED, JITTER, MEAN, RANDOM, STD, UINT8, assert_same, image_file, make_tree
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, voc

@@ -8,10 +8,11 @@ from pathlib import Path
 import pytest
 
 from recordzoo import CIFAR10Record, ImageFolderRecord
-from recordzoo.batches import compiled, missing
-from recordzoo.batches.compiled import DISABLED
-from recordzoo.batches.source import BatchSource
-from recordzoo.loading import turbojpeg
+from recordzoo.images import turbojpeg
+from recordzoo.loader import missing
+from recordzoo.loader.source import BatchSource
+from recordzoo.pixels import compiled
+from recordzoo.pixels.compiled import DISABLED
 from recordzoo.system import wheels
 from tests import warm
 from tests.batching import RANDOM, make_tree

@@ -10,16 +10,16 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset
 from torchvision import transforms as v1
 
 from recordzoo import ImageFolderRecord, MultiView, RecordLoader
-from recordzoo.batches.fuse import read_plan
-from recordzoo.batches.makers import RowMaker
-from recordzoo.batches.render import render
-from recordzoo.batches.source import BatchSource
-from recordzoo.batches.steps import decide
-from recordzoo.batches.uniform import uniforms
-from recordzoo.batches.writer import with_values
 from recordzoo.errors import ArgumentError
-from recordzoo.loading.decode import decode_rgb
-from recordzoo.loading.frames import JpegFrame, open_raw
+from recordzoo.images.decode import decode_rgb
+from recordzoo.images.frames import JpegFrame, open_raw
+from recordzoo.loader.makers import RowMaker
+from recordzoo.loader.source import BatchSource
+from recordzoo.loader.uniform import uniforms
+from recordzoo.loader.writer import with_values
+from recordzoo.pixels.render import render
+from recordzoo.transforms.read import read_plan
+from recordzoo.transforms.steps import decide
 from tests.batching import FIXED, RANDOM, UINT8, assert_same, image_file, make_tree
 
 pytestmark = pytest.mark.usefixtures("threads")

@@ -16,16 +16,16 @@ from scipy import stats
 from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, autoaugment, v2
 
-from recordzoo.batches.augment import named_changes
-from recordzoo.batches.changes import OPERATIONS, Change
-from recordzoo.batches.compiled import BYTES, kernel
-from recordzoo.batches.compiled_changes import CompiledChanges, compiled_changes
-from recordzoo.batches.fuse import read_plan
-from recordzoo.batches.render import erase_, render
-from recordzoo.batches.rows import RowRenderer
-from recordzoo.batches.steps import Action, Erase, Flip, decide
-from recordzoo.batches.uniform import uniforms
-from recordzoo.loading.frames import ArrayFrame, open_encoded
+from recordzoo.images.frames import ArrayFrame, open_encoded
+from recordzoo.loader.uniform import uniforms
+from recordzoo.pixels.compiled import BYTES, kernel
+from recordzoo.pixels.compiled_changes import CompiledChanges, compiled_changes
+from recordzoo.pixels.render import erase_, render
+from recordzoo.pixels.rows import RowRenderer
+from recordzoo.transforms.augment import named_changes
+from recordzoo.transforms.changes import OPERATIONS, Change
+from recordzoo.transforms.read import read_plan
+from recordzoo.transforms.steps import Action, Erase, Flip, decide
 from tests.fakes.pictures import jpeg, picture
 
 RNG = np.random.default_rng(2)
@@ -123,7 +123,7 @@ def test_where_torchvision_raises_nothing_is_compiled(change: Change, size: tupl
 
 @needs_numba
 def test_what_differs_from_torchvision_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from recordzoo.batches.pixels import run
+    from recordzoo.pixels import run
 
     monkeypatch.setitem(OPERATIONS, "invert", replace(OPERATIONS["invert"], compiled=lambda size: ("mirror", ())))
     found, code = CompiledChanges(run), kernel()

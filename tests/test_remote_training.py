@@ -13,10 +13,10 @@ from torch.utils.data import ConcatDataset, DataLoader, Subset
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordSampler
-from recordzoo.batches.order import SampledOrders
-from recordzoo.batches.processes import Tasks
-from recordzoo.batches.source import BatchSource
 from recordzoo.errors import ArgumentError, NotPreparedError
+from recordzoo.loader.order import SampledOrders
+from recordzoo.loader.processes import Tasks
+from recordzoo.loader.source import BatchSource
 from recordzoo.records import spans
 from recordzoo.sampling import ahead as ahead_module
 from recordzoo.sampling.ahead import ahead_of

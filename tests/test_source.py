@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from torch.utils.data import ConcatDataset, Subset
 
 from recordzoo import ImageFolderRecord, convert
-from recordzoo.batches.source import BatchSource
+from recordzoo.loader.source import BatchSource
 from tests.batching import make_tree
 from tests.fakes.samples import Samples
 

@@ -13,9 +13,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from recordzoo.loading import turbojpeg
-from recordzoo.loading.decode import decode_rgb
-from recordzoo.loading.turbojpeg import Decompressor, Header, UnusualImage, library
+from recordzoo.images import turbojpeg
+from recordzoo.images.decode import decode_rgb
+from recordzoo.images.turbojpeg import Decompressor, Header, UnusualImage, library
 from tests.fakes.jpegs import encode, with_factors, with_size
 from tests.fakes.pictures import encoded, jpeg, picture
 

@@ -20,8 +20,8 @@ from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
-from recordzoo.batches import choice, processes
 from recordzoo.errors import ArgumentError, ImageError
+from recordzoo.loader import choice, processes
 from tests.batching import FIXED, RANDOM, UINT8, assert_same, make_tree
 from tests.fakes.folder import bad_image, write_tree
 from tests.preparing import wait_for
@@ -367,7 +367,7 @@ def test_blocks_are_forgotten_when_the_user_has_them(tree: Path, monkeypatch: py
 SCRIPT = """
 import os, signal, sys, time
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
-from recordzoo.batches import choice, processes
+from recordzoo.loader import choice, processes
 from tests.batching import UINT8
 from torchvision import transforms as v1
 

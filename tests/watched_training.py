@@ -127,6 +127,6 @@ def launch(number: int, wanted: dict[str, Any], script: str, words: list[str]) -
 
 
 if __name__ == "__main__":
-    multiprocessing.set_forkserver_preload(["tests.watched_training", "recordzoo.batches.loader", "numba"])
+    multiprocessing.set_forkserver_preload(["tests.watched_training", "recordzoo.loader.loader", "numba"])
     for number, wanted in enumerate(json.loads(sys.argv[2])):
         print(f"== {launch(number, wanted, sys.argv[1], sys.argv[3:])}", flush=True)

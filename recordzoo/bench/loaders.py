@@ -11,7 +11,6 @@ from torch.utils.data import DataLoader, Dataset, Subset
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.batches.loader import RecordLoader
 from recordzoo.bench.measure import Measurement, measure
 from recordzoo.bench.task import EXACT, FAST, FILES, STOCK, Task
 from recordzoo.bench.transform import load_transform
@@ -20,6 +19,7 @@ from recordzoo.families.custom import stored_selection
 from recordzoo.families.path_loader import files_folder
 from recordzoo.families.record_set import RecordDataset, open_images
 from recordzoo.families.selection import Selection
+from recordzoo.loader.loader import RecordLoader
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
 from recordzoo.system.page_cache import forget

@@ -143,7 +143,7 @@ def _imported(package: Package) -> tuple[str | None, str]:
 def _turbojpeg() -> Package:
     """Look for the library libjpeg-turbo 3; `install` is "" if it is there."""
     try:
-        from recordzoo.loading.turbojpeg import how_to_install_library, library
+        from recordzoo.images.turbojpeg import how_to_install_library, library
 
         install = "" if library() is not None else how_to_install_library()
     except Exception as err:  # noqa: BLE001 - NumPy is missing or broken, which is said elsewhere

@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 
 from recordzoo.errors import OtherSourceError
-from recordzoo.loading.pictures import from_pixels
+from recordzoo.images.pictures import from_pixels
 from recordzoo.recipes.images import PNG_LEVEL, sniffed_ending
 from recordzoo.records.reader import RecordReader
 

@@ -39,7 +39,7 @@ from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.families.at_url import open_at_url, open_variant
 from recordzoo.families.derived import Made, derived
 from recordzoo.families.selection import Selection, list_index
-from recordzoo.loading.decode import RecordName
+from recordzoo.images.decode import RecordName
 from recordzoo.preparing import Options, PrepareOptions, ensure, is_record_set
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.preview.notebook import Shown, write_summary

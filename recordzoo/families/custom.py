@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import ManifestError, OtherSourceError
 from recordzoo.families.selection import Selection
-from recordzoo.loading.decode import RecordName, naming
-from recordzoo.loading.pictures import from_pixels, is_pixels, open_picture
+from recordzoo.images.decode import RecordName, naming
+from recordzoo.images.pictures import from_pixels, is_pixels, open_picture
 from recordzoo.records.reader import RecordReader
 
 

@@ -17,8 +17,8 @@ from recordzoo.errors import RecordError
 from recordzoo.families.base import ZooDataset
 from recordzoo.families.custom import raw_file, raw_image
 from recordzoo.families.selection import join_name
-from recordzoo.loading.decode import RecordName, decode_rgb, naming
-from recordzoo.loading.pictures import open_picture
+from recordzoo.images.decode import RecordName, decode_rgb, naming
+from recordzoo.images.pictures import open_picture
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.listing import LIST_FILE
 from recordzoo.records.kinds import SetKind

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from recordzoo import catalogue
-from recordzoo.batches.source import problem_of
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.families.selection import Selection
+from recordzoo.loader.source import problem_of
 from recordzoo.meant import no_split
 
 _PREFIX = "recordzoo/"

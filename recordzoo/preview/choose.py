@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import ArgumentError
-from recordzoo.loading.pictures import is_pixels
+from recordzoo.images.pictures import is_pixels
 from recordzoo.meant import no_split
 from recordzoo.preview.labels import Labels
 from recordzoo.records.manifest import NO_SHARD

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from recordzoo.errors import CorruptRecordError
-from recordzoo.loading.pictures import open_picture
+from recordzoo.images.pictures import open_picture
 from recordzoo.progress import Progress
 from recordzoo.recipes.images import quiet
 from recordzoo.records.manifest import NO_SHARD

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from recordzoo.errors import ArgumentError
-from recordzoo.loading.decode import reason
+from recordzoo.images.decode import reason
 from recordzoo.preview.captions import cut
 from recordzoo.preview.choose import picture_field
 from recordzoo.preview.labels import Labels, load_labels

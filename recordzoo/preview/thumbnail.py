@@ -7,8 +7,8 @@ import numpy as np
 from PIL import Image
 
 from recordzoo.errors import CorruptRecordError, ImageError
-from recordzoo.loading.decode import reason
-from recordzoo.loading.pictures import open_picture
+from recordzoo.images.decode import reason
+from recordzoo.images.pictures import open_picture
 from recordzoo.records.reader import RecordReader
 
 MAX_PIXELS = 89_478_485

@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 from PIL import Image
 
-from recordzoo.loading.turbojpeg import library
+from recordzoo.images.turbojpeg import library
 from tests.fakes.jpegs import PILLOWS_SUBSAMPLINGS, encode
 from tests.fakes.pictures import encoded, picture
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from recordzoo.loading.turbojpeg import library
+from recordzoo.images.turbojpeg import library
 from tests.fakes.pictures import encoded
 
 _PARAMETERS = {  # TJPARAM_...

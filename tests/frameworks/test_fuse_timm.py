@@ -11,15 +11,15 @@ import torch
 from scipy import stats
 from torchvision import transforms as v1
 
-from recordzoo.batches.augment import RandomErasingStep
-from recordzoo.batches.compiled import kernel
-from recordzoo.batches.fuse import read_plan
-from recordzoo.batches.render import render
-from recordzoo.batches.rows import RowRenderer
-from recordzoo.batches.steps import Action, Crop, Erase, Flip, Resize, decide
-from recordzoo.batches.uniform import uniforms
-from recordzoo.loading.decode import decode_rgb
-from recordzoo.loading.frames import open_encoded
+from recordzoo.images.decode import decode_rgb
+from recordzoo.images.frames import open_encoded
+from recordzoo.loader.uniform import uniforms
+from recordzoo.pixels.compiled import kernel
+from recordzoo.pixels.render import render
+from recordzoo.pixels.rows import RowRenderer
+from recordzoo.transforms.augment import RandomErasingStep
+from recordzoo.transforms.read import read_plan
+from recordzoo.transforms.steps import Action, Crop, Erase, Flip, Resize, decide
 from tests.fakes.pictures import jpeg, picture
 
 timm_data = pytest.importorskip("timm.data", reason="needs the extra `frameworks`: make frameworks")

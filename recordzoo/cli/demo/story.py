@@ -16,11 +16,11 @@ from torch.utils.data import DataLoader
 from torchvision import transforms as T
 from torchvision.datasets import ImageFolder
 
-from recordzoo.batches.loader import RecordLoader
 from recordzoo.cli import output
 from recordzoo.cli.demo.birds import TOP, open_birds, write_archive
 from recordzoo.cli.demo.server import DemoServer
 from recordzoo.errors import ArgumentError, RecordZooError
+from recordzoo.loader.loader import RecordLoader
 from recordzoo.preview.sheet import BOX, Cell, draw_sheet
 from recordzoo.program import command
 from recordzoo.progress import format_bytes

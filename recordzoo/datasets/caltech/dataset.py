@@ -12,8 +12,8 @@ from recordzoo.datasets.caltech import recipe
 from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
-from recordzoo.loading.decode import naming
-from recordzoo.loading.pictures import open_picture
+from recordzoo.images.decode import naming
+from recordzoo.images.pictures import open_picture
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.class_folders import find_name
 from recordzoo.recipes.images import open_image

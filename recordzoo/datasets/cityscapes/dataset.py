@@ -13,7 +13,7 @@ from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.paths import Files, PathsDataset
 from recordzoo.families.selection import Selection
-from recordzoo.loading.decode import naming
+from recordzoo.images.decode import naming
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.images import open_image
 

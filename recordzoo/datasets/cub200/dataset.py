@@ -20,7 +20,7 @@ from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.selection import Selection
 from recordzoo.families.target_types import TargetTypesDataset
-from recordzoo.loading.decode import RecordName, naming
+from recordzoo.images.decode import RecordName, naming
 from recordzoo.preparing import Options, PrepareOptions, ensure
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.recipes.images import open_image

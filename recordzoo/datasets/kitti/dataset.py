@@ -13,7 +13,7 @@ from recordzoo.families.base import Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.paths import Files, PairsDataset
 from recordzoo.families.selection import Selection
-from recordzoo.loading.decode import naming
+from recordzoo.images.decode import naming
 from recordzoo.preparing import PrepareOptions
 
 # The columns of a label file, in order: what each is, and how many numbers it has (the development kit's readme).

@@ -17,8 +17,8 @@ from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.families.base import Root, Transform, ZooDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
-from recordzoo.loading.decode import RecordName, naming
-from recordzoo.loading.pictures import open_picture
+from recordzoo.images.decode import RecordName, naming
+from recordzoo.images.pictures import open_picture
 from recordzoo.preparing import PrepareOptions, is_record_set
 from recordzoo.preview.notebook import Shown
 from recordzoo.records.reader import RecordReader

@@ -13,8 +13,8 @@ from recordzoo.aliases import TrainValTest
 from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection, join_name
-from recordzoo.loading.decode import naming
-from recordzoo.loading.pictures import open_picture
+from recordzoo.images.decode import naming
+from recordzoo.images.pictures import open_picture
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.class_folders import find_name
 

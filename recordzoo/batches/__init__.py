@@ -1,1 +1,0 @@
-"""A dataset → training batches, in threads."""

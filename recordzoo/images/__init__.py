@@ -1,0 +1,1 @@
+"""Record bytes → images, decoded as Pillow does; no torch."""

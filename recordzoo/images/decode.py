@@ -1,0 +1,100 @@
+"""Stored bytes → the image that torchvision's own loader makes of the file."""
+
+import os
+import threading
+from collections.abc import Callable
+
+from PIL import Image, UnidentifiedImageError
+
+from recordzoo.errors import ImageError, RecordError
+from recordzoo.recipes.images import open_image
+from recordzoo.records.reader import RecordReader
+
+
+class _Instead(threading.local):
+    """What this thread makes of an encoded image instead of decoding it; see `recordzoo.images.deferred`."""
+
+    make: Callable[[bytes], Image.Image] | None = None
+
+
+instead = _Instead()
+
+
+def decode_rgb(data: bytes) -> Image.Image:
+    """Decode an encoded image to RGB, as `torchvision.datasets.folder.pil_loader` does."""
+    return decoded_rgb(data) if instead.make is None else instead.make(data)
+
+
+def decoded_rgb(data: bytes) -> Image.Image:
+    """Decode an encoded image to RGB in any case."""
+    return open_image(data).convert("RGB")
+
+
+def decode(data: bytes) -> Image.Image:
+    """Decode an encoded image in the mode that it has."""
+    image = open_image(data)
+    image.load()
+    return image
+
+
+class RecordName:
+    """A record's name for messages, looked up only if one needs it: the names of a large set are gigabytes.
+
+    Args:
+        reader: The record set.
+        position: The record.
+        before: What stands before the name.
+    """
+
+    __slots__ = ("_before", "_position", "_reader")
+
+    def __init__(self, reader: RecordReader, position: int, before: str = "") -> None:
+        self._reader, self._position, self._before = reader, position, before
+
+    def __str__(self) -> str:
+        return self._before + self._reader.names[self._position]
+
+
+class naming:  # a context manager, like `contextlib.suppress`; a generator would take four times as long
+    """Make what decoding raises name the record set and the file.
+
+    Args:
+        record_set: The record set's path.
+        name: The file's name; made a string only if it is needed.
+
+    Raises:
+        ImageError: Pillow could not identify or read the image; an OSError, as it is from a file.
+        Exception: Anything else that the decoder raised, of its own type, with the name as a note.
+    """
+
+    __slots__ = ("_name", "_record_set")
+
+    def __init__(self, record_set: str | os.PathLike[str], name: object) -> None:
+        self._record_set, self._name = record_set, name
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, traceback: object) -> None:
+        if isinstance(err, Exception):
+            name_in(err, self._record_set, self._name)
+
+
+def name_in(err: Exception, record_set: str | os.PathLike[str], name: object) -> None:
+    """Name the record set and the file in what decoding raised; the caller raises it again. As `naming`."""
+    if isinstance(err, RecordError):
+        return
+    where = os.fspath(record_set)
+    if isinstance(err, UnidentifiedImageError | OSError):
+        raise ImageError(
+            f"{name} in {where} cannot be decoded: {reason(err)}. It is stored as the raw data has it.",
+            path=where,
+            name=str(name),
+        ) from err
+    err.add_note(f"while decoding {name} in {where}")
+
+
+def reason(err: Exception) -> str:
+    """Say why Pillow could not decode an image, without a full stop."""
+    # Pillow puts the address of the BytesIO into its message, which tells nobody anything.
+    return "it is no image that Pillow knows" if isinstance(err, UnidentifiedImageError) else str(err).rstrip(".")

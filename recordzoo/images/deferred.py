@@ -1,0 +1,59 @@
+"""An image that is decoded when somebody looks at its pixels, and not before: a loader may want only a part of them."""
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+from PIL import Image
+
+from recordzoo.images import decode
+from recordzoo.images.frames import Frame, open_encoded
+
+
+class Deferred(Image.Image):
+    """An RGB image with a size and, so far, no pixels.
+
+    Args:
+        data: The encoded image.
+
+    Attributes:
+        frame: The image, of which a part can be decoded; until its thread opens another one.
+    """
+
+    def __init__(self, data: bytes) -> None:
+        super().__init__()
+        self.frame: Frame = open_encoded(data)
+        self._data: bytes | None = data
+        self._mode = "RGB"
+        self._size = (self.frame.width, self.frame.height)
+
+    @property
+    def is_loaded(self) -> bool:
+        """Whether somebody looked at the pixels, and may have changed them."""
+        return self._data is None
+
+    def load(self):  # type: ignore[no-untyped-def]  # as Pillow's
+        """Decode it, as Pillow does."""
+        if self._data is not None:
+            data, self._data = self._data, None
+            self.im = decode.decoded_rgb(data).im
+        return super().load()
+
+    # Any: as Pillow's.
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Pickle a plain image."""
+        return _same, (self.copy(),)
+
+
+def _same(image: Image.Image) -> Image.Image:
+    return image
+
+
+@contextlib.contextmanager
+def deferring() -> Iterator[None]:
+    """Let `decode_rgb` return images that are not decoded yet, in this thread."""
+    before, decode.instead.make = decode.instead.make, Deferred
+    try:
+        yield
+    finally:
+        decode.instead.make = before

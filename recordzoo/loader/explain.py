@@ -1,0 +1,87 @@
+"""What a loader does itself, what it leaves to the transforms, and why: in lines for people."""
+
+from typing import Any
+
+import PIL
+
+from recordzoo.images.frames import decoders
+from recordzoo.images.turbojpeg import library
+from recordzoo.loader.leaf import ImageLeaf, JointLeaf
+from recordzoo.loader.missing import missing
+from recordzoo.loader.source import BatchSource
+from recordzoo.pixels.compiled import kernel, why_not_compiled
+from recordzoo.transforms.joint import JointPlan
+from recordzoo.transforms.plan import Plan
+
+
+def sample_lines(dataset: object, source: BatchSource, precision: str) -> list[str]:
+    """Return what happens to a sample, a line each."""
+    if not source.leaves:
+        return [f"not fused: {source.problem}; each sample is taken from {type(dataset).__name__}, as it gives it"]
+    lines = [f"decoded by {_decoder()}", f"PIL images are resampled by {_resampler(precision)}"]
+    if less := missing(source):
+        lines.append(f"slower than it could be: {less}")
+    if source.is_small:
+        lines.append("small images: one thread makes them, as several would wait for each other's turn with the GIL")
+    for number, leaf in enumerate(source.leaves):
+        if len(source.leaves) > 1:
+            lines.append(f"dataset {number}: {type(leaf.dataset).__name__} at {leaf.reader.path}")
+        for view, plan in enumerate(leaf.views.plans, 1):
+            if leaf.views.is_list:
+                lines.append(f"view {view}, of one decoding:")
+            lines += _plan_lines(plan, precision)
+        if isinstance(leaf, JointLeaf):
+            lines += _joint_lines(leaf.plan)
+        if isinstance(leaf, ImageLeaf) and leaf.target_transform is not None:
+            lines.append(
+                f"not fused: target_transform {_line(leaf.target_transform)}; runs for each sample, as written"
+            )
+    return lines
+
+
+def _plan_lines(plan: Plan, precision: str) -> list[str]:
+    lines = [f"fused: {_line(transform)}" for transform in plan.fused]
+    if plan.steps and precision == "fast":
+        lines.append("fast: decoded at half the size where that is enough")
+    for number, transform in enumerate(plan.rest):
+        why = "it comes behind one that is not fused" if number else plan.reason
+        lines.append(f"not fused: {_line(transform)}: {why}; runs for each sample, as written")
+    if plan.ending is not None:
+        lines += [f"fused at the end: {_line(transform)}" for transform in plan.ending.fused]
+    elif not plan.is_tensor and not plan.rest:
+        lines.append("no transform makes a tensor of the image: samples are PIL images")
+    elif plan.is_whole and plan.size is None:
+        lines.append("images may differ in size: only those of one size are made together")
+    return lines
+
+
+def _joint_lines(plan: JointPlan) -> list[str]:
+    if not plan.is_joint:
+        return [
+            f"not fused: target_transform {_line(each)}; runs for each sample, as written" for each in plan.of_target
+        ]
+    lines = ["boxes and masks are moved as the image is, by torchvision"]
+    for number, transform in enumerate(plan.rest):
+        why = "it comes behind one that is not fused" if number else plan.image.reason
+        lines.append(f"not fused: {_line(transform)}: {why}; runs for each sample, as written")
+    return lines
+
+
+def _decoder() -> str:
+    found = ", then ".join(decoders())
+    return found if library() is not None else f"{found}; libjpeg-turbo 3 would decode only what is kept"
+
+
+def _resampler(precision: str) -> str:
+    found = kernel()
+    if found is None:
+        slow = "Pillow" if precision == "exact" else "torch"
+        return f"{slow}; compiled code would be faster, but {why_not_compiled()}"
+    if precision == "exact" and "Pillow" not in found.exact:
+        return f"Pillow {PIL.__version__}: the compiled code, which is faster, gives other pixels than this version"
+    return "compiled code (numba), as Pillow does" if "Pillow" in found.exact else "compiled code (numba)"
+
+
+# Any: whatever transform.
+def _line(transform: Any) -> str:
+    return " ".join(repr(transform).split())

@@ -1,0 +1,268 @@
+"""One epoch in progress: threads that work ahead of the user, and end with it."""
+
+import collections
+import functools
+import threading
+import weakref
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import torch
+
+from recordzoo.loader.drawing import Drawing
+from recordzoo.loader.home import Home
+from recordzoo.loader.makers import Maker
+from recordzoo.loader.making import Making
+from recordzoo.loader.order import EpochBatches, Wanted
+from recordzoo.loader.source import BatchSource
+from recordzoo.loader.work import batch_seed, cut
+from recordzoo.sampling.storage import forget, hint
+
+_PIECES_PER_THREAD = 2
+"""A batch is cut so finely that the threads end it at about the same time, and soon when they are to stop; more finely,
+they would wait for the GIL more often."""
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How far the threads work ahead.
+
+    Attributes:
+        num_threads: How many there may be; small images are made by one.
+        ahead: How many batches are made before the user asks for them.
+        hinted: How many more the kernel reads from the disk.
+        timeout_s: How long the user waits for a batch; None for ever.
+    """
+
+    num_threads: int
+    ahead: int
+    hinted: int
+    timeout_s: float | None
+
+
+class _Pending:
+    """A batch in the making, which is made of its pieces by the thread that ends the last of them.
+
+    Args:
+        wanted: What it is.
+        num_pieces: Of how many pieces it consists.
+        finish: Makes the batch from the results of its pieces.
+    """
+
+    # Any, here and below: a batch is what the collate function makes.
+    def __init__(self, wanted: Wanted, num_pieces: int, finish: Callable[[list[Any]], Any]) -> None:
+        self.wanted, self.batch = wanted, Future[Any]()
+        self._parts: list[Any] = [None] * num_pieces
+        self._left, self._lock, self._finish = num_pieces, threading.Lock(), finish
+        if not num_pieces:
+            self._end()
+
+    def make(self, number: int, make: Callable[[], Any]) -> None:
+        """Make a piece, in any thread."""
+        try:
+            self._parts[number] = make()
+        except BaseException as err:  # noqa: BLE001 - raised in the user's thread
+            self._parts[number] = _Failure(err)
+        with self._lock:
+            self._left -= 1
+            is_last = self._left == 0
+        if is_last:
+            self._end()
+
+    def _end(self) -> None:
+        try:
+            for part in self._parts:
+                if isinstance(part, _Failure):
+                    raise part.error
+            self.batch.set_result(self._finish(self._parts))
+        except BaseException as err:  # noqa: BLE001 - as above
+            self.batch.set_exception(err)
+        self._parts = []
+
+
+@dataclass(frozen=True)
+class _Failure:
+    error: BaseException
+
+
+class Batches(Protocol):
+    """The batches of an epoch that has begun."""
+
+    def __next__(self) -> Any:  # Any: a batch is what the collate function makes
+        """Return the next batch."""
+
+    def close(self) -> None:
+        """End the work; there are no more batches."""
+
+
+class Unbegun(Iterator[Any]):
+    """The batches of an epoch that begins when the first of them is asked for.
+
+    Lightning calls `iter` to see whether it may, and says only then which epoch it wants. Nothing is read before.
+
+    Args:
+        begin: Begins the epoch.
+    """
+
+    def __init__(self, begin: Callable[[], Batches]) -> None:
+        self._begin: Callable[[], Batches] | None = begin
+        self._batches: Batches | None = None
+
+    def __iter__(self) -> "Unbegun":
+        return self
+
+    # Any: as above.
+    def __next__(self) -> Any:
+        if self._batches is None:
+            if self._begin is None:
+                raise StopIteration
+            self._batches = self._begin()
+        return next(self._batches)
+
+    def close(self) -> None:
+        """End the work; there are no more batches."""
+        self._begin = None
+        if self._batches is not None:
+            self._batches.close()
+
+
+class Epoch(Iterator[Any], ABC):
+    """The batches of an epoch, for the user or to be moved to a device."""
+
+    def __iter__(self) -> "Epoch":
+        return self
+
+    # Any, here and below: as above.
+    def __next__(self) -> Any:
+        batch, wanted = self.take()
+        wanted.mark()
+        return batch
+
+    @abstractmethod
+    def take(self) -> tuple[Any, Wanted]:
+        """Return the next batch; it does not count as the user's yet.
+
+        Raises:
+            StopIteration: There is none.
+            TimeoutError: It took too long.
+            ForkError: This process was forked from the one that has the workers.
+        """
+
+    @abstractmethod
+    def is_ready(self) -> bool:
+        """Whether `take` would return a batch at once."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End the work; there are no more batches."""
+
+
+def late(timeout_s: float) -> TimeoutError:
+    """Return the error for a batch that took too long."""
+    return TimeoutError(
+        f"No batch was ready after timeout={timeout_s} seconds. Pass a larger timeout, or 0 to wait for ever."
+    )
+
+
+class Iteration(Epoch):
+    """Gives batches that threads make. When it is exhausted, closed, left or forgotten, its threads end.
+
+    The threads know the pieces and the maker, never this object, so that it can be forgotten.
+    """
+
+    def __init__(self, making: Making, source: BatchSource, maker: Maker, order: EpochBatches, pace: Pace) -> None:
+        self._making, self._source, self._maker = making, source, maker
+        self._order, self._pace = order, pace
+        self._pending: collections.deque[_Pending] = collections.deque()
+        num_threads, self._num_pieces = pace.num_threads, _PIECES_PER_THREAD * pace.num_threads
+        if source.is_small:  # several threads, or the end of each piece, would only be waited for
+            num_threads = self._num_pieces = 1
+        self._pool = pool = _threads(num_threads)
+        self._home = Home()
+
+        def announce(wanted: Wanted) -> None:
+            pool.submit(hint, making.dataset, wanted.upcoming)
+
+        self._drawing = Drawing(order.batches, pace.hinted, announce)
+        self._forgotten = weakref.finalize(self, self._pool.shutdown, wait=False, cancel_futures=True)
+
+    def take(self) -> tuple[Any, Wanted]:
+        """See `Epoch`."""
+        self._home.check()
+        try:
+            self._work_ahead()
+            if not self._pending:
+                raise self._drawing.failure or StopIteration
+            pending = self._pending.popleft()
+            timeout_s = self._pace.timeout_s
+            if timeout_s is not None and wait([pending.batch], timeout_s).not_done:
+                raise late(timeout_s)
+            batch = pending.batch.result()
+            if len(pending.wanted.finished):
+                self._pool.submit(forget, self._making.dataset, pending.wanted.finished)
+            return batch, pending.wanted
+        except TimeoutError:
+            self._end(wait=False)
+            raise
+        except BaseException:
+            self.close()
+            raise
+
+    def is_ready(self) -> bool:
+        """See `Epoch`."""
+        return bool(self._pending) and self._pending[0].batch.done()
+
+    def close(self) -> None:
+        """End the threads, and wait for them; there are no more batches."""
+        self._end(wait=True)
+
+    def _end(self, *, wait: bool) -> None:
+        self._pending.clear()
+        self._drawing.stop()
+        if self._forgotten.detach() and self._home.is_here:
+            self._pool.shutdown(wait=wait, cancel_futures=True)
+
+    def _work_ahead(self) -> None:
+        while len(self._pending) <= self._pace.ahead and (wanted := self._drawing.next()) is not None:
+            try:
+                self._pending.append(self._begin(wanted))
+            except Exception as err:  # noqa: BLE001 - raised when the user has come there
+                self._drawing.stop(err)
+
+    def _begin(self, wanted: Wanted) -> _Pending:
+        size = -(-len(wanted.keys) // self._num_pieces)
+        pieces = cut(wanted, self._source, self._order.seed, self._order.epoch, size)
+        making, maker, seed = self._making, self._maker, batch_seed(self._order, wanted)
+        memory = maker.memory(len(wanted.keys))
+
+        def finish(parts: list[Any]) -> Any:  # Any: as above
+            return making.made_here(maker.batch(memory, parts), seed)
+
+        pending = _Pending(wanted, len(pieces), finish)
+        for number, piece in enumerate(pieces):
+            self._pool.submit(pending.make, number, functools.partial(maker.make, piece, memory))
+        return pending
+
+
+def _threads(number: int) -> ThreadPoolExecutor:
+    """Make threads in which torch works alone: if each had a team of its own, there would be many more than cores."""
+    for_others = torch.get_num_threads()
+    pool = ThreadPoolExecutor(number, "recordzoo", _work_alone)
+    all_there = threading.Barrier(number)  # a thread that is idle would be given the work of one that is not started
+    try:
+        for started in [pool.submit(all_there.wait) for _ in range(number)]:
+            started.result()
+    except BaseException:
+        all_there.abort()
+        pool.shutdown(wait=False)
+        raise
+    torch.set_num_threads(for_others)  # a thread that sets it sets it for all that are made later
+    return pool
+
+
+def _work_alone() -> None:
+    torch.get_num_threads()  # a thread's first use of torch sets its number to the process's; this is it
+    torch.set_num_threads(1)

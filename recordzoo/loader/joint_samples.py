@@ -1,0 +1,46 @@
+"""Samples whose transforms take image and target together, one after the other."""
+
+import functools
+from typing import Any
+
+from recordzoo.loader.leaf import JointLeaf
+from recordzoo.loader.samples import Made, Rows, SampleMaker
+from recordzoo.loader.work import Opened, Piece, part
+from recordzoo.transforms.joint import frame_of
+from recordzoo.transforms.steps import num_draws
+
+# Any, here and below: images and targets are what the transforms make of them.
+
+
+class JointMaker(SampleMaker):
+    """A `SampleMaker` of datasets of which some have boxes or masks."""
+
+    def made(self, piece: Piece) -> Made:
+        """Make the samples of a piece; images are tensors of one memory as long as they are alike."""
+        together = Rows(len(piece), self.allocate)
+        samples = [self._sample(piece, number, together) for number in range(len(piece))]
+        return Made([image for image, _ in samples], [target for _, target in samples], None)
+
+    def _sample(self, piece: Piece, number: int, together: Rows) -> tuple[Any, Any]:
+        leaf, index = self.source.leaves[piece.leaves[number]], int(piece.inner[number])
+        if not isinstance(leaf, JointLeaf):
+            made = super().made(part(piece, number))
+            return made.images[0], made.targets[0]
+        image, target = leaf.sample(index)
+        seeding, draws = functools.partial(self.seeding, piece, number), piece.draws[number].tolist()
+        frame = frame_of(image)
+        if frame is None or not leaf.plan.takes(target):
+            plain = leaf.as_plain(image, index)
+            with seeding(), leaf.noting(index):
+                sample: tuple[Any, Any] = leaf.plan.transforms(plain, target)
+            return sample
+        with self.seeding(piece, number, -1), leaf.noting(index):  # as `SampleMaker` seeds a target
+            actions, target = leaf.plan.decide(frame, target, draws)
+        own = num_draws(leaf.plan.image.steps)
+        (image,) = self.images_of(
+            [Opened(leaf, index, leaf.plan.image, frame, actions, draws[own:])], [seeding], together
+        )
+        with seeding(), leaf.noting(index):
+            for transform in leaf.plan.rest:
+                image, target = transform(image, target)
+        return image, target

@@ -1,0 +1,120 @@
+"""How a loader makes batches, in whatever order they come: all that a worker process must know."""
+
+import contextlib
+import functools
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils.data import default_collate, default_convert
+
+from recordzoo.loader.buffers import Buffers, allocate
+from recordzoo.loader.generators import seeded
+from recordzoo.loader.joint_samples import JointMaker
+from recordzoo.loader.leaf import ImageLeaf, JointLeaf
+from recordzoo.loader.makers import Maker, RowMaker
+from recordzoo.loader.samples import SampleMaker
+from recordzoo.loader.source import BatchSource
+from recordzoo.pixels.render import Precision
+
+
+@dataclass(frozen=True)
+class Making:
+    """How batches are made of samples.
+
+    Attributes:
+        dataset: Whose samples.
+        precision, memory_format, device, deterministic: As the loader has them.
+        collate: Makes a batch of samples.
+        batch_transform: What then happens to the batch, if anything.
+        is_single: Whether a batch is one sample, alone.
+        is_pinned: Whether images lie in page-locked memory.
+        num_kept: How many batches' memory is kept for later.
+    """
+
+    dataset: Any  # of whatever samples
+    precision: Precision
+    memory_format: torch.memory_format
+    device: torch.device
+    deterministic: bool
+    collate: Callable[[Any], Any]
+    batch_transform: Callable[..., Any] | None
+    is_single: bool
+    is_pinned: bool
+    num_kept: int
+
+    @property
+    def collates_by_default(self) -> bool:
+        """Whether batches are made by torch's own function."""
+        return self.collate is (default_convert if self.is_single else default_collate)
+
+    def transformed(self, batch: Any, seed: int) -> Any:
+        """Return a batch after `batch_transform`, whose arguments are the parts of the batch."""
+        if self.batch_transform is None:
+            return batch
+        with seeded(seed) if self.deterministic else contextlib.nullcontext():
+            is_many = isinstance(batch, list | tuple)
+            return self.batch_transform(*batch) if is_many else self.batch_transform(batch)
+
+    def made_here(self, batch: Any, seed: int) -> Any:
+        """Return a batch after `batch_transform`, unless the batch goes to a device, and is transformed there."""
+        return self.transformed(batch, seed) if self.device.type == "cpu" else batch
+
+    def maker(self, source: BatchSource, kept: "list[Buffers] | None" = None) -> Maker:
+        """Return what makes the batches.
+
+        Args:
+            source: What has the samples.
+            kept: Memory of batches of an earlier epoch.
+        """
+        if not self._are_rows(source):
+            return self.sample_maker(source)
+        plans = source.leaves[0].views.plans
+        buffers = []
+        for number, plan in enumerate(plans):
+            assert plan.size is not None
+            is_here = self.device.type == "cpu" or plan.erases  # boxes are erased when the values are finished
+            shape, dtype = (3, *plan.size), plan.pointwise.dtype if is_here else torch.uint8
+            if kept is not None and len(kept) > number and (kept[number].shape, kept[number].dtype) == (shape, dtype):
+                buffers.append(kept[number])
+            else:
+                made = Buffers(shape, dtype, self.memory_format, pinned=self.is_pinned, limit=self.num_kept)
+                buffers.append(made)
+        return RowMaker(source, self.precision, buffers)
+
+    def sample_maker(self, source: BatchSource) -> SampleMaker:
+        """Return what makes samples one by one, and batches of them."""
+        is_joint = any(isinstance(leaf, JointLeaf) for leaf in source.leaves)
+        return (JointMaker if is_joint else SampleMaker)(
+            self.dataset,
+            source,
+            self.precision,
+            self.collate,
+            functools.partial(
+                allocate, memory_format=self.memory_format if self.collates_by_default else torch.contiguous_format
+            ),
+            is_stacked=self.collates_by_default and not self.is_single,
+            deterministic=self.deterministic,
+            singly=self.is_single,
+        )
+
+    def _are_rows(self, source: BatchSource) -> bool:
+        """Whether all images are made into rows of a batch: fused to their end, alike, and collated by torch."""
+        leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]
+        if len(leaves) < len(source.leaves):
+            return False
+        views = [leaf.views for leaf in leaves]
+        kinds = {
+            (each.is_list, *((plan.size, plan.pointwise.operations, plan.erases) for plan in each.plans))
+            for each in views
+        }
+        is_random = self.deterministic and any(leaf.target_transform is not None for leaf in leaves)
+        return (
+            not is_random
+            and self.collates_by_default
+            and not self.is_single
+            and len(kinds) == 1
+            and all(each.is_whole for each in views)
+            and all(plan.size is not None for plan in views[0].plans)
+        )

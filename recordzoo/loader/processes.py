@@ -1,0 +1,283 @@
+"""One epoch in worker processes: torch's own `DataLoader`, whose workers make a batch from start to end."""
+
+import collections
+import contextlib
+import functools
+import itertools
+import multiprocessing
+import pickle
+import traceback
+import weakref
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import DataLoader, get_worker_info
+
+from recordzoo.loader.drawing import Drawing
+from recordzoo.loader.home import Home
+from recordzoo.loader.iteration import Epoch, late
+from recordzoo.loader.makers import Maker
+from recordzoo.loader.making import Making
+from recordzoo.loader.order import EpochBatches, Wanted
+from recordzoo.loader.sending import Sent
+from recordzoo.loader.source import BatchSource
+from recordzoo.loader.work import Piece, batch_seed, cut
+from recordzoo.remote.background import Background
+from recordzoo.sampling.ahead import follow_plans, planned_sets
+from recordzoo.sampling.storage import forget, hint, will_need
+from recordzoo.system.processes import at_fork
+
+_NONE = np.empty(0, np.int64)
+
+_hints = Background(1, "recordzoo-hints")  # one thread for all epochs, as long as the process lives
+
+# Any, here and below: a batch is what the collate function makes.
+
+
+@dataclass(frozen=True)
+class _Task:
+    """A batch for a worker process.
+
+    Attributes:
+        piece: What it is made of.
+        seed: For what happens to the batch as a whole.
+        upcoming: Indices of the samples at URLs that this worker will need, in this batch and later ones, int64 [n].
+        planned: The record sets of which this process fetches whole shards ahead; None if none is at a URL.
+    """
+
+    piece: Piece
+    seed: int
+    upcoming: NDArray[np.int64]
+    planned: set[str] | None
+
+
+@dataclass(frozen=True)
+class _Failed:
+    """What a worker process raised, and its notes, which not every class takes along when it is pickled."""
+
+    error: Exception
+    notes: list[str]
+
+    def error_with_notes(self) -> Exception:
+        """Return the error, with all notes."""
+        for note in self.notes[len(getattr(self.error, "__notes__", ())) :]:
+            self.error.add_note(note)
+        return self.error
+
+
+class Tasks:
+    """The batches of an epoch as tasks, in the place of a batch sampler; an epoch begins with each `begin`.
+
+    Args:
+        dataset: The user's.
+        source: What has the samples.
+        num_workers: How many processes share them.
+        num_hinted: How many batches the kernel reads ahead, at least.
+    """
+
+    # Any: whatever dataset.
+    def __init__(self, dataset: Any, source: BatchSource, num_workers: int, num_hinted: int) -> None:
+        self._dataset, self._source, self._num_workers = dataset, source, num_workers
+        # Workers take turns: a batch that is drawn when a task is given is made by the worker that is given the task.
+        self._num_hinted = -(-num_hinted // num_workers) * num_workers
+        self._order: EpochBatches | None = None
+        self.given: collections.deque[Wanted] = collections.deque()
+        self.failure: Exception | None = None  # raised behind the last batch
+
+    def begin(self, order: EpochBatches) -> None:
+        """Begin an epoch."""
+        self._order, self.failure = order, None
+        self.given.clear()
+
+    def __iter__(self) -> Iterator[_Task]:
+        assert self._order is not None
+        order, numbers = self._order, itertools.cycle(range(self._num_workers))
+        upcoming: list[list[NDArray[np.int64]]] = [[_NONE] for _ in range(self._num_workers)]  # of each worker
+        planned: collections.deque[set[str] | None] = collections.deque()  # of each batch that is drawn
+
+        def announce(wanted: Wanted) -> None:
+            planned.append(planned_sets(self._dataset))  # the plan ends with the last batch that is drawn
+            _hints.submit(functools.partial(will_need, self._dataset, wanted.upcoming))
+            upcoming[next(numbers)].append(_NONE if isinstance(wanted.keys, list) else wanted.keys)
+
+        drawing = Drawing(order.batches, self._num_hinted, announce)
+        for own in itertools.cycle(upcoming):
+            if (wanted := drawing.next()) is None:
+                break
+            try:
+                (piece,) = cut(wanted, self._source, order.seed, order.epoch, len(wanted.keys))
+            except Exception as err:  # noqa: BLE001 - raised when the user has come there
+                drawing.stop(err)
+                break
+            self.given.append(wanted)
+            sets = planned.popleft()
+            yield _Task(piece, batch_seed(order, wanted), _NONE if sets is None else np.concatenate(own), sets)
+            own[1:] = []
+        self.failure = drawing.failure
+
+    def taken(self) -> Wanted:
+        """Return the next batch that was given to a worker: the user has got it."""
+        wanted = self.given.popleft()
+        if len(wanted.finished):
+            _hints.submit(functools.partial(forget, self._dataset, wanted.finished))
+        return wanted
+
+
+class Workplace:
+    """The dataset of torch's `DataLoader`: takes tasks, gives batches. It travels to the workers.
+
+    Args:
+        making: How batches are made.
+        maker: What makes them; a process that was not forked makes its own.
+    """
+
+    def __init__(self, making: Making, maker: Maker) -> None:
+        self._making = making
+        self._maker: Maker | None = maker
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {"_making": self._making, "_maker": None}
+
+    def __getitems__(self, task: _Task) -> Any:
+        """Make a batch, or return what went wrong."""
+        try:
+            maker = self._there()
+            if task.planned is not None:
+                follow_plans(self._making.dataset, task.planned)
+                with contextlib.suppress(IndexError):  # the batch with that key raises it
+                    hint(self._making.dataset, task.upcoming)
+            memory = maker.memory(len(task.piece))
+            batch = maker.batch(memory, [maker.make(task.piece, memory)])
+            return Sent(self._making.made_here(batch, task.seed))
+        except Exception as err:
+            err.add_note(f"In worker process {get_worker_info().id}:\n{traceback.format_exc()}")  # type: ignore[union-attr]
+            if not _is_picklable(err):
+                raise
+            return _Failed(err, list(err.__notes__))
+
+    def _there(self) -> Maker:
+        if self._maker is None:
+            self._maker = self._making.maker(BatchSource(self._making.dataset))
+        return self._maker
+
+
+def _is_picklable(err: Exception) -> bool:
+    try:
+        return type(pickle.loads(pickle.dumps(err))) is type(err)  # noqa: S301 - its own
+    except Exception:  # noqa: BLE001 - whatever a class of somebody raises
+        return False
+
+
+def as_made(batch: Any) -> Any:
+    """Return a batch as it is: the collate function of torch's `DataLoader`, as the workers have collated already."""
+    return batch
+
+
+class Workers(DataLoader[Any]):
+    """torch's `DataLoader` of a `Workplace`, with tasks in the place of indices.
+
+    Attributes:
+        is_broken: Whether its workers were ended in the middle, and cannot be used again.
+    """
+
+    is_broken = False
+
+    def check_worker_number_rationality(self) -> None:
+        """Do nothing: `DataLoader` warns of more worker processes than cores, and here their number may be a guess."""
+
+
+class ProcessIteration(Epoch):
+    """Gives the batches of an epoch that worker processes make.
+
+    Args:
+        loader: torch's, of a `Workplace`, with `tasks` as its batch sampler.
+        tasks: What it gives to the workers.
+        order: The epoch.
+    """
+
+    def __init__(self, loader: Workers, tasks: Tasks, order: EpochBatches) -> None:
+        tasks.begin(order)
+        self._tasks, self._home, self._loader = tasks, Home(), loader
+        self._timeout_s, self._is_kept = loader.timeout, loader.persistent_workers
+        self._batches: Any = iter(loader)  # of a private class of torch's
+        _begun.add(self)
+
+    def take(self) -> tuple[Any, Wanted]:
+        """See `Epoch`."""
+        self._home.check()
+        try:
+            batch = self._next()
+        except StopIteration:
+            self.close()
+            raise
+        except BaseException:  # whatever state they are in
+            self._is_kept = False
+            self._loader.is_broken = True
+            self.close()
+            raise
+        if isinstance(batch, _Failed):
+            self.close()
+            raise batch.error_with_notes()
+        return batch, self._tasks.taken()
+
+    def is_ready(self) -> bool:
+        """Return False: torch does not tell."""
+        return False
+
+    def close(self) -> None:
+        """End the workers, unless they are persistent; there are no more batches."""
+        batches, self._batches = self._batches, None
+        if batches is not None and not self._is_kept and self._home.is_here:
+            # What deleting it does, too; but a traceback may still have it.
+            batches._shutdown_workers()
+
+    def leave_to_parent(self) -> None:
+        """Forget the workers, in a forked child: otherwise its end, or that of the iterator, would end them."""
+        for worker in getattr(self._batches, "_workers", ()):
+            multiprocessing.process._children.discard(worker)  # type: ignore[attr-defined]  # who are ended at exit
+        if self._batches is not None:
+            self._batches._shutdown = True
+
+    def _next(self) -> Any:
+        if self._batches is None:
+            raise StopIteration
+        try:
+            return next(self._batches)
+        except StopIteration:
+            raise (self._tasks.failure or StopIteration) from None
+        except RuntimeError as err:
+            if "timed out after" not in str(err):
+                raise
+            raise late(self._timeout_s) from None
+
+
+_begun: "weakref.WeakSet[ProcessIteration]" = weakref.WeakSet()
+
+
+def _leave_all_to_parent() -> None:
+    for iteration in list(_begun):
+        iteration.leave_to_parent()
+
+
+at_fork(in_child=_leave_all_to_parent)
+
+
+class WorkerInit:
+    """Calls the user's `worker_init_fn`, which then finds the user's dataset in `get_worker_info().dataset`.
+
+    Args:
+        function: The user's.
+        dataset: The user's, too.
+    """
+
+    def __init__(self, function: Callable[[int], None], dataset: Any) -> None:
+        self._function, self._dataset = function, dataset
+
+    def __call__(self, number: int) -> None:
+        """Call the user's function, in a worker process."""
+        # Otherwise it would be the `Workplace`. torch forbids setting attributes of the worker's info.
+        object.__setattr__(get_worker_info(), "dataset", self._dataset)
+        self._function(number)

@@ -1,0 +1,273 @@
+"""Samples of which a part is left to the user's own transforms: what is known before and behind them is compiled."""
+
+import contextlib
+import functools
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from PIL import Image
+from torchvision import tv_tensors
+
+from recordzoo.images.frames import ArrayFrame
+from recordzoo.loader.buffers import Allocator
+from recordzoo.loader.generators import seeded
+from recordzoo.loader.leaf import ImageLeaf
+from recordzoo.loader.makers import Maker, Memory, collated_targets
+from recordzoo.loader.source import BatchSource
+from recordzoo.loader.work import Opened, Piece, open_views, opened_at_once
+from recordzoo.loader.writer import RowWriter, finished
+from recordzoo.pixels.render import Precision, to_picture
+from recordzoo.transforms.changes import Size
+from recordzoo.transforms.plan import Plan, Transform
+from recordzoo.transforms.read import as_given
+
+_PART = 0x9E3779B9
+"""How far apart the seeds of a sample's parts are."""
+
+Seeding = Callable[[], contextlib.AbstractContextManager[None]]
+"""Makes the context in which functions of the user run for one sample."""
+
+_WRITERS = 16
+"""So many sizes of images are remembered, with what makes rows of them."""
+
+# Any, here and below: targets and samples are what the dataset has, a batch is what the collate function makes.
+
+
+class Made(NamedTuple):
+    """A piece of a batch.
+
+    Attributes:
+        images: Of each sample: a view, or a list of them.
+        targets: Of each sample.
+        rows: All images of each view in one tensor, [n, 3, H, W]; None if they are not in one.
+    """
+
+    images: list[Any]
+    targets: list[Any]
+    rows: list[torch.Tensor] | None
+
+
+class SampleMaker(Maker):
+    """Makes samples, as the dataset would, and collates them.
+
+    Args:
+        dataset: What is asked for them if the source has no leaves.
+        source: What has them otherwise.
+        precision: How images are made.
+        collate: Makes a batch of them.
+        allocate: Makes memory for the images of a piece.
+        is_stacked: Whether `collate` is torch's own: a batch is made without it then, if all images lie in one tensor.
+        deterministic: Run what is not fused one sample at a time, the process's generators seeded for each.
+        singly: A batch is one sample; `collate` gets it, and not a list of it.
+    """
+
+    def __init__(
+        self,
+        dataset: Any,
+        source: BatchSource,
+        precision: Precision,
+        collate: Callable[[Any], Any],
+        allocate: Allocator,
+        *,
+        is_stacked: bool,
+        deterministic: bool,
+        singly: bool = False,
+    ) -> None:
+        self._dataset, self.source, self._precision = dataset, source, precision
+        self._collate, self.allocate, self._singly = collate, allocate, singly
+        self._is_stacked, self._is_deterministic = is_stacked, deterministic
+        self._writers: dict[tuple[int, Size], RowWriter] = {}
+
+    def make(self, piece: Piece, memory: Memory) -> Any:
+        """Return samples: a list of them, or a `Made`."""
+        if self.source.leaves:
+            return self.made(piece)
+        keys = piece.keys if isinstance(piece.keys, list) else piece.keys.tolist()
+        if not self._is_deterministic and not self._singly and hasattr(self._dataset, "__getitems__"):
+            return list(self._dataset.__getitems__(keys))
+        return [self._taken(piece, number, key) for number, key in enumerate(keys)]
+
+    def batch(self, memory: Memory, parts: list[Any]) -> Any:
+        """Return what the collate function makes."""
+        if self.source.leaves:
+            if self._is_stacked and all(part.rows is not None for part in parts):
+                views = [_joined(rows) for rows in zip(*(part.rows for part in parts), strict=True)]
+                images = views if self.source.leaves[0].views.is_list else views[0]
+                return [images, collated_targets([part.targets for part in parts])]
+            parts = [list(zip(part.images, part.targets, strict=True)) for part in parts]
+        samples = [sample for part in parts for sample in part]
+        return self._collate(samples[0] if self._singly else samples)
+
+    def _taken(self, piece: Piece, number: int, key: Any) -> Any:
+        with self.seeding(piece, number):
+            return self._dataset[key]
+
+    def made(self, piece: Piece) -> Made:
+        """Make the images and targets of a piece."""
+        kinds = {(leaf.views.is_list, len(leaf.views.plans)) for leaf in self.source.leaves}
+        num_views = max(number for _, number in kinds)
+        rows = [Rows(len(piece), self.allocate) for _ in range(num_views)]
+        images: list[Any] = []
+        at_once = opened_at_once(self.source)
+        for start in range(0, len(piece), at_once):
+            numbers = range(start, min(start + at_once, len(piece)))
+            opened = [open_views(self.source, piece, number) for number in numbers]
+            images += self._images(piece, numbers, opened, rows)
+        targets = [self._target(piece, number) for number in range(len(piece))]
+        whole = [each.whole for each in rows]
+        are_alike = len(kinds) == 1 and all(each is not None for each in whole)
+        return Made(images, targets, whole if are_alike else None)  # type: ignore[arg-type]  # none is None
+
+    def _target(self, piece: Piece, number: int) -> Any:
+        leaf = self.source.leaves[piece.leaves[number]]
+        assert isinstance(leaf, ImageLeaf)
+        with self.seeding(piece, number, -1):
+            return leaf.target(int(piece.inner[number]))
+
+    def _images(self, piece: Piece, numbers: range, opened: list[list[Opened]], rows: list["Rows"]) -> list[Any]:
+        """Return the images of some samples of a piece: of each its view, or a list of its views."""
+        views: list[list[Any]] = [[None] * len(each) for each in opened]
+        for view, memory in enumerate(rows):
+            plans: dict[int, list[int]] = {}
+            for place, each in enumerate(opened):
+                if view < len(each):
+                    plans.setdefault(id(each[view].plan), []).append(place)
+            if len(plans) != 1 or sum(map(len, plans.values())) < len(opened):
+                memory.give_up()
+            for places in plans.values():
+                seedings = [functools.partial(self.seeding, piece, numbers[place], view) for place in places]
+                made = self.images_of([opened[place][view] for place in places], seedings, memory)
+                for place, image in zip(places, made, strict=True):
+                    views[place][view] = image
+        return [made if each[0].leaf.views.is_list else made[0] for made, each in zip(views, opened, strict=True)]
+
+    def images_of(self, opened: list[Opened], seedings: Sequence[Seeding], rows: "Rows") -> list[Any]:
+        """Return what one plan makes of images, after all its transforms.
+
+        Args:
+            opened: The images.
+            seedings: Seed what runs as it was written, for each.
+            rows: Memory for those that end as tensors.
+        """
+        plan = opened[0].plan
+        if plan.is_whole:
+            return self._tensors(opened, rows)
+        if plan.is_tensor:
+            samples: list[Any] = self._tensors(opened, Rows(len(opened), self.allocate))
+        else:
+            samples = self._pictures(opened)
+        if plan.rest:
+            rest = plan.rest
+            samples = [_through(rest, *each) for each in zip(opened, samples, seedings, strict=True)]
+        return samples if plan.ending is None else self._ended(opened, samples, seedings, rows)
+
+    def _tensors(self, opened: list[Opened], rows: "Rows", *, is_ending: bool = False) -> list[torch.Tensor]:
+        """Make images that have one plan, into rows if they are of one size."""
+        plan, size = opened[0].plan, opened[0].size
+        is_rare = plan.size is None and len(opened) == 1 and not is_ending
+        if is_rare or min(size) < 1 or any(each.size != size for each in opened):
+            rows.give_up()
+            return [as_given(plan, finished(each, self._precision)) for each in opened]
+        memory = rows.take(len(opened), size, plan.pointwise.dtype)
+        self._writer(plan, size).fill(memory, opened)
+        return [as_given(plan, each) for each in memory]
+
+    def _pictures(self, opened: list[Opened]) -> list[Image.Image]:
+        plan = opened[0].plan
+        if plan.size is None or min(plan.size) < 1:
+            return [to_picture(each.render(self._precision)) for each in opened]
+        memory = torch.empty((len(opened), 3, *plan.size), dtype=torch.uint8, memory_format=torch.channels_last)
+        self._writer(plan, plan.size).fill(memory, opened)
+        return [to_picture(each) for each in memory]
+
+    def _writer(self, plan: Plan, size: Size) -> RowWriter:
+        """Return what makes rows of this size: the same one each time, unless there are many sizes."""
+        found = self._writers.get((id(plan), size))
+        if found is None:
+            if len(self._writers) >= _WRITERS:
+                self._writers = {}
+            found = self._writers[id(plan), size] = RowWriter(plan, size, self._precision, plan.pointwise)
+        return found
+
+    def _ended(self, opened: list[Opened], samples: list[Any], seedings: Sequence[Seeding], rows: "Rows") -> list[Any]:
+        """Do what is known of the plan's end; with the transforms themselves where they got something unexpected."""
+        plan = opened[0].plan
+        assert plan.ending is not None
+        frames = [_frame(plan, sample) for sample in samples]
+        images = [None if frame is None else each.again(frame) for each, frame in zip(opened, frames, strict=True)]
+        known = [image for image in images if image is not None]
+        if len(known) == len(images):
+            return self._tensors(known, rows, is_ending=True)
+        rows.give_up()
+        made: list[Any] = []
+        for image, each, sample, seeding in zip(images, opened, samples, seedings, strict=True):
+            if image is None:
+                made.append(_through(plan.ending.fused, each, sample, seeding))
+            else:
+                made += self._tensors([image], rows)
+        return made
+
+    def seeding(self, piece: Piece, number: int, part: int = 0) -> contextlib.AbstractContextManager[None]:
+        """Return the context for one part of a sample (the number of a view, or -1 for the target): seeded, or not."""
+        if not self._is_deterministic:
+            return contextlib.nullcontext()
+        return seeded((int(piece.seeds[number]) + part * _PART) % (1 << 32))
+
+
+class Rows:
+    """Memory for the images of one view of a piece, which lie in one tensor as long as they are alike.
+
+    Args:
+        count: How many they are.
+        allocate: Makes the tensor.
+    """
+
+    def __init__(self, count: int, allocate: Allocator) -> None:
+        self._count, self._allocate = count, allocate
+        self._taken, self._tensor = 0, torch.empty(0)
+        self._is_given_up = False
+
+    def take(self, count: int, size: Size, dtype: torch.dtype) -> torch.Tensor:
+        """Return memory for the next images, [count, 3, H, W]."""
+        if self._taken == 0 and not self._is_given_up:
+            self._tensor = self._allocate((self._count, 3, *size), dtype)
+        if self._is_given_up or self._tensor.shape[2:] != size or self._tensor.dtype is not dtype:
+            self.give_up()
+            return torch.empty((count, 3, *size), dtype=dtype)
+        self._taken += count
+        return self._tensor[self._taken - count : self._taken]
+
+    def give_up(self) -> None:
+        """Give each image memory of its own from now on."""
+        self._is_given_up = True
+
+    @property
+    def whole(self) -> torch.Tensor | None:
+        """All images in their order, if all are in it."""
+        return self._tensor if self._taken == self._count and not self._is_given_up else None
+
+
+def _joined(rows: Sequence[torch.Tensor]) -> torch.Tensor:
+    """Return the images of all pieces in one tensor; those of one piece where they are, maybe in shared memory."""
+    return rows[0] if len(rows) == 1 else torch.cat(list(rows))
+
+
+def _through(transforms: Iterable[Transform], opened: Opened, sample: Any, seeding: Seeding) -> Any:
+    """Return what transforms make of a sample, as they were written."""
+    with seeding(), opened.leaf.noting(opened.index):
+        for transform in transforms:
+            sample = transform(sample)
+    return sample
+
+
+def _frame(plan: Plan, sample: Any) -> ArrayFrame | None:
+    """Return the pixels for a plan's ending; None if what came out of the user's transforms is something else."""
+    if not plan.is_tensor:
+        is_known = isinstance(sample, Image.Image) and sample.mode == "RGB"
+        return ArrayFrame(np.asarray(sample)) if is_known else None
+    kind = tv_tensors.Image if plan.is_image else torch.Tensor
+    if type(sample) is not kind or sample.dtype is not torch.uint8 or sample.ndim != 3 or len(sample) != 3:
+        return None
+    return ArrayFrame(np.ascontiguousarray(sample.as_subclass(torch.Tensor).permute(1, 2, 0).cpu().numpy()))

@@ -1,0 +1,151 @@
+"""What a loader takes samples from: record sets behind a dataset, a `Subset` or a `ConcatDataset` of them."""
+
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch.utils.data import ConcatDataset, Subset
+
+from recordzoo.families.base import ZooDataset
+from recordzoo.images.pictures import is_pixels
+from recordzoo.loader.keys import Indices, indices_of
+from recordzoo.loader.leaf import ImageLeaf, JointLeaf, Leaf
+from recordzoo.records.reader import RecordReader
+from recordzoo.transforms.joint import is_wrapped, read_joint
+
+_LOOKED_AT_ONCE = 1 << 20
+
+_channels: "weakref.WeakKeyDictionary[RecordReader, bool]" = weakref.WeakKeyDictionary()
+
+
+class BatchSource:
+    """All that a loader takes samples from.
+
+    Args:
+        dataset: Any map-style dataset.
+
+    Attributes:
+        leaves: The datasets of this package that it consists of; none if there is a problem.
+        problem: Why samples can only be had from the dataset itself; "" if there is no reason.
+        kind: The dataset's class, for messages.
+    """
+
+    # Any: of whatever samples.
+    def __init__(self, dataset: Any) -> None:
+        self.leaves: list[Leaf] = []
+        self.problem = ""
+        self.kind = type(dataset).__name__
+        self._route = self._read(dataset)
+        if self.problem:
+            self.leaves = []
+
+    @property
+    def is_small(self) -> bool:
+        """Whether one thread makes samples faster than several, which would wait for the GIL."""
+        return bool(self.leaves) and all(leaf.is_small for leaf in self.leaves)
+
+    def locate(self, indices: Indices) -> tuple[NDArray[np.int64], Indices]:
+        """Return for each index the number of its leaf and its index there.
+
+        Raises:
+            IndexError: There is no such sample.
+        """
+        return self._route(indices)
+
+    # Any: as above.
+    def _read(self, dataset: Any) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
+        if type(dataset) is Subset:
+            inner = self._read(dataset.dataset)
+            if self.problem:  # it may have keys that are no numbers
+                return inner
+            chosen = indices_of(dataset.indices, type(dataset.dataset).__name__)
+            return lambda indices: inner(chosen[indices])
+        if type(dataset) is ConcatDataset:
+            return self._read_parts(dataset)
+        problem = problem_of(dataset)
+        if problem and (joint := joint_leaf(dataset)) is not None:
+            return self._add(joint, len(dataset))
+        self.problem = self.problem or problem
+        if problem:
+            return lambda indices: (np.zeros_like(indices), indices)
+        return self._add(ImageLeaf(dataset), len(dataset))
+
+    def _add(self, leaf: Leaf, size: int) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
+        number = len(self.leaves)
+        self.leaves.append(leaf)
+        return lambda indices: (np.full(len(indices), number), _checked(indices, size))
+
+    def _read_parts(self, dataset: ConcatDataset[Any]) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
+        parts = [self._read(part) for part in dataset.datasets]
+        ends = np.asarray(dataset.cumulative_sizes, np.int64)
+        starts = np.concatenate([[0], ends[:-1]])
+
+        def route(indices: Indices) -> tuple[NDArray[np.int64], Indices]:
+            indices = _checked(indices, int(ends[-1]))
+            part_of = np.searchsorted(ends, indices, side="right")
+            numbers, found = np.empty_like(indices), np.empty_like(indices)
+            for number in np.unique(part_of).tolist():
+                here = part_of == number
+                numbers[here], found[here] = parts[number](indices[here] - starts[number])
+            return numbers, found
+
+        return route
+
+
+# Any: whatever a person calls a dataset.
+def joint_leaf(dataset: Any) -> JointLeaf | None:
+    """Return a leaf for a dataset whose transforms act on images and targets together; None if it is another one."""
+    inner = dataset._dataset if is_wrapped(dataset) else dataset
+    if not isinstance(inner, ZooDataset) or not inner.transforms_pairs:
+        return None
+    # A user's own may do something behind the transforms.
+    owner = next(kind for kind in type(inner).__mro__ if "__getitem__" in vars(kind))
+    if owner.__module__.partition(".")[0] not in ("recordzoo", "torchvision"):
+        return None
+    plan = None if dataset.transforms is None else read_joint(dataset.transforms)
+    return None if plan is None else JointLeaf(dataset, inner, plan)
+
+
+# Any: whatever a person calls a dataset.
+def problem_of(dataset: Any) -> str:
+    """Say why a loader cannot take images and targets from the record set itself; "" if it can."""
+    if not isinstance(dataset, ZooDataset):
+        return f"{type(dataset).__name__} makes its samples itself"
+    if problem := dataset.fusion_problem():
+        return problem
+    blob = dataset._selection.reader.manifest.blobs["image"]
+    if blob.encoding == "raw":
+        return "" if _are_pixels(dataset._selection.reader) else "its images are stored as numbers that are no pixels"
+    return "" if blob.encoding == "image" else f"its images are stored as {blob.encoding}"
+
+
+def _are_pixels(reader: RecordReader) -> bool:
+    blob = reader.manifest.blobs["image"]
+    if blob.shape is not None:
+        return is_pixels(blob.dtype, blob.shape)
+    return is_pixels(blob.dtype, None) and _have_channels(reader)
+
+
+def _have_channels(reader: RecordReader) -> bool:
+    """Whether raw values of several shapes are [H, W] or [H, W, C], with C 1, 3 or 4: all are looked at, but once."""
+    found = _channels.get(reader)
+    if found is None:
+        shapes = reader.array("image.shape")
+        found = shapes.shape[1] == 2 or (
+            shapes.shape[1] == 3
+            and all(
+                bool(np.isin(shapes[start : start + _LOOKED_AT_ONCE, 2], (1, 3, 4)).all())
+                for start in range(0, len(shapes), _LOOKED_AT_ONCE)
+            )
+        )
+        _channels[reader] = found
+    return found
+
+
+def _checked(indices: Indices, size: int) -> Indices:
+    found = np.where(indices < 0, indices + size, indices)
+    if len(found) and not 0 <= found.min() <= found.max() < size:
+        raise IndexError("list index out of range")
+    return found

@@ -1,0 +1,178 @@
+"""A piece of a batch, for one thread: which samples, and the random numbers that they need."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from recordzoo.images.frames import OPENED_AT_ONCE, Frame
+from recordzoo.loader.keys import Keys, indices_of
+from recordzoo.loader.leaf import ImageLeaf, Leaf
+from recordzoo.loader.order import EpochBatches, Wanted
+from recordzoo.loader.source import BatchSource
+from recordzoo.loader.uniform import local_seeds, uniforms
+from recordzoo.pixels.render import Precision, render
+from recordzoo.transforms.changes import Size
+from recordzoo.transforms.plan import Plan
+from recordzoo.transforms.steps import Action, decide, num_draws, size_after
+from recordzoo.transforms.views import decoded_once
+
+
+@dataclass(frozen=True)
+class Piece:
+    """A part of a batch.
+
+    Attributes:
+        start: The number of its first sample in the batch.
+        keys: Of its samples in the dataset.
+        leaves: The number of each sample's leaf, int64 [n]; without leaves empty.
+        inner: Its index in that leaf, int64 [n]; without leaves empty.
+        draws: Random numbers for the steps, a row each; float64 [n, draws].
+        seeds: For generators of others, 32 bits each; uint64 [n].
+    """
+
+    start: int
+    keys: Keys
+    leaves: NDArray[np.int64]
+    inner: NDArray[np.int64]
+    draws: NDArray[np.float64]
+    seeds: NDArray[np.uint64]
+
+    def __len__(self) -> int:
+        return len(self.keys)
+
+
+def cut(wanted: Wanted, source: BatchSource, seed: int, epoch: int, size: int) -> list[Piece]:
+    """Cut a batch into pieces of a size, an empty one into one piece.
+
+    Raises:
+        IndexError: There is no such sample.
+        TypeError: A key is no index, and the samples are in record sets.
+    """
+    leaves = inner = np.empty(0, np.int64)
+    if source.leaves:
+        leaves, inner = source.locate(indices_of(wanted.keys, source.kind))
+    count = max((leaf.views.num_draws for leaf in source.leaves), default=0)
+    draws = uniforms(seed, epoch, wanted.places, count)
+    seeds = local_seeds(seed, epoch, wanted.places)
+    pieces = []
+    for start in range(0, max(1, len(wanted.keys)), max(1, size)):
+        here = slice(start, start + size)
+        pieces.append(Piece(start, wanted.keys[here], leaves[here], inner[here], draws[here], seeds[here]))
+    return pieces
+
+
+def part(piece: Piece, number: int) -> Piece:
+    """Return one sample of a piece as a piece."""
+    here = slice(number, number + 1)
+    return Piece(
+        piece.start + number,
+        piece.keys[here],
+        piece.leaves[here],
+        piece.inner[here],
+        piece.draws[here],
+        piece.seeds[here],
+    )
+
+
+_OF_BATCH = 0x62617463  # sets its seed apart from that of its first sample
+
+
+def batch_seed(order: EpochBatches, wanted: Wanted) -> int:
+    """Return the seed for `batch_transform`."""
+    seeds = local_seeds(order.seed, order.epoch, wanted.places[:1])
+    return (int(seeds[0]) if len(seeds) else 0) ^ _OF_BATCH
+
+
+@dataclass(slots=True)  # not frozen: twice as fast to create, and there are many
+class Opened:
+    """A view of an image that is not decoded yet, and what happens to it.
+
+    Attributes:
+        leaf: The dataset it is of.
+        index: Its index there.
+        plan: What makes the view.
+        frame: The image.
+        actions: What was decided.
+        draws: Random numbers for the plan's ending.
+    """
+
+    leaf: Leaf
+    index: int
+    plan: Plan
+    frame: Frame
+    actions: list[Action]
+    draws: list[float]
+
+    @property
+    def size(self) -> Size:
+        """Height and width of the finished view."""
+        return size_after(self.actions, (self.frame.height, self.frame.width))
+
+    def render(self, precision: Precision) -> torch.Tensor:
+        """Decode it, and do what was decided.
+
+        Raises:
+            ImageError: It cannot be decoded.
+        """
+        try:
+            return render(self.frame, self.actions, precision)
+        except Exception as err:
+            self.leaf.name_in(err, self.index)
+            raise
+
+    def again(self, frame: Frame) -> "Opened":
+        """Return what the plan's ending makes of the image that came out of the transforms before it.
+
+        Raises:
+            ValueError: It is too small, in torchvision's words.
+        """
+        assert self.plan.ending is not None
+        with self.leaf.noting(self.index):
+            actions = decide(self.plan.ending.steps, (frame.height, frame.width), self.draws)
+        return Opened(self.leaf, self.index, self.plan.ending, frame, actions, [])
+
+
+def opened_at_once(source: BatchSource) -> int:
+    """Return how many samples may be opened before they are made: those with several views are decoded by then."""
+    is_single = all(len(leaf.views.plans) == 1 for leaf in source.leaves)
+    return OPENED_AT_ONCE if is_single else 2
+
+
+def open_views(source: BatchSource, piece: Piece, number: int) -> list[Opened]:
+    """Open the image of a sample of a piece, for each of its views; several share one decoding, which is done here.
+
+    Raises:
+        ImageError: It cannot be decoded.
+        CorruptRecordError: The stored bytes are damaged.
+    """
+    leaf, index = source.leaves[piece.leaves[number]], int(piece.inner[number])
+    assert isinstance(leaf, ImageLeaf)
+    draws = piece.draws[number].tolist()
+    try:
+        frame = leaf.frame(index)
+        opened = []
+        for plan in leaf.views.plans:
+            actions = decide(plan.steps, (frame.height, frame.width), draws)
+            own = num_draws(plan.steps)
+            opened.append(Opened(leaf, index, plan, frame, actions, draws[own : plan.num_draws]))
+            draws = draws[plan.num_draws :]
+        if len(opened) > 1:
+            frame = decoded_once(frame, [view.actions for view in opened])
+            for view in opened:
+                view.frame = frame
+    except Exception as err:
+        leaf.name_in(err, index)
+        raise
+    return opened
+
+
+# Any: targets are what the dataset has.
+def targets_of(source: BatchSource, piece: Piece) -> Any:
+    """Return the targets of a piece: int64 [n] if they are labels as they are stored, otherwise a list."""
+    leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]  # all are
+    if len(leaves) == 1:
+        return leaves[0].targets(piece.inner)
+    return [leaves[leaf].target(index) for leaf, index in zip(piece.leaves, piece.inner.tolist(), strict=True)]

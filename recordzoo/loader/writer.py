@@ -1,0 +1,68 @@
+"""Opened images → rows of memory: compiled code does what it can, `render` the rest, with the same result."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+
+from recordzoo.loader.work import Opened
+from recordzoo.pixels.compiled import kernel
+from recordzoo.pixels.compiled_changes import compiled_changes
+from recordzoo.pixels.render import Precision, erase_
+from recordzoo.pixels.rows import RowRenderer
+from recordzoo.transforms.changes import Size
+from recordzoo.transforms.plan import Plan
+from recordzoo.transforms.pointwise import Pointwise
+
+
+class RowWriter:
+    """Makes images of one size that have one plan, or equal ones.
+
+    Args:
+        plan: The plan.
+        size: Height and width of the images that it makes.
+        precision: How images are made.
+        pointwise: What happens to their values; None leaves them bytes, and erases nothing.
+    """
+
+    def __init__(self, plan: Plan, size: Size, precision: Precision, pointwise: Pointwise | None) -> None:
+        self._precision, self._pointwise = precision, pointwise
+        self._renderer = None
+        if (found := kernel()) is not None:
+            changes = None if plan.is_geometric else compiled_changes()
+            self._renderer = RowRenderer(*size, pointwise, precision, found, changes)
+
+    def fill(self, rows: torch.Tensor, images: Sequence[Opened]) -> None:
+        """Make images into rows.
+
+        Args:
+            rows: [n, 3, height, width], contiguous or channels-last.
+            images: As many: of `OPENED_AT_ONCE` at most, opened in this thread, none since.
+
+        Raises:
+            ImageError: One cannot be decoded.
+        """
+        left: Iterable[int] = range(len(images))
+        if self._renderer is not None:
+            left = self._renderer.make([(image.frame, image.actions) for image in images], rows)
+        for number in left:
+            rows[number].copy_(images[number].render(self._precision))
+            if self._pointwise is not None:
+                self._pointwise.apply_(rows[number])
+                erase_(rows[number], images[number].actions)
+
+
+def finished(image: Opened, precision: Precision) -> torch.Tensor:
+    """Make one image of whatever size, [3, H, W], contiguous as ToTensor's are.
+
+    Raises:
+        ImageError: It cannot be decoded.
+    """
+    made = with_values(image.plan, image.render(precision).contiguous())
+    return erase_(made, image.actions)
+
+
+def with_values(plan: Plan, images: torch.Tensor) -> torch.Tensor:
+    """Return uint8 images with what happens to their values, in memory of their own if that is anything."""
+    if plan.pointwise.operations is None:
+        return images
+    return plan.pointwise.apply_(images.to(torch.float32))

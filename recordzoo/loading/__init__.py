@@ -1,1 +1,0 @@
-"""Record bytes → training batches."""

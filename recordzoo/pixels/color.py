@@ -1,0 +1,152 @@
+# mypy: ignore-errors
+# What follows is Python for numba, which infers its types itself.
+"""Operations that make each pixel of that pixel alone. Numbers are float32 wherever Pillow's are."""
+
+import numpy as np
+
+from recordzoo.pixels.jit import compiled
+
+_ZERO, _MOST = np.float32(0), np.float32(255)
+_OF_RED, _OF_GREEN, _OF_BLUE = np.float32(19595), np.float32(38470), np.float32(7471)  # of 65536, as in Pillow
+
+
+@compiled
+def channel(pixel, shift):
+    """Return the byte of a pixel that begins at a bit: float32."""
+    return np.float32(np.int32((pixel >> np.uint32(shift)) & np.uint32(255)))
+
+
+@compiled
+def pack(red, green, blue):
+    """Return the pixel of three bytes."""
+    return np.uint32(red) | np.uint32(green) << np.uint32(8) | np.uint32(blue) << np.uint32(16)
+
+
+@compiled
+def lightness(pixel):
+    """Return how light a pixel is, as Pillow's mode "L": float32. Sums are whole numbers below 2 ** 24, so exact."""
+    total = channel(pixel, 0) * _OF_RED + channel(pixel, 8) * _OF_GREEN + channel(pixel, 16) * _OF_BLUE
+    return np.float32(np.int32(total + np.float32(32768)) >> 16)
+
+
+@compiled
+def blend(first, second, factor):
+    """Return a byte between two (factor 0 to 1), or beyond the second one."""
+    found = first + factor * (second - first)
+    found = found if found > _ZERO else _ZERO
+    return np.int32(found if found < _MOST else _MOST)
+
+
+@compiled
+def _blend_all(first, pixel, factor):
+    """Blend each channel of a pixel with the same byte."""
+    return pack(
+        blend(first, channel(pixel, 0), factor),
+        blend(first, channel(pixel, 8), factor),
+        blend(first, channel(pixel, 16), factor),
+    )
+
+
+@compiled
+def brightness(source, target, numbers):
+    """Blend with black."""
+    factor = np.float32(numbers[0])
+    old, new = source.ravel(), target.ravel()
+    for i in range(len(old)):
+        new[i] = _blend_all(_ZERO, old[i], factor)
+
+
+@compiled
+def contrast(source, target, numbers):
+    """Blend with the mean of how light the pixels are."""
+    factor = np.float32(numbers[0])
+    old, new = source.ravel(), target.ravel()
+    total = 0
+    for i in range(len(old)):
+        total += np.int32(lightness(old[i]))
+    mean = np.float32(int(total / len(old) + 0.5))
+    for i in range(len(old)):
+        new[i] = _blend_all(mean, old[i], factor)
+
+
+@compiled
+def saturation(source, target, numbers):
+    """Blend with the gray of each pixel."""
+    factor = np.float32(numbers[0])
+    old, new = source.ravel(), target.ravel()
+    for i in range(len(old)):
+        new[i] = _blend_all(lightness(old[i]), old[i], factor)
+
+
+@compiled
+def grayscale(source, target, numbers):
+    """Make all channels how light the pixel is."""
+    old, new = source.ravel(), target.ravel()
+    for i in range(len(old)):
+        light = np.int32(lightness(old[i]))
+        new[i] = pack(light, light, light)
+
+
+@compiled
+def _hue_and_saturation(red, green, blue):
+    """Return hue and saturation, 0 to 255, of bytes that are not all the same."""
+    most, least = max(red, green, blue), min(red, green, blue)
+    spread = np.float32(most - least)
+    from_red = np.float32(most - red) / spread
+    from_green = np.float32(most - green) / spread
+    from_blue = np.float32(most - blue) / spread
+    if red == most:
+        hue = np.float32(from_blue - from_green)
+    elif green == most:
+        hue = np.float32(2.0 + np.float64(from_red) - np.float64(from_blue))
+    else:
+        hue = np.float32(4.0 + np.float64(from_green) - np.float64(from_red))
+    turned = np.float64(hue) / 6.0 + 1.0  # between 5/6 and 2
+    hue = np.float32(turned - 1.0 if turned >= 1.0 else turned)
+    return np.int32(np.float64(hue) * 255.0), np.int32(np.float64(spread / np.float32(most)) * 255.0)
+
+
+@compiled
+def _rounded(number):
+    """Round as C does: halves away from zero. The number is not negative."""
+    return np.int32(number + 0.5)
+
+
+@compiled
+def hue(source, target, numbers):
+    """Add a byte, without carry, to the hue of Pillow's mode "HSV"."""
+    added = np.int32(numbers[0])
+    old, new = source.ravel(), target.ravel()
+    for i in range(len(old)):
+        red, green, blue = (
+            np.int32(channel(old[i], 0)),
+            np.int32(channel(old[i], 8)),
+            np.int32(channel(old[i], 16)),
+        )
+        if red == green == blue:
+            new[i] = old[i]
+            continue
+        value = max(red, green, blue)
+        angle, colored = _hue_and_saturation(red, green, blue)
+        if colored == 0:
+            new[i] = pack(value, value, value)
+            continue
+        sector = np.float64((angle + added) & 255) * 6.0 / 255.0
+        number = np.int32(sector)
+        rest, share = np.float32(sector - number), np.float32(colored / 255.0)
+        low = _rounded(value * (1.0 - np.float64(share)))
+        falling = _rounded(value * (1.0 - np.float64(share * rest)))
+        rising = _rounded(value * (1.0 - np.float64(share) * (1.0 - np.float64(rest))))
+        number %= 6
+        if number == 0:
+            new[i] = pack(value, rising, low)
+        elif number == 1:
+            new[i] = pack(falling, value, low)
+        elif number == 2:
+            new[i] = pack(low, value, rising)
+        elif number == 3:
+            new[i] = pack(low, falling, value)
+        elif number == 4:
+            new[i] = pack(rising, low, value)
+        else:
+            new[i] = pack(value, low, falling)

@@ -1,0 +1,85 @@
+# mypy: ignore-errors
+# What follows is Python for numba, which infers its types itself.
+"""Operations that make each pixel of its neighbours too."""
+
+import numpy as np
+
+from recordzoo.pixels.color import blend, channel, pack
+from recordzoo.pixels.jit import compiled
+
+_SIDE, _MIDDLE = np.float32(1) / np.float32(13), np.float32(5) / np.float32(13)
+_HALF = np.float32(0.5)
+
+
+@compiled
+def _smooth(above, here, below, x, shift):
+    """Return a byte of Pillow's SMOOTH filter."""
+    total = _HALF
+    for row, middle in ((below, _SIDE), (here, _MIDDLE), (above, _SIDE)):
+        total += (
+            channel(row[x - 1], shift) * _SIDE + channel(row[x], shift) * middle + channel(row[x + 1], shift) * _SIDE
+        )
+    return np.float32(np.int32(total))
+
+
+@compiled
+def sharpness(source, target, numbers):
+    """Blend with the smoothed image; the pixels at the edges stay."""
+    factor = np.float32(numbers[0])
+    height, width = source.shape
+    target[:] = source
+    for y in range(1, height - 1):
+        above, here, below = source[y - 1], source[y], source[y + 1]
+        for x in range(1, width - 1):
+            target[y, x] = pack(
+                blend(_smooth(above, here, below, x, 0), channel(here[x], 0), factor),
+                blend(_smooth(above, here, below, x, 8), channel(here[x], 8), factor),
+                blend(_smooth(above, here, below, x, 16), channel(here[x], 16), factor),
+            )
+
+
+@compiled
+def _weights(size, sigma):
+    """Return the weights of a Gaussian: float32 [size], of sum 1."""
+    values = np.empty(size, np.float32)
+    for i in range(size):
+        values[i] = np.exp(-0.5 * ((i - (size - 1) * 0.5) / sigma) ** 2)
+    return values / values.sum()
+
+
+@compiled
+def _reflected(place, size):
+    """Return the place that a place outside mirrors, at an edge pixel's middle."""
+    while place < 0 or place >= size:
+        place = -place if place < 0 else 2 * (size - 1) - place
+    return place
+
+
+@compiled
+def blur(source, target, numbers):
+    """Blur with a Gaussian: width and height of its window, both odd, then its two sigmas."""
+    across, down = _weights(int(numbers[0]), numbers[2]), _weights(int(numbers[1]), numbers[3])
+    height, width = source.shape
+    half_x, half_y = len(across) // 2, len(down) // 2
+    rows = np.empty((height, 3, width), np.float32)
+    line = np.empty((3, width + 2 * half_x), np.float32)
+    for y in range(height):
+        for x in range(width + 2 * half_x):
+            pixel = source[y, _reflected(x - half_x, width)]
+            line[0, x], line[1, x], line[2, x] = channel(pixel, 0), channel(pixel, 8), channel(pixel, 16)
+        for c in range(3):
+            made = rows[y, c]
+            made[:] = 0
+            for tap in range(len(across)):
+                weight, shifted = across[tap], line[c, tap : tap + width]
+                for x in range(width):
+                    made[x] += weight * shifted[x]
+    sums = np.empty(3 * width, np.float32)
+    for y in range(height):
+        sums[:] = _HALF
+        for tap in range(len(down)):
+            weight, row = down[tap], rows[_reflected(y + tap - half_y, height)].ravel()
+            for i in range(3 * width):
+                sums[i] += weight * row[i]
+        for x in range(width):
+            target[y, x] = pack(np.int32(sums[x]), np.int32(sums[width + x]), np.int32(sums[2 * width + x]))

@@ -1,0 +1,130 @@
+"""A frame → the pixels that a plan makes of it, exactly or fast."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+
+from recordzoo.images.frames import Frame
+from recordzoo.pixels.compiled import Kernel, kernel
+from recordzoo.transforms.changes import Change, Size
+from recordzoo.transforms.steps import Action, Arithmetic, Crop, Erase, Flip, Resampling, Resize, resample
+
+Precision = Literal["exact", "fast"]
+PRECISIONS = ("exact", "fast")
+
+
+def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> torch.Tensor:
+    """Do to an image what was decided.
+
+    Args:
+        frame: The image; of one that is cropped first only that part is decoded.
+        actions: What happens, in this order; an `Erase` is left out: see `erase_`.
+        precision: "exact": torchvision's own results. "fast": an image that is at least twice as large as it becomes is
+            decoded at half its size (a quarter, an eighth), and without numba torch resamples instead of Pillow.
+
+    Returns:
+        uint8 [3, H, W], of any memory layout; the frame's own memory is not in it.
+    """
+    image, done = _decoded(frame, actions, precision)
+    for action in actions[done:]:
+        if isinstance(action, Crop):
+            image = _cropped(image, action)
+        elif isinstance(action, Flip):
+            image = image.flip(-1)
+        elif isinstance(action, Change):
+            image = _tensor(np.array(action.on_picture(to_picture(image))))
+        elif isinstance(action, Resize):
+            image = _resized(image, action, precision)
+    return image
+
+
+def erase_(values: torch.Tensor, actions: Sequence[Action]) -> torch.Tensor:
+    """Erase boxes of a finished image, [3, H, W], in place, and return it."""
+    for action in actions:
+        if isinstance(action, Erase):
+            box = values[:, action.top : action.top + action.height, action.left : action.left + action.width]
+            box.copy_(torch.tensor(action.values)[:, None, None])
+    return values
+
+
+def _decoded(frame: Frame, actions: Sequence[Action], precision: Precision) -> tuple[torch.Tensor, int]:
+    """Decode what the first crop needs, if it is inside; return it, and how many actions that did."""
+    first = actions[0] if actions else None
+    box, done, size = None, 0, (frame.height, frame.width)
+    if isinstance(first, Crop) and first.is_inside(size):
+        box, done, size = (first.left, first.top, first.width, first.height), 1, (first.height, first.width)
+    following = actions[done] if len(actions) > done else None
+    denominator = denominator_of(size, following) if precision == "fast" else 1
+    return _tensor(frame.pixels(box, denominator)), done
+
+
+def denominator_of(size: Size, action: Action | None) -> int:
+    """Fast precision: return the fraction of the size at which to decode what is then resized."""
+    if not isinstance(action, Resize) or not action.resampling.mode:
+        return 1
+    ratio = min(size[0] / action.height, size[1] / action.width)
+    return next((denominator for denominator in (8, 4, 2) if ratio >= denominator), 1)
+
+
+def _tensor(pixels: NDArray[np.uint8]) -> torch.Tensor:
+    # What is stored raw is read-only and belongs to the frame.
+    return torch.from_numpy((pixels if pixels.flags.writeable else pixels.copy()).transpose(2, 0, 1))
+
+
+def _cropped(image: torch.Tensor, crop: Crop) -> torch.Tensor:
+    top, left, bottom, right = crop.top, crop.left, crop.top + crop.height, crop.left + crop.width
+    inside = image[:, max(top, 0) : max(bottom, 0), max(left, 0) : max(right, 0)]
+    if inside.shape[1:] == (crop.height, crop.width):
+        return inside
+    padded = image.new_zeros((3, crop.height, crop.width))
+    y, x = max(-top, 0), max(-left, 0)
+    padded[:, y : y + inside.shape[1], x : x + inside.shape[2]] = inside
+    return padded
+
+
+def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch.Tensor:
+    resampling = action.resampling
+    if image.shape[1:] == (action.height, action.width):
+        return image
+    found = kernel() if min(action.height, action.width, *image.shape[1:]) > 0 else None
+    if found is not None and resamples(found, action, precision):
+        pixels, like = image.permute(1, 2, 0).numpy(), whose(found, resampling)
+        return _tensor(found.resize(pixels, action.height, action.width, resampling.mode, like))
+    if precision == "fast" and resampling.mode:
+        return resample(image, action.height, action.width, resampling.mode)
+    if resampling.arithmetic != "Pillow":
+        resized: torch.Tensor = resampling.resize(image, [action.height, action.width])
+        return resized
+    picture = to_picture(image)
+    return _tensor(np.array(resampling.resize(picture, [action.height, action.width])))
+
+
+def resamples(found: Kernel, resize: Resize, precision: Precision) -> bool:
+    """Whether compiled code resamples: fast precision always does, exact if the results are torchvision's."""
+    like = resize.resampling.arithmetic
+    # Without AVX2, torch itself gives other bytes where a tensor becomes one pixel wide.
+    is_exact = like in found.exact and (like == "Pillow" or resize.width > 1)
+    return bool(resize.resampling.mode) and (precision == "fast" or is_exact)
+
+
+def whose(found: Kernel, resampling: Resampling) -> Arithmetic:
+    """Return how compiled code resamples: as torchvision does if it can, otherwise as Pillow."""
+    return resampling.arithmetic if resampling.arithmetic in found.exact else "Pillow"
+
+
+def to_picture(image: torch.Tensor) -> Image.Image:
+    """Return a PIL image, RGB, of uint8 [3, H, W]."""
+    _, height, width = image.shape
+    if image.stride()[::2] != (1, 3):
+        return Image.fromarray(np.ascontiguousarray(image.permute(1, 2, 0).numpy()))
+    # Rows with gaps between them, as a crop has them. `fromarray` would copy them first, into an image that it has
+    # filled with zeros: a tenth of what is then taken for resizing it.
+    pitch = image.stride(1)
+    pixels = image.as_strided(((height - 1) * pitch + 3 * width,), (1,)).numpy()
+    picture = Image.new("RGB", (width, height), None)
+    picture.frombytes(pixels, "raw", "RGB", pitch)
+    return picture

@@ -1,0 +1,268 @@
+"""Images opened, and what was decided for each → rows of a batch, many in one call of the compiled `kernel`.
+
+It can do what nearly all transforms come to: a crop, a resize, a crop, a flip; then changes of the pixels, in a second
+call (`pixels`); then boxes are erased, in a third. The rest is left to `render`.
+"""
+
+import ctypes
+import functools
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from recordzoo.images.frames import ArrayFrame, Frame, JpegFrame
+from recordzoo.images.turbojpeg import Box, UnusualImage, decompress_address
+from recordzoo.pixels.compiled import BYTES, Kernel, PixelSource, Span, address_of, job_of
+from recordzoo.pixels.compiled_changes import CompiledChanges
+from recordzoo.pixels.render import Precision, denominator_of, resamples, whose
+from recordzoo.transforms.changes import Change, Compiled, Size
+from recordzoo.transforms.pointwise import Pointwise
+from recordzoo.transforms.steps import Action, Crop, Erase, Flip, Geometry, Resize
+
+
+class Shape(NamedTuple):
+    """What happens to an image, if it is no more than this, and in this order."""
+
+    crop: Crop | None
+    resize: Resize | None
+    window: Crop | None  # of what was resized
+    flip: bool
+
+
+def shape_of(actions: Sequence[Geometry], size: Size, resamples: Callable[[Resize], bool]) -> Shape | None:
+    """Read what happens to an image of a size; None if that is something else than a `Shape`.
+
+    Args:
+        actions: What was decided.
+        size: Height and width of the image.
+        resamples: Whether it may be resampled here.
+    """
+    crop = resize = window = None
+    flip = False
+    for action in actions:
+        if isinstance(action, Flip):
+            flip = not flip
+            continue
+        if flip or window or (crop and not resize and isinstance(action, Crop)):
+            return None
+        if isinstance(action, Crop):
+            if not action.is_inside(size):
+                return None
+            crop, window = (crop, action) if resize else (action, None)
+        elif resize or not resamples(action):
+            return None
+        else:
+            resize = action
+        size = action.height, action.width
+    return Shape(crop, resize, window, flip)
+
+
+class Parts(NamedTuple):
+    """What happens to an image, if it happens in this order."""
+
+    geometry: list[Geometry]
+    changes: list[Change]
+    erased: list[Erase]
+
+
+def divide(actions: Sequence[Action]) -> Parts | None:
+    """Divide what happens to an image; None if pixels are moved behind a change, other than by a flip."""
+    parts = Parts([], [], [])
+    for action in actions:
+        if isinstance(action, Erase):
+            parts.erased.append(action)
+        elif isinstance(action, Change):
+            parts.changes.append(action)
+        elif not parts.changes:
+            parts.geometry.append(action)
+        elif isinstance(action, Flip):
+            parts.changes.append(Change("mirror"))
+        else:
+            return None
+    return parts
+
+
+def _span(size_in: int, size_out: int, first: int, count: int, support: int) -> tuple[Span, int]:
+    """Return which pixels `count` of the resampled ones are made of, and how many these are."""
+    scale = size_in / size_out
+    reach = support * max(scale, 1.0)
+    start = max(int((first + 0.5) * scale - reach + 0.5), 0)
+    stop = min(int((first + count - 0.5) * scale + reach + 0.5), size_in)
+    return Span(size_in, size_out, first, start), stop - start
+
+
+@dataclass
+class _Work:
+    """What happens to the images that compiled code makes.
+
+    Attributes:
+        jobs: Of each, for `Kernel.render`.
+        changes: Of each.
+        erased: Boxes, with the numbers of their rows.
+        places: The number of each one's row.
+    """
+
+    jobs: list[tuple[Any, ...]] = field(default_factory=list)
+    changes: list[list[Compiled]] = field(default_factory=list)
+    erased: list[tuple[int, Erase]] = field(default_factory=list)
+    places: list[int] = field(default_factory=list)
+
+
+class RowRenderer:
+    """Makes images into rows of a batch.
+
+    Args:
+        height: Of each.
+        width: Of each.
+        pointwise: What happens to their values; None to leave them as they are.
+        precision: How images are made.
+        found: What `compiled.kernel` returned.
+        changes: What `compiled_changes` returned; None if only pixels are moved.
+    """
+
+    def __init__(
+        self,
+        height: int,
+        width: int,
+        pointwise: Pointwise | None,
+        precision: Precision,
+        found: Kernel,
+        changes: CompiledChanges | None = None,
+    ) -> None:
+        self._height, self._width, self._precision, self._kernel = height, width, precision, found
+        self._memory = threading.local()
+        self._changes = changes
+        self._resamples = functools.partial(resamples, found, precision=precision)
+        self._values: Any = BYTES  # of either dtype
+        if pointwise is not None and pointwise.operations is not None:
+            self._values = pointwise.apply_(torch.from_numpy(BYTES).to(torch.float32)[:, None])[:, 0].numpy()
+        self._decompress = decompress_address()
+        found.compile(self._values.dtype)  # now, and not while the user waits for a batch
+        if changes is not None:
+            changes.compile(self._values.dtype)
+
+    def make(self, images: Sequence[tuple[Frame, list[Action]]], rows: torch.Tensor) -> list[int]:
+        """Make images into rows, the numbers of which it returns are left to do.
+
+        Args:
+            images: Of `frames.OPENED_AT_ONCE` at most, opened in this thread, none since.
+            rows: As many, [n, 3, height, width], contiguous or channels-last.
+        """
+        left, work = [], _Work()
+        for number, (frame, actions) in enumerate(images):
+            parts = divide(actions)
+            changes = None if parts is None else self._compiled(parts.changes)
+            job = None if parts is None or changes is None else self._job(frame, parts.geometry, number)
+            if parts is None or changes is None or job is None or (parts.erased and self._changes is None):
+                left.append(number)
+                continue
+            work.jobs.append(job)
+            work.changes.append(changes)
+            work.erased += [(number, box) for box in parts.erased]
+            work.places.append(number)
+        if not work.jobs:
+            return left
+        try:
+            failed = self._render(work, rows)
+        except MemoryError:  # one by one they may have enough, and the one that has not is named
+            return list(range(len(images)))
+        for number in failed:
+            frame = images[number][0]
+            assert isinstance(frame, JpegFrame)
+            frame.decompressor.begin_again()
+            left.append(number)
+        return left
+
+    def _compiled(self, changes: list[Change]) -> list[Compiled] | None:
+        """Return what to ask of the compiled code; None if it cannot do all of them as torchvision does."""
+        if not changes or self._changes is None:
+            return None if changes else []
+        found = [change.compiled((self._height, self._width)) for change in changes]
+        is_exact = all(change.name in self._changes.exact for change in changes)
+        asked = [each for each in found if each is not None]
+        return asked if len(asked) == len(found) and (is_exact or self._precision == "fast") else None
+
+    def _render(self, work: "_Work", rows: torch.Tensor) -> list[int]:
+        """Make images into rows; return the numbers of those that could not be decoded."""
+        is_last = rows.stride(1) == 1
+        out = (rows.permute(0, 2, 3, 1) if is_last else rows).view(len(rows), -1).numpy()
+        size = self._height, self._width
+        if not any(work.changes):
+            failed = self._kernel.render(work.jobs, self._decompress, size, self._values, out, is_last=is_last)
+        else:
+            assert self._changes is not None
+            made = self._scratch(len(rows), out.shape[1])
+            failed = self._kernel.render(work.jobs, self._decompress, size, BYTES, made, is_last=True)
+            self._changes.run(made, work.places, size, work.changes, self._values, out, is_last=is_last)
+        if work.erased:
+            assert self._changes is not None
+            self._changes.erase(work.erased, out, size, is_last=is_last)
+        return failed
+
+    def _scratch(self, count: int, num_bytes: int) -> NDArray[np.uint8]:
+        """Return memory of this thread's: fresh memory would cost a page fault for every 4 KB."""
+        found: NDArray[np.uint8] | None = getattr(self._memory, "images", None)
+        if found is None or found.shape[0] < count or found.shape[1] != num_bytes:
+            found = self._memory.images = np.empty((count, num_bytes), np.uint8)
+        return found
+
+    # Any: as above.
+    def _job(self, frame: Frame, actions: list[Geometry], place: int) -> tuple[Any, ...] | None:
+        shape = shape_of(actions, (frame.height, frame.width), self._resamples)
+        if shape is None or not isinstance(frame, JpegFrame | ArrayFrame):
+            return None
+        final = shape.window or shape.resize or shape.crop or frame
+        if (final.height, final.width) != (self._height, self._width):
+            return None
+        x, y, width, height = 0, 0, frame.width, frame.height
+        if shape.crop:
+            x, y, width, height = shape.crop.left, shape.crop.top, shape.crop.width, shape.crop.height
+        if min(width, height, self._width, self._height) < 1:
+            return None
+        scale = 1
+        if self._precision == "fast" and isinstance(frame, JpegFrame):
+            scale = denominator_of((height, width), shape.resize)
+        # The image that is resampled: what is left of the stored one when it was cropped, and decoded at a fraction.
+        origin_x, origin_y = x // scale, y // scale
+        width, height = -(-(x + width) // scale) - origin_x, -(-(y + height) // scale) - origin_y
+        numbers = 0, 0
+        if shape.resize:
+            resampling = shape.resize.resampling
+            numbers = self._kernel.numbers_of(resampling.mode, whose(self._kernel, resampling))
+        columns_out, rows_out = (shape.resize.width, shape.resize.height) if shape.resize else (width, height)
+        first_x, first_y = (shape.window.left, shape.window.top) if shape.window else (0, 0)
+        across, columns = _span(width, columns_out, first_x, self._width, numbers[0] + 1)
+        down, rows = _span(height, rows_out, first_y, self._height, numbers[0] + 1)
+        left, top = (origin_x + across.source) * scale, (origin_y + down.source) * scale
+        box = left, top, min(columns * scale, frame.width - left), min(rows * scale, frame.height - top)
+        source = _array_source(frame, box) if isinstance(frame, ArrayFrame) else _jpeg_source(frame, box, scale)
+        if source is None:
+            return None
+        return job_of(source, down, across, numbers, flip=shape.flip, place=place)
+
+
+def _array_source(frame: ArrayFrame, box: Box) -> PixelSource | None:
+    array, (left, top, width, height) = frame.array, box
+    if array.strides[1:] != (3, 1):
+        return None
+    return PixelSource(0, address_of(array), 0, 0, array.strides[0], top, left, height, width)
+
+
+def _jpeg_source(frame: JpegFrame, box: Box, denominator: int) -> PixelSource | None:
+    data, decompressor = frame.data, frame.decompressor
+    if not decompressor.is_ready_for(data):
+        return None
+    is_whole = box == (0, 0, frame.width, frame.height)
+    try:
+        region = decompressor.prepare(data, frame.header, None if is_whole else box, denominator)
+    except UnusualImage:
+        return None
+    address = ctypes.cast(ctypes.c_char_p(data), ctypes.c_void_p).value or 0
+    decoded_width, decoded_height, left, top, width, height = region
+    handle, pitch = decompressor.handle or 0, 3 * decoded_width
+    return PixelSource(handle, address, len(data), decoded_height, pitch, top, left, height, width)

@@ -1,0 +1,1 @@
+"""A list of transforms → a plan of what happens to each image."""

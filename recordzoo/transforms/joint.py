@@ -1,0 +1,187 @@
+"""Transforms of v2 that act on an image and its boxes and masks together → a plan, as `fuse` makes one for an image.
+
+What happens to the image alone is compiled, as ever. What moves pixels is decided once, and done to boxes and masks by
+v2's own functions.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from PIL import Image
+from torch.utils import _pytree as pytree
+from torchvision import tv_tensors
+from torchvision.datasets.vision import StandardTransform
+from torchvision.transforms import v2
+from torchvision.transforms.v2 import functional
+
+from recordzoo.images.deferred import Deferred
+from recordzoo.images.frames import ArrayFrame, Frame
+from recordzoo.transforms.augment import BlurStep, ChangeStep, ColorJitterStep, RandomErasingStep
+from recordzoo.transforms.plan import Plan, UnknownTransformError, is_v2
+from recordzoo.transforms.read import flattened, read_one, read_plan
+from recordzoo.transforms.steps import GEOMETRIC, Action, CenterCropStep, Crop, Draws, Flip, Resize, Step, size_after
+
+try:
+    from torchvision.tv_tensors._dataset_wrapper import VisionDatasetTVTensorWrapper as _Wrapper
+except ImportError:  # another torchvision has it elsewhere
+    _Wrapper = None
+
+# Any, in all of this module: transforms are untyped, targets are what a dataset has.
+
+_IMAGE_STEPS = (ChangeStep, ColorJitterStep, BlurStep, RandomErasingStep)
+"""Steps that leave boxes and masks as they are."""
+
+_OF_TARGETS = (v2.SanitizeBoundingBoxes, v2.ClampBoundingBoxes, v2.ConvertBoundingBoxFormat)
+"""Transforms that leave the image as it is."""
+
+_IMAGES = (Image.Image, tv_tensors.Image, np.ndarray)
+"""What v2's transforms take for images."""
+
+_MOVED = tuple(
+    getattr(tv_tensors, name) for name in ("BoundingBoxes", "Mask", "KeyPoints") if hasattr(tv_tensors, name)
+)
+
+
+@dataclass(frozen=True)
+class JointPlan:
+    """What a loader does itself of transforms of images and targets.
+
+    Attributes:
+        transforms: All of them, as they were written.
+        image: What happens to the image.
+        of_target: What happens to the target beside it: a number for the step of that number, or a transform.
+        rest: What comes behind and is not known: takes and returns image and target.
+        is_joint: Whether the transforms take image and target together, and not each its own.
+    """
+
+    transforms: Callable[[Any, Any], Any]
+    image: Plan
+    of_target: tuple[Any, ...] = ()
+    rest: tuple[Any, ...] = ()
+    is_joint: bool = True
+
+    @property
+    def is_fused(self) -> bool:
+        """Whether no transform of both and no `target_transform` is left to run as it was written."""
+        return not self.rest and (self.is_joint or not self.of_target)
+
+    def takes(self, target: Any) -> bool:
+        """Whether a target has no image, which the transforms would change as they change the sample's."""
+        return not self.is_joint or not any(isinstance(leaf, _IMAGES) for leaf in pytree.tree_leaves(target))
+
+    def decide(self, frame: Frame, target: Any, draws: Draws) -> tuple[list[Action], Any]:
+        """Decide what happens to an image, and do to the target what moves it.
+
+        Args:
+            frame: The image.
+            target: Its target.
+            draws: As many numbers as `image` needs.
+
+        Returns:
+            What happens to the image, and the target.
+        """
+        size, start = (frame.height, frame.width), 0
+        decided: list[list[Action]] = []
+        for step in self.image.steps:
+            decided.append(step.actions(size, draws[start : start + step.num_draws]))
+            start += step.num_draws
+            size = size_after(decided[-1], size)
+        for each in self.of_target:
+            if isinstance(each, int):
+                target = _moved(target, self.image.steps[each], decided[each])
+            else:
+                _, target = each(None, target)
+        return [action for actions in decided for action in actions], target
+
+
+def read_joint(transforms: Any) -> JointPlan | None:
+    """Read the transforms of images and targets; None if nothing of them is known."""
+    if type(transforms) is StandardTransform:
+        of_image, of_target = transforms.transform, transforms.target_transform
+        plan = read_plan(of_image)
+        behind = () if of_target is None else (_OfTarget(of_target),)
+        return JointPlan(transforms, plan, behind, is_joint=False) if plan.fused else None
+    found = _read_all(flattened(transforms))
+    return replace(found, transforms=transforms) if found.image.fused else None
+
+
+def _read_all(parts: list[Any]) -> JointPlan:
+    plan, of_target, rest = Plan(), [], ()
+    for number, each in enumerate(parts):
+        try:
+            if type(each) in _OF_TARGETS:
+                plan = replace(plan, fused=(*plan.fused, each))
+                of_target.append(each)
+                continue
+            new = _read(plan, each)
+        except UnknownTransformError as err:
+            plan, rest = replace(plan, reason=str(err)), tuple(parts[number:])
+            break
+        added = range(len(plan.steps), len(new.steps))
+        of_target += [place for place in added if isinstance(new.steps[place], GEOMETRIC)]
+        if type(each) is v2.ToPureTensor:
+            of_target.append(each)
+        plan = replace(new, fused=(*plan.fused, each))
+    return JointPlan(v2.Compose(parts), plan, tuple(of_target), rest)
+
+
+class _OfTarget:
+    """Does to the target what a `target_transform` does."""
+
+    def __init__(self, transform: Callable[[Any], Any]) -> None:
+        self._transform = transform
+
+    def __call__(self, image: Any, target: Any) -> tuple[Any, Any]:
+        return image, self._transform(target)
+
+    def __repr__(self) -> str:
+        return repr(self._transform)
+
+
+def _read(plan: Plan, transform: Any) -> Plan:
+    if not is_v2(transform):
+        raise UnknownTransformError(f"{type(transform).__qualname__} is not one of v2, which know boxes and masks")
+    new = read_one(plan, transform)
+    for step in new.steps[len(plan.steps) :]:
+        if not isinstance(step, GEOMETRIC + _IMAGE_STEPS):
+            raise UnknownTransformError("it is not known for boxes and masks")
+    return new
+
+
+def _moved(target: Any, step: Step, actions: list[Action]) -> Any:
+    """Do to the boxes and masks of a target what happens to its image."""
+
+    def move(leaf: Any) -> Any:
+        if isinstance(leaf, _MOVED) and isinstance(step, CenterCropStep):  # it rounds differently for boxes
+            return functional.center_crop(leaf, list(step.size))
+        if isinstance(leaf, _MOVED):
+            for action in actions:
+                if isinstance(action, Crop):
+                    leaf = functional.crop(leaf, action.top, action.left, action.height, action.width)
+                elif isinstance(action, Resize):
+                    leaf = functional.resize(leaf, [action.height, action.width])
+                elif isinstance(action, Flip):
+                    leaf = functional.horizontal_flip(leaf)
+        return leaf
+
+    return pytree.tree_map(move, target)
+
+
+def is_wrapped(dataset: Any) -> bool:
+    """Whether a dataset is what torchvision's `wrap_dataset_for_transforms_v2` returns."""
+    return _Wrapper is not None and isinstance(dataset, _Wrapper)
+
+
+def frame_of(image: Any) -> Frame | None:
+    """Return what is to be decoded, or the pixels, of a dataset's image; None if it is no RGB image."""
+    if isinstance(image, Deferred) and not image.is_loaded:
+        return image.frame
+    is_rgb = isinstance(image, Image.Image) and image.mode == "RGB"
+    return ArrayFrame(np.asarray(image)) if is_rgb else None
+
+
+def as_plain(image: Any) -> Any:
+    """Return a dataset's image as the dataset would have returned it."""
+    return image.copy() if isinstance(image, Deferred) else image
