@@ -20,8 +20,8 @@ READERS = (TREES, "records, DataLoader", EXACT, "RecordLoader, fast")
 
 _TEXT = """# Benchmarks of recipes
 
-Images per second with the transforms that people train with. `RecordLoader` compiles what it knows of them and runs the
-rest as it is written, in threads or in worker processes, whichever it finds faster: [what is
+Images per second on two cores, with the transforms that people train with. `RecordLoader` compiles what it knows of
+them and runs the rest as it is written, in threads or in worker processes, whichever it finds faster: [what is
 compiled](guides/transforms.md). In exact precision the images are torchvision's.
 
 ![{title}]({chart})

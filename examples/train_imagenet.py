@@ -15,6 +15,7 @@ import signal
 import sys
 import threading
 import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -184,13 +185,30 @@ def make_training(args: argparse.Namespace) -> Training:
     return Training(args, device, DistributedDataParallel(model), optimizer, scaler, sampler, loader, val_loader, stop)
 
 
+class TimedWaits:
+    """Batches of a loader, and the seconds that were spent waiting for them."""
+
+    def __init__(self, loader: Iterable[Any]) -> None:
+        self._loader = loader
+        self.seconds = 0.0
+
+    def __iter__(self) -> Iterator[Any]:
+        began = time.perf_counter()
+        for batch in self._loader:
+            self.seconds += time.perf_counter() - began
+            yield batch
+            began = time.perf_counter()
+        self.seconds += time.perf_counter() - began
+
+
 def train_epoch(run: Training, epoch: int) -> bool:
     """Train until the epoch is over, or until SIGTERM; return whether it is over."""
     args, length = run.args, len(run.loader.dataset)
     criterion = nn.CrossEntropyLoss(label_smoothing=args.label_smoothing)
     run.model.train()  # type: ignore[no-untyped-call]  # torch's own
-    began, images_seen = time.perf_counter(), 0
-    for step, (images, labels) in enumerate(run.loader, start=1):
+    began, images_seen, is_over = time.perf_counter(), 0, True
+    batches = TimedWaits(run.loader)
+    for step, (images, labels) in enumerate(batches, start=1):
         for group in run.optimizer.param_groups:
             group["lr"] = learning_rate(args, epoch, min(1.0, run.sampler.consumed / length))
         with run.autocast():
@@ -204,10 +222,14 @@ def train_epoch(run: Training, epoch: int) -> bool:
             speed = images_seen / (time.perf_counter() - began)
             say(f"epoch {epoch}: {run.sampler.consumed:,} of {length:,}, loss {loss.item():.3f}, {speed:,.0f} images/s")
         if run.must_stop():
-            return run.sampler.consumed >= length
+            is_over = run.sampler.consumed >= length
+            break
         if step % args.save_every == 0:
             run.save()
-    return True
+    waited = torch.tensor(batches.seconds / (time.perf_counter() - began))
+    distributed.all_reduce(waited, distributed.ReduceOp.MAX)  # the slowest rank holds up the others
+    say(f"epoch {epoch}: {images_seen:,} images, data wait {waited.item():.0%}")
+    return is_over
 
 
 @torch.no_grad()

@@ -11,10 +11,11 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain, groupby
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -130,6 +131,11 @@ class TestRanks:
         lines = re.findall(r"epoch (\d): loss .* of (\d+) images", "".join(one.printed for one in launches))
         assert lines == [(str(epoch), str(VALIDATED)) for epoch in range(EPOCHS)]
 
+    def test_each_epoch_says_how_long_it_waited_for_data(self, launches: list[Launch]) -> None:
+        lines = re.findall(r"epoch (\d): (\d+) images, data wait (\d+)%$", launches[2].printed, re.MULTILINE)
+        assert [(epoch, seen) for epoch, seen, _ in lines] == [("1", "24"), ("2", "36")]
+        assert all(0 <= int(share) <= 100 for *_, share in lines)
+
     def test_the_loss_goes_down(self, launches: list[Launch]) -> None:
         lines = re.findall(r"loss ([\d.]+), top-1 ([\d.]+)%", "".join(one.printed for one in launches))
         losses = [float(loss) for loss, _ in lines]
@@ -147,6 +153,27 @@ def example() -> ModuleType:
     sys.modules["train_imagenet"] = module  # where dataclasses look for their annotations
     spec.loader.exec_module(module)
     return module
+
+
+def test_waits_are_those_of_the_loader_alone(example: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0.0
+
+    def spend(seconds: float) -> None:
+        nonlocal now
+        now += seconds
+
+    def loader() -> Iterator[int]:
+        for batch in range(3):
+            spend(0.5)
+            yield batch
+        spend(0.25)
+
+    monkeypatch.setattr(example, "time", SimpleNamespace(perf_counter=lambda: now))
+    batches, seen = example.TimedWaits(loader()), []
+    for batch in batches:
+        spend(8)
+        seen.append(batch)
+    assert (seen, batches.seconds, now) == ([0, 1, 2], 1.75, 25.75)
 
 
 @pytest.mark.parametrize("split", ["train", "val"])
