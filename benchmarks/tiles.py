@@ -17,8 +17,9 @@ from torchvision import transforms as T
 from benchmarks.common import Line, arguments, interleaved, median, photographs, ratio
 from recordzoo.images.frames import Box, open_encoded
 from recordzoo.loader.uniform import uniforms
+from recordzoo.pixels.render import resample
 from recordzoo.transforms.read import read_plan
-from recordzoo.transforms.steps import Crop, decide, resample
+from recordzoo.transforms.steps import Crop, decide
 
 _UNIT = 16  # pixels a side of a coding unit at 4:2:0
 _TILES = (4, 5, 6, 3)  # coding units of a tile: the first that divides a row of them, otherwise a whole row

@@ -25,9 +25,10 @@ from recordzoo.pixels import render as rendering
 from recordzoo.pixels.compiled import kernel
 from recordzoo.pixels.render import Precision, render, to_picture
 from recordzoo.pixels.rows import RowRenderer
+from recordzoo.transforms.geometry import RandomCropStep, RandomFlipStep, RandomResizedCropStep
 from recordzoo.transforms.plan import Plan
 from recordzoo.transforms.read import as_given, read_plan
-from recordzoo.transforms.steps import Action, Crop, Flip, RandomCropStep, RandomFlipStep, RandomResizedCropStep, decide
+from recordzoo.transforms.steps import Action, Crop, Flip, decide
 from tests.fakes.pictures import encoded, jpeg, picture
 
 RNG = np.random.default_rng(5)
@@ -413,6 +414,22 @@ def negative(image: Any) -> Any:
     return image
 
 
+def changed(transform: Any, **attributes: Any) -> Any:
+    """Replace methods of one transform; its class stays."""
+    for name, value in attributes.items():
+        setattr(transform, name, value)
+    return transform
+
+
+def hooked(transform: nn.Module, *, before: bool = False) -> nn.Module:
+    """Let a hook turn the image upside down."""
+    if before:
+        transform.register_forward_pre_hook(lambda _, inputs: (inputs[0].rotate(180),))
+    else:
+        transform.register_forward_hook(lambda _, inputs, image: image.rotate(180))
+    return transform
+
+
 TENSOR = v1.ToTensor()
 NOT_KNOWN = {
     "RandomPerspective": ([v1.Resize(9), v1.RandomPerspective()], 1, "RandomPerspective is not one of those known"),
@@ -446,6 +463,25 @@ NOT_KNOWN = {
     "max_size of a pair": ([v2.Resize((50, 40), max_size=60)], 0, "contradict"),
     "behind": ([TENSOR, v1.RandomErasing(1), v1.Normalize(MEAN, STD), v1.CenterCrop(9)], 2, "erased by then"),
     "v1 on tv_tensors": ([v2.ToImage(), v1.CenterCrop(9), v1.Lambda(type)], 1, "tv_tensors"),
+    "replaced forward": (
+        [changed(v1.Resize(9), forward=lambda image: image.rotate(180))],
+        0,
+        "its forward was replaced",
+    ),
+    "replaced get_params": (
+        [changed(v1.RandomCrop(9), get_params=lambda image, size: (1, 2, 9, 9))],
+        0,
+        "its get_params was replaced",
+    ),
+    "replaced make_params": (
+        [changed(v2.RandomCrop(9), make_params=lambda inputs: {"needs_crop": False, "needs_pad": False})],
+        0,
+        "its make_params was replaced",
+    ),
+    "hook": ([hooked(v1.CenterCrop(9))], 0, "it has a hook"),
+    "hook before": ([hooked(v2.CenterCrop(9), before=True)], 0, "it has a hook"),
+    "hook of a Compose": ([hooked(v2.Compose([v2.CenterCrop(9)]))], 0, "it has a hook"),
+    "hook in a container": ([v1.RandomApply([hooked(v1.RandomInvert(1))], p=1)], 0, "RandomInvert in it"),
     "v1 flip on tv_tensors": ([v2.ToImage(), v1.RandomHorizontalFlip(0), v1.Lambda(type)], 1, "tv_tensors"),
 }
 

@@ -12,15 +12,16 @@ from torchvision import transforms as v1
 from torchvision.transforms import v2
 
 from recordzoo.pixels.rows import shape_of
-from recordzoo.transforms import read
 from recordzoo.transforms.plan import Plan
 from recordzoo.transforms.read import read_plan
 from recordzoo.transforms.steps import decide
+from recordzoo.transforms.table import CONTAINERS, READERS
 from tests.test_docs import ROOT
 
 TRANSFORMS = ROOT / "docs" / "guides" / "transforms.md"
 MEASURED = json.loads((ROOT / "docs" / "benchmarks-peers.json").read_text(encoding="utf-8"))
 
+KNOWN = READERS.keys() | CONTAINERS.keys()
 FAST = "RecordLoader, fast, channels last"
 TREES = "ImageFolder + DataLoader"
 VARIANTS = {
@@ -54,20 +55,20 @@ def plans(cell: str) -> list[Plan]:
 def test_the_table_of_transforms_is_that_of_the_code(row: list[str]) -> None:
     name = row[0].strip("`")
     for module, cell in ((v1, row[1]), (v2, row[2])):
-        assert cell == ("yes" if getattr(module, name, None) in read._READERS else "no")
+        assert cell == ("yes" if getattr(module, name, None) in KNOWN else "no")
     assert plans(row[3])
     assert [plan.reason for plan in plans(row[3])] == [""] * len(plans(row[3]))
     assert all(plan.reason for plan in plans(row[4]))
 
 
 def test_no_transform_is_missing_from_the_table() -> None:
-    assert {row[0].strip("`") for row in tables(TRANSFORMS)[0][1:]} == {kind.__name__ for kind in read._READERS}
+    assert {row[0].strip("`") for row in tables(TRANSFORMS)[0][1:]} == {kind.__name__ for kind in KNOWN}
 
 
 def test_every_class_of_torchvision_is_on_the_page() -> None:
     """Those that newer or older versions have may be there, too."""
     others = {name for row in tables(TRANSFORMS)[2][1:] for name in re.findall(r"`(\w+)`", row[0])}
-    known = {kind.__name__ for kind in read._READERS}
+    known = {kind.__name__ for kind in KNOWN}
     assert not others & known
     for module in (v1, v2):
         classes = {name for name, kind in vars(module).items() if inspect.isclass(kind)}

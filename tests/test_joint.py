@@ -9,6 +9,7 @@ import pytest
 import torch
 from PIL import Image
 from torch.utils.data import DataLoader
+from torchvision import tv_tensors
 from torchvision.datasets import VOCDetection, VOCSegmentation, wrap_dataset_for_transforms_v2
 from torchvision.transforms import v2
 
@@ -23,7 +24,10 @@ from recordzoo import (
 from recordzoo.errors import ImageError
 from recordzoo.images import decode
 from recordzoo.images.deferred import Deferred, deferring
+from recordzoo.images.frames import ArrayFrame
 from recordzoo.loader.source import BatchSource
+from recordzoo.transforms.joint import read_joint
+from recordzoo.transforms.steps import Crop
 from tests.batching import assert_same
 from tests.fakes import voc
 from tests.fakes.pictures import jpeg, picture
@@ -105,6 +109,23 @@ def test_random_crops_move_masks_with_the_image(tmp_path: Path) -> None:
             assert torch.equal(image[0], mask.reshape(20, 20))
             seen.add(mask.sum().item())
     assert len(seen) > 4
+
+
+def test_boxes_are_padded_and_then_cropped() -> None:
+    """As in v2: a float box is rounded after either step, and one step gives other bits."""
+    transform = v2.RandomCrop((40, 50), padding=[3, 5, 7, 9])
+    plan = read_joint(v2.Compose([transform]))
+    assert plan is not None
+    points = torch.rand(200, 4, generator=torch.Generator().manual_seed(1)) * 60
+    boxes = tv_tensors.BoundingBoxes(points, format="XYXY", canvas_size=(60, 70))  # type: ignore[call-overload]
+    frame = ArrayFrame(np.zeros((60, 70, 3), np.uint8))
+    for draws in ([0.0, 0.0], [0.5, 0.3], [0.99, 0.99]):
+        (crop,), found = plan.decide(frame, boxes, draws)
+        params = {"needs_pad": True, "padding": [3, 5, 7, 9], "needs_crop": True, "height": 40, "width": 50}
+        assert isinstance(crop, Crop)
+        right = transform.transform(boxes, {**params, "top": crop.top + 5, "left": crop.left + 3})
+        assert torch.equal(found, right)
+        assert found.canvas_size == right.canvas_size
 
 
 def test_it_is_the_image_that_is_compiled(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

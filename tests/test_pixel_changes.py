@@ -22,10 +22,10 @@ from recordzoo.pixels.compiled import BYTES, kernel
 from recordzoo.pixels.compiled_changes import CompiledChanges, compiled_changes
 from recordzoo.pixels.render import erase_, render
 from recordzoo.pixels.rows import RowRenderer
-from recordzoo.transforms.augment import named_changes
-from recordzoo.transforms.changes import OPERATIONS, Change
+from recordzoo.transforms.automatic import named_changes
 from recordzoo.transforms.read import read_plan
-from recordzoo.transforms.steps import Action, Erase, Flip, decide
+from recordzoo.transforms.steps import Action, Change, Erase, Flip, decide
+from recordzoo.transforms.table import PIXEL_OPS, compiled_form, on_picture
 from tests.fakes.pictures import jpeg, picture
 
 RNG = np.random.default_rng(2)
@@ -72,7 +72,7 @@ def found() -> CompiledChanges:
 
 def changed(found: CompiledChanges, image: NDArray[np.uint8], change: Change) -> NDArray[np.uint8]:
     size = image.shape[0], image.shape[1]
-    asked = change.compiled(size)
+    asked = compiled_form(change, size)
     assert asked is not None
     out = np.empty((1, image.size), np.uint8)
     found.run(image.reshape(1, -1), [0], size, [[asked]], BYTES, out, is_last=True)
@@ -83,16 +83,16 @@ def changed(found: CompiledChanges, image: NDArray[np.uint8], change: Change) ->
 
 
 @needs_numba
-@pytest.mark.parametrize("name", OPERATIONS)
+@pytest.mark.parametrize("name", PIXEL_OPS)
 def test_as_torchvision(found: CompiledChanges, name: str) -> None:
     assert name in found.exact
     for height, width in SIZES:
         for image, arguments in itertools.product(pixels(height, width), ARGUMENTS[name]):
-            if Change(name, arguments).compiled((height, width)) is None:
+            if compiled_form(Change(name, arguments), (height, width)) is None:
                 continue
-            right = np.asarray(Change(name, arguments).on_picture(Image.fromarray(image))).astype(np.int16)
+            right = np.asarray(on_picture(Change(name, arguments), Image.fromarray(image))).astype(np.int16)
             made = changed(found, image, Change(name, arguments))
-            assert np.abs(made - right).max() <= OPERATIONS[name].tolerance, (image.shape, arguments)
+            assert np.abs(made - right).max() <= PIXEL_OPS[name].tolerance, (image.shape, arguments)
 
 
 @needs_numba
@@ -100,11 +100,11 @@ def test_as_torchvision(found: CompiledChanges, name: str) -> None:
 @pytest.mark.parametrize("name", ["hue", "saturation", "grayscale"])
 def test_every_color(found: CompiledChanges, name: str) -> None:
     levels = np.arange(256, dtype=np.uint8)
-    change = Change(name, OPERATIONS[name].probe)
+    change = Change(name, PIXEL_OPS[name].probe)
     for red in range(256):
         image = np.empty((256, 256, 3), np.uint8)
         image[..., 0], image[..., 1], image[..., 2] = red, levels[:, None], levels
-        assert np.array_equal(changed(found, image, change), np.asarray(change.on_picture(Image.fromarray(image))))
+        assert np.array_equal(changed(found, image, change), np.asarray(on_picture(change, Image.fromarray(image))))
 
 
 @pytest.mark.parametrize(
@@ -116,19 +116,19 @@ def test_every_color(found: CompiledChanges, name: str) -> None:
     ],
 )
 def test_where_torchvision_raises_nothing_is_compiled(change: Change, size: tuple[int, int]) -> None:
-    assert change.compiled(size) is None
+    assert compiled_form(change, size) is None
     with pytest.raises((RuntimeError, ValueError)):
-        change.on_picture(Image.new("RGB", (size[1], size[0])))
+        on_picture(change, Image.new("RGB", (size[1], size[0])))
 
 
 @needs_numba
 def test_what_differs_from_torchvision_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
     from recordzoo.pixels import run
 
-    monkeypatch.setitem(OPERATIONS, "invert", replace(OPERATIONS["invert"], compiled=lambda size: ("mirror", ())))
+    monkeypatch.setitem(PIXEL_OPS, "invert", replace(PIXEL_OPS["invert"], numbers=lambda size: ("mirror", ())))
     found, code = CompiledChanges(run), kernel()
     assert code is not None
-    assert found.exact == OPERATIONS.keys() - {"invert"}
+    assert found.exact == PIXEL_OPS.keys() - {"invert"}
     rows = torch.empty((2, 3, 40, 50), dtype=torch.uint8)
     images = [(ArrayFrame(np.asarray(PHOTO)[:40, :50]), [Change(name)]) for name in ("invert", "mirror")]
     assert RowRenderer(40, 50, None, "exact", code, found).make(images, rows) == [0]
@@ -157,7 +157,7 @@ def test_names_of_automatic_augmentations(name: str, fill: Any) -> None:
     for magnitude in magnitudes:
         made = PHOTO
         for change in named_changes(name, magnitude, fill):
-            made = change.on_picture(made)
+            made = on_picture(change, made)
         nearest = InterpolationMode.NEAREST
         assert made == autoaugment._apply_op(PHOTO, name, magnitude, nearest, fill)
         of_its_own = magnitude / 255 if name == "Solarize" else magnitude
@@ -329,6 +329,6 @@ def test_geometry_behind_changes_is_left_to_torchvision() -> None:
     frame = ArrayFrame(np.asarray(PHOTO)[:40, :50])
     assert RowRenderer(20, 30, None, "exact", code, compiled_changes()).make([(frame, actions)], rows) == [0]
     (jitter,) = changes_of(actions[:1])
-    right = jitter.on_picture(PHOTO.crop((0, 0, 50, 40))).resize((30, 20), Image.Resampling.BILINEAR)
+    right = on_picture(jitter, PHOTO.crop((0, 0, 50, 40))).resize((30, 20), Image.Resampling.BILINEAR)
     assert np.array_equal(render(frame, actions, "exact").permute(1, 2, 0), np.asarray(right))
     assert not any(isinstance(action, Flip) for action in actions)

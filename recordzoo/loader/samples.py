@@ -19,9 +19,9 @@ from recordzoo.loader.source import BatchSource
 from recordzoo.loader.work import Opened, Piece, open_views, opened_at_once
 from recordzoo.loader.writer import RowWriter, finished
 from recordzoo.pixels.render import Precision, to_picture
-from recordzoo.transforms.changes import Size
 from recordzoo.transforms.plan import Plan, Transform
 from recordzoo.transforms.read import as_given
+from recordzoo.transforms.steps import Size
 
 _PART = 0x9E3779B9
 """How far apart the seeds of a sample's parts are."""

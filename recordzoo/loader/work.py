@@ -14,9 +14,8 @@ from recordzoo.loader.order import EpochBatches, Wanted
 from recordzoo.loader.source import BatchSource
 from recordzoo.loader.uniform import local_seeds, uniforms
 from recordzoo.pixels.render import Precision, render
-from recordzoo.transforms.changes import Size
 from recordzoo.transforms.plan import Plan
-from recordzoo.transforms.steps import Action, decide, num_draws, size_after
+from recordzoo.transforms.steps import Action, Size, decide, num_draws, size_after
 from recordzoo.transforms.views import decoded_once
 
 

@@ -9,9 +9,9 @@ from recordzoo.pixels.compiled import kernel
 from recordzoo.pixels.compiled_changes import compiled_changes
 from recordzoo.pixels.render import Precision, erase_
 from recordzoo.pixels.rows import RowRenderer
-from recordzoo.transforms.changes import Size
 from recordzoo.transforms.plan import Plan
 from recordzoo.transforms.pointwise import Pointwise
+from recordzoo.transforms.steps import Size
 
 
 class RowWriter:

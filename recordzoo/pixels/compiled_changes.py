@@ -10,8 +10,8 @@ from PIL import Image
 
 from recordzoo.pixels.compiled import BYTES, kernel, run_compiled
 from recordzoo.pixels.once import Once
-from recordzoo.transforms.changes import OPERATIONS, Change, Compiled, Size
-from recordzoo.transforms.steps import Erase
+from recordzoo.transforms.steps import Erase, Size
+from recordzoo.transforms.table import PIXEL_OPS, Compiled
 
 _PROBE_SIZE = 37, 41
 
@@ -30,7 +30,7 @@ class CompiledChanges:
         self._code = code
         self._number = {name: number for number, name in enumerate(code.NAMES)}
         self._floats = Once(self._compile_floats, None)
-        self.exact = frozenset(name for name in OPERATIONS if self._is_like_torchvision(name))
+        self.exact = frozenset(name for name in PIXEL_OPS if self._is_like_torchvision(name))
 
     def run(
         self,
@@ -81,13 +81,13 @@ class CompiledChanges:
 
     def _is_like_torchvision(self, name: str) -> bool:
         pixels = np.random.default_rng(0).integers(0, 256, (*_PROBE_SIZE, 3), dtype=np.uint8)
-        change = Change(name, OPERATIONS[name].probe)
-        asked = change.compiled(_PROBE_SIZE)
+        op = PIXEL_OPS[name]
+        asked = op.compiled(_PROBE_SIZE, op.probe)
         assert asked is not None
-        right = np.asarray(change.on_picture(Image.fromarray(pixels))).astype(np.int16)
+        right = np.asarray(op.on_picture(Image.fromarray(pixels), op.probe)).astype(np.int16)
         made = np.empty((1, pixels.size), np.uint8)
         self.run(pixels.reshape(1, -1), [0], _PROBE_SIZE, [[asked]], BYTES, made, is_last=True)
-        return bool(np.abs(made.reshape(right.shape) - right).max() <= OPERATIONS[name].tolerance)
+        return bool(np.abs(made.reshape(right.shape) - right).max() <= op.tolerance)
 
 
 def compiled_changes() -> CompiledChanges | None:

@@ -10,8 +10,8 @@ from PIL import Image
 
 from recordzoo.images.frames import Frame
 from recordzoo.pixels.compiled import Kernel, kernel
-from recordzoo.transforms.changes import Change, Size
-from recordzoo.transforms.steps import Action, Arithmetic, Crop, Erase, Flip, Resampling, Resize, resample
+from recordzoo.transforms.steps import Action, Arithmetic, Change, Crop, Erase, Flip, Resampling, Resize, Size
+from recordzoo.transforms.table import on_picture
 
 Precision = Literal["exact", "fast"]
 PRECISIONS = ("exact", "fast")
@@ -36,7 +36,7 @@ def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> tor
         elif isinstance(action, Flip):
             image = image.flip(-1)
         elif isinstance(action, Change):
-            image = _tensor(np.array(action.on_picture(to_picture(image))))
+            image = _tensor(np.array(on_picture(action, to_picture(image))))
         elif isinstance(action, Resize):
             image = _resized(image, action, precision)
     return image
@@ -101,6 +101,20 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
         return resized
     picture = to_picture(image)
     return _tensor(np.array(resampling.resize(picture, [action.height, action.width])))
+
+
+def resample(image: torch.Tensor, height: int, width: int, mode: str) -> torch.Tensor:
+    """Resize uint8 [3, H, W] with Pillow's antialiased filter in 16-bit weights: results differ by a step or so.
+
+    At 1.3 times the target size torch's takes 0.2 ms, OpenCV's area average 0.45 ms, Pillow's own 0.63 ms.
+    """
+    _, rows, columns = image.shape
+    # A batch of one, whose strides say "channels last": that layout has vectorised code for uint8, on the CPU.
+    whole = image.as_strided((1, 3, rows, columns), (rows * image.stride(1), *image.stride()))
+    if image.device.type != "cpu":
+        whole = whole.float()
+    resized = torch.nn.functional.interpolate(whole, (height, width), mode=mode, antialias=True)[0]
+    return resized if resized.dtype is torch.uint8 else resized.round_().clamp_(0, 255).to(torch.uint8)
 
 
 def resamples(found: Kernel, resize: Resize, precision: Precision) -> bool:

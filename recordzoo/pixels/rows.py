@@ -20,9 +20,9 @@ from recordzoo.images.turbojpeg import Box, UnusualImage, decompress_address
 from recordzoo.pixels.compiled import BYTES, Kernel, PixelSource, Span, address_of, job_of
 from recordzoo.pixels.compiled_changes import CompiledChanges
 from recordzoo.pixels.render import Precision, denominator_of, resamples, whose
-from recordzoo.transforms.changes import Change, Compiled, Size
 from recordzoo.transforms.pointwise import Pointwise
-from recordzoo.transforms.steps import Action, Crop, Erase, Flip, Geometry, Resize
+from recordzoo.transforms.steps import Action, Change, Crop, Erase, Flip, Geometry, Resize, Size
+from recordzoo.transforms.table import Compiled, compiled_form
 
 
 class Shape(NamedTuple):
@@ -182,7 +182,7 @@ class RowRenderer:
         """Return what to ask of the compiled code; None if it cannot do all of them as torchvision does."""
         if not changes or self._changes is None:
             return None if changes else []
-        found = [change.compiled((self._height, self._width)) for change in changes]
+        found = [compiled_form(change, (self._height, self._width)) for change in changes]
         is_exact = all(change.name in self._changes.exact for change in changes)
         asked = [each for each in found if each is not None]
         return asked if len(asked) == len(found) and (is_exact or self._precision == "fast") else None

@@ -1,4 +1,4 @@
-"""Transforms of v2 that act on an image and its boxes and masks together → a plan, as `fuse` makes one for an image.
+"""Transforms of v2 that act on an image and its boxes and masks together → a plan, as `read` makes one for an image.
 
 What happens to the image alone is compiled, as ever. What moves pixels is decided once, and done to boxes and masks by
 v2's own functions.
@@ -18,10 +18,10 @@ from torchvision.transforms.v2 import functional
 
 from recordzoo.images.deferred import Deferred
 from recordzoo.images.frames import ArrayFrame, Frame
-from recordzoo.transforms.augment import BlurStep, ChangeStep, ColorJitterStep, RandomErasingStep
+from recordzoo.transforms.geometry import CenterCropStep, RandomCropStep
 from recordzoo.transforms.plan import Plan, UnknownTransformError, is_v2
 from recordzoo.transforms.read import flattened, read_one, read_plan
-from recordzoo.transforms.steps import GEOMETRIC, Action, CenterCropStep, Crop, Draws, Flip, Resize, Step, size_after
+from recordzoo.transforms.steps import Action, Crop, Draws, Flip, Resize, Step, decide_each
 
 try:
     from torchvision.tv_tensors._dataset_wrapper import VisionDatasetTVTensorWrapper as _Wrapper
@@ -29,9 +29,6 @@ except ImportError:  # another torchvision has it elsewhere
     _Wrapper = None
 
 # Any, in all of this module: transforms are untyped, targets are what a dataset has.
-
-_IMAGE_STEPS = (ChangeStep, ColorJitterStep, BlurStep, RandomErasingStep)
-"""Steps that leave boxes and masks as they are."""
 
 _OF_TARGETS = (v2.SanitizeBoundingBoxes, v2.ClampBoundingBoxes, v2.ConvertBoundingBoxFormat)
 """Transforms that leave the image as it is."""
@@ -82,12 +79,7 @@ class JointPlan:
         Returns:
             What happens to the image, and the target.
         """
-        size, start = (frame.height, frame.width), 0
-        decided: list[list[Action]] = []
-        for step in self.image.steps:
-            decided.append(step.actions(size, draws[start : start + step.num_draws]))
-            start += step.num_draws
-            size = size_after(decided[-1], size)
+        decided = decide_each(self.image.steps, (frame.height, frame.width), draws)
         for each in self.of_target:
             if isinstance(each, int):
                 target = _moved(target, self.image.steps[each], decided[each])
@@ -120,7 +112,7 @@ def _read_all(parts: list[Any]) -> JointPlan:
             plan, rest = replace(plan, reason=str(err)), tuple(parts[number:])
             break
         added = range(len(plan.steps), len(new.steps))
-        of_target += [place for place in added if isinstance(new.steps[place], GEOMETRIC)]
+        of_target += [place for place in added if new.steps[place].moves]
         if type(each) is v2.ToPureTensor:
             of_target.append(each)
         plan = replace(new, fused=(*plan.fused, each))
@@ -145,7 +137,7 @@ def _read(plan: Plan, transform: Any) -> Plan:
         raise UnknownTransformError(f"{type(transform).__qualname__} is not one of v2, which know boxes and masks")
     new = read_one(plan, transform)
     for step in new.steps[len(plan.steps) :]:
-        if not isinstance(step, GEOMETRIC + _IMAGE_STEPS):
+        if step.moves is None:
             raise UnknownTransformError("it is not known for boxes and masks")
     return new
 
@@ -154,16 +146,21 @@ def _moved(target: Any, step: Step, actions: list[Action]) -> Any:
     """Do to the boxes and masks of a target what happens to its image."""
 
     def move(leaf: Any) -> Any:
-        if isinstance(leaf, _MOVED) and isinstance(step, CenterCropStep):  # it rounds differently for boxes
+        if not isinstance(leaf, _MOVED):
+            return leaf
+        if isinstance(step, CenterCropStep):  # it rounds differently for boxes
             return functional.center_crop(leaf, list(step.size))
-        if isinstance(leaf, _MOVED):
-            for action in actions:
-                if isinstance(action, Crop):
-                    leaf = functional.crop(leaf, action.top, action.left, action.height, action.width)
-                elif isinstance(action, Resize):
-                    leaf = functional.resize(leaf, [action.height, action.width])
-                elif isinstance(action, Flip):
-                    leaf = functional.horizontal_flip(leaf)
+        left = top = 0
+        if isinstance(step, RandomCropStep) and any(step.padding):  # float boxes are rounded after either step
+            left, top = step.padding[:2]
+            leaf = functional.pad(leaf, list(step.padding))
+        for action in actions:
+            if isinstance(action, Crop):
+                leaf = functional.crop(leaf, action.top + top, action.left + left, action.height, action.width)
+            elif isinstance(action, Resize):
+                leaf = functional.resize(leaf, [action.height, action.width])
+            elif isinstance(action, Flip):
+                leaf = functional.horizontal_flip(leaf)
         return leaf
 
     return pytree.tree_map(move, target)

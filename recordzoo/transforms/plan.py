@@ -6,9 +6,8 @@ from typing import Any
 
 from torchvision.transforms import v2
 
-from recordzoo.transforms.changes import Size
 from recordzoo.transforms.pointwise import Pointwise
-from recordzoo.transforms.steps import GEOMETRIC, Step, num_draws
+from recordzoo.transforms.steps import Size, Step, num_draws
 
 # Any, here and below: transforms are whatever callables their user wrote.
 Transform = Callable[[Any], Any]
@@ -21,13 +20,13 @@ class Plan:
     Attributes:
         steps: What happens to the pixels, as bytes; then which boxes are erased.
         is_tensor: Whether a transform makes a tensor of the image; otherwise `rest` gets a PIL image.
-        is_image: Whether that is a `tv_tensors.Image`.
-        pointwise: What then happens to its values.
+        is_image: Whether that tensor is a `tv_tensors.Image`.
+        pointwise: What happens to its values after the steps.
         size: Height and width of the result; None if images differ in size.
-        rest: What comes behind and is not known, each as it was written.
-        ending: What is known again behind that.
+        rest: The first unknown transform and those after it: they run as they were written.
+        ending: A plan for the last transforms, if these are known again.
         erases: Whether boxes of the finished values are erased.
-        fused: What the steps were made from.
+        fused: The transforms that the steps were read from.
         reason: Why the first of `rest` is not known.
     """
 
@@ -49,13 +48,22 @@ class Plan:
 
     @property
     def is_geometric(self) -> bool:
-        """Whether pixels are only moved: no colours are changed, no boxes erased."""
-        return all(isinstance(step, GEOMETRIC) for step in self.steps)
+        """Whether pixels are only moved: no colors are changed, no boxes erased."""
+        return all(step.moves for step in self.steps)
 
     @property
     def is_whole(self) -> bool:
         """Whether it makes tensors, with nothing left to do."""
         return self.is_tensor and not self.rest
+
+
+# Any: torchvision's transforms are untyped.
+Reader = Callable[[Plan, Any], Plan]
+"""Returns a plan with what a transform does after it.
+
+Raises:
+    UnknownTransformError: The transform, or one of its options, is not known there.
+"""
 
 
 @dataclass(frozen=True)
@@ -77,23 +85,23 @@ class Views:
 
     @property
     def is_whole(self) -> bool:
-        """Whether all are tensors, with nothing left to do."""
+        """Whether all views are tensors, with nothing left to do."""
         return all(plan.is_whole for plan in self.plans)
 
 
 class UnknownTransformError(Exception):
-    """Why a transform is left to itself."""
+    """Why a transform is not fused."""
 
 
-def with_step(plan: Plan, step: Step) -> Plan:
-    """Return a plan with another step behind the others.
+def with_step(plan: Plan, step: Step, *, erases: bool = False) -> Plan:
+    """Return a plan with one more step.
 
     Raises:
-        UnknownTransformError: The image is finished by then.
+        UnknownTransformError: Boxes of the image are erased before it.
     """
     if plan.erases:
         raise UnknownTransformError("boxes of the image are erased by then")
-    return replace(plan, steps=(*plan.steps, step), size=step.output(plan.size))
+    return replace(plan, steps=(*plan.steps, step), size=step.output(plan.size), erases=erases)
 
 
 def is_v2(transform: Any) -> bool:

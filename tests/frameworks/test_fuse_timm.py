@@ -17,7 +17,7 @@ from recordzoo.loader.uniform import uniforms
 from recordzoo.pixels.compiled import kernel
 from recordzoo.pixels.render import render
 from recordzoo.pixels.rows import RowRenderer
-from recordzoo.transforms.augment import RandomErasingStep
+from recordzoo.transforms.colors import RandomErasingStep
 from recordzoo.transforms.read import read_plan
 from recordzoo.transforms.steps import Action, Crop, Erase, Flip, Resize, decide
 from tests.fakes.pictures import jpeg, picture
