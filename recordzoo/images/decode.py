@@ -12,7 +12,7 @@ from recordzoo.records.reader import RecordReader
 
 
 class _Instead(threading.local):
-    """What this thread makes of an encoded image instead of decoding it; see `recordzoo.images.deferred`."""
+    """A function that this thread calls instead of decoding an image; see `recordzoo.images.deferred`."""
 
     make: Callable[[bytes], Image.Image] | None = None
 
@@ -26,12 +26,12 @@ def decode_rgb(data: bytes) -> Image.Image:
 
 
 def decoded_rgb(data: bytes) -> Image.Image:
-    """Decode an encoded image to RGB in any case."""
+    """Decode an encoded image to RGB now, also within `deferring`."""
     return open_image(data).convert("RGB")
 
 
 def decode(data: bytes) -> Image.Image:
-    """Decode an encoded image in the mode that it has."""
+    """Decode an encoded image in its own mode."""
     image = open_image(data)
     image.load()
     return image
@@ -43,7 +43,7 @@ class RecordName:
     Args:
         reader: The record set.
         position: The record.
-        before: What stands before the name.
+        before: A prefix of the name.
     """
 
     __slots__ = ("_before", "_position", "_reader")
@@ -96,5 +96,5 @@ def name_in(err: Exception, record_set: str | os.PathLike[str], name: object) ->
 
 def reason(err: Exception) -> str:
     """Say why Pillow could not decode an image, without a full stop."""
-    # Pillow puts the address of the BytesIO into its message, which tells nobody anything.
+    # Pillow's message has the address of the BytesIO, which helps no one.
     return "it is no image that Pillow knows" if isinstance(err, UnidentifiedImageError) else str(err).rstrip(".")

@@ -1,4 +1,4 @@
-"""An image that is decoded when somebody looks at its pixels, and not before: a loader may want only a part of them."""
+"""A PIL image that is decoded only when its pixels are read, as a loader may need only a part of them."""
 
 import contextlib
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ class Deferred(Image.Image):
         data: The encoded image.
 
     Attributes:
-        frame: The image, of which a part can be decoded; until its thread opens another one.
+        frame: Decodes a part of the image; valid until the same thread has opened 16 more images.
     """
 
     def __init__(self, data: bytes) -> None:
@@ -29,7 +29,7 @@ class Deferred(Image.Image):
 
     @property
     def is_loaded(self) -> bool:
-        """Whether somebody looked at the pixels, and may have changed them."""
+        """Whether the pixels were read, and may have been changed."""
         return self._data is None
 
     def load(self):  # type: ignore[no-untyped-def]  # as Pillow's
@@ -51,7 +51,7 @@ def _same(image: Image.Image) -> Image.Image:
 
 @contextlib.contextmanager
 def deferring() -> Iterator[None]:
-    """Let `decode_rgb` return images that are not decoded yet, in this thread."""
+    """Make `decode_rgb` return `Deferred` images in this thread."""
     before, decode.instead.make = decode.instead.make, Deferred
     try:
         yield

@@ -1,6 +1,6 @@
-"""An image that is opened and not yet decoded: its size first, then the pixels of a part of it.
+"""An image that is opened and not yet decoded: first its size is known, then the pixels of a part are decoded.
 
-Who crops a photograph needs half of its pixels, and knows which ones when it knows its size.
+A random crop needs about half of a photograph's pixels; which half depends on the photograph's size.
 """
 
 import threading
@@ -32,7 +32,7 @@ class Frame(Protocol):
 
         Args:
             box: In pixels of the image.
-            denominator: If the frame can, at a half, a quarter or an eighth of the size, otherwise at full size.
+            denominator: 1, 2, 4 or 8: decode at this fraction of the size, if the frame can; otherwise at full size.
         """
 
 
@@ -56,14 +56,14 @@ class ArrayFrame:
 
 
 class JpegFrame:
-    """A plain JPEG file, of which no more is decoded than is asked for; in any thread.
+    """A plain JPEG file, of which only the requested part is decoded; in any thread.
 
     Args:
-        data: The file. `recordzoo.recipes.jpeg` says what is plain: of others the pixels of a part may be wrong.
-        decompressor: This thread's, which then is ready for this file until it reads the header of another one.
+        data: The file. It must be plain (see `recordzoo.recipes.jpeg`); otherwise the pixels of a part may be wrong.
+        decompressor: One of this thread's. It stays ready for this file until it reads the header of another one.
 
     Raises:
-        UnusualImage: It is to be decoded by others.
+        UnusualImage: This decoder does not take it.
     """
 
     def __init__(self, data: bytes, decompressor: Decompressor) -> None:
@@ -72,16 +72,16 @@ class JpegFrame:
         self.width, self.height = self.header.width, self.header.height
 
     def pixels(self, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
-        """Return pixels, at a fraction of the size if that is asked for."""
+        """Return pixels, as `Frame` says."""
         try:
             ready = self.decompressor if self.decompressor.is_ready_for(self.data) else _decompressors.next()
             return ready.region(self.data, self.header, box, denominator)
-        except UnusualImage:  # a warning, in the middle of it: Pillow says whether that is an error
+        except UnusualImage:  # the decoder warned of damage; Pillow decides whether that is an error
             return ArrayFrame(np.asarray(decoded_rgb(self.data))).pixels(box)
 
 
 def open_encoded(data: bytes, *, is_plain: bool | None = None) -> Frame:
-    """Open an encoded image; without libjpeg-turbo 3, and if it is not a plain JPEG, it is decoded at once.
+    """Open an encoded image. It is decoded at once if it is no plain JPEG, or libjpeg-turbo 3 is missing.
 
     Args:
         data: The file.
@@ -98,7 +98,7 @@ def open_encoded(data: bytes, *, is_plain: bool | None = None) -> Frame:
         except UnusualImage:
             pass
         else:
-            # More than this many pixels make Pillow warn, or refuse.
+            # Of larger images Pillow warns, or refuses them.
             if Image.MAX_IMAGE_PIXELS is None or frame.width * frame.height <= Image.MAX_IMAGE_PIXELS:
                 return frame
     return ArrayFrame(_decoded(data) if is_plain else np.asarray(decoded_rgb(data)))
@@ -108,7 +108,7 @@ def open_raw(pixels: NDArray[np.uint8]) -> Frame:
     """Open stored pixels: uint8 [H, W], or [H, W, C] with 1, 3 or 4 channels.
 
     Raises:
-        ImageError: They are none.
+        ImageError: The array has another type or shape.
     """
     if pixels.dtype == np.uint8 and pixels.ndim == 3 and pixels.shape[2] == 3:
         return ArrayFrame(pixels)
@@ -116,7 +116,7 @@ def open_raw(pixels: NDArray[np.uint8]) -> Frame:
 
 
 def decoders() -> list[str]:
-    """Say which decoders are used for ordinary JPEGs, the first for regions; Pillow takes what they do not."""
+    """Name the decoders of ordinary JPEGs, in the order in which they are tried."""
     found = library()
     return [
         *([f"libjpeg-turbo 3 ({found._name})"] if found else []),
@@ -126,18 +126,18 @@ def decoders() -> list[str]:
 
 
 OPENED_AT_ONCE = 16
-"""So many images can be open in a thread and ready to be decoded: each needs a decompressor of its own."""
+"""How many images can be open and ready to be decoded in one thread; each needs its own decompressor."""
 
 
 class _Decompressors(threading.local):
-    """This thread's own, which take turns."""
+    """The decompressors of this thread, used in turn."""
 
     def __init__(self) -> None:
         self._made: list[Decompressor] = []
         self._turn = 0
 
     def next(self) -> Decompressor:
-        """Return the one whose turn it is."""
+        """Return the one that was not used for longest."""
         if len(self._made) < OPENED_AT_ONCE:
             self._made.append(Decompressor())
         self._turn = (self._turn + 1) % len(self._made)
@@ -152,7 +152,7 @@ def _decoded(data: bytes) -> NDArray[np.uint8]:
     if simplejpeg is not None and library() is None and _is_usual(data):
         try:
             pixels: NDArray[np.uint8] = simplejpeg.decode_jpeg(data, "RGB", fastdct=False, fastupsample=False)
-        except ValueError:  # or a warning: Pillow says whether that is an error
+        except ValueError:  # an error or a warning; Pillow decides whether it is an error
             pass
         else:
             return pixels

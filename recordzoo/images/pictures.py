@@ -11,11 +11,11 @@ _CHANNELS = ((), (1,), (3,), (4,))
 
 
 def open_picture(reader: RecordReader, position: int, field: str = "image") -> Image.Image:
-    """Return an image as it is stored, in its own mode; an encoded one is opened and not yet decoded.
+    """Return an image as it is stored, in its own mode. An encoded image is opened, not decoded.
 
     Raises:
         KeyError, IndexError, LookupError, CorruptRecordError: As `RecordReader.read`.
-        ImageError: No decoder takes it, or the field holds something else than images.
+        ImageError: Pillow cannot open it, or the field holds no images.
     """
     with naming(reader.path, RecordName(reader, position)):
         if reader.manifest.blobs[field].encoding == "raw":
@@ -32,7 +32,7 @@ def from_pixels(pixels: "np.ndarray[tuple[int, ...], np.dtype[np.uint8]]") -> Im
     """Make an image of raw pixels.
 
     Raises:
-        OSError: They are none.
+        OSError: The array has another type or shape.
     """
     if not is_pixels(pixels.dtype.str, pixels.shape) or 0 in pixels.shape:
         raise OSError(f"an array {pixels.dtype}{list(pixels.shape)} is no image: uint8 [H, W] or [H, W, C] is one")

@@ -30,16 +30,16 @@ _IN_WHEELS = ("turbojpeg.libs/*turbojpeg*", "turbojpeg.dylibs/*turbojpeg*", "tur
 """Where the wheels of `turbojpeg` have the library: for Linux, for macOS, for Windows."""
 
 _MARGIN = 4
-"""Chroma is interpolated between neighbours, of which a region's edge has none: without a margin 2 of 200 random crops
-of photographs differed from Pillow's by up to 11."""
+"""Pixels decoded around a region: chroma is interpolated between neighbours, which the region's edge would lack.
+Without the margin, 2 of 200 random crops of photographs differed from Pillow's by up to 11."""
 
 
 class UnusualImage(Exception):
-    """Not a JPEG that is decoded here as Pillow decodes it: progressive, CMYK, 12 bits, with bad Huffman codes."""
+    """A JPEG that this decoder leaves to Pillow: progressive, CMYK, 12 bits, or with bad Huffman codes."""
 
 
 class Header(NamedTuple):
-    """What a JPEG says of itself: its size and that of its minimum coded units, in pixels."""
+    """The size of a JPEG and of its minimum coded units, in pixels."""
 
     width: int
     height: int
@@ -48,7 +48,7 @@ class Header(NamedTuple):
 
 
 class Region(NamedTuple):
-    """What a decompressor writes, and where in it is the box that was asked for; in pixels."""
+    """The size of the region that is decoded, and the requested box in it; in pixels."""
 
     decoded_width: int
     decoded_height: int
@@ -75,15 +75,15 @@ Box = tuple[int, int, int, int]
 
 
 class Decompressor:
-    """Decodes plain JPEGs (`recordzoo.recipes.jpeg`), one at a time; not for several threads at once.
+    """Decodes plain JPEGs (`recordzoo.recipes.jpeg`), one at a time, in one thread at a time.
 
-    libjpeg keeps the tables of one image for the next ones: one that lacks its own would be decoded with these.
+    libjpeg keeps the tables of one image for the next: an image without tables would be decoded with these.
 
     Attributes:
-        handle: What the library's functions know it by.
+        handle: The first argument of the library's functions.
 
     Raises:
-        OSError: There is no library that has the functions.
+        OSError: There is no libjpeg-turbo 3.
     """
 
     handle: int | None
@@ -106,7 +106,7 @@ class Decompressor:
         """Read the header.
 
         Raises:
-            UnusualImage: It is to be decoded by others.
+            UnusualImage: Pillow must decode it.
         """
         self._data = None
         self._checked(self._library.tj3DecompressHeader(self.handle, data, len(data)))
@@ -120,12 +120,12 @@ class Decompressor:
         return Header(get(handle, _WIDTH), get(handle, _HEIGHT), *mcu)
 
     def prepare(self, data: bytes, header: Header, box: Box | None = None, denominator: int = 1) -> Region:
-        """Get ready to decode the pixels of a box: the next call of `tj3Decompress8` decodes the region returned.
+        """Set the decoder to a box: the next call of `tj3Decompress8` decodes the returned region.
 
         Args:
             data: The file.
-            header: What `header` returned for it, of this decompressor or another one.
-            box: In pixels of the image as it is stored, inside it; all of it by default.
+            header: What `header` returned for the file, of this decompressor or another one.
+            box: In pixels of the stored image, inside it; by default the whole image.
             denominator: 1, 2, 4 or 8: decode at a fraction of the size, from fewer coefficients. The box is then
                 rounded outwards.
 
@@ -149,7 +149,7 @@ class Decompressor:
         return Region(width, height, left - x, top - y, right - left, bottom - top)
 
     def region(self, data: bytes, header: Header, box: Box | None = None, denominator: int = 1) -> NDArray[np.uint8]:
-        """Decode the pixels of a box, described as to `prepare`.
+        """Decode the pixels of a box; the arguments are those of `prepare`.
 
         Returns:
             uint8 [height, width, 3], RGB; maybe a view.
@@ -162,16 +162,16 @@ class Decompressor:
         return pixels[top : top + height, left : left + width]
 
     def is_ready_for(self, data: bytes) -> bool:
-        """Whether this file's header was the last that it read, and this is the thread that made it."""
+        """Whether it read this file's header last, and was made in this thread."""
         return self._data is data and self._thread == threading.get_ident()
 
     def begin_again(self) -> None:
-        """Forget an image that could not be decoded: after some errors libjpeg-turbo finds all further ones bogus."""
+        """Begin with a new handle: after some errors libjpeg-turbo rejects every further image."""
         self._library.tj3Destroy(self.handle)
         self._begin()
 
-    # What is set stays set. Only the defaults are relied on, though: a library that went back to them with the next
-    # image would otherwise write outside of the pixels.
+    # The library keeps what is set. This code still sets everything but the defaults for each image: a library that
+    # fell back to the defaults would otherwise write outside of the pixels.
 
     def _scale(self, denominator: int) -> None:
         if denominator != 1 or self._denominator != 1:
@@ -190,7 +190,7 @@ class Decompressor:
         return pixels
 
     def _checked(self, failed: int) -> None:
-        """Stop at what failed: with the region of another image, the library would write outside of the pixels."""
+        """Raise if a call failed: with the region of another image, the library would write outside of the pixels."""
         if failed:
             self.begin_again()
             raise UnusualImage
@@ -204,7 +204,7 @@ class Decompressor:
 
 
 def decompress_address() -> int:
-    """Return where in memory `tj3Decompress8` is, for code that is compiled; 0 if it is nowhere."""
+    """Return the address of `tj3Decompress8`, for compiled code; 0 without libjpeg-turbo 3."""
     found = library()
     return ctypes.cast(getattr(found, _LONG), ctypes.c_void_p).value or 0 if found else 0
 
@@ -223,8 +223,8 @@ def library() -> ctypes.CDLL | None:
 
 
 def how_to_install_library() -> str:
-    """Return the command that installs libjpeg-turbo 3 here, or the name of a package."""
-    # Another module of this name is PyTurboJPEG, which the wheel would hide from programs that use it.
+    """Return the command that installs libjpeg-turbo 3 here, or name the system's package."""
+    # Another module of this name, PyTurboJPEG, would be hidden by the wheel.
     has_module = importlib.util.find_spec("turbojpeg") is not None
     return "the system's package of libjpeg-turbo 3" if has_module else how_to_install("turbojpeg")
 
@@ -240,7 +240,7 @@ def _candidates() -> Iterator[str]:
 
 
 def _declare(found: ctypes.CDLL) -> None:
-    # What takes less time than another thread needs to wake up keeps the GIL.
+    # Short calls keep the GIL: they take less time than another thread needs to wake up.
     short = ctypes.PyDLL(found._name)
     handle, number, size = ctypes.c_void_p, ctypes.c_int, ctypes.c_size_t
     for name, arguments in {

@@ -1,7 +1,7 @@
-"""Transforms of v2 that act on an image and its boxes and masks together → a plan, as `read` makes one for an image.
+"""Transforms of v2 that act on an image together with its boxes and masks → a plan.
 
-What happens to the image alone is compiled, as ever. What moves pixels is decided once, and done to boxes and masks by
-v2's own functions.
+`read` reads what happens to the image. Each crop, resize and flip is decided once; v2's own functions do it to boxes
+and masks.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from recordzoo.images.deferred import Deferred
 from recordzoo.images.frames import ArrayFrame, Frame
 from recordzoo.transforms.geometry import CenterCropStep, RandomCropStep
 from recordzoo.transforms.plan import Plan, UnknownTransformError, is_v2
-from recordzoo.transforms.read import flattened, read_one, read_plan
+from recordzoo.transforms.read import customized, flattened, read_one, read_plan
 from recordzoo.transforms.steps import Action, Crop, Draws, Flip, Resize, Step, decide_each
 
 try:
@@ -31,10 +31,10 @@ except ImportError:  # another torchvision has it elsewhere
 # Any, in all of this module: transforms are untyped, targets are what a dataset has.
 
 _OF_TARGETS = (v2.SanitizeBoundingBoxes, v2.ClampBoundingBoxes, v2.ConvertBoundingBoxFormat)
-"""Transforms that leave the image as it is."""
+"""Transforms of boxes only."""
 
 _IMAGES = (Image.Image, tv_tensors.Image, np.ndarray)
-"""What v2's transforms take for images."""
+"""What v2's transforms treat as images."""
 
 _MOVED = tuple(
     getattr(tv_tensors, name) for name in ("BoundingBoxes", "Mask", "KeyPoints") if hasattr(tv_tensors, name)
@@ -48,9 +48,9 @@ class JointPlan:
     Attributes:
         transforms: All of them, as they were written.
         image: What happens to the image.
-        of_target: What happens to the target beside it: a number for the step of that number, or a transform.
-        rest: What comes behind and is not known: takes and returns image and target.
-        is_joint: Whether the transforms take image and target together, and not each its own.
+        of_target: What happens to the target, in order: the index of a step of `image`, or a transform.
+        rest: The first unknown transform and those after it; each takes and returns image and target.
+        is_joint: Whether a transform takes image and target together. Otherwise `of_target` is the `target_transform`.
     """
 
     transforms: Callable[[Any, Any], Any]
@@ -65,11 +65,11 @@ class JointPlan:
         return not self.rest and (self.is_joint or not self.of_target)
 
     def takes(self, target: Any) -> bool:
-        """Whether a target has no image, which the transforms would change as they change the sample's."""
+        """Whether the loader can transform a target: v2 would transform an image in it like the sample's image."""
         return not self.is_joint or not any(isinstance(leaf, _IMAGES) for leaf in pytree.tree_leaves(target))
 
     def decide(self, frame: Frame, target: Any, draws: Draws) -> tuple[list[Action], Any]:
-        """Decide what happens to an image, and do to the target what moves it.
+        """Decide what happens to an image, and transform its target.
 
         Args:
             frame: The image.
@@ -77,7 +77,7 @@ class JointPlan:
             draws: As many numbers as `image` needs.
 
         Returns:
-            What happens to the image, and the target.
+            The image's actions, and the transformed target.
         """
         decided = decide_each(self.image.steps, (frame.height, frame.width), draws)
         for each in self.of_target:
@@ -89,12 +89,12 @@ class JointPlan:
 
 
 def read_joint(transforms: Any) -> JointPlan | None:
-    """Read the transforms of images and targets; None if nothing of them is known."""
+    """Read the transforms of images and targets; None if the first is not known."""
     if type(transforms) is StandardTransform:
         of_image, of_target = transforms.transform, transforms.target_transform
         plan = read_plan(of_image)
-        behind = () if of_target is None else (_OfTarget(of_target),)
-        return JointPlan(transforms, plan, behind, is_joint=False) if plan.fused else None
+        alone = () if of_target is None else (_OfTarget(of_target),)
+        return JointPlan(transforms, plan, alone, is_joint=False) if plan.fused else None
     found = _read_all(flattened(transforms))
     return replace(found, transforms=transforms) if found.image.fused else None
 
@@ -103,7 +103,7 @@ def _read_all(parts: list[Any]) -> JointPlan:
     plan, of_target, rest = Plan(), [], ()
     for number, each in enumerate(parts):
         try:
-            if type(each) in _OF_TARGETS:
+            if type(each) in _OF_TARGETS and not customized(each):
                 plan = replace(plan, fused=(*plan.fused, each))
                 of_target.append(each)
                 continue
@@ -120,7 +120,7 @@ def _read_all(parts: list[Any]) -> JointPlan:
 
 
 class _OfTarget:
-    """Does to the target what a `target_transform` does."""
+    """A `target_transform` as a transform of image and target."""
 
     def __init__(self, transform: Callable[[Any], Any]) -> None:
         self._transform = transform
@@ -143,7 +143,7 @@ def _read(plan: Plan, transform: Any) -> Plan:
 
 
 def _moved(target: Any, step: Step, actions: list[Action]) -> Any:
-    """Do to the boxes and masks of a target what happens to its image."""
+    """Move the boxes and masks of a target as its image is moved."""
 
     def move(leaf: Any) -> Any:
         if not isinstance(leaf, _MOVED):
@@ -172,7 +172,7 @@ def is_wrapped(dataset: Any) -> bool:
 
 
 def frame_of(image: Any) -> Frame | None:
-    """Return what is to be decoded, or the pixels, of a dataset's image; None if it is no RGB image."""
+    """Return the frame of a dataset's image, decoded or not; None if it is no RGB image."""
     if isinstance(image, Deferred) and not image.is_loaded:
         return image.frame
     is_rgb = isinstance(image, Image.Image) and image.mode == "RGB"

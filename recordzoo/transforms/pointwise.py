@@ -1,4 +1,4 @@
-"""What happens to each value of an image by itself: to float, divided, normalised; the same float operations."""
+"""Operations on the values of an image: to float, divide, normalize. The results are torchvision's, to the last bit."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -7,12 +7,12 @@ from typing import Literal
 import torch
 
 Operation = tuple[Literal["div", "mul", "sub"], float | tuple[float, ...]]
-"""What to do with each value, and with which number, or which one of each channel."""
+"""An operation, and its number or a number for each channel."""
 
 
 @dataclass(frozen=True)
 class Pointwise:
-    """Operations on float32 values, in torchvision's order, so that the results are the same to the last bit.
+    """Operations on float32 values, in torchvision's order.
 
     Attributes:
         operations: None for images that stay uint8.

@@ -59,7 +59,7 @@ def flattened(transform: Transform | None) -> list[Transform]:
     """Return the transforms in a `Compose`, and in those within it; of any other transform itself, and none of None."""
     if transform is None:
         return []
-    if type(transform) in _COMPOSES and not _change_of(transform):
+    if type(transform) in _COMPOSES and not customized(transform):
         # Compose is untyped.
         return [each for part in transform.transforms for each in flattened(part)]  # type: ignore[attr-defined]
     return [transform]
@@ -76,7 +76,7 @@ def read_one(plan: Plan, transform: Any) -> Plan:
         kind = type(each)
         if kind not in READERS and kind not in CONTAINERS and kind not in _COMPOSES:
             raise UnknownTransformError(f"{kind.__module__}.{kind.__qualname__} is not one of those known here")
-        if change := _change_of(transform):
+        if change := customized(transform):
             raise UnknownTransformError(change)
         if plan.is_image and not is_v2(transform):
             raise UnknownTransformError(
@@ -89,8 +89,8 @@ def read_one(plan: Plan, transform: Any) -> Plan:
     return plan
 
 
-def _change_of(transform: Any) -> str:
-    """Say what a user changed of this one transform, which then does not do what its class does; "" if nothing."""
+def customized(transform: Any) -> str:
+    """Say what a user changed in this one object, which then does not do what its class does; "" if nothing."""
     if replaced := [name for name in vars(transform) if callable(getattr(type(transform), name, None))]:
         return f"its {replaced[0]} was replaced"
     has_hooks = any(getattr(transform, name, None) for name in ("_forward_hooks", "_forward_pre_hooks"))

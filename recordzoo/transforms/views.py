@@ -1,4 +1,4 @@
-"""Several views of one image, as DINO and SimCLR train with: what makes them, and one decoding for all."""
+"""Several views of one image, as DINO and SimCLR train with: the image is decoded once for all of them."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Protocol, runtime_checkable
@@ -63,13 +63,13 @@ def views_of(transform: Any) -> Sequence[View] | None:
     """Return the transforms of a transform that makes several views; None if it makes one."""
     if not isinstance(transform, HasViews):
         return None
-    # A subclass that calls its views in another way makes something else of them.
+    # A subclass that overrides __call__ may do something else than call its views.
     owners = [_owner(type(transform), name) for name in ("image_views", "__call__", "forward")]
     return list(transform.image_views()) if owners[0] <= min(owners[1:]) else None
 
 
 def _owner(kind: type, name: str) -> int:
-    """Return the place in the order of its bases of the class that defines a method."""
+    """Return the position, in the class's method resolution order, of the class that defines a method."""
     return next((place for place, base in enumerate(kind.__mro__) if name in vars(base)), len(kind.__mro__))
 
 
@@ -81,7 +81,7 @@ def decoded_once(frame: Frame, views: Sequence[list[Action]]) -> Frame:
         views: What happens in each view.
 
     Returns:
-        The pixels of the smallest box that holds the first crops of all views; of the whole image, if a view needs it.
+        The pixels of the smallest box with the first crops of all views, or of the whole image if a view needs it.
     """
     crops = [actions[0] for actions in views if actions]
     size = frame.height, frame.width
