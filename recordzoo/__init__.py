@@ -39,6 +39,7 @@ OWN = {
 """Modules of the names that work on a user's own data. The catalogue knows those of dataset classes."""
 
 TRAINING = {
+    "HasImageBytes": "recordzoo.loader.stores",
     "MultiView": "recordzoo.transforms.views",
     "RecordLoader": "recordzoo.loader.loader",
     "RecordSampler": "recordzoo.sampling.samplers",

@@ -74,6 +74,7 @@ from recordzoo.exporting.job import export as export
 from recordzoo.exporting.to_hf import to_hf as to_hf
 from recordzoo.families.record_set import RecordDataset as RecordDataset
 from recordzoo.loader.loader import RecordLoader as RecordLoader
+from recordzoo.loader.stores import HasImageBytes as HasImageBytes
 from recordzoo.records.reader import RecordReader as RecordReader
 from recordzoo.records.verify import verify as verify
 from recordzoo.sampling.samplers import RecordSampler as RecordSampler
@@ -113,6 +114,7 @@ __all__ = [
     "Flowers102Record",
     "Food101Record",
     "GTSRBRecord",
+    "HasImageBytes",
     "INaturalistRecord",
     "ImageFolderRecord",
     "ImageNetARecord",

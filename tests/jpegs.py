@@ -90,7 +90,7 @@ def _check(files: Sequence[bytes], folder: Path, seed: int, *, with_marks: bool)
     _check_crops(dataset, files, rights, large, seed)
     _check_refused(dataset, files, rights, large, bad)
     counts = Counter({"refused": len(bad), "images": len(good)})
-    marks = BatchSource(dataset).leaves[0]._marks
+    marks = BatchSource(dataset).leaves[0].store._marks
     for number in good:
         right = rights[number]
         assert isinstance(right, np.ndarray)

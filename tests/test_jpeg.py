@@ -13,7 +13,7 @@ from PIL import Image
 from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader, RecordWriter, convert
-from recordzoo.loader import leaf
+from recordzoo.loader import stores
 from recordzoo.preparing.rows import ShardDone, ShardRows, load_rows, save_rows
 from recordzoo.recipes.images import open_image, problem_of, quiet
 from recordzoo.recipes.jpeg import OTHER, PLAIN, UNKNOWN, Look, _header_of, _is_opened, is_plain_jpeg, look, mark_of
@@ -182,7 +182,7 @@ def test_a_value_without_a_mark_is_looked_at_once(tmp_path: Path, monkeypatch: p
     dataset = ImageFolderRecord(tmp_path, transform=v2.Compose([v2.CenterCrop(20), v2.PILToTensor()]))
     (dataset.records_path / "image.marks").unlink()
     looked_at = []
-    monkeypatch.setattr(leaf, "mark_of", lambda data: looked_at.append(data) or mark_of(data))
+    monkeypatch.setattr(stores, "mark_of", lambda data: looked_at.append(data) or mark_of(data))
     for _ in range(2):
         dataset = ImageFolderRecord(tmp_path, transform=dataset.transform)
         loader = RecordLoader(dataset, 2, num_workers=2)

@@ -25,7 +25,7 @@ def sample_lines(dataset: object, source: BatchSource, precision: str) -> list[s
         lines.append("small images: one thread makes them, as several would wait for each other's turn with the GIL")
     for number, leaf in enumerate(source.leaves):
         if len(source.leaves) > 1:
-            lines.append(f"dataset {number}: {type(leaf.dataset).__name__} at {leaf.reader.path}")
+            lines.append(f"dataset {number}: {type(leaf.dataset).__name__} {leaf.store.title}")
         for view, plan in enumerate(leaf.views.plans, 1):
             if leaf.views.is_list:
                 lines.append(f"view {view}, of one decoding:")

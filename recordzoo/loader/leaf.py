@@ -1,4 +1,4 @@
-"""One dataset of this package behind a loader: what the loader takes from its record set."""
+"""One dataset behind a loader: where its samples come from, and what its transforms make of them."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -6,49 +6,36 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from recordzoo.families.selection import Selection
-from recordzoo.images.decode import name_in
 from recordzoo.images.deferred import deferring
-from recordzoo.images.frames import Frame, open_encoded, open_raw
 from recordzoo.loader.keys import Indices
-from recordzoo.recipes.jpeg import PLAIN, UNKNOWN, mark_of
-from recordzoo.records.reader import RecordReader
+from recordzoo.loader.stores import Records, Store
 from recordzoo.transforms.joint import JointPlan, as_plain
 from recordzoo.transforms.plan import Views
 from recordzoo.transforms.read import read_views
-
-_SMALL_BYTES = 2048
-_LOOKED_AT = 1000
 
 # Any, in all of this module: datasets are somebody's, targets and transforms too.
 
 
 class Leaf(ABC):
-    """A dataset of this package.
+    """A dataset whose images a loader decodes.
 
     Args:
         dataset: As the user has it.
-        inner: The same, or the dataset that torchvision's wrapper for v2 wraps.
+        store: Where its images are.
         views: What becomes of an image.
     """
 
-    def __init__(self, dataset: Any, inner: Any, views: Views) -> None:
-        self.dataset, self.views = dataset, views
-        self.reader: RecordReader = inner._selection.reader
-        self.is_raw = self.reader.manifest.blobs["image"].encoding == "raw"
-
-    @abstractmethod
-    def position(self, index: int) -> int:
-        """Return the position of a sample's image in the record set."""
+    def __init__(self, dataset: Any, store: Store, views: Views) -> None:
+        self.dataset, self.store, self.views = dataset, store, views
 
     @property
+    @abstractmethod
     def is_fused(self) -> bool:
         """Whether nothing of a sample is left to functions of the user."""
-        return not any(plan.rest for plan in self.views.plans)
 
     @property
     def is_small(self) -> bool:
-        """Whether its images are so small that Python's own work on each, under the GIL, is most of it."""
+        """Whether one thread makes its samples faster than several, which would wait for the GIL."""
         return False
 
     @property
@@ -56,13 +43,9 @@ class Leaf(ABC):
         """The transforms as their user wrote them: the same objects as long as nobody exchanges one."""
         return [getattr(self.dataset, name, None) for name in ("transform", "target_transform", "transforms")]
 
-    def name_in(self, err: Exception, index: int) -> None:
-        """Name the sample in what opening or decoding it raised, which the caller raises again.
-
-        Raises:
-            ImageError: Instead of it, if it says that the image cannot be decoded.
-        """
-        name_in(err, self.reader.path, _Name(self, index))
+    @property
+    def _has_rest(self) -> bool:
+        return any(plan.rest for plan in self.views.plans)
 
     @contextmanager
     def noting(self, index: int) -> Iterator[None]:
@@ -70,57 +53,38 @@ class Leaf(ABC):
         try:
             yield
         except Exception as err:
-            err.add_note(f"while transforming {_Name(self, index)} in {self.reader.path}")
+            err.add_note(f"while transforming {self.store.name(index)}")
             raise
 
 
 class ImageLeaf(Leaf):
-    """A dataset of which a loader takes images and targets from the record set itself.
+    """A dataset of which a loader takes images and targets from where they are stored.
 
     Args:
-        dataset: One that `source.problem_of` has no problem with.
+        dataset: As the user has it.
+        store: Its images and targets.
+        transform: What happens to an image.
+        target_transform: What happens to a target.
     """
 
-    def __init__(self, dataset: Any) -> None:
-        super().__init__(dataset, dataset, read_views(dataset.transform))
-        self.selection: Selection = dataset._selection
-        self._marks = self.reader.marks("image")
-        self.target_transform: Callable[[Any], Any] | None = dataset.target_transform
-
-    def position(self, index: int) -> int:
-        """See `Leaf`."""
-        return self.selection.position(index)
+    def __init__(self, dataset: Any, store: Store, transform: Any, target_transform: Any) -> None:
+        super().__init__(dataset, store, read_views(transform))
+        self.target_transform: Callable[[Any], Any] | None = target_transform
+        self.frame = store.frame
 
     @property
     def is_fused(self) -> bool:
         """See `Leaf`."""
-        return self.target_transform is None and super().is_fused
+        return self.target_transform is None and not self._has_rest
 
     @property
     def is_small(self) -> bool:
         """See `Leaf`."""
-        lengths = self.reader.lengths("image")[:_LOOKED_AT]
-        mean = float(lengths.mean() if len(lengths) else 0)
-        return mean < _SMALL_BYTES and not any(plan.rest for plan in self.views.plans)
-
-    def frame(self, index: int) -> Frame:
-        """Open the image of a sample.
-
-        Raises:
-            ImageError: It cannot be decoded.
-            CorruptRecordError: The stored bytes are damaged.
-        """
-        position = self.selection.position(index)
-        if self.is_raw:
-            return open_raw(self.reader.value("image", position))
-        data = self.reader.read("image", position)
-        if self._marks[position] == UNKNOWN:  # in a record set of an earlier version
-            self._marks[position] = mark_of(data)
-        return open_encoded(data, is_plain=self._marks[position] == PLAIN)
+        return self.store.is_small and not self._has_rest
 
     def target(self, index: int) -> Any:
         """Return the target of a sample, as the dataset gives it."""
-        found = self.selection.target(index)
+        found = self.store.target(index)
         if self.target_transform is None:
             return found
         with self.noting(index):
@@ -128,8 +92,8 @@ class ImageLeaf(Leaf):
 
     def targets(self, indices: Indices) -> Any:
         """Return the targets of samples: int64 [n] if they are labels that nobody transforms, otherwise a list."""
-        if self.target_transform is None and type(self.selection) is Selection:
-            return self.selection.targets(indices)
+        if self.target_transform is None:
+            return self.store.targets(indices)
         return list(map(self.target, indices.tolist()))
 
 
@@ -143,19 +107,16 @@ class JointLeaf(Leaf):
     """
 
     def __init__(self, dataset: Any, inner: Any, plan: JointPlan) -> None:
-        super().__init__(dataset, inner, Views((plan.image,)))
-        self.plan, self._inner = plan, inner
+        records = Records(inner._selection, lambda index: int(inner._positions_of(index)[0]))
+        super().__init__(dataset, records, Views((plan.image,)))
+        self.plan = plan
         self._plain = copy.copy(dataset)
         self._plain.transform = self._plain.target_transform = self._plain.transforms = None
-
-    def position(self, index: int) -> int:
-        """See `Leaf`."""
-        return int(self._inner._positions_of(index)[0])
 
     @property
     def is_fused(self) -> bool:
         """See `Leaf`."""
-        return self.plan.is_fused and super().is_fused
+        return self.plan.is_fused and not self._has_rest
 
     def sample(self, index: int) -> tuple[Any, Any]:
         """Return the image and the target before all transforms; the image is usually a `Deferred` one.
@@ -168,7 +129,7 @@ class JointLeaf(Leaf):
             with deferring():
                 image, target = self._plain[index]
         except Exception as err:
-            self.name_in(err, index)
+            self.store.name_in(err, index)
             raise
         return image, target
 
@@ -181,15 +142,5 @@ class JointLeaf(Leaf):
         try:
             return as_plain(image)
         except Exception as err:
-            self.name_in(err, index)
+            self.store.name_in(err, index)
             raise
-
-
-class _Name:
-    """A sample's name, looked up only if a message needs it."""
-
-    def __init__(self, leaf: Leaf, index: int) -> None:
-        self._leaf, self._index = leaf, index
-
-    def __str__(self) -> str:
-        return f"sample {self._index} ({self._leaf.reader.names[self._leaf.position(self._index)]})"

@@ -44,7 +44,7 @@ _HINTED = 4
 
 
 class RecordLoader(DataLoader[Any]):
-    """`torch.utils.data.DataLoader` for record sets: threads, the transforms fused with the decoding.
+    """`torch.utils.data.DataLoader` for images: threads, the transforms fused with the decoding.
 
     It takes `DataLoader`'s arguments and gives its batches. The dataset's own transforms say what is made; those that
     are known (`print(loader)` says which) run in the loader: only the pixels that a crop keeps are decoded. The others
@@ -55,7 +55,8 @@ class RecordLoader(DataLoader[Any]):
     generators in whatever order the workers come, unless `deterministic`.
 
     Args:
-        dataset: A dataset of this package, a `Subset` or a `ConcatDataset` of them. Any other works, without the speed.
+        dataset: A dataset of this package, one of torchvision's that lists image files (`ImageFolder`), one of your own
+            with `HasImageBytes`, or a `Subset` or `ConcatDataset` of them. Any other works, without the speed.
         batch_size: Samples in a batch, of each rank. None gives single samples.
         shuffle: True, False or "block", as `RecordSampler` has them.
         sampler: Which samples, in which order, instead of `shuffle`; best a `RecordSampler`.

@@ -21,7 +21,7 @@ def missing(source: BatchSource) -> str:
     if why and why != DISABLED:
         reasons.append(why)
         cures.append(how_to_install("numba"))
-    if any(not leaf.is_raw for leaf in source.leaves) and library() is None:
+    if any(not leaf.store.is_raw for leaf in source.leaves) and library() is None:
         reasons.append("libjpeg-turbo 3 is not installed")
         cures.append(how_to_install_library())
     return f"{' and '.join(reasons)}. Install: {together(cures)}" if reasons else ""

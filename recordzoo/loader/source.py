@@ -1,4 +1,4 @@
-"""What a loader takes samples from: record sets behind a dataset, a `Subset` or a `ConcatDataset` of them."""
+"""What a loader takes samples from: record sets or files behind a dataset, a `Subset` or a `ConcatDataset` of them."""
 
 import weakref
 from collections.abc import Callable
@@ -12,6 +12,8 @@ from recordzoo.families.base import ZooDataset
 from recordzoo.images.pictures import is_pixels
 from recordzoo.loader.keys import Indices, indices_of
 from recordzoo.loader.leaf import ImageLeaf, JointLeaf, Leaf
+from recordzoo.loader.plain import read_plain
+from recordzoo.loader.stores import HasImageBytes, Own, Records
 from recordzoo.records.reader import RecordReader
 from recordzoo.transforms.joint import is_wrapped, read_joint
 
@@ -27,7 +29,7 @@ class BatchSource:
         dataset: Any map-style dataset.
 
     Attributes:
-        leaves: The datasets of this package that it consists of; none if there is a problem.
+        leaves: The datasets that it consists of; none if there is a problem.
         problem: Why samples can only be had from the dataset itself; "" if there is no reason.
         kind: The dataset's class, for messages.
     """
@@ -64,16 +66,11 @@ class BatchSource:
             return lambda indices: inner(chosen[indices])
         if type(dataset) is ConcatDataset:
             return self._read_parts(dataset)
-        problem = problem_of(dataset)
-        if problem and (joint := joint_leaf(dataset)) is not None:
-            return self._add(joint, len(dataset))
-        self.problem = self.problem or problem
-        if problem:
+        leaf = leaf_of(dataset)
+        if isinstance(leaf, str):
+            self.problem = self.problem or leaf
             return lambda indices: (np.zeros_like(indices), indices)
-        return self._add(ImageLeaf(dataset), len(dataset))
-
-    def _add(self, leaf: Leaf, size: int) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
-        number = len(self.leaves)
+        number, size = len(self.leaves), len(dataset)
         self.leaves.append(leaf)
         return lambda indices: (np.full(len(indices), number), _checked(indices, size))
 
@@ -95,6 +92,23 @@ class BatchSource:
 
 
 # Any: whatever a person calls a dataset.
+def leaf_of(dataset: Any) -> Leaf | str:
+    """Return a dataset as a loader reads it itself, or why it cannot."""
+    problem = problem_of(dataset)
+    if problem and (joint := joint_leaf(dataset)) is not None:
+        return joint
+    if isinstance(dataset, ZooDataset):
+        if problem:
+            return problem
+        return ImageLeaf(dataset, Records(dataset._selection), dataset.transform, dataset.target_transform)
+    if isinstance(dataset, HasImageBytes):
+        transforms = (getattr(dataset, name, None) for name in ("transform", "target_transform"))
+        return ImageLeaf(dataset, Own(dataset), *transforms)
+    found = read_plain(dataset)
+    return found if isinstance(found, str) else ImageLeaf(dataset, *found)
+
+
+# Any: whatever a person calls a dataset.
 def joint_leaf(dataset: Any) -> JointLeaf | None:
     """Return a leaf for a dataset whose transforms act on images and targets together; None if it is another one."""
     inner = dataset._dataset if is_wrapped(dataset) else dataset
@@ -110,7 +124,7 @@ def joint_leaf(dataset: Any) -> JointLeaf | None:
 
 # Any: whatever a person calls a dataset.
 def problem_of(dataset: Any) -> str:
-    """Say why a loader cannot take images and targets from the record set itself; "" if it can."""
+    """Say why images and targets cannot be taken from a record set itself; "" if they can."""
     if not isinstance(dataset, ZooDataset):
         return f"{type(dataset).__name__} makes its samples itself"
     if problem := dataset.fusion_problem():

@@ -119,7 +119,7 @@ class Opened:
         try:
             return render(self.frame, self.actions, precision)
         except Exception as err:
-            self.leaf.name_in(err, self.index)
+            self.leaf.store.name_in(err, self.index)
             raise
 
     def again(self, frame: Frame) -> "Opened":
@@ -163,7 +163,7 @@ def open_views(source: BatchSource, piece: Piece, number: int) -> list[Opened]:
             for view in opened:
                 view.frame = frame
     except Exception as err:
-        leaf.name_in(err, index)
+        leaf.store.name_in(err, index)
         raise
     return opened
 

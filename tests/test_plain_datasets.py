@@ -1,0 +1,409 @@
+"""`RecordLoader` over datasets of others: files as torchvision lists them, and bytes of one's own."""
+
+import itertools
+import os
+import re
+from collections.abc import Callable
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torchvision
+from PIL import Image, UnidentifiedImageError
+from torch.utils.data import ConcatDataset, DataLoader, Subset, random_split
+from torchvision import datasets
+from torchvision import transforms as v1
+from torchvision.datasets.folder import default_loader, pil_loader
+from torchvision.datasets.vision import StandardTransform
+
+from recordzoo import HasImageBytes, ImageFolderRecord, RecordLoader
+from recordzoo.loader import stores
+from recordzoo.loader.leaf import ImageLeaf
+from recordzoo.loader.plain import _OPENING, _WITH_LOADER
+from recordzoo.loader.source import BatchSource
+from recordzoo.recipes.jpeg import is_plain_jpeg
+from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file, make_tree
+from tests.contract import DECLARED, ROWS, Row
+from tests.fakes.folder import write_tree
+from tests.fakes.odd_images import odd_images
+
+# Any, in all of this module: datasets, transforms and batches of all kinds.
+
+
+def negative(label: int) -> int:
+    return -label
+
+
+@pytest.fixture(scope="module")
+def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tree(tmp_path_factory.mktemp("plain") / "photos")
+
+
+def both(root: Path, transform: Any = None, **arguments: Any) -> tuple[datasets.ImageFolder, ImageFolderRecord]:
+    return datasets.ImageFolder(root, transform, **arguments), ImageFolderRecord(root, transform, **arguments)
+
+
+def problem(dataset: Any) -> str:
+    """Why it is not fused; "" if it is."""
+    return BatchSource(dataset).problem
+
+
+@pytest.mark.parametrize("target_transform", [None, negative])
+@pytest.mark.parametrize("transform", [FIXED, UINT8], ids=["floats", "bytes"])
+def test_batches_are_those_of_the_stock_loader_and_of_records(
+    root: Path, transform: Any, target_transform: Any
+) -> None:
+    files, records = both(root, transform, target_transform=target_transform)
+    for made, of_records, right in zip(
+        RecordLoader(files, batch_size=8),
+        RecordLoader(records, batch_size=8),
+        DataLoader(files, batch_size=8),
+        strict=True,
+    ):
+        assert_same(made, right)
+        assert_same(made, of_records)
+    assert ("not fused" in str(RecordLoader(files))) == (target_transform is not None)
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+@pytest.mark.parametrize("transform", [RANDOM, JITTER], ids=["fused", "jitter"])
+def test_random_order_and_crops_are_those_of_records(root: Path, transform: Any, workers: Any) -> None:
+    arguments: Any = {"batch_size": 8, "shuffle": True, "seed": 3, "num_workers": 2, "workers": workers}
+    loaders = [RecordLoader(dataset, **arguments) for dataset in both(root, transform)]
+    for _ in range(2):
+        for made, right in zip(*loaders, strict=True):
+            assert_same(made, right)
+
+
+def test_transforms_that_are_not_fused_run_in_worker_processes(root: Path) -> None:
+    transform = v1.Compose([v1.RandomResizedCrop(24), v1.Lambda(np.asarray)])
+    arguments: Any = {"batch_size": 8, "seed": 3, "workers": "processes", "num_workers": 2, "deterministic": True}
+    for dataset in both(root, v1.Compose([v1.RandomResizedCrop(24), inverted, v1.PILToTensor()])):
+        assert "not fused: <function inverted" in str(RecordLoader(dataset))
+    files, records = (
+        RecordLoader(ds, **arguments) for ds in both(root, v1.Compose([*transform.transforms[:1], inverted]))
+    )
+    files.collate_fn = records.collate_fn = list  # type: ignore[assignment]  # of PIL images
+    for made, right in zip(files, records, strict=True):
+        assert_same(made, right)
+
+
+def inverted(image: Image.Image) -> Image.Image:
+    return image.point(lambda value: 255 - value)
+
+
+def test_state_and_ranks_are_those_of_records(root: Path) -> None:
+    def loader(dataset: Any, **arguments: Any) -> RecordLoader:
+        return RecordLoader(dataset, batch_size=4, shuffle=True, seed=5, **arguments)
+
+    files, records = both(root, RANDOM)
+    for rank in range(2):
+        shares = [list(loader(dataset, num_replicas=2, rank=rank)) for dataset in (files, records)]
+        assert_same(*shares)
+    interrupted = loader(files)
+    list(itertools.islice(interrupted, 3))
+    state = interrupted.state_dict()
+    again, of_records = loader(files), loader(records)
+    again.load_state_dict(state)
+    of_records.load_state_dict(state)
+    rest, right = list(again), list(of_records)
+    assert len(rest) == len(interrupted) - 3
+    assert_same(rest, right)
+
+
+def test_subsets_and_joined_datasets(root: Path) -> None:
+    files, records = both(root, FIXED)
+
+    def parts(dataset: Any) -> list[Any]:
+        half = Subset(dataset, range(0, 41, 2))
+        return [
+            half,
+            ConcatDataset([half, dataset]),
+            random_split(dataset, [30, 11])[1],
+            ConcatDataset([files, records]),
+        ]
+
+    for of_files, of_records in zip(parts(files), parts(records), strict=True):
+        assert problem(of_files) == ""
+        made = list(RecordLoader(of_files, batch_size=16, sampler=range(len(of_files))))
+        assert_same(made, list(DataLoader(of_files, batch_size=16)))
+        assert len(of_files) == len(of_records)
+
+
+def test_images_of_all_modes(tmp_path: Path) -> None:
+    images = {f"a/{name}": data for name, data in odd_images().items() if not name.startswith("large")}
+    write_tree(tmp_path / "odd", {**images, "a/zero.jpg": image_file(0)})
+    folder = datasets.ImageFolder(tmp_path / "odd", v1.PILToTensor())
+    assert {folder[index][0].shape[0] for index in range(len(folder))} == {3}
+    assert_same(list(RecordLoader(folder, batch_size=None)), list(DataLoader(folder, batch_size=None)))
+    folder.transform = UINT8
+    assert_same(list(RecordLoader(folder, batch_size=8)), list(DataLoader(folder, batch_size=8)))
+
+
+KNOWN = {*_WITH_LOADER, *_OPENING}
+
+
+def known_base(kind: type) -> type | None:
+    return next((base for base in kind.__mro__ if base in KNOWN), None)
+
+
+def rows() -> dict[str, tuple[Row, dict[str, Any]]]:
+    """Every configuration of the contract's whose torchvision class is in the table, with a loader that is fused."""
+    found: dict[str, tuple[Row, dict[str, Any]]] = {}
+    for row in (*ROWS, *DECLARED):
+        kind = getattr(datasets, row.name.split()[0], None)
+        is_images = row.name not in ("DatasetFolder text", "DatasetFolder function")
+        if (
+            kind is not None
+            and is_images
+            and known_base(kind) is not None
+            and kind.__getitem__ is known_base(kind).__getitem__
+        ):
+            is_loaded = "loader" in row.arguments or row.name.startswith(("Omniglot", "INaturalist"))
+            found[row.name] = row, {**row.arguments, **({"loader": default_loader} if is_loaded else {})}
+    return found
+
+
+def stackable(target: Any) -> str:
+    return repr(target)
+
+
+CHOSEN = [
+    pytest.param(name, marks=pytest.mark.slow if row.is_brief and "target_type" not in name else ())
+    for name, (row, _) in rows().items()
+]
+
+
+@pytest.mark.parametrize("name", CHOSEN)
+def test_every_class_gives_what_torchvision_gives(name: str, tmp_path: Path) -> None:
+    row, arguments = rows()[name]
+    pair = row.build(tmp_path, "tree")
+    dataset = pair.theirs(pair.their_root, **arguments)
+    if hasattr(dataset, "_target_types") and "segmentation" in dataset._target_types:
+        assert problem(dataset) == "its targets are images"
+        return
+    assert problem(dataset) == ""
+    assert len(dataset) > 0
+    dataset.transform, dataset.target_transform = UINT8, stackable
+    dataset.transforms = StandardTransform(UINT8, stackable)
+    made, right = (list(loader(dataset, batch_size=3)) for loader in (RecordLoader, DataLoader))
+    assert_same(made, right)
+    dataset.transform = dataset.target_transform = dataset.transforms = None
+    assert_same([image for image, _ in RecordLoader(dataset, None)], [image for image, _ in dataset])
+
+
+def test_every_class_is_compared() -> None:
+    assert {known_base(getattr(datasets, name.split()[0])) for name in rows()} == KNOWN
+    taking_loaders = {name for name in datasets.__all__ if "loader" in signature(getattr(datasets, name)).parameters}
+    others = {name for name in taking_loaders if known_base(getattr(datasets, name)) is None}
+    assert others == {
+        "FlyingThings3D",
+        "HD1K",
+        "KittiFlow",
+        "LFWPairs",
+        "SBU",
+        "Sintel",
+    }  # pairs of images, and photos without fakes
+
+
+def own_loader(path: str) -> Image.Image:
+    return pil_loader(path)
+
+
+class Inherits(datasets.ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    def find_classes(self, directory: str) -> Any:
+        return ["0", "2"], {"0": 7, "2": 5}
+
+
+class MakesSamples(datasets.ImageFolder):  # type: ignore[misc]
+    def __getitem__(self, index: int) -> Any:
+        return super().__getitem__(index)[::-1]
+
+
+class MakesBatches(datasets.ImageFolder):  # type: ignore[misc]
+    def __getitems__(self, indices: list[int]) -> Any:
+        return [self[-index] for index in indices]
+
+
+class HasLoader(datasets.ImageFolder):  # type: ignore[misc]
+    @property
+    def loader(self) -> Any:
+        return own_loader
+
+    @loader.setter
+    def loader(self, loader: Any) -> None:
+        pass
+
+
+def test_what_is_not_fused(root: Path, tmp_path: Path) -> None:
+    theirs = "its loader is not torchvision's default_loader"
+    for dataset, why in [
+        (MakesSamples(root, UINT8), "MakesSamples makes its samples itself"),
+        (MakesBatches(root, UINT8), "MakesBatches makes its samples itself"),
+        (HasLoader(root, UINT8), theirs),
+        (datasets.ImageFolder(root, UINT8, loader=own_loader), theirs),
+        (datasets.DatasetFolder(root, read_size, (".jpg",)), theirs),
+        (datasets.FakeData(4, (3, 8, 8), transform=v1.PILToTensor()), "FakeData makes its samples itself"),
+        (datasets.wrap_dataset_for_transforms_v2(datasets.ImageFolder(root, UINT8)), None),
+    ]:
+        found = problem(dataset)
+        assert found == why or (why is None and "makes its samples itself" in found)
+        loader = RecordLoader(dataset, 4, workers="threads", num_workers=1)
+        assert f"not fused: {found}" in str(loader)
+        assert_same(next(iter(loader)), next(iter(DataLoader(dataset, 4))))
+
+
+def read_size(path: str) -> int:
+    return os.stat(path).st_size
+
+
+def test_a_subclass_that_inherits_getitem(root: Path) -> None:
+    dataset = Inherits(root, UINT8)
+    assert problem(dataset) == ""
+    assert {label for _, labels in RecordLoader(dataset, 5) for label in labels.tolist()} == {5, 7}
+    assert_same(list(RecordLoader(dataset, 5)), list(DataLoader(dataset, 5)))
+    dataset.samples = dataset.samples[3:9]
+    assert_same(list(RecordLoader(dataset, 5)), list(DataLoader(dataset, 5)))
+
+
+def test_another_image_backend(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torchvision, "_image_backend", "accimage")
+    assert problem(datasets.ImageFolder(root)) == "torchvision's image backend is not PIL"
+
+
+def test_transforms_of_both(tmp_path: Path) -> None:
+    """Places365 calls `transforms`, which a person may exchange for one that takes image and target together."""
+    row, arguments = rows()["Places365"]
+    pair = row.build(tmp_path, "tree")
+    dataset = pair.theirs(pair.their_root, transform=UINT8, target_transform=negative, **arguments)
+    dataset.transform = None  # which it does not look at
+    assert_same(list(RecordLoader(dataset, 2)), list(DataLoader(dataset, 2)))
+    dataset.transforms = lambda image, target: (target, UINT8(image))
+    assert problem(dataset) == "its transforms take image and target together"
+    assert_same(list(RecordLoader(dataset, 2)), list(DataLoader(dataset, 2)))
+
+
+CUT, NONSENSE = image_file(1)[:900], b"nonsense"
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+@pytest.mark.parametrize(
+    ("spoil", "words"),
+    [
+        (Path.unlink, "No such file or directory"),
+        (lambda path: path.write_bytes(NONSENSE), "cannot identify image file"),
+        (lambda path: path.write_bytes(b""), "cannot identify image file"),
+        (lambda path: path.write_bytes(CUT), "image file is truncated"),
+        (lambda path: (path.unlink(), path.mkdir()), "Is a directory"),
+    ],
+    ids=["missing", "nonsense", "empty", "cut", "directory"],
+)
+def test_failures_are_those_of_the_stock_loader(
+    spoil: Callable[[Path], Any], words: str, workers: Any, tmp_path: Path
+) -> None:
+    write_tree(tmp_path / "t", {f"a/{number}.jpg": image_file(number) for number in range(6)})
+    dataset = datasets.ImageFolder(tmp_path / "t", FIXED)
+    path = tmp_path / "t" / "a" / "3.jpg"
+    spoil(path)
+    with pytest.raises(Exception, match=words) as right:
+        list(DataLoader(dataset, 2))
+    loader = RecordLoader(dataset, 2, workers=workers, num_workers=1)
+    batches = iter(loader)
+    next(batches)
+    with pytest.raises(Exception, match=words) as found:
+        next(batches)
+    assert type(found.value) is type(right.value)
+    assert repr(str(path)) in str(found.value)
+    if path.is_dir():
+        path.rmdir()
+    path.write_bytes(image_file(3))
+    assert_same(list(loader), list(DataLoader(dataset, 2)))
+
+
+def test_errors_of_transforms_name_the_file(root: Path) -> None:
+    dataset = datasets.ImageFolder(root, v1.Compose([v1.RandomCrop(500), v1.ToTensor()]))
+    with pytest.raises(ValueError, match="larger than input") as found:
+        list(RecordLoader(dataset, 4))
+    assert re.search(r"'\S+/0/00.jpg'", found.value.__notes__[-1])
+
+
+def test_a_file_is_looked_at_once_in_each_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is decoded of a JPEG depends on its being plain, which is found again when the file is replaced."""
+    looked_at = []
+    monkeypatch.setattr(stores, "is_plain_jpeg", lambda data: looked_at.append(data) or is_plain_jpeg(data))
+    first, second = image_file(0), image_file(1)
+    write_tree(tmp_path / "t", {"a/0.jpg": first, "a/1.jpg": second})
+    dataset = datasets.ImageFolder(tmp_path / "t", v1.Compose([v1.CenterCrop(20), v1.PILToTensor()]))
+    for _ in range(3):
+        assert_same(list(RecordLoader(dataset, 2)), list(DataLoader(dataset, 2)))
+    assert looked_at == [first, second]
+    dataset.samples.reverse()
+    (tmp_path / "t" / "a" / "new").write_bytes(cut := second[:-200] + second[-2:])
+    os.replace(tmp_path / "t" / "a" / "new", tmp_path / "t" / "a" / "0.jpg")
+    assert_same(list(RecordLoader(dataset, 2)), list(DataLoader(dataset, 2)))
+    assert looked_at[2:] == [second, cut]
+
+
+def test_paths_and_labels_are_not_copied(root: Path) -> None:
+    dataset = datasets.ImageFolder(root, FIXED)
+    first, second = (BatchSource(dataset).leaves[0] for _ in range(2))
+    assert isinstance(first, ImageLeaf)
+    assert first.store._look.__self__.samples is dataset.samples  # type: ignore[attr-defined]
+    assert first.store._known is second.store._known  # type: ignore[attr-defined]
+
+
+class OwnBytes:
+    """A dataset of one's own: no base class, no `__getitem__`."""
+
+    def __init__(self, transform: Any = None, target_transform: Any = None) -> None:
+        self.transform, self.target_transform = transform, target_transform
+        self.files = [image_file(number) for number in range(12)]
+
+    def __len__(self) -> int:
+        return len(self.files)
+
+    def image_bytes(self, index: int) -> bytes:
+        return self.files[index]
+
+    def target(self, index: int) -> Any:
+        return {"number": index}
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_a_dataset_of_ones_own(tmp_path: Path, workers: Any) -> None:
+    write_tree(tmp_path / "t", {f"a/{number:02d}.jpg": image_file(number) for number in range(12)})
+    dataset, folder = OwnBytes(RANDOM), datasets.ImageFolder(tmp_path / "t", RANDOM)
+    assert isinstance(dataset, HasImageBytes)
+    assert problem(dataset) == ""
+    arguments: Any = {"batch_size": 4, "shuffle": True, "seed": 2, "workers": workers}
+    order = []
+    for (images, targets), (right, _) in zip(
+        RecordLoader(dataset, **arguments), RecordLoader(folder, **arguments), strict=True
+    ):
+        assert_same(images, right)
+        order += targets["number"].tolist()
+    assert sorted(order) == list(range(12)) != order
+    dataset.transform, dataset.target_transform = FIXED, lambda target: target["number"] + 1
+    folder.transform = FIXED
+    made, right = (
+        next(iter(RecordLoader(Subset(dataset, [5, 1]), 2))),
+        next(iter(DataLoader(Subset(folder, [5, 1]), 2))),
+    )
+    assert_same(made[0], right[0])
+    assert made[1].tolist() == [6, 2]
+
+
+def test_failures_of_ones_own(tmp_path: Path) -> None:
+    dataset = OwnBytes(FIXED)
+    dataset.files[1] = NONSENSE
+    with pytest.raises(UnidentifiedImageError, match="cannot identify image file sample 1 of OwnBytes"):
+        list(RecordLoader(dataset, 4))
+    dataset.files[1] = CUT
+    with pytest.raises(OSError, match=r"image file is truncated .*: sample 1 of OwnBytes"):
+        list(RecordLoader(dataset, 4))
+    dataset.image_bytes = {}.__getitem__  # type: ignore[method-assign]
+    with pytest.raises(KeyError) as found:
+        list(RecordLoader(dataset, 4))
+    assert found.value.__notes__ == ["while reading sample 0 of OwnBytes"]
