@@ -18,8 +18,8 @@ from torchvision.transforms import InterpolationMode, v2
 
 from recordzoo.images.decode import decode_rgb
 from recordzoo.images.frames import Frame, JpegFrame, open_encoded, open_raw
+from recordzoo.loader.generators import uniforms
 from recordzoo.loader.samples import _frame
-from recordzoo.loader.uniform import uniforms
 from recordzoo.loader.writer import with_values
 from recordzoo.pixels import render as rendering
 from recordzoo.pixels.compiled import kernel

@@ -366,7 +366,7 @@ def test_a_child_that_goes_on_with_its_parents_iterator(device: str) -> None:
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="this system has no fork")
 @pytest.mark.slow
 def test_fork_while_a_sample_is_made() -> None:
-    """A thread of the parent then holds the lock for what runs one sample at a time."""
+    """A thread of the parent is in the user's code then."""
     process = start(
         "import warnings\n"
         "warnings.simplefilter('ignore', DeprecationWarning)\n"
@@ -374,7 +374,7 @@ def test_fork_while_a_sample_is_made() -> None:
         "def work(index):\n"
         "    begun.set()\n"
         "    assert os.getpid() != parent or go_on.wait(60)\n"
-        "loader = RecordLoader(Numbers(40, work), 8, num_workers=2, deterministic=True)\n"
+        "loader = RecordLoader(Numbers(40, work), 8, num_workers=2, workers='threads')\n"
         "thread = threading.Thread(target=lambda: list(loader))\n"
         "thread.start()\n"
         "begun.wait(60)\n"

@@ -208,6 +208,11 @@ def test_generator(dataset: ImageFolderRecord) -> None:
         ({"prefetch_factor": -1}, "prefetch_factor=-1"),
         ({"drop_cache": True}, "drop_cache"),
         ({"num_replicas": 2}, "rank"),
+        ({"seed": "a"}, "seed='a' must be a whole number"),
+        ({"seed": 1.5}, "seed=1.5 must be a whole number"),
+        ({"num_workers": "2"}, "num_workers='2' must be a whole number"),
+        ({"prefetch_factor": 1.5}, "prefetch_factor=1.5 must be a whole number"),
+        ({"timeout": "10"}, "timeout='10' must be a number"),
     ],
 )
 def test_bad_arguments(dataset: ImageFolderRecord, options: dict[str, Any], message: str) -> None:

@@ -13,9 +13,9 @@ from recordzoo import ImageFolderRecord, MultiView, RecordLoader
 from recordzoo.errors import ArgumentError
 from recordzoo.images.decode import decode_rgb
 from recordzoo.images.frames import JpegFrame, open_raw
+from recordzoo.loader.generators import uniforms
 from recordzoo.loader.makers import RowMaker
 from recordzoo.loader.source import BatchSource
-from recordzoo.loader.uniform import uniforms
 from recordzoo.loader.writer import with_values
 from recordzoo.pixels.render import render
 from recordzoo.transforms.read import read_plan

@@ -17,7 +17,7 @@ from torchvision import transforms as v1
 from torchvision.transforms import InterpolationMode, autoaugment, v2
 
 from recordzoo.images.frames import ArrayFrame, open_encoded
-from recordzoo.loader.uniform import uniforms
+from recordzoo.loader.generators import uniforms
 from recordzoo.pixels.compiled import BYTES, kernel
 from recordzoo.pixels.compiled_changes import CompiledChanges, compiled_changes
 from recordzoo.pixels.render import erase_, render

@@ -287,6 +287,10 @@ def test_what_is_wrong_is_refused() -> None:
     for ranks in ({"rank": 2, "num_replicas": 2}, {"rank": -1, "num_replicas": 2}, {"num_replicas": 2}, {"rank": 0}):
         with pytest.raises(ArgumentError, match="rank must be one of 0 to num_replicas - 1"):
             RecordSampler(data, **ranks)  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match="seed='a' must be a whole number"):
+        RecordSampler(data, seed="a")  # type: ignore[arg-type]
+    with pytest.raises(ArgumentError, match=r"epoch=1\.5 must be a whole number"):
+        RecordSampler(data).set_epoch(1.5)  # type: ignore[arg-type]
 
 
 def test_states_of_other_orders_are_refused() -> None:

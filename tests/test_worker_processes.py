@@ -3,6 +3,7 @@
 import gc
 import multiprocessing
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -86,7 +87,7 @@ def test_deterministic_and_resumed(tree: Path) -> None:
     dataset = ImageFolderRecord(tree, transform=v1.Compose([UINT8, Mirrored()]))
     options = {"seed": 5, "deterministic": True}
     before = torch.get_rng_state()
-    right = list(loader(dataset, 8, True, workers="threads", **options))
+    right = list(loader(dataset, 8, True, workers="auto", num_workers=3, **options))
     one, other = loader(dataset, 8, True, **options), loader(dataset, 8, True, num_workers=1, **options)
     assert_same(list(islice(one, 2)), right[:2])
     other.load_state_dict(one.state_dict())
@@ -301,15 +302,93 @@ def test_mix_up_and_cut_mix(tree: Path) -> None:
     mix = v2.RandomChoice([v2.MixUp(num_classes=5), v2.CutMix(num_classes=5)])
     dataset = ImageFolderRecord(tree, transform=FIXED)
     options = {"batch_transform": mix, "deterministic": True, "seed": 1}
-    (one, others), (_, again) = (
-        list(loader(dataset, 8, num_workers=n, workers="threads", **options))[:2] for n in (1, 3)
-    )
+    (one, others), (_, again) = (list(loader(dataset, 8, num_workers=n, workers="auto", **options))[:2] for n in (1, 3))
     assert one[0].shape == (8, 3, 24, 24)
     assert one[1].shape == (8, 5)
     assert torch.allclose(one[1].sum(1), torch.ones(8))
     assert_same(others, again)
-    in_processes = list(loader(dataset, 8, **options))
-    assert_same(in_processes[1], again)
+
+
+def drawn(*parts: Any) -> torch.Tensor:
+    return torch.cat([torch.rand(2), torch.tensor([random.random(), np.random.random()])])
+
+
+@pytest.mark.parametrize(
+    ("name", "device"), [("collate_fn", "cpu"), ("batch_transform", "cpu"), ("batch_transform", "meta")]
+)
+def test_deterministic_batches_and_the_loop_do_not_change_each_other(tree: Path, name: str, device: str) -> None:
+    """The loop draws from the same generators while the next batches are made."""
+    dataset = ImageFolderRecord(tree, transform=FIXED)
+    options = {"batch_size": 4, name: drawn, "deterministic": True, "seed": 1, "workers": "auto", "device": device}
+
+    def run(num_workers: int, seed: int) -> tuple[list[Any], list[Any]]:
+        torch.manual_seed(seed)
+        random.seed(seed)
+        np.random.seed(seed)
+        found: list[Any] = []
+        both = [(found.append(batch), drawn())[1] for batch in loader(dataset, num_workers=num_workers, **options)]
+        return found, both
+
+    (batches, numbers), (again, _), (_, mine) = run(1, 1), run(3, 2), run(2, 1)
+    assert_same(again, batches)
+    assert_same(mine, numbers)
+    torch.manual_seed(1)
+    random.seed(1)
+    np.random.seed(1)
+    assert_same(numbers, [drawn() for _ in range(11)])
+    assert len(torch.cat(batches).unique()) == 44
+
+
+LAMBDA = v1.Lambda(noise)
+
+
+@pytest.mark.parametrize(
+    ("of_dataset", "options", "named"),
+    [
+        ({"transform": v1.Compose([UINT8, LAMBDA])}, {}, r"Lambda\(\)"),
+        ({"transform": FIXED, "target_transform": float}, {}, "target_transform <class 'float'>"),
+        ({"transform": FIXED}, {"collate_fn": drawn}, "collate_fn <function drawn"),
+        ({"transform": FIXED}, {"batch_transform": drawn}, "batch_transform <function drawn"),
+    ],
+)
+def test_threads_do_not_seed(tree: Path, of_dataset: Any, options: Any, named: str) -> None:
+    dataset = ImageFolderRecord(tree, **of_dataset)
+    refused = RecordLoader(dataset, 8, workers="threads", deterministic=True, **options)
+    with pytest.raises(ArgumentError, match=f"deterministic=True: {named}.* is not compiled; workers='threads' would"):
+        next(iter(refused))
+    assert "is not compiled" in refused.explain().splitlines()[-1]
+    said = RecordLoader(dataset, 8, deterministic=True, **options).explain().splitlines()[-1]
+    assert said.startswith("  workers: processes: deterministic, and ")
+
+
+def test_compiled_transforms_are_deterministic_in_threads(tree: Path) -> None:
+    for transform in (FIXED, RANDOM):  # rows, and tensors of several sizes would be samples
+        dataset = ImageFolderRecord(tree, transform=transform)
+        found = list(loader(dataset, 8, workers="threads", deterministic=True, seed=1))
+        assert_same(found, list(loader(dataset, 8, workers="threads", seed=1)))
+
+
+def test_deterministic_where_there_can_be_no_processes(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset = ImageFolderRecord(tree, transform=lambda image: torch.rand(1))
+    with pytest.raises(ArgumentError, match=r"cannot be sent to one \(.*Pass what can be pickled"):
+        next(iter(RecordLoader(dataset, 8, deterministic=True, multiprocessing_context="spawn")))
+    monkeypatch.setitem(multiprocessing.current_process()._config, "daemon", True)  # type: ignore[attr-defined]
+    with pytest.raises(ArgumentError, match=r"this process is a daemon, which cannot start any"):
+        next(iter(RecordLoader(dataset, 8, deterministic=True)))
+
+
+def test_a_newer_iterator_takes_the_persistent_workers(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=UINT8)
+    kept, right = loader(dataset, 8, True, seed=1, persistent_workers=True), loader(dataset, 8, True, seed=1)
+    epochs = [list(right), list(right)]
+    one, other = iter(kept), iter(kept)
+    found = [next(one)]
+    rest = [next(other)]
+    with pytest.raises(ArgumentError, match="persistent_workers=True: a newer iterator of this RecordLoader took over"):
+        next(one)
+    assert list(one) == []
+    assert_same(found, epochs[0][:1])
+    assert_same([*rest, *other], epochs[1])
 
 
 def test_slow_samples_are_made_less_often_for_the_choice(tree: Path) -> None:
@@ -321,6 +400,19 @@ def test_slow_samples_are_made_less_often_for_the_choice(tree: Path) -> None:
 
     RecordLoader(ImageFolderRecord(tree, transform=slow), 8, num_workers=2).explain()
     assert len(made) < 12
+
+
+def test_few_samples_are_made_for_the_choice(tree: Path) -> None:
+    made: list[int] = []
+
+    def counted(image: Any) -> torch.Tensor:
+        made.append(1)
+        return torch.zeros(1)
+
+    for num_workers in (1, 2, 40):
+        made.clear()
+        RecordLoader(ImageFolderRecord(tree, transform=counted), 8, num_workers=num_workers).explain()
+        assert 3 <= len(made) <= 64
 
 
 def test_the_choice_is_made_once_for_a_transform(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:

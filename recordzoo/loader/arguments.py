@@ -1,6 +1,8 @@
 """What `RecordLoader`'s arguments must be."""
 
+import numbers
 import os
+from typing import Any
 
 import torch
 from torch.utils.data import IterableDataset
@@ -24,10 +26,16 @@ def check_choice(name: str, value: object, valid: tuple[object, ...]) -> None:
         raise ArgumentError(f"{name}={value!r} is not one of {', '.join(map(repr, valid))}.")
 
 
-def check_sizes(**values: float | None) -> None:
-    """Accept numbers that are not negative, and None."""
+# Any: whatever a user gave.
+def check_sizes(**values: Any) -> None:
+    """Accept numbers that are not negative, and None; only a timeout need not be whole."""
     for name, value in values.items():
-        if value is not None and value < 0:
+        if value is None:
+            continue
+        kind = numbers.Real if name == "timeout" else numbers.Integral
+        if not isinstance(value, kind):
+            raise ArgumentError(f"{name}={value!r} must be a {'' if name == 'timeout' else 'whole '}number.")
+        if value < 0:
             raise ArgumentError(f"{name}={value} must not be negative.")
 
 

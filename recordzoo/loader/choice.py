@@ -1,19 +1,22 @@
 """Threads or worker processes: which of them make these batches faster, found out by making a few."""
 
 import functools
-import math
 import multiprocessing
 import pickle
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
+from recordzoo.errors import ArgumentError
 from recordzoo.loader.generators import restored
+from recordzoo.loader.leaf import ImageLeaf, JointLeaf
 from recordzoo.loader.makers import Maker
+from recordzoo.loader.making import Making
 from recordzoo.loader.order import Wanted
 from recordzoo.loader.samples import SampleMaker
 from recordzoo.loader.source import BatchSource
@@ -22,11 +25,12 @@ from recordzoo.system.processes import are_forked, cores
 
 Workers = Literal["threads", "processes"]
 
-_PROBES = 8
-_BUDGET_S = 0.5
+_CALLS = 64
+"""The user's code makes at most this many samples before the first batch."""
 
-_LONG_S = 0.02
-"""Work is repeated for at least as long: Python takes the GIL from a thread after 5 ms only."""
+_PROBES = 8
+_MOST_THREADS = 16
+_BUDGET_S = 0.5
 
 _SLOWER = 1.25
 """Worker processes are chosen when threads that work at once take so much longer than one alone. Below it, sending
@@ -72,6 +76,50 @@ def choose(
     return measured(maker, source, length, min(num_workers, cores()))
 
 
+def seeded_code(making: Making, source: BatchSource) -> list[str]:
+    """Name what `deterministic` runs with the process's generators seeded, in the loader's threads or processes."""
+    found = [] if source.leaves else [source.kind]
+    for leaf in source.leaves:
+        if isinstance(leaf, JointLeaf):
+            # Joint transforms run as written where a target has an image of its own: only the samples tell.
+            found.append(" ".join(repr(leaf.plan.transforms).split()))
+            continue
+        found += [" ".join(repr(transform).split()) for plan in leaf.views.plans for transform in plan.rest]
+        if isinstance(leaf, ImageLeaf) and leaf.target_transform is not None:
+            found.append(f"target_transform {leaf.target_transform!r}")
+    if not making.collates_by_default:
+        found.append(f"collate_fn {making.collate!r}")
+    if making.batch_transform is not None and making.device.type == "cpu":
+        found.append(f"batch_transform {making.batch_transform!r}")
+    return found
+
+
+def choose_seeded(code: str, workers: str, workplace: Any, context: Any) -> Choice:
+    """Choose processes for code of the user that needs seeded generators.
+
+    Threads of this process share its generators with the user's own code: each would change what the other draws.
+
+    Args:
+        code: Names it.
+        workers: What the user asked for.
+        workplace: What must be sent to processes that are not forked.
+        context: How processes are started.
+
+    Raises:
+        ArgumentError: The user asked for threads, or there can be no processes.
+    """
+    why = ""
+    if workers == "threads":
+        why = "workers='threads' would seed the generators that your own code draws from. Pass workers='auto'"
+    elif multiprocessing.current_process().daemon:
+        why = "it needs worker processes, and this process is a daemon, which cannot start any. Iterate in another one"
+    elif not are_forked(context) and (problem := _pickling_problem(workplace)):
+        why = f"it needs worker processes, and cannot be sent to one ({problem}). Pass what can be pickled"
+    if why:
+        raise ArgumentError(f"deterministic=True: {code} is not compiled; {why}, or leave deterministic out.")
+    return Choice("processes", f"deterministic, and {code} is not compiled")
+
+
 # Any: whatever objects.
 def is_other(known: list[Any], now: list[Any]) -> bool:
     """Whether an object was exchanged for another one, even for an equal one."""
@@ -81,19 +129,20 @@ def is_other(known: list[Any], now: list[Any]) -> bool:
 def measured(maker: SampleMaker, source: BatchSource, length: int, num_threads: int) -> Choice:
     """Make the first samples of a dataset of this length, and say what makes them faster.
 
-    The first ones, as samples from all over the dataset would make a record set at a URL fetch a shard for each.
+    The first ones: samples from all over the dataset would make a record set at a URL fetch a shard for each.
     """
-    num_threads = max(2, num_threads)
+    num_threads = min(max(2, num_threads), _MOST_THREADS)
     try:
         with restored():
-            if problem := _pickling_problem(_batch(maker, source, 1)):
+            if problem := _pickling_problem(_batch(maker, source, [0])):
                 return Choice("threads", f"a batch cannot be sent from another process ({problem})")
             start = time.perf_counter()
-            _batch(maker, source, 1)
+            _batch(maker, source, [0])
             a_sample_s = time.perf_counter() - start
-            affordable = int(_BUDGET_S / (2 + num_threads) / max(a_sample_s, 1e-9))
-            count = max(1, min(_PROBES, length, affordable))
-            slower = slowdown(functools.partial(_batch, maker, source, count), num_threads)
+            affordable = int(_BUDGET_S / (1 + num_threads) / max(a_sample_s, 1e-9))
+            count = max(1, min((_CALLS - 2) // (1 + num_threads), affordable))
+            numbers = [number % min(length, _PROBES) for number in range(count)]
+            slower = slowdown(functools.partial(_batch, maker, source, numbers), num_threads)
     except KeyError:
         return Choice("processes", f"not measured: the samples of {source.kind} do not have the numbers 0, 1, 2, ...")
     except Exception as err:  # noqa: BLE001 - it is raised again where the user comes to it
@@ -103,16 +152,11 @@ def measured(maker: SampleMaker, source: BatchSource, length: int, num_threads: 
     return Choice("processes" if slower > _SLOWER else "threads", why, is_measured=True)
 
 
-def _repeated(work: Callable[[], object], count: int) -> None:
-    for _ in range(count):
-        work()
-
-
 # Any: a batch is what the collate function makes.
-def _batch(maker: Maker, source: BatchSource, count: int) -> Any:
-    """Make a batch of the first samples."""
-    indices = np.arange(count)
-    (piece,) = cut(Wanted(indices, indices, lambda: None, indices, indices), source, 0, 0, count)
+def _batch(maker: Maker, source: BatchSource, numbers: list[int]) -> Any:
+    """Make a batch of these samples."""
+    indices = np.array(numbers)
+    (piece,) = cut(Wanted(indices, indices, lambda: None, indices, indices), source, 0, 0, len(indices))
     return maker.batch([], [maker.make(piece, [])])
 
 
@@ -122,27 +166,25 @@ def slowdown(work: Callable[[], object], num_threads: int = 2) -> float:
     1 if they do not hinder each other, their number if they exclude each other. With a single core they always do.
 
     Args:
-        work: Done several times.
+        work: Done once by one thread, then once by each of several.
         num_threads: At least 2.
     """
 
     def took(number: int) -> float:
-        threads = [threading.Thread(target=work) for _ in range(number)]
-        start = time.perf_counter()
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        return time.perf_counter() - start
+        all_there = threading.Barrier(number)
 
-    work()  # whatever is done only once; what it raises is raised here
-    first = took(1)
-    if first < _LONG_S:
-        return slowdown(functools.partial(_repeated, work, math.ceil(_LONG_S / first)), num_threads)
-    repeats = max(1, min(3, int(_BUDGET_S / (3 * first))))
-    alone = min([first, *(took(1) for _ in range(repeats - 1))])
-    together = min(took(num_threads) for _ in range(repeats))
-    return max(1.0, together / alone)
+        def timed() -> tuple[float, float]:
+            all_there.wait()
+            start = time.perf_counter()
+            work()
+            return start, time.perf_counter()
+
+        spans = [done.result() for done in [pool.submit(timed) for _ in range(number)]]
+        return max(end for _, end in spans) - min(start for start, _ in spans)
+
+    with ThreadPoolExecutor(num_threads) as pool:
+        alone = took(1)
+        return max(1.0, took(num_threads) / alone)
 
 
 def _pickling_problem(sent: Any) -> str:  # Any: whatever is sent

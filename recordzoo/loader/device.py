@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import torch
 
-from recordzoo.loader.home import Home
+from recordzoo.loader.iteration import Home
 from recordzoo.loader.order import Wanted
 
 

@@ -1,33 +1,37 @@
-"""The process's generators of random numbers: seeded for one piece of work, and left as they were."""
+"""Random numbers: functions of seed, epoch and place; and the process's generators, seeded for one piece of work."""
 
 import contextlib
 import random
-import threading
 from collections.abc import Iterator
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
-from recordzoo.system.processes import at_fork
+from recordzoo.sampling.permutation import hash_key, hash_keys
 
-
-class _ForkSafeLock:
-    """A lock that is never held in a forked process: the child gets a new one."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        # A thread that does not exist in the child may hold it.
-        at_fork(in_child=lambda: setattr(self, "lock", threading.Lock()))
+_DRAWS = 0x64726177  # sets these apart from the numbers that the order of the epoch is made of
 
 
-_generators = _ForkSafeLock()
-"""Who holds it may use the process's generators of random numbers; of several loaders at once too."""
+def uniforms(seed: int, epoch: int, places: NDArray[np.int64], count: int) -> NDArray[np.float64]:
+    """Return numbers from 0 to 1, 1 excluded, float64 [places, count]; the same ones for the same arguments."""
+    key = hash_key(seed, epoch, _DRAWS)
+    hashes = hash_keys(key, places[:, None] * count + np.arange(count))
+    return (hashes >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def local_seeds(seed: int, epoch: int, places: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return a 32-bit seed for each place, for generators of others."""
+    return hash_keys(hash_key(seed, epoch, _DRAWS + 1), places) >> np.uint64(32)
 
 
 @contextlib.contextmanager
 def seeded(seed: int) -> Iterator[None]:
-    """Seed the process's generators for one piece of work, and leave them as they were."""
-    with _generators.lock, restored():
+    """Seed the process's generators for one piece of work, and leave them as they were.
+
+    For worker processes, and for the user's own thread: any other thread would change what the user's thread draws.
+    """
+    with restored():
         torch.default_generator.manual_seed(seed)
         random.seed(seed)
         np.random.seed(seed)

@@ -2,6 +2,7 @@
 
 import collections
 import functools
+import os
 import threading
 import weakref
 from abc import ABC, abstractmethod
@@ -12,11 +13,10 @@ from typing import Any, Protocol
 
 import torch
 
-from recordzoo.loader.drawing import Drawing
-from recordzoo.loader.home import Home
+from recordzoo.errors import ForkError
 from recordzoo.loader.makers import Maker
 from recordzoo.loader.making import Making
-from recordzoo.loader.order import EpochBatches, Wanted
+from recordzoo.loader.order import Drawing, EpochBatches, Wanted
 from recordzoo.loader.source import BatchSource
 from recordzoo.loader.work import batch_seed, cut
 from recordzoo.sampling.storage import forget, hint
@@ -167,6 +167,30 @@ def late(timeout_s: float) -> TimeoutError:
     )
 
 
+class Home:
+    """The process that made this object: a forked child inherits an iterator, but none of its threads."""
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+
+    @property
+    def is_here(self) -> bool:
+        """Whether this is that process."""
+        return self._pid == os.getpid()
+
+    def check(self) -> None:
+        """Refuse to go on in another process.
+
+        Raises:
+            ForkError: This process was forked from the one that made this object.
+        """
+        if not self.is_here:
+            raise ForkError(
+                f"This iterator of a RecordLoader began in process {self._pid}. Its workers do not belong to process "
+                f"{os.getpid()}, which was forked from there. Begin another iterator here: iter(loader)."
+            )
+
+
 class Iteration(Epoch):
     """Gives batches that threads make. When it is exhausted, closed, left or forgotten, its threads end.
 
@@ -239,7 +263,7 @@ class Iteration(Epoch):
         memory = maker.memory(len(wanted.keys))
 
         def finish(parts: list[Any]) -> Any:  # Any: as above
-            return making.made_here(maker.batch(memory, parts), seed)
+            return making.made_here(functools.partial(maker.batch, memory, parts), seed)
 
         pending = _Pending(wanted, len(pieces), finish)
         for number, piece in enumerate(pieces):

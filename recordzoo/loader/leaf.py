@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from recordzoo.images.deferred import deferring
-from recordzoo.loader.keys import Indices
+from recordzoo.loader.order import Indices
 from recordzoo.loader.stores import Records, Store
 from recordzoo.transforms.joint import JointPlan, as_plain
 from recordzoo.transforms.plan import Views

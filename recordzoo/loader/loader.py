@@ -7,6 +7,7 @@ import torch
 from torch.utils.data import DataLoader
 
 from recordzoo.aliases import JSON
+from recordzoo.errors import ArgumentError
 from recordzoo.loader.arguments import (
     check_choice,
     check_dataset,
@@ -19,14 +20,15 @@ from recordzoo.loader.arguments import (
     default_threads,
 )
 from recordzoo.loader.buffers import Buffers
-from recordzoo.loader.choice import Choice, choose, is_other
+from recordzoo.loader.choice import Choice, choose, choose_seeded, is_other, seeded_code
 from recordzoo.loader.device import OnDevice
 from recordzoo.loader.explain import sample_lines
+from recordzoo.loader.iterated import IteratedOrders
 from recordzoo.loader.iteration import Epoch, Iteration, Pace, Unbegun
 from recordzoo.loader.makers import Maker, RowMaker
 from recordzoo.loader.making import Making
 from recordzoo.loader.missing import warn
-from recordzoo.loader.order import EpochBatches, IteratedOrders, Orders, SampledOrders, Singles, Wanted
+from recordzoo.loader.order import EpochBatches, Orders, SampledOrders, Wanted
 from recordzoo.loader.processes import ProcessIteration, Tasks, WorkerInit, Workers, Workplace, as_made
 from recordzoo.loader.source import BatchSource
 from recordzoo.loader.work import batch_seed
@@ -79,7 +81,8 @@ class RecordLoader(DataLoader[Any]):
         num_replicas, rank: As `RecordSampler` has them.
         drop_cache: With shuffle="block", let the kernel forget each block after its last use, so that data larger than
             memory drives nothing else out of it.
-        deterministic: Run what is not fused one sample at a time, with generators seeded for each.
+        deterministic: Run code that is not fused in worker processes, with generators seeded for each sample, and for
+            `collate_fn` and `batch_transform` for each batch.
         persistent_workers: Keep worker processes, or the memory of batches, from one epoch to the next.
         multiprocessing_context: How worker processes are started.
         pin_memory_device, in_order: Taken for `DataLoader`'s sake; they mean nothing here. As attributes they are there
@@ -182,7 +185,7 @@ class RecordLoader(DataLoader[Any]):
 
     def _make_orders(self, seed: Seed, batch_sampler: Iterable[list[Any]] | None) -> Orders:
         if batch_sampler is not None:
-            return IteratedOrders(batch_sampler, seed, getattr(batch_sampler, "sampler", None))
+            return IteratedOrders(batch_sampler, seed, None)
         if self.batch_sampler is not None and hasattr(self.sampler, "set_epoch"):
             # Hugging Face's Trainer resumes with a stock DataLoader of these batches, and tells them the epoch. A
             # subclass with such a method would not do: Lightning exchanges samplers of exactly this class.
@@ -190,8 +193,7 @@ class RecordLoader(DataLoader[Any]):
         if isinstance(self.sampler, RecordSampler):
             size = self.batch_size or 1
             return SampledOrders(self.sampler, size, self.drop_last, drop_cache=self.drop_cache)
-        each = Singles(self.sampler) if self.batch_sampler is None else self.batch_sampler
-        return IteratedOrders(each, seed, self.sampler)
+        return IteratedOrders(self.sampler, seed, self.batch_size or 1, drop_last=self.drop_last)
 
     @property
     def _is_accelerate_prepared(self) -> bool:
@@ -231,6 +233,8 @@ class RecordLoader(DataLoader[Any]):
             TimeoutError: A batch took longer than `timeout`.
             ForkError: The process was forked within the epoch, and goes on in the child.
             TypeError: The sampler gave a key that is no integer, and the samples are records.
+            ArgumentError: `deterministic` needs worker processes, and there can be none; the loaded state cannot be
+                resumed; a newer iterator took over the persistent workers.
         """
         return Unbegun(self._begin)
 
@@ -284,17 +288,22 @@ class RecordLoader(DataLoader[Any]):
         self._orders.set_epoch(epoch)
 
     def state_dict(self) -> dict[str, JSON]:
-        """Return where the user is, behind the batch that was given last: a few numbers, the same on all ranks."""
+        """Return where the user is, behind the batch that was given last.
+
+        With a `RecordSampler` (the default) a few numbers, the same on all ranks. With another sampler also its
+        checksum, and the state of the torch generator that it draws from.
+        """
         return self._orders.state_dict()
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
         """Let the next iteration go on where `state_dict` was called, on however many ranks.
 
-        With a `RecordSampler` (the default) that costs nothing; any other sampler is iterated up to there, and must
-        give again what it gave.
+        With a `RecordSampler` (the default) that costs nothing. Any other sampler is iterated up to there when the
+        epoch begins, and must give again what it gave: otherwise the first batch is an `ArgumentError`. Only torch's
+        `DistributedSampler` may then have another number of ranks.
 
         Raises:
-            ArgumentError: It is the state of another order.
+            ArgumentError: It is the state of another order, or a number in it is wrong.
         """
         self._orders.load_state_dict(state)
 
@@ -306,8 +315,12 @@ class RecordLoader(DataLoader[Any]):
         source, making = BatchSource(self.dataset), self._making()
         maker = making.maker(source)
         lines = [repr(self), *sample_lines(self.dataset, source, self.precision), *_remarks(making, source)]
-        choice = self._chosen(making, source, maker)
-        return "\n  ".join([*lines, f"workers: {choice.workers}: {choice.why}"])
+        try:
+            choice = self._chosen(making, source, maker)
+            chosen = f"{choice.workers}: {choice.why}"
+        except ArgumentError as err:
+            chosen = str(err)
+        return "\n  ".join([*lines, f"workers: {chosen}"])
 
     __str__ = explain
 
@@ -323,6 +336,10 @@ class RecordLoader(DataLoader[Any]):
     # Any: attributes.
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_kept": None, "_choice": None, "_processes": None}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._orders.resume()  # a copy made within an epoch goes on there
 
     def _size_text(self) -> str:
         return f" of {len(self.dataset):,} samples" if hasattr(self.dataset, "__len__") else ""
@@ -342,7 +359,13 @@ class RecordLoader(DataLoader[Any]):
         )
 
     def _chosen(self, making: Making, source: BatchSource, maker: Maker) -> Choice:
-        """Return what makes batches; what is measured is measured once for a transform."""
+        """Return what makes batches; what is measured is measured once for a transform.
+
+        Raises:
+            ArgumentError: `deterministic` needs processes, and there can be none.
+        """
+        if self.deterministic and (code := seeded_code(making, source)):
+            return choose_seeded(code[0], self.workers, Workplace(making, maker), self.multiprocessing_context)
         if self.workers != "auto":
             return Choice(self.workers, "as asked")
         key = self._key(source)

@@ -53,13 +53,18 @@ class Making:
         """Return a batch after `batch_transform`, whose arguments are the parts of the batch."""
         if self.batch_transform is None:
             return batch
-        with seeded(seed) if self.deterministic else contextlib.nullcontext():
+        with self._seeding(seed):
             is_many = isinstance(batch, list | tuple)
             return self.batch_transform(*batch) if is_many else self.batch_transform(batch)
 
-    def made_here(self, batch: Any, seed: int) -> Any:
-        """Return a batch after `batch_transform`, unless the batch goes to a device, and is transformed there."""
+    def made_here(self, collated: Callable[[], Any], seed: int) -> Any:
+        """Collate a batch and call `batch_transform`, unless the batch goes to a device, and is transformed there."""
+        with contextlib.nullcontext() if self.collates_by_default else self._seeding(seed):
+            batch = collated()
         return self.transformed(batch, seed) if self.device.type == "cpu" else batch
+
+    def _seeding(self, seed: int) -> contextlib.AbstractContextManager[None]:
+        return seeded(seed) if self.deterministic else contextlib.nullcontext()
 
     def maker(self, source: BatchSource, kept: "list[Buffers] | None" = None) -> Maker:
         """Return what makes the batches.

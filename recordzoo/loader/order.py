@@ -1,6 +1,8 @@
 """Which samples the batches hold: of our sampler many at once, of other samplers one by one."""
 
-from collections.abc import Callable, Iterable, Iterator, Sized
+import collections
+import operator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -8,15 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.aliases import JSON
-from recordzoo.errors import ArgumentError
-from recordzoo.loader.keys import Keys, read_keys
 from recordzoo.sampling.ahead import ahead_of
 from recordzoo.sampling.epoch import CHUNK, Epoch
-from recordzoo.sampling.ranks import Ranks
 from recordzoo.sampling.samplers import RecordSampler
-from recordzoo.sampling.seed import Seed
 
-_NONE = np.empty(0, np.int64)
+NONE = np.empty(0, np.int64)
+
+Indices = NDArray[np.int64]
+
+Keys = Indices | list[Any]  # Any: a key is what the dataset takes in its brackets
 
 
 @dataclass(frozen=True)
@@ -67,27 +69,11 @@ class Orders(Protocol):
     def state_dict(self) -> dict[str, JSON]:
         """Return where the user is."""
 
-    def load_state_dict(self, state: dict[str, Any]) -> None:  # Any: as above
+    def load_state_dict(self, state: dict[str, JSON]) -> None:
         """Go on where `state_dict` was called."""
 
-
-class Singles:
-    """Batches of one sample each.
-
-    Args:
-        sampler: Gives their keys.
-    """
-
-    # Any: whatever keys.
-    def __init__(self, sampler: Iterable[Any]) -> None:
-        self._sampler = sampler
-
-    def __len__(self) -> int:
-        return len(self._sampler)  # type: ignore[arg-type]  # a TypeError if it has no length, as in DataLoader
-
-    # Any: as above.
-    def __iter__(self) -> Iterator[list[Any]]:
-        return ([key] for key in self._sampler)
+    def resume(self) -> None:
+        """Let the next `begin` go on with the epoch that has begun, unless it is over."""
 
 
 class SampledOrders:
@@ -108,7 +94,7 @@ class SampledOrders:
         self.load_state_dict = sampler.load_state_dict
 
     def __len__(self) -> int:
-        return _num_batches(len(self._sampler), self._batch_size, self._drop_last)
+        return num_batches(len(self._sampler), self._batch_size, self._drop_last)
 
     def begin(self) -> EpochBatches:
         """Begin the sampler's next epoch."""
@@ -129,15 +115,20 @@ class SampledOrders:
                 part = slice(first, first + size)
                 last = start + first + len(indices[part])
                 if len(indices[part]) == size or not self._drop_last:
-                    upcoming = indices[part] if blocks is None else _NONE if first else blocks
-                    finished = read if last == end else _NONE
+                    upcoming = indices[part] if blocks is None else NONE if first else blocks
+                    finished = read if last == end else NONE
                     yield Wanted(indices[part], places[part], self._mark(epoch, last), upcoming, finished)
 
     def _blocks(self, epoch: Epoch, start: int, end: int) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
         """Return the samples of the blocks that these places read first, and last; None if there are no blocks."""
         if self._sampler.shuffle != "block":
-            return None, _NONE
-        return epoch.opened(start, end), epoch.closed(start, end) if self._drop_cache else _NONE
+            return None, NONE
+        return epoch.opened(start, end), epoch.closed(start, end) if self._drop_cache else NONE
+
+    def resume(self) -> None:
+        """Go on with the epoch that has begun, unless it is over."""
+        if self._sampler.is_within_epoch:
+            self.load_state_dict(self.state_dict())
 
     def _mark(self, epoch: Epoch, end: int) -> Callable[[], None]:
         if self._drop_last and epoch.end - end < self._batch_size:
@@ -145,101 +136,86 @@ class SampledOrders:
         return lambda: self._sampler.mark(epoch, end)
 
 
-class IteratedOrders:
-    """Those of any sampler of batches; to go on in the middle, what was taken is drawn again.
+class Drawing:
+    """Draws batches in their order.
 
     Args:
-        batches: Gives lists of indices, the same ones again for the same epoch if it is to be resumed.
-        seed: For the random numbers.
-        sampler: The sampler behind it; a distributed one has a rank, and is told the epoch.
+        batches: The order.
+        ahead: How many batches are drawn ahead.
+        announce: Called with each batch when it is drawn.
+
+    Attributes:
+        failure: What the order raised. It is raised when the user has come there.
     """
 
-    # Any: a sampler of any kind, and keys of any kind.
-    def __init__(self, batches: Iterable[list[Any]], seed: Seed, sampler: Any) -> None:
-        self._batches, self._seed, self._sampler = batches, seed, sampler
-        self._ranks = Ranks()
-        self._epoch, self._taken, self._begun, self._is_over = 0, 0, False, False
+    def __init__(self, batches: Iterator[Wanted], ahead: int, announce: Callable[[Wanted], object]) -> None:
+        self._batches, self._ahead, self._announce = batches, ahead, announce
+        self._drawn: collections.deque[Wanted] = collections.deque()
+        self.failure: Exception | None = None
 
-    def __len__(self) -> int:
-        return len(self._batches)  # type: ignore[arg-type]  # a TypeError if it has no length, as in DataLoader
+    def next(self) -> Wanted | None:
+        """Return the next batch; None if there is none."""
+        while len(self._drawn) <= self._ahead and (wanted := self._draw()) is not None:
+            self._announce(wanted)
+            self._drawn.append(wanted)
+        return self._drawn.popleft() if self._drawn else None
 
-    def begin(self) -> EpochBatches:
-        """Iterate over the sampler."""
-        if self._begun:
-            self._set(self._epoch + 1)
-        self._begun = True
-        seed = self._seed.settle(self._num_replicas())
-        return EpochBatches(seed, self._epoch, self._wanted(self._epoch, self._taken))
+    def stop(self, failure: Exception | None = None) -> None:
+        """Draw no more batches."""
+        self._drawn.clear()
+        self._batches, self.failure = iter(()), failure
 
-    def set_epoch(self, epoch: int) -> None:
-        """Make the next epoch this one, for the sampler too if it has epochs."""
-        if hasattr(self._sampler, "set_epoch"):
-            self._sampler.set_epoch(epoch)
-        if self._begun or epoch != self._epoch:
-            self._set(epoch)
-
-    def state_dict(self) -> dict[str, JSON]:
-        """Return seed, epoch and the number of batches that were taken; of an epoch that is over, the next one's."""
-        epoch, taken = (self._epoch + 1, 0) if self._is_over else (self._epoch, self._taken)
-        return {"seed": self._seed.among(self._num_replicas()), "epoch": epoch, "batches": taken}
-
-    def load_state_dict(self, state: dict[str, JSON]) -> None:
-        """Go on there; at the end of an epoch, with the next one.
-
-        Raises:
-            ArgumentError: It is another sampler's state.
-        """
-        if state.keys() != self.state_dict().keys():
-            raise ArgumentError(
-                f"A state with {', '.join(state)} is not one of a RecordLoader with a sampler or batch_sampler of your "
-                f"own, which has {', '.join(self.state_dict())}. Give the loader the arguments that it had then."
-            )
-        epoch, taken = state["epoch"], state["batches"]
-        if taken and isinstance(self._batches, Sized) and taken >= len(self._batches):
-            epoch, taken = epoch + 1, 0
-        self.set_epoch(epoch)
-        self._seed.set(state["seed"])
-        self._set(epoch, taken)
-
-    def _set(self, epoch: int, taken: int = 0) -> None:
-        self._epoch, self._taken, self._begun, self._is_over = epoch, taken, False, False
-
-    def _num_replicas(self) -> int:
-        """Return how many ranks must agree on a seed, also those that the sampler knows nothing of."""
-        return max(self._ranks.now()[0], getattr(self._sampler, "num_replicas", 1))
-
-    def _wanted(self, epoch: int, skipped: int) -> Iterator[Wanted]:
-        rank, num_replicas = getattr(self._sampler, "rank", 0), getattr(self._sampler, "num_replicas", 1)
-        count = 0
-        for number, (chosen, is_last) in enumerate(_with_last(self._batches), 1):
-            keys = read_keys(chosen)
-            places = rank + num_replicas * np.arange(count, count + len(keys), dtype=np.int64)
-            count += len(keys)
-            if number > skipped:
-                upcoming = _NONE if isinstance(keys, list) else keys
-                yield Wanted(keys, places, self._mark(epoch, number, is_last=is_last), upcoming, _NONE)
-
-    def _mark(self, epoch: int, number: int, *, is_last: bool) -> Callable[[], None]:
-        def mark() -> None:
-            if epoch == self._epoch:
-                self._taken, self._is_over = number, is_last
-
-        return mark
-
-
-def _with_last(batches: Iterable[list[Any]]) -> Iterator[tuple[list[Any], bool]]:
-    """Iterate over batches, each with whether it is the last one: not every sampler has a length, or the right one."""
-    upcoming = iter(batches)
-    batch = next(upcoming, None)
-    while batch is not None:
+    def _draw(self) -> Wanted | None:
         try:
-            following = next(upcoming, None)
-        except BaseException:
-            yield batch, False  # the sampler fails behind this batch, not before it
-            raise
-        yield batch, following is None
-        batch = following
+            return next(self._batches, None)
+        except Exception as err:  # noqa: BLE001 - whatever a sampler raises
+            self._batches, self.failure = iter(()), err
+            return None
 
 
-def _num_batches(num_samples: int, batch_size: int, drop_last: bool) -> int:
+def num_batches(num_samples: int, batch_size: int, drop_last: bool) -> int:
+    """Return how many batches so many samples make."""
     return num_samples // batch_size if drop_last else -(-num_samples // batch_size)
+
+
+# Any, here and below: a key.
+def read_keys(keys: Iterable[Any]) -> Keys:
+    """Return keys as int64 [n] if all are integers, otherwise as they are: a float or a text is never made a number."""
+    given = keys if isinstance(keys, np.ndarray | list) else _listed(keys)
+    try:
+        found = np.asarray(given)
+    except ValueError:  # sequences of several lengths
+        return list(given)
+    if not found.size and found.ndim == 1:
+        return np.empty(0, np.int64)
+    if found.ndim == 1 and found.dtype.kind == "i":
+        return found.astype(np.int64, copy=False)
+    numbers = [number_of(key) for key in given]
+    return list(given) if None in numbers else np.array(numbers, np.int64)
+
+
+def indices_of(keys: Iterable[Any], kind: str) -> Indices:
+    """Return keys that must be integers.
+
+    Raises:
+        TypeError: One is none.
+    """
+    found = read_keys(keys)
+    if isinstance(found, list):
+        wrong = next(key for key in found if number_of(key) is None)
+        raise TypeError(f"{wrong!r} is no index of {kind}: its samples have the numbers 0, 1, 2, ...")
+    return found
+
+
+def number_of(key: Any) -> int | None:
+    """Return a key as an integer of 64 bits; None if it is none."""
+    try:
+        number = operator.index(key)
+    except TypeError:
+        return None
+    return number if -(1 << 63) <= number < 1 << 63 else None
+
+
+def _listed(keys: Iterable[Any]) -> list[Any]:
+    listed = getattr(keys, "tolist", None)  # a tensor's numbers, and no tensors
+    return listed() if listed is not None else list(keys)

@@ -16,12 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import DataLoader, get_worker_info
 
-from recordzoo.loader.drawing import Drawing
-from recordzoo.loader.home import Home
-from recordzoo.loader.iteration import Epoch, late
+from recordzoo.errors import ArgumentError
+from recordzoo.loader.iteration import Epoch, Home, late
 from recordzoo.loader.makers import Maker
 from recordzoo.loader.making import Making
-from recordzoo.loader.order import EpochBatches, Wanted
+from recordzoo.loader.order import Drawing, EpochBatches, Wanted
 from recordzoo.loader.sending import Sent
 from recordzoo.loader.source import BatchSource
 from recordzoo.loader.work import Piece, batch_seed, cut
@@ -150,8 +149,8 @@ class Workplace:
                 with contextlib.suppress(IndexError):  # the batch with that key raises it
                     hint(self._making.dataset, task.upcoming)
             memory = maker.memory(len(task.piece))
-            batch = maker.batch(memory, [maker.make(task.piece, memory)])
-            return Sent(self._making.made_here(batch, task.seed))
+            parts = [maker.make(task.piece, memory)]
+            return Sent(self._making.made_here(functools.partial(maker.batch, memory, parts), task.seed))
         except Exception as err:
             err.add_note(f"In worker process {get_worker_info().id}:\n{traceback.format_exc()}")  # type: ignore[union-attr]
             if not _is_picklable(err):
@@ -180,10 +179,12 @@ class Workers(DataLoader[Any]):
     """torch's `DataLoader` of a `Workplace`, with tasks in the place of indices.
 
     Attributes:
-        is_broken: Whether its workers were ended in the middle, and cannot be used again.
+        is_broken: Whether its workers were ended in the middle of an epoch, and cannot be used again.
+        owner: The number of the epoch that has the workers; each epoch takes them from the one before it.
     """
 
     is_broken = False
+    owner = 0
 
     def check_worker_number_rationality(self) -> None:
         """Do nothing: `DataLoader` warns of more worker processes than cores, and here their number may be a guess."""
@@ -200,14 +201,26 @@ class ProcessIteration(Epoch):
 
     def __init__(self, loader: Workers, tasks: Tasks, order: EpochBatches) -> None:
         tasks.begin(order)
-        self._tasks, self._home, self._loader = tasks, Home(), loader
+        loader.owner += 1
+        self._tasks, self._home, self._loader, self._number = tasks, Home(), loader, loader.owner
         self._timeout_s, self._is_kept = loader.timeout, loader.persistent_workers
         self._batches: Any = iter(loader)  # of a private class of torch's
         _begun.add(self)
 
     def take(self) -> tuple[Any, Wanted]:
-        """See `Epoch`."""
+        """See `Epoch`.
+
+        Raises:
+            ArgumentError: A newer iterator has taken the persistent workers.
+        """
         self._home.check()
+        if self._batches is not None and self._number != self._loader.owner:
+            self._batches = None
+            raise ArgumentError(
+                "persistent_workers=True: a newer iterator of this RecordLoader took over the worker processes, and "
+                "the rest of this epoch is lost. Finish an epoch before you begin the next one, or leave out "
+                "persistent_workers: then each iterator has workers of its own."
+            )
         try:
             batch = self._next()
         except StopIteration:

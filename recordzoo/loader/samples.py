@@ -123,7 +123,7 @@ class SampleMaker(Maker):
     def _target(self, piece: Piece, number: int) -> Any:
         leaf = self.source.leaves[piece.leaves[number]]
         assert isinstance(leaf, ImageLeaf)
-        with self.seeding(piece, number, -1):
+        with contextlib.nullcontext() if leaf.target_transform is None else self.seeding(piece, number, -1):
             return leaf.target(int(piece.inner[number]))
 
     def _images(self, piece: Piece, numbers: range, opened: list[list[Opened]], rows: list["Rows"]) -> list[Any]:

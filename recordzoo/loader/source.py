@@ -10,8 +10,8 @@ from torch.utils.data import ConcatDataset, Subset
 
 from recordzoo.families.base import ZooDataset
 from recordzoo.images.pictures import is_pixels
-from recordzoo.loader.keys import Indices, indices_of
 from recordzoo.loader.leaf import ImageLeaf, JointLeaf, Leaf
+from recordzoo.loader.order import Indices, indices_of
 from recordzoo.loader.plain import read_plain
 from recordzoo.loader.stores import HasImageBytes, Own, Records
 from recordzoo.records.reader import RecordReader

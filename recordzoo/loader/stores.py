@@ -15,7 +15,7 @@ from recordzoo.errors import RecordError
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import RecordName, name_in
 from recordzoo.images.frames import Frame, open_encoded, open_raw
-from recordzoo.loader.keys import Indices
+from recordzoo.loader.order import Indices
 from recordzoo.recipes.jpeg import PLAIN, UNKNOWN, is_plain_jpeg, mark_of
 
 _SMALL_BYTES = 2048

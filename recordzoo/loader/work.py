@@ -8,11 +8,10 @@ import torch
 from numpy.typing import NDArray
 
 from recordzoo.images.frames import OPENED_AT_ONCE, Frame
-from recordzoo.loader.keys import Keys, indices_of
+from recordzoo.loader.generators import local_seeds, uniforms
 from recordzoo.loader.leaf import ImageLeaf, Leaf
-from recordzoo.loader.order import EpochBatches, Wanted
+from recordzoo.loader.order import EpochBatches, Keys, Wanted, indices_of
 from recordzoo.loader.source import BatchSource
-from recordzoo.loader.uniform import local_seeds, uniforms
 from recordzoo.pixels.render import Precision, render
 from recordzoo.transforms.plan import Plan
 from recordzoo.transforms.steps import Action, Size, decide, num_draws, size_after

@@ -1,7 +1,6 @@
 """`RecordSampler`: the order in which a DataLoader takes samples, on every rank, in every epoch, from any place on."""
 
 import math
-import operator
 from collections.abc import Iterator, Sized
 from typing import Any, Literal
 
@@ -17,7 +16,7 @@ from recordzoo.sampling.epoch import Epoch
 from recordzoo.sampling.orders import BlockLayout, BlockOrder, SampleOrder
 from recordzoo.sampling.permutation import Permutation, hash_key
 from recordzoo.sampling.ranks import Ranks
-from recordzoo.sampling.seed import Seed
+from recordzoo.sampling.seed import Seed, whole_number
 from recordzoo.sampling.storage import hint, storage_of
 
 _MIN_WINDOWS = 4
@@ -86,7 +85,7 @@ class RecordSampler(DistributedSampler[int]):
         self.dataset: Any = dataset
         self.shuffle: Any = shuffle  # there a bool
         self.drop_last = drop_last
-        self._seed = Seed(operator.index(seed))
+        self._seed = Seed(seed)
         self._length = len(dataset)
         self._mean_bytes = 0.0
         self._blocks: BlockLayout | None = None
@@ -155,10 +154,15 @@ class RecordSampler(DistributedSampler[int]):
         """How many samples of the epoch all ranks consumed together, if they are as far as this one."""
         return self._begun.consumed_at(self._taken) if self._begun else self.upcoming().consumed
 
+    @property
+    def is_within_epoch(self) -> bool:
+        """Whether an epoch has begun and is not over."""
+        return self._begun is not None and self._taken < self._begun.end
+
     def set_epoch(self, epoch: int) -> None:
         """Make the next iteration that of an epoch; one that is resumed in its middle stays so."""
         if self._begun or epoch != self.epoch:
-            self._set_next(operator.index(epoch))
+            self._set_next(whole_number("epoch", epoch))
 
     def share_seed(self, seed: Seed) -> None:
         """Use a seed object that the caller shares, so that both change together: for loaders."""
@@ -233,7 +237,7 @@ class RecordSampler(DistributedSampler[int]):
         Raises:
             ArgumentError: The state is that of another order: of another length, another way of shuffling.
         """
-        _check_state(state, self._identity())
+        check_state(state, "a RecordSampler", ("seed", "epoch", "consumed"), self._identity())
         self._seed.set(state["seed"])
         self._set_next(state["epoch"], state["consumed"])
 
@@ -303,13 +307,26 @@ class EpochIterator(Iterator[int]):
         self._loaded, self._epoch = (state["epoch"], state["consumed"]), None
 
 
-def _check_state(state: dict[str, JSON], own: dict[str, JSON]) -> None:
-    """Refuse what is no state of a sampler with this identity."""
-    for name in ("seed", "epoch", "consumed", *own):
-        if name not in state:
+def check_state(state: Any, kind: str, numbers: tuple[str, ...], own: dict[str, JSON]) -> None:
+    """Refuse the state of another kind of object, or of another order.
+
+    Args:
+        state: What the user gave.
+        kind: What it should be the state of, for the message.
+        numbers: Keys of integers. Only a seed may be negative.
+        own: Keys whose values must be equal to these.
+
+    Raises:
+        ArgumentError: A key is missing, or a value is wrong.
+    """
+    names = state if isinstance(state, dict) else {}
+    for name in (*numbers, *own):
+        if name not in names:
             raise ArgumentError(
-                f"This is not the state of a RecordSampler: it has no {name!r}, but {', '.join(sorted(state))}."
+                f"This is not the state of {kind}: it has no {name!r}, but {', '.join(sorted(names)) or repr(state)}."
             )
+    for name in numbers:
+        whole_number(f"state: {name}", state[name], at_least=None if name == "seed" else 0)
     for name, value in own.items():
         if state[name] != value:
             raise ArgumentError(

@@ -1,6 +1,27 @@
 """The seed of an order: given, or drawn at random. With several ranks, a drawn seed becomes 0."""
 
+import operator
+from typing import Any
+
 import torch
+
+from recordzoo.errors import ArgumentError
+
+
+# Any: whatever a user gave, or a file had.
+def whole_number(name: str, value: Any, *, at_least: int | None = None) -> int:
+    """Return a value that must be an integer.
+
+    Raises:
+        ArgumentError: It is none, or too small.
+    """
+    try:
+        number = operator.index(value)
+    except TypeError as err:
+        raise ArgumentError(f"{name}={value!r} must be a whole number.") from err
+    if at_least is not None and number < at_least:
+        raise ArgumentError(f"{name}={number} must be {at_least} or more.")
+    return number
 
 
 class Seed:
@@ -11,10 +32,13 @@ class Seed:
     Args:
         value: The seed.
         is_drawn: Whether it was drawn, so that other ranks do not know it.
+
+    Raises:
+        ArgumentError: The seed is no integer.
     """
 
     def __init__(self, value: int, *, is_drawn: bool = False) -> None:
-        self._value, self._is_drawn = value, is_drawn
+        self._value, self._is_drawn = whole_number("seed", value), is_drawn
 
     @classmethod
     def drawn(cls, generator: torch.Generator | None) -> "Seed":

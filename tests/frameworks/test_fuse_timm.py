@@ -13,7 +13,7 @@ from torchvision import transforms as v1
 
 from recordzoo.images.decode import decode_rgb
 from recordzoo.images.frames import open_encoded
-from recordzoo.loader.uniform import uniforms
+from recordzoo.loader.generators import uniforms
 from recordzoo.pixels.compiled import kernel
 from recordzoo.pixels.render import render
 from recordzoo.pixels.rows import RowRenderer

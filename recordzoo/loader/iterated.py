@@ -1,0 +1,272 @@
+"""The order of a sampler that is no `RecordSampler`: to resume, it is iterated again up to where the user was."""
+
+import base64
+import json
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sized
+from dataclasses import asdict, dataclass, replace
+from itertools import islice
+from typing import Any
+
+import numpy as np
+import torch
+from torch.utils.data import DistributedSampler
+
+from recordzoo.aliases import JSON
+from recordzoo.errors import ArgumentError
+from recordzoo.loader.order import NONE, EpochBatches, Keys, Wanted, num_batches, number_of, read_keys
+from recordzoo.sampling.ranks import Ranks
+from recordzoo.sampling.samplers import check_state
+from recordzoo.sampling.seed import Seed, whole_number
+
+_SKIPPED_AT_ONCE = 4096
+
+# Any, here and below: a sampler of any kind, and keys of any kind.
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Where the user is in an epoch.
+
+    Attributes:
+        epoch: Its number.
+        samples: How many samples this rank has taken.
+        checksum: CRC-32 of their keys.
+        num_replicas, rank: Number of ranks, and this rank.
+        generator: State of the torch generator at the beginning of the epoch, in base64; None if the sampler draws from
+            none.
+    """
+
+    epoch: int
+    samples: int = 0
+    checksum: int = 0
+    num_replicas: int = 1
+    rank: int = 0
+    generator: str | None = None
+
+
+class IteratedOrders:
+    """`Orders` of any sampler or batch sampler.
+
+    Args:
+        sampler: Gives keys, or lists of keys.
+        seed: For the random numbers of transforms.
+        batch_size: Samples in a batch; None if the sampler gives lists.
+        drop_last: Leave out a last batch that is not full.
+    """
+
+    def __init__(self, sampler: Any, seed: Seed, batch_size: int | None, *, drop_last: bool = False) -> None:
+        self._sampler, self._seed = sampler, seed
+        self._batch_size, self._drop_last = batch_size, drop_last
+        inner = getattr(sampler, "sampler", None) if batch_size is None else None
+        self._parts = [sampler] if inner is None else [sampler, inner]
+        self._ranks = Ranks()
+        self._told = self._epoch_of_sampler()
+        self._place = _Place(self._told or 0)
+        self._begun: object | None = None  # what stands for the epoch that has begun
+        self._is_over = False
+
+    def __len__(self) -> int:
+        length = len(self._sampler)  # a TypeError if it has no length, as in DataLoader
+        return length if self._batch_size is None else num_batches(length, self._batch_size, self._drop_last)
+
+    def begin(self) -> EpochBatches:
+        """Begin the next epoch and tell the sampler its number.
+
+        Raises:
+            ArgumentError: The loaded state cannot be resumed on this number of ranks.
+        """
+        upcoming = self._place.epoch + 1 if self._begun else self._place.epoch
+        found = self._epoch_of_sampler()
+        if found is not None and found != self._told:  # the user has told the sampler itself
+            upcoming = found
+        if self._begun or upcoming != self._place.epoch:
+            self._set(upcoming)
+        place = self._of_these_ranks()
+        if place.samples and not self._has_more(place.samples):
+            place = _Place(place.epoch + 1)
+        self._tell(place.epoch)
+        seed = self._seed.settle(self._num_ranks())
+        self._begun, self._is_over, self._place = object(), False, place
+        return EpochBatches(seed, place.epoch, self._wanted(self._begun, place))
+
+    def set_epoch(self, epoch: int) -> None:
+        """Make the next epoch this one, and tell the sampler; an epoch that is resumed in its middle stays so."""
+        self._tell(whole_number("epoch", epoch))
+        if self._begun or epoch != self._place.epoch:
+            self._set(epoch)
+
+    def state_dict(self) -> dict[str, JSON]:
+        """Return the seed and where the user is; at the end of an epoch, the beginning of the next one."""
+        place = self._place
+        if self._is_over:
+            place = _Place(place.epoch + 1)
+        if not place.samples and place.generator is None:
+            num_replicas, rank = self._replicas()
+            own = self._own_generator()
+            place = replace(
+                place, num_replicas=num_replicas, rank=rank, generator=_text(own.get_state()) if own else None
+            )
+        return {"seed": self._seed.among(self._num_ranks()), **asdict(place)}
+
+    def load_state_dict(self, state: dict[str, JSON]) -> None:
+        """Go on where `state_dict` was called.
+
+        Raises:
+            ArgumentError: It is another sampler's state.
+        """
+        kind = "a RecordLoader with a sampler or batch_sampler of your own"
+        names = ("epoch", "samples", "checksum", "num_replicas", "rank")
+        check_state(state, kind, ("seed", *names), {})
+        self._seed.set(state["seed"])
+        self._place = _Place(**{name: state[name] for name in (*names, "generator")})
+        self._begun, self._is_over = None, False
+        self._tell(self._place.epoch)
+
+    def resume(self) -> None:
+        """Go on with the epoch that has begun, unless it is over."""
+        if self._begun and not self._is_over:
+            self._begun = None
+
+    def _set(self, epoch: int) -> None:
+        self._place, self._begun, self._is_over = _Place(epoch), None, False
+
+    def _tell(self, epoch: int) -> None:
+        for part in self._parts:
+            if hasattr(part, "set_epoch"):
+                part.set_epoch(epoch)
+        self._told = self._epoch_of_sampler()
+
+    def _epoch_of_sampler(self) -> int | None:
+        """Return the epoch that the sampler was told, by whomever; None if it has no epochs."""
+        epochs = [getattr(part, "epoch", None) for part in self._parts if hasattr(part, "set_epoch")]
+        return next((epoch for epoch in epochs if isinstance(epoch, int)), None)
+
+    def _own_generator(self) -> torch.Generator | None:
+        found = [getattr(part, "generator", None) for part in self._parts]
+        return next((each for each in found if isinstance(each, torch.Generator)), None)
+
+    def _num_ranks(self) -> int:
+        """Return how many ranks must agree on a seed, also those that the sampler does not know of."""
+        return max(self._ranks.now()[0], self._replicas()[0])
+
+    def _replicas(self) -> tuple[int, int]:
+        """Return number of ranks and rank: the sampler's, if it has them."""
+        for part in self._parts:
+            if hasattr(part, "num_replicas"):
+                return part.num_replicas, getattr(part, "rank", 0)
+        return self._ranks.now()
+
+    def _of_these_ranks(self) -> _Place:
+        """Return where this rank begins, which is another place if the state is from another number of ranks."""
+        place, (num_replicas, rank) = self._place, self._replicas()
+        if not place.samples or place.num_replicas == num_replicas:
+            return replace(place, num_replicas=num_replicas, rank=rank, checksum=_known(place, rank))
+        taken = place.samples * place.num_replicas
+        if type(self._parts[-1]) is not DistributedSampler or taken % num_replicas:
+            raise ArgumentError(
+                f"The state is from {place.num_replicas} ranks, each of which took {place.samples} samples; here are "
+                f"{num_replicas}, and {type(self._parts[-1]).__name__} cannot continue with what is left. Resume on "
+                f"{place.num_replicas} ranks, or use RecordSampler, which continues on any number."
+            )
+        return replace(place, samples=taken // num_replicas, num_replicas=num_replicas, rank=rank, checksum=-1)
+
+    def _has_more(self, taken: int) -> bool:
+        if self._batch_size is None or not isinstance(self._sampler, Sized):
+            return True
+        left = len(self._sampler) - taken  # if it is negative, it is another sampler, which is refused later
+        return left < 0 or num_batches(left, self._batch_size, self._drop_last) > 0
+
+    def _wanted(self, begun: object, place: _Place) -> Iterator[Wanted]:
+        own = self._own_generator()
+        generator = own or torch.default_generator
+        start = generator.get_state()
+        try:
+            if place.generator is not None and (own or place.samples):
+                generator.set_state(_state(place.generator))
+            batches, checksum = self._resumed(place)
+        finally:
+            if own is None and place.samples:
+                generator.set_state(start)  # it is the user's
+        count, is_resumed = place.samples, place.samples > 0
+        for number, (chosen, is_last) in enumerate(_with_last(batches)):
+            if number == 0 and not is_resumed and (own or not torch.equal(start, generator.get_state())):
+                place = replace(place, generator=place.generator or _text(start))
+            keys = read_keys(chosen)
+            places = place.rank + place.num_replicas * np.arange(count, count + len(keys), dtype=np.int64)
+            count, checksum = count + len(keys), _checksum(keys, checksum)
+            upcoming = NONE if isinstance(keys, list) else keys
+            reached = replace(place, samples=count, checksum=checksum)
+            yield Wanted(keys, places, self._mark(begun, reached, is_last=is_last), upcoming, NONE)
+
+    def _resumed(self, place: _Place) -> tuple[Iterator[list[Any]], int]:
+        """Return the batches from a place on, and the checksum of what is before it.
+
+        Raises:
+            ArgumentError: The sampler does not give again what it gave then.
+        """
+        given, checksum, left = iter(self._sampler), 0, place.samples
+        while left > 0:
+            size = min(left, _SKIPPED_AT_ONCE)
+            skipped = next(given, []) if self._batch_size is None else list(islice(given, size))
+            if not len(skipped):
+                break
+            left -= len(skipped)
+            checksum = _checksum(read_keys(skipped), checksum)
+        if left or place.checksum not in (-1, checksum):
+            name = type(self._sampler).__name__
+            raise ArgumentError(
+                f"{name} does not give the {place.samples} samples again that it gave before the state was saved, so "
+                "this epoch cannot be resumed. Give it the dataset and arguments that it had, and random numbers from "
+                "a torch.Generator or from the epoch (set_epoch); or use RecordSampler."
+            )
+        return (given if self._batch_size is None else self._grouped(given, self._batch_size)), checksum
+
+    def _grouped(self, given: Iterator[Any], size: int) -> Iterator[list[Any]]:
+        while batch := list(islice(given, size)):
+            if len(batch) == size or not self._drop_last:
+                yield batch
+
+    def _mark(self, begun: object, reached: _Place, *, is_last: bool) -> Callable[[], None]:
+        def mark() -> None:
+            if begun is self._begun:
+                self._place, self._is_over = reached, is_last
+
+        return mark
+
+
+def _known(place: _Place, rank: int) -> int:
+    """Return the checksum to compare with; -1 if it is that of another rank."""
+    return place.checksum if place.rank == rank else -1
+
+
+def _checksum(keys: Keys, checksum: int) -> int:
+    if not isinstance(keys, list):
+        return zlib.crc32(keys.tobytes(), checksum)
+    for key in keys:
+        number = number_of(key)
+        text = json.dumps(key, default=lambda _: None, skipkeys=True) if number is None else ""
+        checksum = zlib.crc32(text.encode() if number is None else np.int64(number).tobytes(), checksum)
+    return checksum
+
+
+def _text(state: torch.Tensor) -> str:
+    return base64.b64encode(state.numpy().tobytes()).decode()
+
+
+def _state(text: str) -> torch.Tensor:
+    return torch.frombuffer(bytearray(base64.b64decode(text)), dtype=torch.uint8)
+
+
+def _with_last(batches: Iterable[list[Any]]) -> Iterator[tuple[list[Any], bool]]:
+    """Iterate over batches, each with whether it is the last one: not every sampler has a length, or the right one."""
+    upcoming = iter(batches)
+    batch = next(upcoming, None)
+    while batch is not None:
+        try:
+            following = next(upcoming, None)
+        except BaseException:
+            yield batch, False  # the sampler fails behind this batch, not before it
+            raise
+        yield batch, following is None
+        batch = following

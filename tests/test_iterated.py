@@ -1,0 +1,243 @@
+"""`RecordLoader` with samplers of other people: their epochs, and what of an epoch is left after a resume."""
+
+import copy
+import json
+import pickle
+import random
+from collections.abc import Callable, Iterator
+from itertools import chain, islice
+from typing import Any
+
+import pytest
+import torch
+from torch.utils.data import (
+    BatchSampler,
+    DistributedSampler,
+    RandomSampler,
+    SequentialSampler,
+    SubsetRandomSampler,
+    WeightedRandomSampler,
+)
+
+from recordzoo import RecordLoader, RecordSampler
+from recordzoo.errors import ArgumentError
+
+# Any, here and below: of batches, states and samplers of all kinds.
+
+pytestmark = pytest.mark.usefixtures("threads")
+
+DATA = range(40)
+WEIGHTS = [1.0 + number % 3 for number in DATA]
+
+
+def loader(batch_size: int = 4, **options: Any) -> RecordLoader:
+    if "batch_sampler" not in options:
+        options["batch_size"] = batch_size
+    return RecordLoader(DATA, num_workers=1, **options)
+
+
+def flat(batches: Any) -> list[int]:
+    return [int(index) for batch in batches for index in batch]
+
+
+def saved(one: RecordLoader, steps: int) -> tuple[Any, list[int], list[int]]:
+    """Return the state after some batches, what they had, and what the rest of the epoch has."""
+    iterator = iter(one)
+    taken = flat(islice(iterator, steps))
+    state = json.loads(json.dumps(one.state_dict()))
+    return state, taken, flat(iterator)
+
+
+def seeded() -> torch.Generator:
+    return torch.Generator().manual_seed(7)
+
+
+SAMPLERS: dict[str, Callable[[], Any]] = {
+    "list": lambda: [*range(30), 3, 3],
+    "global": lambda: RandomSampler(DATA),
+    "own": lambda: RandomSampler(DATA, generator=seeded()),
+    "replaced": lambda: RandomSampler(DATA, replacement=True, num_samples=50, generator=seeded()),
+    "weighted": lambda: WeightedRandomSampler(WEIGHTS, 33),
+    "subset": lambda: SubsetRandomSampler(range(5, 30), generator=seeded()),
+    "distributed": lambda: DistributedSampler(DATA, 1, 0, seed=3),
+}
+
+
+@pytest.mark.parametrize("name", SAMPLERS)
+@pytest.mark.parametrize(("before", "after"), [(4, 4), (4, 5), (5, 3)])
+def test_the_rest_of_an_epoch_with_another_batch_size(name: str, before: int, after: int) -> None:
+    torch.manual_seed(1)
+    one = loader(before, sampler=SAMPLERS[name]())
+    list(one)
+    state, _, rest = saved(one, 3)
+    torch.manual_seed(2)
+    again = loader(after, sampler=SAMPLERS[name]())
+    unchanged = torch.get_rng_state()
+    again.load_state_dict(state)
+    batches = list(again)
+    assert flat(batches) == rest
+    assert {len(batch) for batch in batches[:-1]} == {after}
+    assert torch.equal(torch.get_rng_state(), unchanged)
+    following = flat(again)
+    if name not in ("global", "weighted"):  # whose next epoch comes from the process's generator
+        assert following == flat(one)
+
+
+@pytest.mark.parametrize("name", ["own", "distributed"])
+def test_between_two_epochs(name: str) -> None:
+    one = loader(sampler=SAMPLERS[name]())
+    state, _, rest = saved(one, 10)
+    assert (rest, state["epoch"], state["samples"]) == ([], 1, 0)
+    again = loader(sampler=SAMPLERS[name]())
+    again.load_state_dict(state)
+    assert flat(again) == flat(one)
+
+
+def test_a_state_that_is_resumed_twice() -> None:
+    one = loader(sampler=RandomSampler(DATA))
+    state, _, rest = saved(one, 2)
+    again = loader(sampler=RandomSampler(DATA))
+    again.load_state_dict(state)
+    state, _, less = saved(again, 3)
+    assert less == rest[12:]
+    last = loader(sampler=RandomSampler(DATA))
+    last.load_state_dict(state)
+    assert flat(last) == less
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 4])
+@pytest.mark.parametrize("in_batches", [False, True])
+def test_a_distributed_sampler_on_other_ranks(ranks: int, in_batches: bool) -> None:
+    def loaders(number: int) -> list[RecordLoader]:
+        samplers = [DistributedSampler(DATA, number, rank, seed=5) for rank in range(number)]
+        if in_batches:
+            return [loader(batch_sampler=BatchSampler(each, 2, drop_last=False)) for each in samplers]
+        return [loader(2, sampler=each) for each in samplers]
+
+    states, taken, _ = zip(*(saved(each, 4) for each in loaders(2)), strict=True)
+    resumed = loaders(ranks)
+    for each in resumed:
+        each.load_state_dict(states[0])
+    parts = [flat(each) for each in resumed]
+    assert sorted(chain(*taken, *parts)) == list(DATA)
+    assert {len(part) for part in parts} == {24 // ranks}
+
+
+def test_what_cannot_continue_on_other_ranks_is_refused() -> None:
+    state, *_ = saved(loader(2, sampler=DistributedSampler(DATA, 2, 0)), 4)
+    other = loader(2, sampler=DistributedSampler(DATA, 3, 0))
+    other.load_state_dict(state)
+    with pytest.raises(ArgumentError, match=r"from 2 ranks, each of which took 8 samples; here are 3"):
+        next(iter(other))
+
+    class Mine(DistributedSampler[int]):
+        """It may deal in another way."""
+
+    mine = loader(2, sampler=Mine(DATA, 1, 0))
+    mine.load_state_dict(state)
+    with pytest.raises(ArgumentError, match=r"here are 1, and Mine cannot continue with what is left"):
+        next(iter(mine))
+
+
+class Shuffled:
+    """Draws from a generator that nobody saves."""
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(random.sample(DATA, 40))
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ({"sampler": Shuffled()}, {"sampler": Shuffled()}),
+        ({"sampler": range(40)}, {"sampler": range(1, 40)}),
+        ({"sampler": range(40)}, {"sampler": range(5)}),
+        ({"batch_sampler": BatchSampler(DATA, 4, False)}, {"batch_sampler": BatchSampler(DATA, 5, False)}),
+    ],
+)
+def test_other_samples_than_before_are_refused(before: Any, after: Any) -> None:
+    state, *_ = saved(loader(**before), 3)
+    again = loader(**after)
+    again.load_state_dict(state)
+    with pytest.raises(ArgumentError, match=r"does not give the 12 samples again that it gave before the state"):
+        list(again)
+
+
+def test_the_sampler_is_told_each_epoch() -> None:
+    """By the loader; a user may tell it, too."""
+    for options in (
+        {"sampler": (sampler := DistributedSampler(DATA, 1, 0, seed=2))},
+        {"batch_sampler": BatchSampler(sampler, 4, drop_last=False)},
+    ):
+        sampler.set_epoch(0)
+        one = loader(**options)
+        for epoch in (0, 1, 2):
+            assert flat(one) == order(epoch)
+        sampler.set_epoch(7)
+        assert [flat(one), flat(one)] == [order(7), order(8)]
+        one.set_epoch(3)
+        assert flat(one) == order(3)
+        assert one.state_dict()["epoch"] == 4
+
+
+def order(epoch: int) -> list[int]:
+    sampler = DistributedSampler(DATA, 1, 0, seed=2)
+    sampler.set_epoch(epoch)
+    return list(sampler)
+
+
+COPIES: dict[str, Callable[[Any], Any]] = {"pickle": lambda one: pickle.loads(pickle.dumps(one)), "copy": copy.deepcopy}
+
+
+@pytest.mark.parametrize("way", COPIES)
+@pytest.mark.parametrize(
+    "options", [{"shuffle": True}, {"sampler": RandomSampler(DATA, generator=seeded())}, {"sampler": DATA}]
+)
+def test_a_copy_within_an_epoch_goes_on_there(way: str, options: dict[str, Any]) -> None:
+    one = loader(**options)
+    list(one)
+    whole = COPIES[way](one)
+    assert whole.state_dict() == one.state_dict()
+    iterator = iter(one)
+    list(islice(iterator, 3))
+    state, within = one.state_dict(), COPIES[way](one)
+    assert within.state_dict() == state
+    rest = flat(iterator)
+    assert flat(within) == rest
+    assert flat(within) == flat(one)
+    assert sorted(flat(whole)) == list(DATA)
+    assert COPIES[way](loader(**options)).state_dict()["epoch"] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"samples": -5}, "state: samples=-5 must be 0 or more"),
+        ({"epoch": -1}, "state: epoch=-1 must be 0 or more"),
+        ({"epoch": "two"}, "state: epoch='two' must be a whole number"),
+        ({"seed": None}, "state: seed=None must be a whole number"),
+        ({"num_replicas": 1.5}, "state: num_replicas=1.5 must be a whole number"),
+    ],
+)
+def test_wrong_numbers_in_a_state(change: dict[str, Any], message: str) -> None:
+    one = loader(sampler=SequentialSampler(DATA))
+    with pytest.raises(ArgumentError, match=message):
+        one.load_state_dict({**one.state_dict(), **change})
+    assert flat(one) == list(DATA)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"consumed": -5}, "state: consumed=-5 must be 0 or more"),
+        ({"consumed": "5"}, "state: consumed='5' must be a whole number"),
+        ({"epoch": -1}, "state: epoch=-1 must be 0 or more"),
+    ],
+)
+def test_wrong_numbers_in_the_state_of_a_record_sampler(change: dict[str, Any], message: str) -> None:
+    sampler = RecordSampler(DATA)
+    for one in (sampler, loader(sampler=sampler)):
+        with pytest.raises(ArgumentError, match=message):
+            one.load_state_dict({**sampler.state_dict(), **change})
+    with pytest.raises(ArgumentError, match="not the state of a RecordSampler: it has no 'seed', but None"):
+        sampler.load_state_dict(None)  # type: ignore[arg-type]
