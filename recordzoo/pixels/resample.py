@@ -11,12 +11,8 @@ numba compiles it when it is first used, which takes 13 s, and keeps the result 
 """
 
 import numpy as np
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
 
-from recordzoo.pixels.jit import compiled
+from recordzoo.pixels.jit import LANES, compiled, copy_lanes, decompress, load_byte, load_pixel, weighted_sum
 from recordzoo.pixels.weights import PILLOW, TORCH, compute_weights, most_taps
 
 FILTERS = {"bilinear": 0, "bicubic": 1}
@@ -57,84 +53,8 @@ JOB = np.dtype(
 )
 """An image to make: a row of numbers for `render`."""
 
-_BLOCK = 32  # rows that are turned at once
-_LANES = 32  # bytes that are added up at once
+_BLOCK = 32  # rows that are transposed at once
 _RGB = 0  # TJPF_RGB
-
-
-@intrinsic
-def _pixel(typing_context, address):
-    """Load four bytes: a pixel, and one byte of the next."""
-
-    def generate(context, builder, signature, arguments):
-        loaded = builder.load(builder.inttoptr(arguments[0], ir.IntType(32).as_pointer()))
-        loaded.align = 1
-        return loaded
-
-    return types.uint32(types.uint64), generate
-
-
-@intrinsic
-def _byte(typing_context, address):
-    """Load a byte."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.load(builder.inttoptr(arguments[0], ir.IntType(8).as_pointer()))
-
-    return types.uint8(types.uint64), generate
-
-
-@intrinsic
-def _decompress(typing_context, function, decoder, data, size, pixels, pitch, layout):
-    """Call `tj3Decompress8` at its address."""
-    long, short = ir.IntType(64), ir.IntType(32)
-
-    def generate(context, builder, signature, arguments):
-        kind = ir.FunctionType(short, (long, long, long, long, short, short))
-        return builder.call(builder.inttoptr(arguments[0], kind.as_pointer()), arguments[1:])
-
-    address = types.uint64
-    return types.int32(address, address, address, address, address, types.int32, types.int32), generate
-
-
-@intrinsic
-def _blend(typing_context, rows, pitch, weights, count, bits, out):
-    """Write the weighted sum of `count` times `_LANES` bytes, `pitch` bytes apart.
-
-    `rows`, `weights` and `out` are addresses; the weights have `bits` bits after the point.
-    """
-    byte, number = ir.IntType(8), ir.IntType(32)
-    bytes_type, sums_type = ir.VectorType(byte, _LANES), ir.VectorType(number, _LANES)
-
-    def spread(builder, value):
-        one = builder.insert_element(ir.Constant(sums_type, ir.Undefined), value, number(0))
-        return builder.shuffle_vector(one, one, ir.Constant(sums_type, [0] * _LANES))
-
-    def constant(value: int):
-        return ir.Constant(sums_type, [value] * _LANES)
-
-    def generate(context, builder, signature, arguments):
-        start, step, factors, taps, bits, target = arguments
-        shift = builder.trunc(bits, number)
-        half = builder.shl(number(1), builder.sub(shift, number(1)))
-        sums = cgutils.alloca_once(builder, sums_type)
-        builder.store(spread(builder, half), sums)
-        with cgutils.for_range(builder, taps) as loop:
-            at = builder.add(start, builder.mul(loop.index, step))
-            loaded = builder.load(builder.inttoptr(at, bytes_type.as_pointer()))
-            loaded.align = 1
-            of_factor = builder.add(factors, builder.mul(loop.index, loop.index.type(4)))
-            factor = builder.load(builder.inttoptr(of_factor, number.as_pointer()))
-            product = builder.mul(builder.zext(loaded, sums_type), spread(builder, factor))
-            builder.store(builder.add(builder.load(sums), product), sums)
-        found = builder.ashr(builder.load(sums), spread(builder, shift))
-        found = builder.select(builder.icmp_signed("<", found, constant(0)), constant(0), found)
-        found = builder.select(builder.icmp_signed(">", found, constant(255)), constant(255), found)
-        stored = builder.store(builder.trunc(found, bytes_type), builder.inttoptr(target, bytes_type.as_pointer()))
-        stored.align = 1
-        return context.get_dummy_value()
-
-    return types.void(*[types.int64] * 6), generate
 
 
 @compiled
@@ -142,10 +62,10 @@ def _turn(pixels, pitch, height, width, block):
     """Write a block of rows as columns: uint32 [width, rows], a pixel each."""
     for x in range(width - 1):
         for j in range(height):
-            block[x, j] = _pixel(np.uint64(pixels + j * pitch + 3 * x))
+            block[x, j] = load_pixel(np.uint64(pixels + j * pitch + 3 * x))
     for j in range(height):  # the last of a row may be the last that there is
         at = np.uint64(pixels + j * pitch + 3 * (width - 1))
-        red, green, blue = _byte(at), _byte(at + np.uint64(1)), _byte(at + np.uint64(2))
+        red, green, blue = load_byte(at), load_byte(at + np.uint64(1)), load_byte(at + np.uint64(2))
         block[width - 1, j] = np.uint32(red) | np.uint32(green) << np.uint32(8) | np.uint32(blue) << np.uint32(16)
 
 
@@ -176,8 +96,8 @@ def _narrow(pixels, owner, pitch, height, width, firsts, weights, bits, flip, ou
             source = np.int64(block.ctypes.data) + firsts[x, 0] * pitch_of_block
             target = np.int64(turned.ctypes.data) + (columns - 1 - x if flip else x) * pitch_of_block
             factors = np.int64(weights.ctypes.data) + x * 4 * weights.shape[1]
-            for start in range(0, 4 * count, _LANES):
-                _blend(source + start, pitch_of_block, factors, firsts[x, 1], bits, target + start)
+            for start in range(0, 4 * count, LANES):
+                weighted_sum(source + start, pitch_of_block, factors, firsts[x, 1], bits, target + start)
         for j in range(count):
             for x in range(columns):
                 out[y + j, x] = turned[x, j]
@@ -189,44 +109,23 @@ def _copied(pixels, pitch, height, width, flip, out):
     for y in range(height):
         for x in range(width):
             at = np.uint64(pixels + y * pitch + 3 * x)
-            red, green, blue = _byte(at), _byte(at + np.uint64(1)), _byte(at + np.uint64(2))
+            red, green, blue = load_byte(at), load_byte(at + np.uint64(1)), load_byte(at + np.uint64(2))
             out[y, width - 1 - x if flip else x] = (
                 np.uint32(red) | np.uint32(green) << np.uint32(8) | np.uint32(blue) << np.uint32(16)
             )
 
 
-def _choosing(chosen):
-    """Make a function that copies some of `_LANES` bytes from one address to another."""
-
-    @intrinsic
-    def choose(typing_context, source, target):
-        byte = ir.IntType(8)
-        kind, part = ir.VectorType(byte, _LANES), ir.VectorType(byte, len(chosen))
-
-        def generate(context, builder, signature, arguments):
-            loaded = builder.load(builder.inttoptr(arguments[0], kind.as_pointer()))
-            loaded.align = 1
-            mask = ir.Constant(ir.VectorType(ir.IntType(32), len(chosen)), chosen)
-            picked = builder.shuffle_vector(loaded, loaded, mask)
-            builder.store(picked, builder.inttoptr(arguments[1], part.as_pointer())).align = 1
-            return context.get_dummy_value()
-
-        return types.void(types.int64, types.int64), generate
-
-    return choose
-
-
-_pixels = _choosing([at for at in range(_LANES) if at % 4 < 3])
-_reds, _greens, _blues = (_choosing(list(range(channel, _LANES, 4))) for channel in range(3))
+_pixels = copy_lanes([at for at in range(LANES) if at % 4 < 3])
+_reds, _greens, _blues = (copy_lanes(list(range(channel, LANES, 4))) for channel in range(3))
 
 
 @compiled
 def write_row(row, width, y, values, out, is_last):
     """Write a row of pixels, four bytes each, into an image: values of bytes, [3, H, W] or [H, W, 3]."""
     size = len(out) // 3
-    if out.itemsize == 1 and width >= _LANES // 4:  # bytes as they are
+    if out.itemsize == 1 and width >= LANES // 4:  # bytes as they are
         source, target = np.int64(row.ctypes.data), np.int64(out.ctypes.data)
-        step = _LANES // 4
+        step = LANES // 4
         for number in range(-(-width // step)):
             x = min(number * step, width - step)
             if is_last:
@@ -257,17 +156,17 @@ def _shortened(pixels, pitch, width, firsts, weights, bits):
     for y in range(len(firsts)):
         source = pixels + firsts[y, 0] * pitch
         factors = np.int64(weights.ctypes.data) + y * 4 * weights.shape[1]
-        if length < _LANES:  # so narrow that what is read would go beyond the last pixel
+        if length < LANES:  # so narrow that what is read would go beyond the last pixel
             for j in range(length):
                 total = np.int64(1) << (bits - 1)
                 for tap in range(firsts[y, 1]):
-                    total += np.int64(_byte(np.uint64(source + tap * pitch + j))) * weights[y, tap]
+                    total += np.int64(load_byte(np.uint64(source + tap * pitch + j))) * weights[y, tap]
                 out[y, j] = np.uint8(min(max(total >> bits, 0), 255))
             continue
         target = np.int64(out.ctypes.data) + y * length
-        for start in range(0, length - _LANES + 1, _LANES):
-            _blend(source + start, pitch, factors, firsts[y, 1], bits, target + start)
-        _blend(source + length - _LANES, pitch, factors, firsts[y, 1], bits, target + length - _LANES)
+        for start in range(0, length - LANES + 1, LANES):
+            weighted_sum(source + start, pitch, factors, firsts[y, 1], bits, target + start)
+        weighted_sum(source + length - LANES, pitch, factors, firsts[y, 1], bits, target + length - LANES)
     return out
 
 
@@ -296,7 +195,7 @@ def _make(job, pixels, height, width, values, out, is_last, order):
     down_bits = compute_weights(
         kind, job.weights, job.rows_in, job.rows_out, job.row_first, job.row_source, down_firsts, down
     )
-    padded = -(-width // (_LANES // 4)) * (_LANES // 4)
+    padded = -(-width // (LANES // 4)) * (LANES // 4)
     if _is_vertical_first(order, job):
         short = _shortened(pixels, job.pitch, job.width, down_firsts, down, down_bits)
         wide = np.empty((height, padded), np.uint32)
@@ -316,9 +215,9 @@ def _make(job, pixels, height, width, values, out, is_last, order):
     for y in range(height):
         source = np.int64(wide.ctypes.data) + down_firsts[y, 0] * 4 * padded
         factors = np.int64(down.ctypes.data) + y * 4 * down.shape[1]
-        for start in range(0, 4 * padded, _LANES):
+        for start in range(0, 4 * padded, LANES):
             target = np.int64(row.ctypes.data) + start
-            _blend(source + start, 4 * padded, factors, down_firsts[y, 1], down_bits, target)
+            weighted_sum(source + start, 4 * padded, factors, down_firsts[y, 1], down_bits, target)
         write_row(row, width, y, values, out, is_last)
 
 
@@ -347,7 +246,7 @@ def render(jobs, function, height, width, values, out, is_last, order):
         pixels = np.int64(job.data)
         if job.decoder:
             pixels = np.int64(scratch.ctypes.data)
-            jobs[number].failed = _decompress(
+            jobs[number].failed = decompress(
                 function, job.decoder, job.data, job.size, np.uint64(pixels), np.int32(job.pitch), np.int32(_RGB)
             )
             if jobs[number].failed:
