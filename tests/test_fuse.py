@@ -22,7 +22,7 @@ from recordzoo.loader.generators import uniforms
 from recordzoo.loader.samples import _frame
 from recordzoo.loader.writer import with_values
 from recordzoo.pixels import render as rendering
-from recordzoo.pixels.compiled import kernel
+from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.render import Precision, render, to_picture
 from recordzoo.pixels.rows import RowRenderer
 from recordzoo.transforms.geometry import RandomCropStep, RandomFlipStep, RandomResizedCropStep
@@ -56,7 +56,7 @@ def in_rows(
     images: list[tuple[Frame, list[Action]]], size: tuple[int, int], precision: Precision
 ) -> Iterator[torch.Tensor]:
     """Make images as rows of a batch, in both layouts, as far as that is done without `render`."""
-    found = kernel()
+    found = compiled_code()
     if found is None:
         return  # without numba everything is left to `render`
     renderer = RowRenderer(*size, None, precision, found)
@@ -77,7 +77,7 @@ def ours(transform: Any, data: bytes, seed: int = 0, precision: Precision = "exa
     image = render(frame, actions, precision)
     if precision == "exact":
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rendering, "kernel", lambda: None)
+            patch.setattr(rendering, "compiled_code", lambda: None)
             assert torch.equal(render(open_encoded(data), actions, precision), image)  # and without compiled code
     for row in in_rows([(open_encoded(data), actions)], tuple(image.shape[1:]), precision):
         assert torch.equal(row[0], image)

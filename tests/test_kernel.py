@@ -21,9 +21,9 @@ from recordzoo.images import frames
 from recordzoo.images.decode import decode_rgb
 from recordzoo.images.frames import ArrayFrame, Frame, JpegFrame, open_encoded
 from recordzoo.images.turbojpeg import Decompressor
-from recordzoo.pixels import compiled
+from recordzoo.pixels import compiling
 from recordzoo.pixels import render as rendering
-from recordzoo.pixels.compiled import Kernel
+from recordzoo.pixels.compiled import Compiled
 from recordzoo.pixels.render import render
 from recordzoo.pixels.rows import RowRenderer
 from recordzoo.transforms.pointwise import Pointwise
@@ -34,7 +34,7 @@ from tests.disks import mounted
 from tests.fakes.pictures import encoded, picture
 
 if "numba" not in extras.missing():  # a numba that is there and broken is an error
-    from recordzoo.pixels import resample as kernel
+    from recordzoo.pixels import resample
 
 pytestmark = pytest.mark.needs("numba", "turbojpeg")
 
@@ -49,8 +49,8 @@ sides = st.integers(1, 90) | st.integers(90, 700)
 
 
 @pytest.fixture(scope="module")
-def found() -> Kernel:
-    existing = compiled.kernel()
+def found() -> Compiled:
+    existing = compiling.compiled_code()
     assert existing is not None
     return existing
 
@@ -59,7 +59,7 @@ def noise(height: int, width: int, seed: int = 0) -> NDArray[np.uint8]:
     return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
 
 
-def renderer(found: Kernel, height: int, width: int, pointwise: Pointwise | None = None) -> RowRenderer:
+def renderer(found: Compiled, height: int, width: int, pointwise: Pointwise | None = None) -> RowRenderer:
     return RowRenderer(height, width, pointwise, "exact", found)
 
 
@@ -68,7 +68,7 @@ def renderer(found: Kernel, height: int, width: int, pointwise: Pointwise | None
 
 @settings(max_examples=400)
 @given(sides, sides, sides, sides, st.sampled_from(sorted(FILTERS)), st.integers(0, 3))
-def test_any_size(found: Kernel, height: int, width: int, rows: int, columns: int, mode: str, gap: int) -> None:
+def test_any_size(found: Compiled, height: int, width: int, rows: int, columns: int, mode: str, gap: int) -> None:
     pixels = noise(height, width + gap)[:, :width]
     right = np.asarray(Image.fromarray(np.ascontiguousarray(pixels)).resize((columns, rows), FILTERS[mode]))
     assert np.array_equal(found.resize(pixels, rows, columns, mode), right)
@@ -77,7 +77,7 @@ def test_any_size(found: Kernel, height: int, width: int, rows: int, columns: in
 @settings(max_examples=150)
 @given(sides, sides, sides, st.integers(2, 700), st.sampled_from(sorted(FILTERS)), st.integers(0, 3))
 def test_any_size_of_tensors(
-    found: Kernel, height: int, width: int, rows: int, columns: int, mode: str, gap: int
+    found: Compiled, height: int, width: int, rows: int, columns: int, mode: str, gap: int
 ) -> None:
     """As torch resamples bytes: a whole tensor, or a part of one."""
     image = v2.functional.to_image(Image.fromarray(noise(height, width + gap)))[..., :width]
@@ -87,7 +87,7 @@ def test_any_size_of_tensors(
 
 
 @pytest.mark.parametrize("value", [0, 255])
-def test_what_a_filter_overshoots_is_cut_off(found: Kernel, value: int) -> None:
+def test_what_a_filter_overshoots_is_cut_off(found: Compiled, value: int) -> None:
     pixels = np.full((20, 20, 3), value, np.uint8)
     pixels[8:12, 8:12] = 255 - value
     right = np.asarray(Image.fromarray(pixels).resize((90, 70), FILTERS["bicubic"]))
@@ -96,7 +96,7 @@ def test_what_a_filter_overshoots_is_cut_off(found: Kernel, value: int) -> None:
     assert np.array_equal(found.resize(pixels, 70, 90, "bicubic"), right)
 
 
-def test_other_layouts_of_memory(found: Kernel) -> None:
+def test_other_layouts_of_memory(found: Compiled) -> None:
     pixels = noise(40, 50)
     right = found.resize(pixels, 30, 20, "bilinear")
     for same in (np.asfortranarray(pixels), pixels[:, ::-1].copy()[:, ::-1], pixels[::-1].copy()[::-1]):
@@ -122,7 +122,7 @@ def in_12_3(image: Image.Image, size: tuple[int, int], resample: Any) -> Image.I
 @pytest.mark.parametrize("older", [until_12_1, in_12_3])
 def test_pillows_that_resample_in_another_order(older: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Image.Image, "resize", older)
-    found = Kernel(kernel)
+    found = Compiled()
     assert "Pillow" in found.exact
     for shape in ((90, 80, 20, 70), (200, 30, 31, 40), (30, 200, 40, 31), (405, 4, 90, 7), (400, 4, 90, 7)):
         pixels = noise(*shape[:2])
@@ -138,12 +138,12 @@ def test_a_pillow_that_does_something_else(monkeypatch: pytest.MonkeyPatch) -> N
 
     with monkeypatch.context() as patch:
         patch.setattr(Image.Image, "resize", smoother)
-        other = Kernel(kernel)
+        other = Compiled()
     assert "Pillow" not in other.exact
     rows = torch.empty((1, 3, 30, 40), dtype=torch.uint8)
     assert renderer(other, 30, 40).make([(ArrayFrame(noise(50, 60)), [BILINEAR])], rows) == [0]
     assert RowRenderer(30, 40, None, "fast", other).make([(ArrayFrame(noise(50, 60)), [BILINEAR])], rows) == []
-    monkeypatch.setattr(rendering, "kernel", lambda: other)
+    monkeypatch.setattr(rendering, "compiled_code", lambda: other)
     monkeypatch.setattr(other, "resize", lambda *_: pytest.fail("asked"))
     right = np.asarray(Image.fromarray(noise(50, 60)).resize((40, 30), FILTERS["bilinear"]))
     assert np.array_equal(render(ArrayFrame(noise(50, 60)), [BILINEAR], "exact").permute(1, 2, 0), right)
@@ -156,10 +156,10 @@ def test_a_torch_that_does_something_else(monkeypatch: pytest.MonkeyPatch) -> No
     resize = v2.functional.resize
     with monkeypatch.context() as patch:
         patch.setattr(v2.functional, "resize", lambda image, *options: resize(image.float(), *options).byte())
-        other = Kernel(kernel)
+        other = Compiled()
     assert other.exact == {"Pillow"}
     assert renderer(other, 30, 40).make([(ArrayFrame(pixels), [action])], rows) == [0]
-    monkeypatch.setattr(rendering, "kernel", lambda: other)
+    monkeypatch.setattr(rendering, "compiled_code", lambda: other)
     right = resize(v2.functional.to_image(Image.fromarray(pixels)), [30, 40])
     assert torch.equal(render(ArrayFrame(pixels), [action], "exact"), right)
     assert RowRenderer(30, 40, None, "fast", other).make([(ArrayFrame(pixels), [action])], rows) == []
@@ -198,7 +198,7 @@ LEFT: dict[str, list[Action]] = {
 
 @pytest.mark.parametrize("layout", [torch.contiguous_format, torch.channels_last])
 @pytest.mark.parametrize("is_float", [False, True])
-def test_rows_of_a_batch(found: Kernel, is_float: bool, layout: torch.memory_format) -> None:
+def test_rows_of_a_batch(found: Compiled, is_float: bool, layout: torch.memory_format) -> None:
     """What is not done is not written to, nor is what lies around the rows."""
     wanted = [(name, actions) for name, actions in (DONE | LEFT).items() if name != "nothing"]
     images: list[tuple[Frame, list[Action]]] = []
@@ -219,14 +219,14 @@ def test_rows_of_a_batch(found: Kernel, is_float: bool, layout: torch.memory_for
 
 @pytest.mark.parametrize("actions", [LEFT["no column"], LEFT["no row"], [at(0, 40)]])
 def test_what_has_no_pixels_is_not_for_compiled_code(
-    actions: list[Action], found: Kernel, monkeypatch: pytest.MonkeyPatch
+    actions: list[Action], found: Compiled, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(found, "resize", lambda *_: pytest.fail("asked"))
     with pytest.raises((RuntimeError, ValueError)):  # torch's or Pillow's own
         render(open_encoded(JPEG), actions, "exact")
 
 
-def test_too_little_memory(found: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_too_little_memory(found: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each is left to be made by itself, which may be possible and otherwise names it; nothing is compiled again."""
 
     def fails(*arguments: Any) -> None:
@@ -235,7 +235,7 @@ def test_too_little_memory(found: Kernel, monkeypatch: pytest.MonkeyPatch) -> No
 
     asked: list[Any] = []
     one = renderer(found, 30, 40)
-    monkeypatch.setattr(kernel, "render", fails)
+    monkeypatch.setattr(resample, "render", fails)
     rows = torch.empty((2, 3, 30, 40), dtype=torch.uint8)
     assert one.make([(open_encoded(JPEG), [at(30, 40)])] * 2, rows) == [0, 1]
     assert len(asked) == 1
@@ -252,7 +252,7 @@ def test_all_is_compiled_before_the_first_batch() -> None:
     assert ended.returncode == 0, ended.stderr
 
 
-def test_pixels_that_lie_in_another_order(found: Kernel) -> None:
+def test_pixels_that_lie_in_another_order(found: Compiled) -> None:
     pixels = noise(40, 50)
     rows = torch.empty((3, 3, 30, 40), dtype=torch.uint8)
     same = [pixels, np.asfortranarray(pixels), pixels[::-1].copy()[::-1]]
@@ -267,7 +267,7 @@ def reopened(frame: Frame) -> Frame:
 
 @settings(max_examples=150)
 @given(st.data())
-def test_any_crop_resize_window_and_flip(found: Kernel, data: st.DataObject) -> None:
+def test_any_crop_resize_window_and_flip(found: Compiled, data: st.DataObject) -> None:
     """Also where one side or both stay as long as they are."""
     height, width = data.draw(st.tuples(st.integers(1, 151), st.integers(1, 203)))
     crop = Crop(data.draw(st.integers(0, 151 - height)), data.draw(st.integers(0, 203 - width)), height, width)
@@ -290,7 +290,7 @@ def test_any_crop_resize_window_and_flip(found: Kernel, data: st.DataObject) -> 
         assert torch.equal(made[0], v2.functional.to_image(right))
 
 
-def test_whole_images(found: Kernel) -> None:
+def test_whole_images(found: Compiled) -> None:
     rows = torch.empty((3, 3, 151, 203), dtype=torch.uint8)
     images: list[tuple[Frame, list[Action]]] = [(open_encoded(JPEG), []), (ArrayFrame(np.asarray(PHOTO)), [Flip()])]
     assert renderer(found, 151, 203).make(images, rows[:2]) == []
@@ -299,7 +299,7 @@ def test_whole_images(found: Kernel) -> None:
     assert renderer(found, 151, 202).make(images[:1], rows[2:, :, :, :-1].contiguous()) == [0]  # not of that size
 
 
-def test_only_what_a_window_needs_is_decoded(found: Kernel, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_only_what_a_window_needs_is_decoded(found: Compiled, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[Any] = []
     prepare = Decompressor.prepare
     monkeypatch.setattr(Decompressor, "prepare", lambda *args: asked.append(args[3]) or prepare(*args))
@@ -313,7 +313,7 @@ def test_only_what_a_window_needs_is_decoded(found: Kernel, monkeypatch: pytest.
     assert asked[1:] == [None]
 
 
-def test_an_image_that_others_opened(found: Kernel) -> None:
+def test_an_image_that_others_opened(found: Compiled) -> None:
     """Of another thread, or so long ago that its decompressor has another image."""
     opened: list[Frame] = []
     thread = threading.Thread(target=lambda: opened.append(open_encoded(JPEG)))
@@ -326,7 +326,7 @@ def test_an_image_that_others_opened(found: Kernel) -> None:
         assert torch.equal(render(opened[number], [at(30, 40)], "exact"), rows[2])
 
 
-def test_one_that_cannot_be_decoded(found: Kernel) -> None:
+def test_one_that_cannot_be_decoded(found: Compiled) -> None:
     """The others are made, and the next one by the same decompressor."""
     start = JPEG.index(b"\xff\xda")
     broken = JPEG[: start + 40] + b"\xff\xd9"
@@ -351,14 +351,14 @@ EDGE = """
 import ctypes, mmap
 import numpy as np
 import torch
-from recordzoo.pixels.compiled import kernel
+from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.rows import RowRenderer
 from recordzoo.transforms.read import read_plan
 from recordzoo.transforms.steps import Crop, Flip, Resize, decide
 from recordzoo.images.frames import ArrayFrame
 from torchvision import transforms
 
-found = kernel()
+found = compiled_code()
 page = mmap.PAGESIZE
 protect = ctypes.CDLL(None).mprotect
 
@@ -417,12 +417,12 @@ def press():
         os.kill(os.getpid(), signal.SIGINT)
 
 {when}
-from recordzoo.pixels.compiled import kernel
+from recordzoo.pixels.compiling import compiled_code
 from recordzoo.transforms.pointwise import Pointwise
 from recordzoo.pixels.rows import RowRenderer
 
 try:
-    RowRenderer(9, 9, Pointwise().then(("div", 255.0)), "exact", kernel())
+    RowRenderer(9, 9, Pointwise().then(("div", 255.0)), "exact", compiled_code())
 except KeyboardInterrupt:
     print("interrupted")
 """
@@ -475,19 +475,19 @@ def test_numba_may_be_told_to_compile_nothing(monkeypatch: pytest.MonkeyPatch) -
     from numba import config
 
     monkeypatch.setattr(config, "DISABLE_JIT", 1)
-    assert compiled._load() == compiled.DISABLED
+    assert compiling._load() == compiling.DISABLED
 
 
 MAKES_BATCHES = """
 import numpy as np
 import torch
-from recordzoo.pixels.compiled import kernel
+from recordzoo.pixels.compiling import compiled_code
 from recordzoo.transforms.pointwise import Pointwise
 from recordzoo.pixels.rows import RowRenderer
 from recordzoo.images.frames import ArrayFrame
 
-assert "Pillow" in kernel().exact
-renderer = RowRenderer(9, 9, Pointwise().then(("div", 255.0)), "exact", kernel())  # other code, compiled only now
+assert "Pillow" in compiled_code().exact
+renderer = RowRenderer(9, 9, Pointwise().then(("div", 255.0)), "exact", compiled_code())
 rows = torch.empty((1, 3, 9, 9))
 assert renderer.make([(ArrayFrame(np.full((9, 9, 3), 51, np.uint8)), [])], rows) == []
 print(float(rows.mean()))
@@ -523,7 +523,7 @@ def test_no_folder_for_compiled_code_can_be_written() -> None:
     """Then it is compiled by every process."""
     code = (
         "import numba.core.caching as caching; caching.CacheImpl._locator_classes = []\n"
-        "from recordzoo.pixels.compiled import kernel; print('Pillow' in kernel().exact)"
+        "from recordzoo.pixels.compiling import compiled_code; print('Pillow' in compiled_code().exact)"
     )
     ended = warm.run(code)
     assert (ended.returncode, ended.stdout.strip()) == (0, "True"), ended.stderr

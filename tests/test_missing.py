@@ -11,8 +11,8 @@ from recordzoo import CIFAR10Record, ImageFolderRecord
 from recordzoo.images import turbojpeg
 from recordzoo.loader import missing
 from recordzoo.loader.source import BatchSource
-from recordzoo.pixels import compiled
-from recordzoo.pixels.compiled import DISABLED
+from recordzoo.pixels import compiling
+from recordzoo.pixels.compiling import DISABLED
 from recordzoo.system import wheels
 from tests import warm
 from tests.batching import RANDOM, make_tree
@@ -72,7 +72,7 @@ def test_it_is_not_said(tree: Path, hidden: list[str], environment: dict[str, st
 
 def test_numba_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
-    assert compiled._load() == "numba is not installed"
+    assert compiling._load() == "numba is not installed"
 
 
 def test_numba_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_numba_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.delitem(sys.modules, name)
     (tmp_path / "numba.py").write_text("raise AttributeError('partially initialized module')")
     monkeypatch.syspath_prepend(tmp_path)
-    assert compiled._load() == "numba cannot be imported (AttributeError: partially initialized module)"
+    assert compiling._load() == "numba cannot be imported (AttributeError: partially initialized module)"
 
 
 @pytest.mark.slow

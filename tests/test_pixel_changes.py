@@ -18,8 +18,8 @@ from torchvision.transforms import InterpolationMode, autoaugment, v2
 
 from recordzoo.images.frames import ArrayFrame, open_encoded
 from recordzoo.loader.generators import uniforms
-from recordzoo.pixels.compiled import BYTES, kernel
-from recordzoo.pixels.compiled_changes import CompiledChanges, compiled_changes
+from recordzoo.pixels.compiled import BYTES, Compiled
+from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.render import erase_, render
 from recordzoo.pixels.rows import RowRenderer
 from recordzoo.transforms.automatic import named_changes
@@ -64,18 +64,18 @@ def pixels(height: int, width: int) -> Iterator[NDArray[np.uint8]]:
 
 
 @pytest.fixture(scope="module")
-def found() -> CompiledChanges:
-    existing = compiled_changes()
+def found() -> Compiled:
+    existing = compiled_code()
     assert existing is not None
     return existing
 
 
-def changed(found: CompiledChanges, image: NDArray[np.uint8], change: Change) -> NDArray[np.uint8]:
+def changed(found: Compiled, image: NDArray[np.uint8], change: Change) -> NDArray[np.uint8]:
     size = image.shape[0], image.shape[1]
     asked = compiled_form(change, size)
     assert asked is not None
     out = np.empty((1, image.size), np.uint8)
-    found.run(image.reshape(1, -1), [0], size, [[asked]], BYTES, out, is_last=True)
+    found.change(image.reshape(1, -1), [0], size, [[asked]], BYTES, out, is_last=True)
     return out.reshape(image.shape)
 
 
@@ -84,8 +84,8 @@ def changed(found: CompiledChanges, image: NDArray[np.uint8], change: Change) ->
 
 @needs_numba
 @pytest.mark.parametrize("name", PIXEL_OPS)
-def test_as_torchvision(found: CompiledChanges, name: str) -> None:
-    assert name in found.exact
+def test_as_torchvision(found: Compiled, name: str) -> None:
+    assert name in (found.exact_changes() or ())
     for height, width in SIZES:
         for image, arguments in itertools.product(pixels(height, width), ARGUMENTS[name]):
             if compiled_form(Change(name, arguments), (height, width)) is None:
@@ -98,7 +98,7 @@ def test_as_torchvision(found: CompiledChanges, name: str) -> None:
 @needs_numba
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["hue", "saturation", "grayscale"])
-def test_every_color(found: CompiledChanges, name: str) -> None:
+def test_every_color(found: Compiled, name: str) -> None:
     levels = np.arange(256, dtype=np.uint8)
     change = Change(name, PIXEL_OPS[name].probe)
     for red in range(256):
@@ -123,16 +123,13 @@ def test_where_torchvision_raises_nothing_is_compiled(change: Change, size: tupl
 
 @needs_numba
 def test_what_differs_from_torchvision_is_left_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    from recordzoo.pixels import run
-
     monkeypatch.setitem(PIXEL_OPS, "invert", replace(PIXEL_OPS["invert"], numbers=lambda size: ("mirror", ())))
-    found, code = CompiledChanges(run), kernel()
-    assert code is not None
-    assert found.exact == PIXEL_OPS.keys() - {"invert"}
+    found = Compiled()
+    assert found.exact_changes() == PIXEL_OPS.keys() - {"invert"}
     rows = torch.empty((2, 3, 40, 50), dtype=torch.uint8)
     images = [(ArrayFrame(np.asarray(PHOTO)[:40, :50]), [Change(name)]) for name in ("invert", "mirror")]
-    assert RowRenderer(40, 50, None, "exact", code, found).make(images, rows) == [0]
-    assert RowRenderer(40, 50, None, "exact", code).make(images, rows) == [0, 1]  # without the compiled operations
+    assert RowRenderer(40, 50, None, "exact", found, found.exact_changes()).make(images, rows) == [0]
+    assert RowRenderer(40, 50, None, "exact", found).make(images, rows) == [0, 1]  # without the compiled operations
 
 
 # torchvision's transforms
@@ -252,13 +249,13 @@ def test_chains_are_compiled_as_torchvision_makes_them(name: str, finished: list
     plan = read_plan(v1.Compose([*CHAINS[name], *finished]))
     assert plan.is_whole
     assert plan.size is not None
-    code = kernel()
+    code = compiled_code()
     assert code is not None
     data = jpeg(PHOTO)
     draws = uniforms(1, 0, np.arange(12), plan.num_draws)
     actions = [decide(plan.steps, (PHOTO.height, PHOTO.width), each.tolist()) for each in draws]
     rows = torch.empty((12, 3, *plan.size), dtype=plan.pointwise.dtype, memory_format=layout)
-    renderer = RowRenderer(*plan.size, plan.pointwise, "exact", code, compiled_changes())
+    renderer = RowRenderer(*plan.size, plan.pointwise, "exact", code, code.exact_changes())
     assert renderer.make([(open_encoded(data), each) for each in actions], rows) == []
     for row, each in zip(rows, actions, strict=True):
         right = render(open_encoded(data), each, "exact")  # torchvision's functions, of one image
@@ -322,12 +319,12 @@ def test_what_is_left_to_torchvision(name: str) -> None:
 def test_geometry_behind_changes_is_left_to_torchvision() -> None:
     plan = read_plan(v1.Compose([v1.ColorJitter(0.3), v1.Resize((20, 30)), v1.PILToTensor()]))
     assert plan.is_whole
-    code = kernel()
+    code = compiled_code()
     assert code is not None
     actions = decide(plan.steps, (40, 50), [0.3] * plan.num_draws)
     rows = torch.empty((1, 3, 20, 30), dtype=torch.uint8)
     frame = ArrayFrame(np.asarray(PHOTO)[:40, :50])
-    assert RowRenderer(20, 30, None, "exact", code, compiled_changes()).make([(frame, actions)], rows) == [0]
+    assert RowRenderer(20, 30, None, "exact", code, code.exact_changes()).make([(frame, actions)], rows) == [0]
     (jitter,) = changes_of(actions[:1])
     right = on_picture(jitter, PHOTO.crop((0, 0, 50, 40))).resize((30, 20), Image.Resampling.BILINEAR)
     assert np.array_equal(render(frame, actions, "exact").permute(1, 2, 0), np.asarray(right))

@@ -9,7 +9,7 @@ from recordzoo.images.turbojpeg import library
 from recordzoo.loader.leaf import ImageLeaf, JointLeaf
 from recordzoo.loader.missing import missing
 from recordzoo.loader.source import BatchSource
-from recordzoo.pixels.compiled import kernel, why_not_compiled
+from recordzoo.pixels.compiling import compiled_code, why_not_compiled
 from recordzoo.transforms.joint import JointPlan
 from recordzoo.transforms.plan import Plan
 
@@ -73,7 +73,7 @@ def _decoder() -> str:
 
 
 def _resampler(precision: str) -> str:
-    found = kernel()
+    found = compiled_code()
     if found is None:
         slow = "Pillow" if precision == "exact" else "torch"
         return f"{slow}; compiled code would be faster, but {why_not_compiled()}"

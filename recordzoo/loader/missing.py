@@ -5,7 +5,7 @@ import os
 
 from recordzoo.images.turbojpeg import how_to_install_library, library
 from recordzoo.loader.source import BatchSource
-from recordzoo.pixels.compiled import DISABLED, why_not_compiled
+from recordzoo.pixels.compiling import DISABLED, why_not_compiled
 from recordzoo.system.wheels import how_to_install, together
 
 logger = logging.getLogger("recordzoo")

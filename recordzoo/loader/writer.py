@@ -5,8 +5,7 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from recordzoo.loader.work import Opened
-from recordzoo.pixels.compiled import kernel
-from recordzoo.pixels.compiled_changes import compiled_changes
+from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.render import Precision, erase_
 from recordzoo.pixels.rows import RowRenderer
 from recordzoo.transforms.plan import Plan
@@ -27,9 +26,9 @@ class RowWriter:
     def __init__(self, plan: Plan, size: Size, precision: Precision, pointwise: Pointwise | None) -> None:
         self._precision, self._pointwise = precision, pointwise
         self._renderer = None
-        if (found := kernel()) is not None:
-            changes = None if plan.is_geometric else compiled_changes()
-            self._renderer = RowRenderer(*size, pointwise, precision, found, changes)
+        if (found := compiled_code()) is not None:
+            exact_changes = None if plan.is_geometric else found.exact_changes()
+            self._renderer = RowRenderer(*size, pointwise, precision, found, exact_changes)
 
     def fill(self, rows: torch.Tensor, images: Sequence[Opened]) -> None:
         """Make images into rows.

@@ -1,8 +1,6 @@
-"""The way to the compiled code of `kernel`: whether it is there, and how this Pillow and this torch resample."""
+"""The compiled code: which of its results are those of Pillow, torch and torchvision to the bit, and how to call it."""
 
-import importlib.util
-from collections.abc import Callable
-from types import ModuleType
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,10 +10,12 @@ from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional
 
 from recordzoo.pixels.once import Once
-from recordzoo.transforms.steps import Arithmetic
+from recordzoo.transforms.steps import Arithmetic, Erase, Size
+from recordzoo.transforms.table import PIXEL_OPS
+from recordzoo.transforms.table import Compiled as Form
 
 BYTES = np.arange(256, dtype=np.uint8)[None].repeat(3, 0)
-"""What is written for each byte of each channel if they are to stay as they are, [3, 256]."""
+"""The value to write for each byte of each channel, [3, 256]: the byte itself."""
 
 _PROBES = (
     (40, 30, 12, 20),
@@ -27,13 +27,15 @@ _PROBES = (
     (300, 3, 50, 5),
     (301, 3, 50, 5),
 )
-"""Height and width before and after: on both sides of each limit at which a Pillow changes the order of its passes."""
+"""Height and width before and after: both sides of each limit at which a version of Pillow swaps its passes."""
 
-DISABLED = "NUMBA_DISABLE_JIT is set"
+_CHANGES_PROBE = 37, 41
+
+# Any, in this module: values and outputs are uint8 or float32 arrays; jobs are rows of numbers.
 
 
 class PixelSource(NamedTuple):
-    """The pixels that an image is made of; the first fields of `kernel.JOB`."""
+    """The pixels that an image is made of: the first fields of `resample.JOB`."""
 
     decoder: int
     data: int
@@ -47,59 +49,57 @@ class PixelSource(NamedTuple):
 
 
 class Span(NamedTuple):
-    """One dimension of an image: so many pixels become so many, of which some are wanted; further fields of it."""
+    """One dimension of an image: its sizes before and after, and the part that is wanted; further fields of a job."""
 
     size_in: int
     size_out: int
-    first: int = 0  # of those that are wanted
-    source: int = 0  # the first pixel that these are made of
+    first: int = 0  # the first output pixel that is wanted
+    source: int = 0  # the first input pixel that it needs
 
 
-# Any: a row of `kernel.JOB`.
 def job_of(
     source: PixelSource, down: Span, across: Span, numbers: tuple[int, int], *, flip: bool, place: int
 ) -> tuple[Any, ...]:
-    """Describe an image to make: all fields of `kernel.JOB`; `numbers` are what `Kernel.numbers_of` returned."""
+    """Describe an image to make: all fields of `resample.JOB`. `numbers` come from `Compiled.numbers_of`."""
     return *source, *down, *across, *numbers, flip, place, 0
 
 
-class Kernel:
-    """Compiled code that makes images.
+class Compiled:
+    """Compiled code that makes images. Creating it compiles all but the changes of pixels, or loads it from the cache.
 
-    Args:
-        code: The module `kernel`.
+    Changes take as long again, and plans that only move pixels do not need them: `exact_changes` loads them.
 
     Attributes:
-        exact: Which libraries' bytes it gives: those that are installed, and this processor's.
+        exact: The libraries whose resampling it reproduces to the bit, on this machine and in the installed versions.
     """
 
-    def __init__(self, code: ModuleType) -> None:
-        self._code = code
-        self._floats = Once(self._compile_floats, None)
+    def __init__(self) -> None:
+        from recordzoo.pixels import resample  # imports numba
+
+        self._code = resample
+        self._changes: Once[frozenset[str] | None] = Once(self._load_changes, None)
         found: set[Arithmetic] = set()
-        for self._order in (code.SHRINKING, code.TALL, code.NEVER):
-            if all(self._is_like("Pillow", *probe) for probe in _PROBES):
+        for self._order in (resample.SHRINKING, resample.TALL, resample.NEVER):
+            if all(self._resamples_like("Pillow", *probe) for probe in _PROBES):
                 found.add("Pillow")
                 break
-        if all(self._is_like("torch", *probe) for probe in _PROBES):
+        if all(self._resamples_like("torch", *probe) for probe in _PROBES):
             found.add("torch")
         self.exact: frozenset[Arithmetic] = frozenset(found)
-
-    # Any: of either dtype.
-    def compile(self, dtype: np.dtype[Any]) -> None:
-        """Compile what writes numbers of a type: uint8, as which all is compiled from the start, or float32."""
-        if dtype == np.float32:
-            self._floats()
-
-    def _compile_floats(self) -> None:
         self.render([], 0, (1, 1), BYTES.astype(np.float32), np.empty((0, 3), np.float32), is_last=False)
 
-    # Any: tuples of numbers, arrays of either dtype.
+    def exact_changes(self) -> frozenset[str] | None:
+        """Compile the changes of pixels; return those that torchvision's bytes come out of.
+
+        None in a process that was forked while another thread compiled them: it cannot use them.
+        """
+        return self._changes()
+
     def render(
         self,
         jobs: list[tuple[Any, ...]],
         decompress: int,
-        size: tuple[int, int],
+        size: Size,
         values: NDArray[Any],
         out: NDArray[Any],
         *,
@@ -108,18 +108,18 @@ class Kernel:
         """Make images.
 
         Args:
-            jobs: What `job_of` returned.
+            jobs: Rows of `job_of`.
             decompress: Address of `tj3Decompress8`.
             size: Height and width of each image.
-            values: What to write for each byte of each channel, [3, 256]: `BYTES`, or float32.
-            out: Rows of its dtype, [n, 3 * height * width].
+            values: The value to write for each byte of each channel, [3, 256]: `BYTES`, or float32.
+            out: Rows of the same dtype, [n, 3 * height * width].
             is_last: Whether an image is [height, width, 3]; otherwise [3, height, width].
 
         Returns:
-            Which rows were not written: their images could not be decoded.
+            The rows that were not written, because their images could not be decoded.
         """
         work = np.array(jobs, self._code.JOB)
-        run_compiled(self._code.render, work, decompress, *size, values, out, is_last, self._order)
+        _call(self._code.render, work, decompress, *size, values, out, is_last, self._order)
         failed: list[int] = work["place"][work["failed"] != 0].tolist()
         return failed
 
@@ -130,10 +130,10 @@ class Kernel:
 
         Args:
             pixels: uint8 [h, w, 3]; rows may have gaps between them.
-            height: Of what comes out.
-            width: As well.
+            height: Height of the result.
+            width: Width of the result.
             mode: "bilinear" or "bicubic".
-            like: Whose bytes come out, if it is in `exact`.
+            like: The library whose bytes come out, if it is in `exact`.
 
         Returns:
             uint8 [height, width, 3].
@@ -149,10 +149,45 @@ class Kernel:
         return made.reshape(height, width, 3)
 
     def numbers_of(self, mode: str, like: Arithmetic) -> tuple[int, int]:
-        """Return what "bilinear" or "bicubic" is called in a job (its support is one pixel more), and whose weights."""
+        """Return the numbers in a job of "bilinear" or "bicubic" (its support, less one pixel) and of the weights."""
         return self._code.FILTERS[mode], self._code.WEIGHTS[like]
 
-    def _is_like(self, like: Arithmetic, height: int, width: int, new_height: int, new_width: int) -> bool:
+    def change(
+        self,
+        images: NDArray[np.uint8],
+        places: Sequence[int],
+        size: Size,
+        changes: Sequence[Sequence[Form]],
+        values: NDArray[Any],
+        out: NDArray[Any],
+        *,
+        is_last: bool,
+    ) -> None:
+        """Change the pixels of images and write them as rows of a batch. Needs `exact_changes`, called before.
+
+        Args:
+            images: uint8 [N, height * width * 3].
+            places: The row of each image, in `images` and in `out`.
+            size: Height and width of each.
+            changes: The changes of each, in their order.
+            values: The value to write for each byte of each channel, [3, 256].
+            out: Rows of the same dtype, [N, 3 * height * width].
+            is_last: Whether an image is written as [height, width, 3]; otherwise as [3, height, width].
+        """
+        found = []
+        for number, each in enumerate(changes):
+            for name, numbers in each:
+                found.append((number, self._run.NAMES.index(name), (*numbers, *(0.0,) * (8 - len(numbers)))))
+        operations = np.array(found, self._run.OPERATION)
+        rows = np.array(places, np.int64)
+        _call(self._run.change, images, rows, *size, operations, values, out, is_last)
+
+    def erase(self, erased: Sequence[tuple[int, Erase]], out: NDArray[Any], size: Size, *, is_last: bool) -> None:
+        """Erase boxes of rows of a batch, each with the number of its row; the rest as `change`."""
+        boxes = [(place, box.top, box.left, box.height, box.width, box.values) for place, box in erased]
+        _call(self._run.erase, np.array(boxes, self._run.ERASURE), out, *size, is_last)
+
+    def _resamples_like(self, like: Arithmetic, height: int, width: int, new_height: int, new_width: int) -> bool:
         pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
         picture = Image.fromarray(pixels)
         for mode in (InterpolationMode.BILINEAR, InterpolationMode.BICUBIC):
@@ -165,52 +200,41 @@ class Kernel:
                 return False
         return True
 
+    def _load_changes(self) -> frozenset[str]:
+        from recordzoo.pixels import run
 
-# Any: numba's functions and their arguments.
-def run_compiled(function: Callable[..., Any], *arguments: Any) -> None:
-    """Call compiled code; if what numba keeps on the disk is in the way, without it."""
+        self._run = run
+        found = frozenset(name for name in PIXEL_OPS if self._changes_like_torchvision(name))
+        values, out = BYTES.astype(np.float32), np.empty((0, 3), np.float32)
+        self.change(np.empty((0, 3), np.uint8), [], (1, 1), [], values, out, is_last=False)
+        self.erase([], out, (1, 1), is_last=False)
+        return found
+
+    def _changes_like_torchvision(self, name: str) -> bool:
+        pixels = np.random.default_rng(0).integers(0, 256, (*_CHANGES_PROBE, 3), dtype=np.uint8)
+        op = PIXEL_OPS[name]
+        asked = op.compiled(_CHANGES_PROBE, op.probe)
+        assert asked is not None
+        right = np.asarray(op.on_picture(Image.fromarray(pixels), op.probe)).astype(np.int16)
+        made = np.empty((1, pixels.size), np.uint8)
+        self.change(pixels.reshape(1, -1), [0], _CHANGES_PROBE, [[asked]], BYTES, made, is_last=True)
+        return bool(np.abs(made.reshape(right.shape) - right).max() <= op.tolerance)
+
+
+def _call(function: Callable[..., Any], *arguments: Any) -> None:
+    """Call compiled code; if numba's disk cache fails, compile without it."""
     try:
         function(*arguments)
     except (MemoryError, ArithmeticError):
         raise
-    except Exception:  # noqa: BLE001 - numba raises whatever comes when a disk is full, or what it kept is damaged
-        from recordzoo.pixels.jit import keep_nothing
+    except Exception:  # noqa: BLE001 - numba raises anything when a disk is full, or its files are damaged
+        from recordzoo.pixels.jit import stop_caching
 
-        keep_nothing()  # type: ignore[no-untyped-call]  # numba has no types
+        stop_caching()  # type: ignore[no-untyped-call]  # numba has no types
         function(*arguments)
 
 
-def kernel() -> Kernel | None:
-    """Return the compiled code; None without numba."""
-    found = _loaded()
-    return found if isinstance(found, Kernel) else None
-
-
-def why_not_compiled() -> str:
-    """Say why `kernel` returns None; "" if it does not."""
-    found = _loaded()
-    return found if isinstance(found, str) else ""
-
-
-def _load() -> Kernel | str:
-    """Import numba and compile; return why not if that cannot be."""
-    if importlib.util.find_spec("numba") is None:  # there is no wheel for this machine, or it was not wanted
-        return "numba is not installed"
-    try:
-        from numba import config
-    except Exception as err:  # noqa: BLE001 - no LLVM, NumPy too new; anything, if an import was interrupted before
-        return f"numba cannot be imported ({type(err).__name__}: {err})"
-    if config.DISABLE_JIT:  # type: ignore[attr-defined]  # it is set when numba reads its environment
-        return DISABLED
-    from recordzoo.pixels import resample as code
-
-    return Kernel(code)
-
-
-_loaded: Once[Kernel | str] = Once(_load, "this process was forked while numba was compiling")
-
-
 def address_of(array: NDArray[np.uint8]) -> int:
-    """Return where in memory an array begins: faster than `array.ctypes`."""
+    """Return the memory address of an array's first element; faster than `array.ctypes`."""
     found: int = array.__array_interface__["data"][0]
     return found

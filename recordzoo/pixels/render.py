@@ -9,7 +9,8 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from recordzoo.images.frames import Frame
-from recordzoo.pixels.compiled import Kernel, kernel
+from recordzoo.pixels.compiled import Compiled
+from recordzoo.pixels.compiling import compiled_code
 from recordzoo.transforms.steps import Action, Arithmetic, Change, Crop, Erase, Flip, Resampling, Resize, Size
 from recordzoo.transforms.table import on_picture
 
@@ -90,7 +91,7 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
     resampling = action.resampling
     if image.shape[1:] == (action.height, action.width):
         return image
-    found = kernel() if min(action.height, action.width, *image.shape[1:]) > 0 else None
+    found = compiled_code() if min(action.height, action.width, *image.shape[1:]) > 0 else None
     if found is not None and resamples(found, action, precision):
         pixels, like = image.permute(1, 2, 0).numpy(), whose(found, resampling)
         return _tensor(found.resize(pixels, action.height, action.width, resampling.mode, like))
@@ -117,7 +118,7 @@ def resample(image: torch.Tensor, height: int, width: int, mode: str) -> torch.T
     return resized if resized.dtype is torch.uint8 else resized.round_().clamp_(0, 255).to(torch.uint8)
 
 
-def resamples(found: Kernel, resize: Resize, precision: Precision) -> bool:
+def resamples(found: Compiled, resize: Resize, precision: Precision) -> bool:
     """Whether compiled code resamples: fast precision always does, exact if the results are torchvision's."""
     like = resize.resampling.arithmetic
     # Without AVX2, torch itself gives other bytes where a tensor becomes one pixel wide.
@@ -125,7 +126,7 @@ def resamples(found: Kernel, resize: Resize, precision: Precision) -> bool:
     return bool(resize.resampling.mode) and (precision == "fast" or is_exact)
 
 
-def whose(found: Kernel, resampling: Resampling) -> Arithmetic:
+def whose(found: Compiled, resampling: Resampling) -> Arithmetic:
     """Return how compiled code resamples: as torchvision does if it can, otherwise as Pillow."""
     return resampling.arithmetic if resampling.arithmetic in found.exact else "Pillow"
 

@@ -1,7 +1,7 @@
-"""Images opened, and what was decided for each → rows of a batch, many in one call of the compiled `kernel`.
+"""Opened images and the actions decided for each → rows of a batch, many in one call of compiled code.
 
-It can do what nearly all transforms come to: a crop, a resize, a crop, a flip; then changes of the pixels, in a second
-call (`pixels`); then boxes are erased, in a third. The rest is left to `render`.
+It does crop, resize, crop, flip, in this order; then changes of the pixels, in a second call; then it erases boxes, in
+a third. `render` does any other sequence.
 """
 
 import ctypes
@@ -17,12 +17,12 @@ from numpy.typing import NDArray
 
 from recordzoo.images.frames import ArrayFrame, Frame, JpegFrame
 from recordzoo.images.turbojpeg import Box, UnusualImage, decompress_address
-from recordzoo.pixels.compiled import BYTES, Kernel, PixelSource, Span, address_of, job_of
-from recordzoo.pixels.compiled_changes import CompiledChanges
+from recordzoo.pixels.compiled import BYTES, Compiled, PixelSource, Span, address_of, job_of
 from recordzoo.pixels.render import Precision, denominator_of, resamples, whose
 from recordzoo.transforms.pointwise import Pointwise
 from recordzoo.transforms.steps import Action, Change, Crop, Erase, Flip, Geometry, Resize, Size
-from recordzoo.transforms.table import Compiled, compiled_form
+from recordzoo.transforms.table import Compiled as Form
+from recordzoo.transforms.table import compiled_form
 
 
 class Shape(NamedTuple):
@@ -101,14 +101,14 @@ class _Work:
     """What happens to the images that compiled code makes.
 
     Attributes:
-        jobs: Of each, for `Kernel.render`.
+        jobs: Of each, for `Compiled.render`.
         changes: Of each.
         erased: Boxes, with the numbers of their rows.
         places: The number of each one's row.
     """
 
     jobs: list[tuple[Any, ...]] = field(default_factory=list)
-    changes: list[list[Compiled]] = field(default_factory=list)
+    changes: list[list[Form]] = field(default_factory=list)
     erased: list[tuple[int, Erase]] = field(default_factory=list)
     places: list[int] = field(default_factory=list)
 
@@ -121,8 +121,8 @@ class RowRenderer:
         width: Of each.
         pointwise: What happens to their values; None to leave them as they are.
         precision: How images are made.
-        found: What `compiled.kernel` returned.
-        changes: What `compiled_changes` returned; None if only pixels are moved.
+        found: The compiled code.
+        exact_changes: What `Compiled.exact_changes` returned; None if the plan only moves pixels.
     """
 
     def __init__(
@@ -131,20 +131,17 @@ class RowRenderer:
         width: int,
         pointwise: Pointwise | None,
         precision: Precision,
-        found: Kernel,
-        changes: CompiledChanges | None = None,
+        found: Compiled,
+        exact_changes: frozenset[str] | None = None,
     ) -> None:
-        self._height, self._width, self._precision, self._kernel = height, width, precision, found
+        self._height, self._width, self._precision, self._compiled = height, width, precision, found
         self._memory = threading.local()
-        self._changes = changes
+        self._exact_changes = exact_changes
         self._resamples = functools.partial(resamples, found, precision=precision)
         self._values: Any = BYTES  # of either dtype
         if pointwise is not None and pointwise.operations is not None:
             self._values = pointwise.apply_(torch.from_numpy(BYTES).to(torch.float32)[:, None])[:, 0].numpy()
         self._decompress = decompress_address()
-        found.compile(self._values.dtype)  # now, and not while the user waits for a batch
-        if changes is not None:
-            changes.compile(self._values.dtype)
 
     def make(self, images: Sequence[tuple[Frame, list[Action]]], rows: torch.Tensor) -> list[int]:
         """Make images into rows, the numbers of which it returns are left to do.
@@ -156,9 +153,9 @@ class RowRenderer:
         left, work = [], _Work()
         for number, (frame, actions) in enumerate(images):
             parts = divide(actions)
-            changes = None if parts is None else self._compiled(parts.changes)
+            changes = None if parts is None else self._forms(parts.changes)
             job = None if parts is None or changes is None else self._job(frame, parts.geometry, number)
-            if parts is None or changes is None or job is None or (parts.erased and self._changes is None):
+            if parts is None or changes is None or job is None or (parts.erased and self._exact_changes is None):
                 left.append(number)
                 continue
             work.jobs.append(job)
@@ -178,12 +175,12 @@ class RowRenderer:
             left.append(number)
         return left
 
-    def _compiled(self, changes: list[Change]) -> list[Compiled] | None:
+    def _forms(self, changes: list[Change]) -> list[Form] | None:
         """Return what to ask of the compiled code; None if it cannot do all of them as torchvision does."""
-        if not changes or self._changes is None:
+        if not changes or self._exact_changes is None:
             return None if changes else []
         found = [compiled_form(change, (self._height, self._width)) for change in changes]
-        is_exact = all(change.name in self._changes.exact for change in changes)
+        is_exact = all(change.name in self._exact_changes for change in changes)
         asked = [each for each in found if each is not None]
         return asked if len(asked) == len(found) and (is_exact or self._precision == "fast") else None
 
@@ -193,15 +190,13 @@ class RowRenderer:
         out = (rows.permute(0, 2, 3, 1) if is_last else rows).view(len(rows), -1).numpy()
         size = self._height, self._width
         if not any(work.changes):
-            failed = self._kernel.render(work.jobs, self._decompress, size, self._values, out, is_last=is_last)
+            failed = self._compiled.render(work.jobs, self._decompress, size, self._values, out, is_last=is_last)
         else:
-            assert self._changes is not None
             made = self._scratch(len(rows), out.shape[1])
-            failed = self._kernel.render(work.jobs, self._decompress, size, BYTES, made, is_last=True)
-            self._changes.run(made, work.places, size, work.changes, self._values, out, is_last=is_last)
+            failed = self._compiled.render(work.jobs, self._decompress, size, BYTES, made, is_last=True)
+            self._compiled.change(made, work.places, size, work.changes, self._values, out, is_last=is_last)
         if work.erased:
-            assert self._changes is not None
-            self._changes.erase(work.erased, out, size, is_last=is_last)
+            self._compiled.erase(work.erased, out, size, is_last=is_last)
         return failed
 
     def _scratch(self, count: int, num_bytes: int) -> NDArray[np.uint8]:
@@ -233,7 +228,7 @@ class RowRenderer:
         numbers = 0, 0
         if shape.resize:
             resampling = shape.resize.resampling
-            numbers = self._kernel.numbers_of(resampling.mode, whose(self._kernel, resampling))
+            numbers = self._compiled.numbers_of(resampling.mode, whose(self._compiled, resampling))
         columns_out, rows_out = (shape.resize.width, shape.resize.height) if shape.resize else (width, height)
         first_x, first_y = (shape.window.left, shape.window.top) if shape.window else (0, 0)
         across, columns = _span(width, columns_out, first_x, self._width, numbers[0] + 1)

@@ -1,18 +1,28 @@
 # mypy: ignore-errors
 # What follows is Python for numba, which infers its types itself.
-"""Many images, and for each its operations, in one call without the GIL."""
+"""Change the pixels of many images, each by its own operations, in one call without the GIL."""
 
 import numpy as np
 
-from recordzoo.pixels.color import brightness, contrast, grayscale, hue, pack, saturation
-from recordzoo.pixels.filters import blur, sharpness
+from recordzoo.pixels.colors import (
+    autocontrast,
+    brightness,
+    contrast,
+    equalize,
+    grayscale,
+    hue,
+    invert,
+    pack,
+    posterize,
+    saturation,
+    solarize,
+)
 from recordzoo.pixels.jit import compiled
-from recordzoo.pixels.places import affine, mirror
 from recordzoo.pixels.resample import write_row
-from recordzoo.pixels.tables import autocontrast, equalize, invert, posterize, solarize
+from recordzoo.pixels.spatial import affine, blur, mirror, sharpness
 
-OPERATION = np.dtype([("image", np.int64), ("name", np.int64), ("numbers", np.float64, 8)], align=True)
-"""What happens to an image: its number, that of the operation's name in `NAMES`, and the operation's own numbers."""
+OPERATION = np.dtype([("image", np.int64), ("number", np.int64), ("numbers", np.float64, 8)], align=True)
+"""An operation on an image: the image's number, the operation's place in `NAMES`, and the operation's own numbers."""
 
 ERASURE = np.dtype(
     [
@@ -25,62 +35,49 @@ ERASURE = np.dtype(
     ],
     align=True,
 )
-"""A box of an image that gets one value for each channel."""
-
-NAMES = (
-    "brightness",
-    "contrast",
-    "saturation",
-    "hue",
-    "grayscale",
-    "posterize",
-    "solarize",
-    "invert",
-    "autocontrast",
-    "equalize",
-    "affine",
-    "mirror",
-    "sharpness",
-    "blur",
-)
+"""A box of an image to fill with one value for each channel."""
 
 
 @compiled
-def _change(name, source, target, numbers):
-    """Do one operation. The numbers are places in `NAMES`: numba makes no table of functions."""
-    if name == 0:
+def _change(number, source, target, numbers):
+    """Do the operation of a number. It counts from 0 without gaps: `NAMES` is read off it."""
+    if number == 0:
         brightness(source, target, numbers)
-    elif name == 1:
+    elif number == 1:
         contrast(source, target, numbers)
-    elif name == 2:
+    elif number == 2:
         saturation(source, target, numbers)
-    elif name == 3:
+    elif number == 3:
         hue(source, target, numbers)
-    elif name == 4:
+    elif number == 4:
         grayscale(source, target, numbers)
-    elif name == 5:
+    elif number == 5:
         posterize(source, target, numbers)
-    elif name == 6:
+    elif number == 6:
         solarize(source, target, numbers)
-    elif name == 7:
+    elif number == 7:
         invert(source, target, numbers)
-    elif name == 8:
+    elif number == 8:
         autocontrast(source, target, numbers)
-    elif name == 9:
+    elif number == 9:
         equalize(source, target, numbers)
-    elif name == 10:
+    elif number == 10:
         affine(source, target, numbers)
-    elif name == 11:
+    elif number == 11:
         mirror(source, target, numbers)
-    elif name == 12:
+    elif number == 12:
         sharpness(source, target, numbers)
     else:
         blur(source, target, numbers)
 
 
+NAMES = _change.py_func.__code__.co_names
+"""The operations by number: Python lists the globals of a function in the order in which they appear."""
+
+
 @compiled
 def _gather(old, image):
-    """Make an image of pixels, uint32 [H, W], of bytes, [H * W * 3]."""
+    """Pack bytes, [H * W * 3], into pixels, uint32 [H, W]."""
     new = image.ravel()
     for i in range(len(new)):
         new[i] = pack(old[3 * i], old[3 * i + 1], old[3 * i + 2])
@@ -88,15 +85,15 @@ def _gather(old, image):
 
 @compiled
 def change(images, places, height, width, operations, values, out, is_last):
-    """Do operations to images and write them as rows of a batch.
+    """Change images and write them as rows of a batch.
 
     Args:
         images: uint8 [N, height * width * 3].
-        places: The number of each image's row, in `images` as in `out`, int64 [n].
-        height: Of each.
-        width: Of each.
+        places: The row of each image, in `images` and in `out`, int64 [n].
+        height: Height of each.
+        width: Width of each.
         operations: Of dtype `OPERATION`: those of the first image in their order, then those of the next.
-        values: What to write for each byte of each channel, [3, 256], uint8 or float32.
+        values: The value to write for each byte of each channel, [3, 256], uint8 or float32.
         out: Of the dtype of `values`, [N, 3 * height * width].
         is_last: Whether an image is written as [height, width, 3]; otherwise as [3, height, width].
     """
@@ -105,7 +102,7 @@ def change(images, places, height, width, operations, values, out, is_last):
     for number in range(len(places)):
         _gather(images[places[number]], first)
         while following < len(operations) and operations[following].image == number:
-            _change(operations[following].name, first, second, operations[following].numbers)
+            _change(operations[following].number, first, second, operations[following].numbers)
             first, second = second, first
             following += 1
         rows = first.view(np.uint8)
@@ -115,7 +112,7 @@ def change(images, places, height, width, operations, values, out, is_last):
 
 @compiled
 def erase(erasures, out, height, width, is_last):
-    """Give boxes of images one value for each channel; `image` is the number of a row of `out`."""
+    """Fill boxes of images with one value for each channel; a box's `image` is a row of `out`."""
     for i in range(len(erasures)):
         box, image = erasures[i], out[erasures[i].image]
         for c in range(3):

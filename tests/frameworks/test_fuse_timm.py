@@ -14,7 +14,7 @@ from torchvision import transforms as v1
 from recordzoo.images.decode import decode_rgb
 from recordzoo.images.frames import open_encoded
 from recordzoo.loader.generators import uniforms
-from recordzoo.pixels.compiled import kernel
+from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.render import render
 from recordzoo.pixels.rows import RowRenderer
 from recordzoo.transforms.colors import RandomErasingStep
@@ -46,7 +46,7 @@ def decided(transform: Any, count: int) -> Iterator[list[Action]]:
 
 def ours(transform: Any, actions: list[Action]) -> torch.Tensor:
     """What a loader makes, in one call of compiled code."""
-    plan, found = read_plan(transform), kernel()
+    plan, found = read_plan(transform), compiled_code()
     assert found is not None
     assert plan.size is not None
     rows = torch.empty((1, 3, *plan.size), dtype=plan.pointwise.dtype)
