@@ -1,12 +1,10 @@
 """Run benchmarks and write their page: ``python -m benchmarks --photos FOLDER [--page loader]``."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from benchmarks import cold_reads, open_cost, precision, prepare_imagenet, size, tiles, warm_loader, zoo
 from benchmarks.common import Line, arguments, can_drop_caches, machine, photographs
-
-DOCS = Path(__file__).parent.parent / "docs"
+from benchmarks.sections import DOCS
 
 _TEXT = """# {title}
 
@@ -79,7 +77,9 @@ def main() -> None:
         rows=rows,
         end=end,
     )
-    (DOCS / name).write_text(text, encoding="utf-8")
+    page = DOCS / name
+    _, heading, others = page.read_text(encoding="utf-8").partition("\n## ")  # sections of other scripts
+    page.write_text(text + heading + others, encoding="utf-8")
     print(text)
 
 

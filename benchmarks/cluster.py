@@ -20,8 +20,9 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from benchmarks.cluster_simulation import update_page
+from benchmarks.cluster_simulation import PAGE
 from benchmarks.common import arguments, fresh_folder, interleaved, machine, many, median, photographs
+from benchmarks.sections import write_section
 
 WORKERS = (1, 2, 4)
 NUM_CLASSES = 64
@@ -209,7 +210,7 @@ def main() -> None:
     if options.print:
         print(text)
         return
-    update_page(HEADING, text)
+    write_section(PAGE, HEADING, text)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ import os
 import pickle
 import queue
 import random
-import re
 import shutil
 import sys
 import time
@@ -26,6 +25,7 @@ from typing import Any
 
 import numpy as np
 
+from benchmarks import sections
 from benchmarks.common import fresh_folder, machine
 from recordzoo.preparing import run
 from recordzoo.preparing.assemble import assemble
@@ -38,7 +38,7 @@ from recordzoo.publish.output import Output
 from recordzoo.recipes.folder import FolderRecipe
 from recordzoo.sources.tree import TreeUnit
 
-PAGE = Path(__file__).parent.parent / "docs" / "benchmarks-cluster.md"
+PAGE = sections.DOCS / "benchmarks-cluster.md"
 HEADING = "## A thousand workers, simulated"
 UNITS, WORKERS, UNIT_S = 10_000, 1_000, 10.0
 LATENCIES_MS = (0, 1, 5, 20)
@@ -400,22 +400,6 @@ def write_section(rows: list[tuple[int, float, int, float, float, float]], found
     )
 
 
-def replace_section(page: str, heading: str, text: str) -> str:
-    """Return a page with a section of that heading replaced, or added at its end."""
-    body = f"{heading}\n{text.rstrip()}\n"
-    found = re.search(rf"^{re.escape(heading)}$.*?(?=^## |\Z)", page, re.MULTILINE | re.DOTALL)
-    if found is None:
-        return f"{page.rstrip()}\n\n{body}"
-    after = page[found.end() :]
-    return page[: found.start()] + body + (f"\n{after}" if after else "")
-
-
-def update_page(heading: str, text: str) -> None:
-    """Replace a section of the page; the others stay."""
-    page = PAGE.read_text(encoding="utf-8") if PAGE.exists() else "# Benchmarks of the cluster\n"
-    PAGE.write_text(replace_section(page, heading, text), encoding="utf-8")
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--print", action="store_true", help="print the section, write nothing")
@@ -425,7 +409,7 @@ def main() -> None:
     if options.print:
         print(text)
         return
-    update_page(HEADING, text)
+    sections.write_section(PAGE, HEADING, text)
 
 
 if __name__ == "__main__":

@@ -117,7 +117,13 @@ def fresh_folder(name: str) -> Path:
     return folder
 
 
+def wait_for_compiling() -> None:
+    """Let loaders here and in other processes compile before their first batch, not beside the batches that count."""
+    os.environ["RECORDZOO_COMPILE"] = "wait"
+
+
 def arguments(description: str) -> argparse.ArgumentParser:
+    wait_for_compiling()
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("--photos", type=Path, help="a folder with JPEG photographs; default: generated ones")
     parser.add_argument("--repeats", type=int, default=REPEATS)

@@ -2,13 +2,13 @@
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
+from benchmarks import sections
 from benchmarks.svg import draw
 from recordzoo.bench.chart import Group
 
-DOCS = Path(__file__).parent.parent / "docs"
+DOCS = sections.DOCS
 NUMBERS = DOCS / "benchmarks-recipes.json"
 PAGE = "benchmarks-recipes.md"
 CHART = "benchmarks-training-recipes.svg"
@@ -49,9 +49,7 @@ _DALI_TEXT = (
 
 def keep(rows: Mapping[str, Mapping[str, Any]], about: Mapping[str, Any]) -> None:
     """Add rows to the stored ones, or replace these, and write the page."""
-    stored = json.loads(NUMBERS.read_text(encoding="utf-8")) if NUMBERS.exists() else {"rows": {}}
-    stored = {**about, "rows": {**stored["rows"], **rows}}
-    NUMBERS.write_text(json.dumps(stored, indent=1) + "\n", encoding="utf-8")
+    sections.keep(NUMBERS, rows, about)
     for name, text in render().items():
         (DOCS / name).write_text(text, encoding="utf-8")
 

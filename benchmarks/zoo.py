@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import interleaved, machine, median
+from benchmarks.common import interleaved, machine, median, wait_for_compiling
 
 ROOT = Path(__file__).parent.parent
 PAGE = ROOT / "docs" / "benchmarks-zoo.md"
@@ -201,6 +201,7 @@ def in_process(name: str, repeats: int, side: int = SIDE) -> tuple[str, ...]:
 
 
 def main() -> None:
+    wait_for_compiling()
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("names", nargs="+", help="classes, without their 'Record'")
     parser.add_argument("--repeats", type=int, default=5)

@@ -10,11 +10,12 @@ from typing import Any
 
 import pytest
 
-from benchmarks import recipes, recipes_page, zoo
+from benchmarks import files_or_records, recipes, recipes_page, scaling, zoo
 from benchmarks.object_storage import page as object_storage
 from benchmarks.peers import __main__ as peers
 from benchmarks.peers import page
 from benchmarks.peers.rows import ROWS
+from benchmarks.sections import replace_section, write_section
 from benchmarks.svg import LABEL_PX, WIDTH, draw
 from recordzoo.bench.chart import Group
 
@@ -31,12 +32,68 @@ def texts(svg: str) -> list[str]:
 
 def test_the_page_and_its_charts_are_those_of_the_stored_numbers() -> None:
     rendered = page.render() | object_storage.render() | recipes_page.render()
+    if scaling.NUMBERS.exists():
+        rendered |= scaling.charts(json.loads(scaling.NUMBERS.read_text(encoding="utf-8")))
     for name, text in rendered.items():
         assert (page.DOCS / name).read_text(encoding="utf-8") == text, f"{name} is stale"
     assert {path.name for path in page.DOCS.glob("benchmarks-*.svg")} == {n for n in rendered if n.endswith(".svg")}
     # Those of `make bench-formats`, which measures and writes at once.
     formats = {"benchmarks-formats-bytes.png", "benchmarks-formats-images.png"}
     assert {path.name for path in page.DOCS.glob("benchmarks-*.png")} == formats
+
+
+def test_a_section_is_replaced_and_the_others_stay() -> None:
+    page = "# Title\n\n## One\n\nold\n\n## Two\n\nstays\n"
+    replaced = replace_section(page, "## One", "\nnew\n")
+    assert replaced == "# Title\n\n## One\n\nnew\n\n## Two\n\nstays\n"
+    assert replace_section(replaced, "## One", "\nnew\n") == replaced
+    added = replace_section(page, "## Three", "\nadded\n")
+    assert added == f"{page}\n## Three\n\nadded\n"
+    assert replace_section(added, "## Two", "\nother\n").endswith("other\n\n## Three\n\nadded\n")
+
+
+@pytest.mark.parametrize(("script", "name"), [(files_or_records, "benchmarks.md"), (scaling, "benchmarks-loader.md")])
+def test_a_section_is_that_of_its_stored_numbers(script: Any, name: str, tmp_path: Path) -> None:
+    """Where there are any: numbers of a script that was not run yet are of no machine."""
+    if not script.NUMBERS.exists():
+        return
+    copy = tmp_path / name
+    before = (page.DOCS / name).read_text(encoding="utf-8")
+    copy.write_text(before, encoding="utf-8")
+    write_section(copy, script.HEADING, script.section(json.loads(script.NUMBERS.read_text(encoding="utf-8"))))
+    assert copy.read_text(encoding="utf-8") == before
+
+
+def test_files_and_records_are_compared_with_the_first_reader() -> None:
+    def row(measured: str, *values: float) -> dict[str, Any]:
+        return {"measured": measured, "repeats": 3, "medians": dict(zip(files_or_records.READERS, values, strict=True))}
+
+    rows = {"cold": row("first epoch", 400.0, 1000.0, 1250.0), "start": row("first batch", 6.0, 5.0, 0.5)}
+    text = files_or_records.section({"photos": "3 photographs", "machine": "a machine", "cores": 2, "rows": rows})
+    assert "| cold | 400/s | 1,000/s (2.50x) | 1,250/s (3.12x) |" in text
+    assert "| start | 6.00 s | 5.00 s (1.20x) | 0.50 s (12.00x) |" in text
+
+
+def test_scaling_is_relative_to_one_worker() -> None:
+    found = {
+        "repeats": 3,
+        "rates": {"RecordLoader, exact": {"1": 500.0, "2": 900.0}},
+        "problems": {"FFCV": "not installed"},
+    }
+    stored = {"photos": "3 photographs", "machine": "a machine", "cores": 2, "rows": {"originals": found}}
+    text = scaling.section(stored)
+    assert "| RecordLoader, exact | 500 (1.00x) | 900 (1.80x) |\n| FFCV | not installed | |" in text
+    ((name, svg),) = scaling.charts(stored).items()
+    assert f"({name})" in text
+    assert texts(svg)[1:] == ["RecordLoader, exact: 1", "500  1.00x", "RecordLoader, exact: 2", "900  1.80x"]
+
+
+@pytest.mark.parametrize("name", scaling.TREES)
+@pytest.mark.parametrize("workers", [1, 8])
+def test_each_loader_is_given_the_same_files_and_workers(name: str, workers: int) -> None:
+    row = scaling.row(name, workers)
+    assert row.work.workers == workers
+    assert {each.tree for each in row.contestants} == {scaling.TREES[name][workers > 4]}
 
 
 @pytest.mark.parametrize("name", [name for name in CHARTS if name != "benchmarks-storage.svg"])
@@ -135,6 +192,7 @@ def test_a_row_is_left_out_by_a_python_that_is_too_old(stored: Path, monkeypatch
     monkeypatch.setattr(peers, "run_row", lambda row, photos, repeats: ran.append(row.title) or {})
     monkeypatch.setattr(page, "write", lambda: None)
     monkeypatch.setattr(sys, "argv", ["peers", "--row", "python313"])
+    monkeypatch.setenv("RECORDZOO_COMPILE", "wait")  # which it sets
     before = stored.read_text(encoding="utf-8")
     monkeypatch.setattr(sys, "version_info", (3, 12, 9))
     peers.main()

@@ -137,12 +137,3 @@ class TestSimulation:
         assert found[1]["syncs"] < found[0]["syncs"] <= 60 + 5
         assert found[1]["took_s"] > found[0]["took_s"] >= 60 / 20 * 0.5 * 0.7
         assert found[1]["busy_s"] <= found[1]["took_s"]
-
-    def test_a_section_is_replaced_and_the_others_stay(self) -> None:
-        page = "# Title\n\n## One\n\nold\n\n## Two\n\nstays\n"
-        replaced = cluster_simulation.replace_section(page, "## One", "\nnew\n")
-        assert replaced == "# Title\n\n## One\n\nnew\n\n## Two\n\nstays\n"
-        assert cluster_simulation.replace_section(replaced, "## One", "\nnew\n") == replaced
-        added = cluster_simulation.replace_section(page, "## Three", "\nadded\n")
-        assert added == f"{page}\n## Three\n\nadded\n"
-        assert cluster_simulation.replace_section(added, "## Two", "\nother\n").endswith("other\n\n## Three\n\nadded\n")

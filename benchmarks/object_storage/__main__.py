@@ -14,7 +14,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common import can_drop_caches, photographs
+from benchmarks.common import can_drop_caches, photographs, wait_for_compiling
 from benchmarks.object_storage.contestants import CONTESTANTS, Contestant
 from benchmarks.object_storage.data import Store, make_store
 from benchmarks.object_storage.epochs import forget_all_but, link_speed, measure
@@ -60,6 +60,7 @@ def main() -> None:
 
 
 def _options() -> argparse.Namespace:
+    wait_for_compiling()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--photos", type=Path, help="a folder with JPEG photographs; default: generated ones")
     parser.add_argument("--line", action="append", choices=LINES, help="only this line; may be repeated")

@@ -8,7 +8,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from benchmarks.common import can_drop_caches, photographs
+from benchmarks.common import can_drop_caches, photographs, wait_for_compiling
 from benchmarks.peers import page
 from benchmarks.peers.rows import COLD, ROWS, UINT8
 from benchmarks.peers.run import cold_epoch, run_row
@@ -18,6 +18,7 @@ _BESIDE = {"cold": lambda photos, repeats: cold_epoch(COLD, UINT8, photos, repea
 
 
 def main() -> None:
+    wait_for_compiling()
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--photos", type=Path, help="a folder with JPEG photographs; default: generated ones")
     parser.add_argument("--row", action="append", choices=[*ROWS, *_BESIDE], help="only this row; may be repeated")

@@ -17,6 +17,7 @@ FEW_BYTES = 50_000_000
 COLD_BYTES = 1_000_000_000
 NUM_TINY = 20_000
 NUM_BIRDS = 2_000
+NUM_256, MANY_256 = 3_000, 10_000
 
 
 def find_tree(name: str, photos: Sequence[bytes]) -> Path:
@@ -63,6 +64,18 @@ def _short_256(photos: Sequence[bytes]) -> Files:
         yield _encoded(image.resize(size), "PNG", compress_level=1), "png"
 
 
+def _jpeg_256(photos: Sequence[bytes], number: int = NUM_256) -> Files:
+    """JPEGs with 256 pixels on the shorter side."""
+    images = (Image.open(io.BytesIO(data)).convert("RGB") for data in photos)
+    sizes = ((image, [int(256 * side / min(image.size)) for side in image.size]) for image in images)
+    small = [_encoded(image.resize(size), "JPEG", quality=90) for image, size in sizes]
+    return ((data, "jpg") for data in itertools.islice(itertools.cycle(small), number))
+
+
+def _many_256(photos: Sequence[bytes]) -> Files:
+    return _jpeg_256(photos, MANY_256)
+
+
 def _tiny(photos: Sequence[bytes]) -> Files:
     """JPEGs of 16 x 16 pixels."""
     small = [_encoded(Image.open(io.BytesIO(data)).convert("RGB").resize((16, 16)), "JPEG") for data in photos]
@@ -90,6 +103,8 @@ _MAKERS = {
     "few": _few,
     "gigabyte": _gigabyte,
     "short256": _short_256,
+    "jpeg256": _jpeg_256,
+    "many256": _many_256,
     "tiny": _tiny,
     "birds": _birds,
 }
