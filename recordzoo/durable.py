@@ -5,10 +5,20 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from recordzoo.system.files import exchange, open_to_write, remove, replace, sync_directory
+from recordzoo.system.files import copy_data, exchange, open_to_write, remove, replace, sync_directory
 from recordzoo.system.files import rename as _rename
 
-__all__ = ["exchange", "move", "remove", "rename", "replace_file", "sync_directory", "write_file", "write_text_here"]
+__all__ = [
+    "exchange",
+    "link_or_copy",
+    "move",
+    "remove",
+    "rename",
+    "replace_file",
+    "sync_directory",
+    "write_file",
+    "write_text_here",
+]
 
 
 def write_file(path: Path, *parts: bytes | memoryview) -> None:
@@ -41,6 +51,31 @@ def write_text_here(path: Path, text: str) -> None:
     """
     with open(open_to_write(path), "w", encoding="utf-8", newline="") as file:
         file.write(text)
+
+
+def link_or_copy(old: Path, new: Path, opened: int | None = None) -> bool:
+    """Give a file a second name; where that cannot be, clone its blocks or copy it.
+
+    Args:
+        old: The file, which is synced.
+        new: Its second name; a file of that name is removed. The caller syncs the directory.
+        opened: A descriptor of the file that is meant, though `old` may be the name of another one by now.
+
+    Returns:
+        Whether both are names of one file.
+    """
+    remove(new)
+    with open(old, "rb") if opened is None else open(opened, "rb", closefd=False) as source:
+        with contextlib.suppress(OSError):  # another file system, no links in this one, or another user's file
+            os.link(old, new)
+            if os.path.samestat(new.stat(), os.fstat(source.fileno())):
+                return True
+            remove(new)
+        with open(new, "wb") as target:
+            copy_data(source, target)
+            target.flush()
+            os.fsync(target.fileno())
+    return False
 
 
 def rename(source: Path, target: Path) -> None:

@@ -4,9 +4,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from recordzoo.bars import default_progress
 from recordzoo.custom.options import options_to_make
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.preparing import Options, ensure
+from recordzoo.preparing.linking import LinkJob
 from recordzoo.publish.exchange import check_place
 from recordzoo.publish.output import ANOTHER_PATH
 from recordzoo.recipes.combined.part import Part
@@ -26,12 +28,26 @@ def make_combined(
     """
     place = _place(parts, output)
     check_place(place, ANOTHER_PATH)
-    recipe = CombinedRecipe(parts, place, unite=unite, written=options.layout)
+    recipe = CombinedRecipe(parts, place, unite=unite, written=options.layout, is_linked=_may_link(parts, options))
     to_make = options_to_make(place, options, lambda: _check_same(place, recipe))
     if to_make is not None:
-        ensure(recipe, place.parent, to_make)
+        if recipe.is_linked:
+            progress = options.progress or default_progress()
+            LinkJob(recipe, progress, replace=to_make.refresh is True).run()
+        else:
+            ensure(recipe, place.parent, to_make)
         _check_same(place, recipe)  # another process may have been faster, with something else
     return place
+
+
+def _may_link(parts: Sequence[Part], options: Options) -> bool:
+    """Whether the new set can share the shards of the parts, as they are.
+
+    Not if records were left out: their values would stay in the shards, and `push` would publish them.
+    """
+    is_read = options.check_images or options.executor is not None or options.on_error != "keep"
+    is_whole = all(part.choice.is_all and isinstance(part.reader.path, Path) for part in parts)
+    return is_whole and not options.layout and not is_read
 
 
 def _place(parts: Sequence[Part], output: str | os.PathLike[str]) -> Path:

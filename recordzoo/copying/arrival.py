@@ -11,7 +11,7 @@ from typing import ClassVar
 from recordzoo import durable
 from recordzoo.bars import default_progress
 from recordzoo.copying.crew import WORKERS, Crew
-from recordzoo.copying.fetching import PART, Fetch, Supply, has_size, link_or_copy, remove_all_but
+from recordzoo.copying.fetching import PART, Fetch, Supply, has_size, remove_all_but
 from recordzoo.copying.files import SetFile, named_files
 from recordzoo.copying.places import digest_at
 from recordzoo.crash_points import crash_point
@@ -211,7 +211,7 @@ class Arrival(ABC):
             return False
         if hash_of(old) != file.hash:  # another process has replaced the set since
             return False
-        link_or_copy(old, folder / file.name)
+        durable.link_or_copy(old, folder / file.name)
         crew.advance(file.size_bytes)
         return True
 

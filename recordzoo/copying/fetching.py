@@ -3,7 +3,6 @@
 import hashlib
 import os
 import secrets
-import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -169,17 +168,6 @@ def has_size(path: Path, size_bytes: int) -> bool:
         return path.stat().st_size == size_bytes
     except OSError:
         return False
-
-
-def link_or_copy(old: Path, new: Path) -> None:
-    """Give a file a second name; where the file system has no hard links, copy it."""
-    durable.remove(new)
-    try:
-        os.link(old, new)
-    except OSError:
-        shutil.copyfile(old, new)
-        with open(new, "rb") as file:
-            os.fsync(file.fileno())
 
 
 def remove_all_but(folder: Path, names: set[str]) -> None:

@@ -8,7 +8,6 @@ from typing_extensions import override
 from recordzoo import durable
 from recordzoo.copying.arrival import Arrival, Origin
 from recordzoo.copying.crew import WORKERS
-from recordzoo.copying.fetching import link_or_copy
 from recordzoo.copying.files import named_files
 from recordzoo.copying.places import find_set, local_target, parsed
 from recordzoo.errors import ArgumentError, CorruptRecordError, RemoteError
@@ -99,7 +98,7 @@ class PullJob(Arrival):
             path, index = folder / marks_name(name), self.origin.manifest.arrays[f"{name}.index"]
             durable.remove(path)  # it may be a second name of a file of the published set
             if self.whole is not None and path.name in self.whole:
-                link_or_copy(self.target / path.name, path)
+                durable.link_or_copy(self.target / path.name, path)
                 continue
             try:
                 size_bytes = self.origin.manifest.num_records + _MARKS_EXTRA_BYTES

@@ -8,14 +8,17 @@ from typing import Any
 
 from typing_extensions import override
 
+from recordzoo.bars import default_progress
 from recordzoo.errors import DownloadError, FolderError, ManifestError, NotPreparedError, OtherSourceError, TermsError
 from recordzoo.preparing.job import Job
+from recordzoo.preparing.linking import LinkJob
 from recordzoo.preparing.located import Located, locate
 from recordzoo.preparing.options import Options
 from recordzoo.preparing.origin import find_origin
 from recordzoo.preparing.raw import check_addresses
 from recordzoo.publish.build import Build
 from recordzoo.recipes.beside import LAYOUT_FILE
+from recordzoo.recipes.combined.recipe import CombinedRecipe
 from recordzoo.records.reader import RecordReader
 
 
@@ -51,6 +54,9 @@ def rebuild(place: Path, root: Path | None, download: bool, options: Options) ->
             "raw data (--root). If a program wrote the records, run it again.",
             path=str(place),
         )
+    if isinstance(origin.recipe, CombinedRecipe) and origin.recipe.is_linked:
+        LinkJob(origin.recipe, options.progress or default_progress(), digest=reader.digest).run()
+        return origin.root
     how = dataclasses.replace(
         options,
         records_dir=place,

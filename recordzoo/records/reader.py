@@ -136,6 +136,15 @@ class RecordReader:
         """
         return self._directory.open(name)
 
+    def open_shard(self, number: int) -> int:
+        """Open a shard's file; the caller closes the descriptor.
+
+        Raises:
+            RecordError: There is none of its size.
+        """
+        spec = self.manifest.shards[number]
+        return self._directory.open(spec.name, spec.size_bytes)
+
     def __len__(self) -> int:
         return self.manifest.num_records
 

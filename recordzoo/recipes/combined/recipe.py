@@ -1,10 +1,12 @@
 """How records of some record sets become a new one: values as they are stored, fields and splits put together."""
 
 import contextlib
+import dataclasses
+import itertools
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +30,16 @@ COMBINED_FILE = "combined.json"
 """Beside the manifest: where the sets were, and which indices were chosen. Not a part of the format."""
 
 
+class Change(Protocol):
+    """What a new set has besides the records of the sets that it is made of."""
+
+    def to_json(self) -> dict[str, JSON]:
+        """What the new set's manifest says of it."""
+
+    def apply(self, table: Table) -> Table:
+        """Return the table with it."""
+
+
 class CombinedRecipe(Recipe):
     """Records of some record sets, one after another. A pickled copy of it has no parts: units bring their own.
 
@@ -36,6 +48,9 @@ class CombinedRecipe(Recipe):
         output: The new set's directory.
         unite: Unite classes by name. Default: they must be equal.
         written: The number or size of shards that was asked for; the manifest keeps it.
+        change: What the new set has besides the records of the parts.
+        is_linked: The new set shares the shards of the parts, of which all records are taken.
+        keeps_names: The names of the first part's records stay, also those that other parts have.
 
     Raises:
         ArgumentError: The sets do not fit together.
@@ -47,9 +62,18 @@ class CombinedRecipe(Recipe):
     raw_files: tuple[RemoteFile, ...] = ()
 
     def __init__(
-        self, parts: Sequence[Part], output: Path, *, unite: bool = False, written: Mapping[str, JSON] | None = None
+        self,
+        parts: Sequence[Part],
+        output: Path,
+        *,
+        unite: bool = False,
+        written: Mapping[str, JSON] | None = None,
+        change: Change | None = None,
+        is_linked: bool = False,
+        keeps_names: bool = False,
     ) -> None:
         check_alike(parts)
+        self.is_linked, self.keeps_names, self.change = is_linked, keeps_names, change
         self.parts, self.output = tuple(parts), output
         self.classes, self._numbers = common_classes(parts, unite=unite)
         first = parts[0].reader.manifest
@@ -59,6 +83,9 @@ class CombinedRecipe(Recipe):
         self.made_of: dict[str, JSON] = {
             "sets": [part.to_json() for part in parts],
             "classes": "union" if unite else "equal",
+            **({"shards": "linked"} if is_linked else {}),
+            **({"names": "kept"} if keeps_names else {}),
+            **({} if change is None else change.to_json()),
         }
         is_renumbered = any(numbers is not None for numbers in self._numbers)
         kept = common_metadata(parts, is_renumbered=is_renumbered)
@@ -89,7 +116,8 @@ class CombinedRecipe(Recipe):
     @override
     def command(self, root: Path) -> str:
         places = [part.reader.path for part in self.parts]
-        return command("merge" if len(places) > 1 else "subset", *places, "--output", self.output)
+        verb = "append" if self.keeps_names else "merge" if len(places) > 1 or self.is_linked else "subset"
+        return command(verb, *places, "--output", self.output)
 
     def find(self, root: Path) -> Source | None:
         """See `Recipe`: the record sets as they are now; None if one is gone.
@@ -104,7 +132,7 @@ class CombinedRecipe(Recipe):
         self.parts = tuple(
             Part(reader, part.choice, part.split) for part, reader in zip(self.parts, again, strict=True)
         )
-        self._source = CombinedSource(self.parts)
+        self._source = CombinedSource(self.parts, self.keeps_names)
         return self._source
 
     @override
@@ -134,15 +162,31 @@ class CombinedRecipe(Recipe):
             SourceError: A record's class is none of its set's classes.
         """
         assert self._source is not None
-        source, parts, first = self._source, self.parts, self.parts[0].reader.manifest
+        source, parts = self._source, self.parts
         keys: dict[str, list[str | None]] = {name: [] for name in self.fields}
         for fields in source.values:
             for name, values in fields.items():
                 places = values.of_position.tolist()
                 keys[name] += [None if place == ABSENT else values.keys[place] for place in places]
-        return Table(
-            names=[name for names in source.names for name in names],
-            keys=keys,
+        shapes = {
+            name: np.concatenate([part.shapes(name) for part in parts])
+            for name, field in self.fields.items()
+            if field.encoding == "raw"
+        }
+        return dataclasses.replace(self.table(source.names), keys=keys, shapes=shapes)
+
+    def table(self, names: Sequence[Sequence[str]]) -> Table:
+        """Return all of the table but where values are, and their shapes.
+
+        Args:
+            names: The names of each part's records in the new set.
+
+        Raises:
+            SourceError: A record's class is none of its set's classes.
+        """
+        parts, first = self.parts, self.parts[0].reader.manifest
+        table = Table(
+            names=list(itertools.chain.from_iterable(names)),
             arrays={name: np.concatenate(list(self._columns(name))) for name in parts[0].reader.columns},
             splits=_splits(parts),
             classes=self.classes,
@@ -153,15 +197,11 @@ class CombinedRecipe(Recipe):
             },
             default_target=first.default_target,
             metadata=self.metadata,
-            shapes={
-                name: np.concatenate([part.shapes(name) for part in parts])
-                for name, field in self.fields.items()
-                if field.encoding == "raw"
-            },
             skipped={
                 name: why for part in parts if part.choice.is_all for name, why in part.reader.manifest.skipped.items()
             },
         )
+        return table if self.change is None else self.change.apply(table)
 
     # Any: of whatever dtype.
     def _columns(self, name: str) -> Iterator[NDArray[Any]]:
@@ -210,7 +250,14 @@ def combined_again(reader: RecordReader, places: Sequence[Path] = ()) -> Combine
             )
             parts.append(Part(found, choice, str(said.get("as_split", ""))))
         written = reader.manifest.metadata.get("written")
-        recipe = CombinedRecipe(parts, reader.folder, unite=made_of["classes"] == "union", written=written)
+        recipe = CombinedRecipe(
+            parts,
+            reader.folder,
+            unite=made_of["classes"] == "union",
+            written=written,
+            is_linked=made_of.get("shards") == "linked",
+            keeps_names=made_of.get("names") == "kept",
+        )
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):  # a stranger wrote it
         return None
     is_same = recipe.made_of == made_of and recipe.variant == reader.manifest.variant

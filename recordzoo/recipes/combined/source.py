@@ -2,6 +2,7 @@
 
 import functools
 import hashlib
+import itertools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -23,24 +24,33 @@ Entry = tuple[int, str, str, int, int]
 """A stored value: part, field, name, position in that part's set, size in bytes."""
 
 
-def distinct_names(parts: Sequence[Part]) -> list[list[str]]:
-    """Return the names of each part's records; one that several parts have gets the part's name in front."""
+def distinct_names(parts: Sequence[Part], *, first_stay: bool = False) -> list[list[str]]:
+    """Return the names of each part's records; one that several parts have gets the part's name in front.
+
+    Args:
+        parts: The parts.
+        first_stay: The names of the first part stay.
+    """
     names = [part.names() for part in parts]
-    times = Counter(name for each in names for name in set(each))
-    shared = {name for name, count in times.items() if count > 1}
-    if not shared:
+    distinct = [set(each) for each in names]
+    times = set().union(*distinct)
+    if len(times) == sum(map(len, distinct)):
         return names
+    shared = {name for name, count in Counter(itertools.chain.from_iterable(distinct)).items() if count > 1}
     folders: dict[str, int] = {}
     for place, part in enumerate(parts):
         folders[part.stem] = folders.get(part.stem, 0) + 1
         number = folders[part.stem]
+        if first_stay and place == 0:
+            continue
         prefix = part.stem if number == 1 else f"{part.stem}-{number}"
         new_names = {}
         for name in sorted(shared.intersection(names[place])):
             new = f"{prefix}/{name.lstrip('/')}"
             while new in times:
                 new = f"{prefix}/{new}"
-            times[new], new_names[name] = 1, new
+            times.add(new)
+            new_names[name] = new
         names[place] = [new_names.get(name, name) for name in names[place]]
     return names
 
@@ -50,6 +60,7 @@ class CombinedSource(SizedSource):
     """All stored values of the chosen records of some record sets."""
 
     parts: Sequence[Part]
+    keeps_names: bool = False
 
     @property
     @override
@@ -75,7 +86,7 @@ class CombinedSource(SizedSource):
     @functools.cached_property
     def names(self) -> list[list[str]]:
         """The names of each part's records in the new set."""
-        return distinct_names(self.parts)
+        return distinct_names(self.parts, first_stay=self.keeps_names)
 
     @functools.cached_property
     def values(self) -> list[dict[str, FieldValues]]:
