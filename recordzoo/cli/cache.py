@@ -14,7 +14,7 @@ from recordzoo.cli import output
 from recordzoo.cli.confirm import confirm
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
-from recordzoo.cli.written import LEFTOVERS, Item, Kind, cache_folders, find_items, item_at
+from recordzoo.cli.written import LEFTOVERS, Item, Kind, cache_folders, find_items, freed_by, item_at, size_of
 from recordzoo.custom.nearby import nothing_there
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordZooError
 from recordzoo.meant import did_you_mean
@@ -85,19 +85,19 @@ def choose(items: Sequence[Item], rules: Rules, now: float) -> tuple[list[Item],
         it is left.
     """
     wanted = sorted((item for item in items if item.kind in rules.kinds), key=lambda item: item.last_used)
-    over = sum(item.size_bytes for item in wanted) - (rules.keep_bytes or 0)
+    remaining = list(wanted)
     chosen, left = [], []
     for item in wanted:
         if rules.older_than_s is not None and now - item.last_used < rules.older_than_s:
             continue
-        if rules.keep_bytes is not None and over <= 0:
+        if rules.keep_bytes is not None and size_of(remaining) <= rules.keep_bytes:
             break
         reason = item.obstacle or item.kept
         if reason:
             left.append((item, reason))
         else:
             chosen.append(item)
-            over -= item.size_bytes
+            remaining.remove(item)
     return chosen, left
 
 
@@ -107,14 +107,14 @@ def list_items(folders: Sequence[Path] | None, *, as_json: bool) -> int:
     items = find_items(places)
     if as_json:
         of_kinds = [(kind, [item for item in items if item.kind is kind]) for kind in Kind]
-        kinds = [{"kind": kind.value, "count": len(of), "size_bytes": _sum(of)} for kind, of in of_kinds]
+        kinds = [{"kind": kind.value, "count": len(of), "size_bytes": size_of(of)} for kind, of in of_kinds]
         texts = [str(place.absolute()) for place in places]
         found = list(map(_document, items))
-        output.put_json({"roots": texts, "items": found, "kinds": kinds, "size_bytes": _sum(items)})
+        output.put_json({"roots": texts, "items": found, "kinds": kinds, "size_bytes": size_of(items)})
     elif items:
         output.put(_table(items))
-        sums = [f"{_count(of)}, {_size(of)}" for of in _groups(items)]
-        output.say("; ".join(sums if len(sums) == 1 else [*sums, f"{_size(items)} in all"]))
+        sums = [f"{_count(of)}, {format_bytes(size_of(of))}" for of in _groups(items)]
+        output.say("; ".join(sums if len(sums) == 1 else [*sums, f"{format_bytes(size_of(items))} in all"]))
     else:
         output.say(f"Nothing that recordzoo wrote was found in {_named(places)}.")
     return Exit.OK
@@ -201,7 +201,7 @@ def _delete(
         for item in chosen:
             if item.kept and item.kind is Kind.SET:
                 output.say(f"warning: {clean(str(item.path))} could not be made again: {clean(item.kept)}.")
-        if not confirm(f"Delete {_counts(chosen)} ({_size(chosen)})?", yes=yes):
+        if not confirm(f"Delete {_counts(chosen)} ({format_bytes(freed_by(chosen))})?", yes=yes):
             output.say("Nothing is deleted.")
             return Exit.FAILED
         for item in chosen:
@@ -212,12 +212,12 @@ def _delete(
     if as_json:
         texts = [{**_document(item), "reason": reason} for item, reason in (*left, *failed)]
         deleted = list(map(_document, done))
-        output.put_json({"dry_run": dry_run, "deleted": deleted, "left": texts, "size_bytes": _sum(done)})
+        output.put_json({"dry_run": dry_run, "deleted": deleted, "left": texts, "size_bytes": freed_by(done)})
         return Exit.FAILED if failed else Exit.OK
     for item, reason in failed:
         output.say(f"error: {clean(str(item.path))} is not deleted: {clean(reason)}.")
     if done:
-        output.say(f"{'Would delete' if dry_run else 'Deleted'} {_counts(done)}, {_size(done)}.")
+        output.say(f"{'Would delete' if dry_run else 'Deleted'} {_counts(done)}, {format_bytes(freed_by(done))}.")
     return Exit.FAILED if failed else Exit.OK
 
 
@@ -294,14 +294,6 @@ def _count(group: Sequence[Item]) -> str:
 
 def _counts(items: Sequence[Item]) -> str:
     return ", ".join(map(_count, _groups(items)))
-
-
-def _sum(items: Sequence[Item]) -> int:
-    return sum(item.size_bytes for item in items)
-
-
-def _size(items: Sequence[Item]) -> str:
-    return format_bytes(_sum(items))
 
 
 def _document(item: Item) -> dict[str, JSON]:

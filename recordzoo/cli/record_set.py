@@ -109,6 +109,7 @@ def set_document(reader: RecordReader, headers: Headers | None) -> dict[str, JSO
             "shards": sizes.shards,
             "arrays": sizes.arrays,
             "overhead": sizes.overhead,
+            "shared": sizes.shared,
         },
         "class_counts": None if labels is None else [dataclasses.asdict(each) for each in count_classes(labels)],
         "images": None if headers is None else _headers_document(headers),
@@ -287,12 +288,15 @@ def _byte_lines(document: Mapping[str, JSON]) -> list[str]:
     sizes = document["bytes"]
     values, around = sizes["values"], sizes["shards"] - sizes["values"]
     share = f" ({100 * sizes['overhead'] / values:.1f}% more than the values alone)" if values else ""
+    total, shared = document["size_bytes"], sizes["shared"]
+    own = f"  shared:   {format_bytes(shared)} with other record sets (hard links), own: {format_bytes(total - shared)}"
     return [
         "bytes:",
         f"  values:   {format_bytes(values)}",
         f"  shards:   {format_bytes(sizes['shards'])}, overhead: {format_bytes(around)}",
         f"  arrays:   {format_bytes(sizes['arrays'])}: indices, names, splits and array fields",
-        f"  in all:   {format_bytes(document['size_bytes'])}{share}",
+        f"  in all:   {format_bytes(total)}{share}",
+        *([own] if shared else []),
     ]
 
 

@@ -4,6 +4,7 @@ import contextlib
 import functools
 import os
 import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -21,7 +22,7 @@ from recordzoo.recipes.beside import BESIDE
 from recordzoo.recipes.variants.stored import original_path
 from recordzoo.records.arrays import file_name
 from recordzoo.records.kinds import SetKind
-from recordzoo.records.manifest import ENDING, MANIFEST_NAME, MAX_MANIFEST_BYTES, ORIGINAL, manifest_digest
+from recordzoo.records.manifest import ENDING, MANIFEST_NAME, MAX_MANIFEST_BYTES, ORIGINAL, Manifest, manifest_digest
 from recordzoo.records.marks import marks_name
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.remote_directory import cached_addresses
@@ -64,6 +65,23 @@ LEFTOVERS = (Kind.BUILD, Kind.DOWNLOAD, Kind.BAD, Kind.REMAINS, Kind.LOCK)
 
 
 @dataclass(frozen=True, slots=True)
+class Shared:
+    """A file that has several names.
+
+    Attributes:
+        device: Where it is,
+        inode: and its number there.
+        size_bytes: Its size.
+        num_names: How many names it has.
+    """
+
+    device: int
+    inode: int
+    size_bytes: int
+    num_names: int
+
+
+@dataclass(frozen=True, slots=True)
 class Item:
     """A file or directory that recordzoo wrote.
 
@@ -76,6 +94,7 @@ class Item:
         used_by: The process that works on it; it is then not deleted. "" for none.
         kept: Why `prune` leaves it, and `rm` warns: it could not be made again. "" if it could.
         foreign: Files in it that recordzoo did not write; it is then not deleted.
+        shared: The shards that have other names, too.
     """
 
     kind: Kind
@@ -86,6 +105,7 @@ class Item:
     used_by: str = ""
     kept: str = ""
     foreign: Sequence[str] = ()
+    shared: Sequence[Shared] = ()
 
     @property
     def obstacle(self) -> str:
@@ -96,6 +116,22 @@ class Item:
             names = ", ".join(self.foreign[:3]) + (", ..." if len(self.foreign) > 3 else "")
             return f"it holds files that recordzoo did not write ({names}); move them away"
         return ""
+
+
+def size_of(items: Sequence[Item]) -> int:
+    """Return the size of some items together; a file that several of them share counts once."""
+    times = _times(items)
+    return sum(item.size_bytes for item in items) - sum((n - 1) * file.size_bytes for file, n in times.items())
+
+
+def freed_by(items: Sequence[Item]) -> int:
+    """Return how much room there is when these items are deleted: a file goes with its last name."""
+    kept = sum(file.size_bytes for file, number in _times(items).items() if number < file.num_names)
+    return size_of(items) - kept
+
+
+def _times(items: Sequence[Item]) -> Counter[Shared]:
+    return Counter(file for item in items for file in item.shared)
 
 
 def find_items(roots: Iterable[Path]) -> list[Item]:
@@ -205,7 +241,14 @@ def _set_item(path: Path) -> Item | None:
     own = {MANIFEST_NAME, *map(file_name, manifest.arrays), *map(marks_name, manifest.blobs), *BESIDE}
     own.update(shard.name for shard in manifest.shards)
     foreign = tuple(name for name in names if name not in own)
-    return Item(Kind.SET, path, path.name.removesuffix(ENDING), size, last, who_prepares(path), reason, foreign)
+    name, shared = path.name.removesuffix(ENDING), _shared(path, manifest)
+    return Item(Kind.SET, path, name, size, last, who_prepares(path), reason, foreign, shared)
+
+
+def _shared(path: Path, manifest: Manifest) -> tuple[Shared, ...]:
+    """Find the shards of a set that have other names, too."""
+    facts = [(path / shard.name).lstat() for shard in manifest.shards if (path / shard.name).is_file()]
+    return tuple(Shared(f.st_dev, f.st_ino, f.st_size, f.st_nlink) for f in facts if f.st_nlink > 1)
 
 
 def _remains_item(path: Path) -> Item | None:

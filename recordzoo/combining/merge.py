@@ -25,12 +25,13 @@ def merge(
 ) -> Path:
     """Store the records of several sets, one after another, as one record set; `recordzoo.open` opens it.
 
-    The sets must have the same fields, stored alike, and the same variant. Values are copied as they are stored and
-    their CRC-32s compared. Splits of one name are put together. A name that several sets have gets its set's name in
-    front: ``a/0001.jpg``.
+    The sets must have the same fields, stored alike, and the same variant. Splits of one name are put together. A name
+    that several sets have gets its set's name in front: ``a/0001.jpg``.
 
-    The work is spread over processes, goes on where it was interrupted, and gives the same bytes each time. What is
-    there already is left alone if it was made of these sets.
+    The new set shares the shards of the sets by hard links; on another file system they are cloned or copied. Values
+    are copied, in parallel and their CRC-32s compared, if a set is at a URL, or one of the options `executor`,
+    `shard_bytes`, `num_shards`, `on_error` and `check_images` is given. The same sets and options give the same bytes
+    each time. What is there already is left alone if it was made of these sets.
 
     Args:
         sets: The record sets: directories or URLs.

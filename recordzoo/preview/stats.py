@@ -1,5 +1,6 @@
 """Numbers about a record set: its classes, its bytes, its fields, its variants, where it came from."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -38,11 +39,13 @@ class Bytes:
         blobs: For each blob field, the stored values themselves; one that several records share counts once.
         shards: The shard files: all values, and what LMDB needs around them.
         arrays: The array files: indices, names, splits and array fields.
+        shared: The shard files that have other names, too: other record sets share them.
     """
 
     blobs: Mapping[str, int]
     shards: int
     arrays: int
+    shared: int = 0
 
     @property
     def total(self) -> int:
@@ -66,7 +69,17 @@ def count_bytes(reader: RecordReader) -> Bytes:
         {name: _stored_bytes(reader, name) for name in manifest.blobs},
         sum(shard.size_bytes for shard in manifest.shards),
         sum(array.size_bytes for array in manifest.arrays.values()),
+        _shared_bytes(reader) if isinstance(reader.path, Path) else 0,
     )
+
+
+def _shared_bytes(reader: RecordReader) -> int:
+    found = 0
+    for shard in reader.manifest.shards:
+        with contextlib.suppress(OSError):  # `verify` speaks of what is missing
+            facts = (reader.folder / shard.name).stat()
+            found += facts.st_size if facts.st_nlink > 1 else 0
+    return found
 
 
 def count_values(reader: RecordReader, field: str) -> int:

@@ -48,8 +48,9 @@ def merge(
 ) -> None:
     """Store the records of several sets, one after another, as one record set.
 
-    The sets must have the same fields, stored alike. Values are copied as they are and their checksums compared.
-    Splits of one name are put together. Run the same command again to go on after any failure or interruption.
+    The sets must have the same fields, stored alike. Splits of one name are put together. The new set shares the
+    shards of the sets by hard links; from URLs and other file systems they are copied. Run the same command again to
+    go on after any failure or interruption.
     """
     from recordzoo.cli.combining import merge_sets
 
