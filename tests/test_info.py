@@ -90,6 +90,7 @@ def test_every_number_is_what_is_stored(birds):
         "shards": shards,
         "arrays": arrays,
         "overhead": shards + arrays - sum(map(len, values)),
+        "shared": 0,
     }
     assert document["size_bytes"] == shards + arrays
     assert document["arrays"]["attributes"] == {"dtype": "|u1", "shape": [20, 312]}
