@@ -2,6 +2,7 @@
 
     RecordZooError
     ├── ArgumentError (ValueError)                 an argument's value is not one of the valid ones
+    │   └── SampleIndexError (IndexError)          a sampler or a Subset names a sample that does not exist
     ├── NotPreparedError (RuntimeError, FileNotFoundError)
     │   │                                          no records and no raw data, or too much to convert unasked
     │   └── TermsError                             the data's terms of access were not accepted
@@ -71,6 +72,10 @@ def _rebuild(kind: type[RecordZooError], text: str, details: dict[str, Any]) -> 
 
 class ArgumentError(RecordZooError, ValueError):
     """An argument has a value that is not one of the valid ones."""
+
+
+class SampleIndexError(ArgumentError, IndexError):
+    """A sampler or a `Subset` names a sample that does not exist."""
 
 
 class NotPreparedError(RecordZooError, RuntimeError, FileNotFoundError):

@@ -10,10 +10,12 @@ import pytest
 import torch
 
 from recordzoo import ImageFolderRecord, RecordLoader
+from recordzoo.errors import ImageError
 from recordzoo.loader.buffers import Buffers
 from recordzoo.loader.makers import RowMaker
 from recordzoo.loader.source import BatchSource
-from tests.batching import FIXED, RANDOM, assert_same, make_tree
+from tests.batching import FIXED, RANDOM, UINT8, assert_same, image_file, make_tree
+from tests.fakes.folder import bad_image, write_tree
 
 # Any: of what is kept of a batch.
 
@@ -144,6 +146,20 @@ def test_a_loader_does_not_overwrite_what_is_kept(dataset: Any, transform: Any, 
         [each.clone() for each in batch] for epoch in range(3) for _ in [loader.set_epoch(epoch)] for batch in loader
     ]
     assert_same(kept, copies)
+
+
+@pytest.mark.parametrize("num_workers", [1, 3])
+def test_no_memory_before_the_first_sample(tmp_path: Path, num_workers: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    taken: list[int] = []
+    take = Buffers.take
+    monkeypatch.setattr(Buffers, "take", lambda self, count: taken.append(count) or take(self, count))
+    write_tree(tmp_path, {"a/0.jpg": bad_image(), "a/1.jpg": image_file(1)})
+    dataset = ImageFolderRecord(tmp_path, transform=UINT8)
+    with pytest.raises(ImageError):
+        list(RecordLoader(dataset, 100, sampler=[0] * 100, num_workers=num_workers, prefetch_factor=0))
+    assert taken == []
+    assert len(list(RecordLoader(dataset, 100, sampler=[1] * 200, num_workers=num_workers, prefetch_factor=0))) == 2
+    assert taken == [100, 100]
 
 
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device")

@@ -558,6 +558,7 @@ class TestErrors:
         ("error", "code"),
         [
             (errors.ArgumentError, 2),
+            (errors.SampleIndexError, 2),
             (errors.NotPreparedError, 3),
             (errors.TermsError, 3),
             (errors.FolderError, 3),

@@ -33,13 +33,14 @@ from recordzoo import (
     CIFAR10Record,
     CUB200Record,
     ImageFolderRecord,
+    MultiView,
     RecordLoader,
     RecordReader,
     RecordSampler,
     VOCDetectionRecord,
     convert,
 )
-from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError
+from recordzoo.errors import ArgumentError, CorruptRecordError, ImageError, SampleIndexError
 from recordzoo.loader.leaf import JointLeaf
 from recordzoo.loader.makers import RowMaker
 from recordzoo.loader.samples import SampleMaker
@@ -635,6 +636,42 @@ def test_indices_that_do_not_exist(dataset: ImageFolderRecord, options: dict[str
     assert len(list(islice(iterator, len(loader) - 1))) == len(loader) - 1
     with pytest.raises(IndexError):
         next(iterator)
+
+
+@pytest.mark.parametrize("wrong", [41, -42])
+def test_samples_that_do_not_exist_are_named(dataset: ImageFolderRecord, wrong: int) -> None:
+    subset = Subset(dataset, [0, 1, wrong, 2])
+    options: dict[str, Any] = {"batch_size": 2, "prefetch_factor": 0}
+    for workers in ("threads", "processes"):
+        iterator = iter(RecordLoader(subset, workers=workers, **options))
+        assert len(next(iterator)[1]) == 2
+        message = rf"^Subset\.indices: there is no sample {wrong} in ImageFolderRecord, which has 41 samples"
+        with pytest.raises(SampleIndexError, match=message):
+            next(iterator)
+    for one, kind, size in (
+        (dataset, "ImageFolderRecord", 41),
+        (subset, "Subset", 4),
+        (dataset + dataset, "Conc", 82),
+    ):
+        with pytest.raises(SampleIndexError, match=rf"^there is no sample 99 in {kind}\w*, which has {size} samples"):
+            list(RecordLoader(one, sampler=[99]))
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+@pytest.mark.parametrize("transform", [v1.ToTensor(), v1.Compose([v1.Lambda(lambda image: image), v1.PILToTensor()])])
+def test_images_of_several_sizes_are_named(tree: Path, workers: Any, transform: Any) -> None:
+    dataset = ImageFolderRecord(tree, transform=transform)
+    with pytest.raises(ArgumentError, match=r"in size: .*0/00\.jpg.* is 3 x 104 x 90; .*0/05\.jpg.* is 3 x 99 x"):
+        list(RecordLoader(dataset, 4, workers=workers, num_workers=2))
+    views = ImageFolderRecord(tree, transform=MultiView([FIXED, v1.ToTensor()]))
+    with pytest.raises(ArgumentError, match=r"is 3 x 24 x 24, 3 x 104 x 90; .* is 3 x 24 x 24, 3 x"):
+        list(RecordLoader(views, 4, workers=workers))
+
+
+def test_targets_that_cannot_be_stacked_are_torchs_error(tree: Path) -> None:
+    dataset = ImageFolderRecord(tree, transform=UINT8, target_transform=lambda label: torch.zeros(label + 1))
+    with pytest.raises(RuntimeError, match="stack expects each tensor to be equal size"):
+        list(RecordLoader(dataset, 41))
 
 
 @pytest.mark.parametrize("target", [0, 1, 3])

@@ -157,7 +157,8 @@ def _batch(maker: Maker, source: BatchSource, numbers: list[int]) -> Any:
     """Make a batch of these samples."""
     indices = np.array(numbers)
     (piece,) = cut(Wanted(indices, indices, lambda: None, indices, indices), source, 0, 0, len(indices))
-    return maker.batch([], [maker.make(piece, [])])
+    memory = maker.memory(len(indices))
+    return maker.batch(memory, [maker.make(piece, memory)])
 
 
 def slowdown(work: Callable[[], object], num_threads: int = 2) -> float:

@@ -19,7 +19,7 @@ class JointMaker(SampleMaker):
         """Make the samples of a piece; images are tensors of one memory as long as they are alike."""
         together = Rows(len(piece), self.allocate)
         samples = [self._sample(piece, number, together) for number in range(len(piece))]
-        return Made([image for image, _ in samples], [target for _, target in samples], None)
+        return Made([image for image, _ in samples], [target for _, target in samples], None, piece)
 
     def _sample(self, piece: Piece, number: int, together: Rows) -> tuple[Any, Any]:
         leaf, index = self.source.leaves[piece.leaves[number]], int(piece.inner[number])

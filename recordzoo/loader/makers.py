@@ -1,6 +1,8 @@
 """Ways to make a batch: into rows of memory; `samples` has the other."""
 
+import threading
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -15,8 +17,25 @@ from recordzoo.pixels.render import Precision
 
 # Any, here and below: targets and samples are what the dataset has, a batch is what the collate function makes.
 
-Memory = list[torch.Tensor]
-"""What a batch is made into: a tensor for each view."""
+
+class Memory:
+    """What a batch is made into: a tensor for each view, allocated when the first piece has read its first samples.
+
+    Args:
+        take: Allocates them.
+    """
+
+    def __init__(self, take: Callable[[], list[torch.Tensor]]) -> None:
+        self._take, self._lock = take, threading.Lock()
+        self._tensors: list[torch.Tensor] | None = None
+
+    @property
+    def tensors(self) -> list[torch.Tensor]:
+        """The tensors, [count, 3, H, W]."""
+        with self._lock:
+            if self._tensors is None:
+                self._tensors = self._take()
+            return self._tensors
 
 
 class Maker(ABC):
@@ -24,7 +43,7 @@ class Maker(ABC):
 
     def memory(self, count: int) -> Memory:
         """Return what the pieces of a batch of so many samples are made into."""
-        return []
+        return Memory(list)
 
     @abstractmethod
     def make(self, piece: Piece, memory: Memory) -> Any:
@@ -61,8 +80,8 @@ class RowMaker(Maker):
             self._writers.append(RowWriter(plan, (height, width), precision, pointwise))
 
     def memory(self, count: int) -> Memory:
-        """Return tensors [count, 3, H, W]."""
-        return [each.take(count) for each in self.buffers]
+        """See `Maker`."""
+        return Memory(lambda: [each.take(count) for each in self.buffers])
 
     def make(self, piece: Piece, memory: Memory) -> Any:
         """Fill rows; return targets."""
@@ -70,13 +89,13 @@ class RowMaker(Maker):
         for start in range(0, len(piece), at_once):
             numbers = range(start, min(start + at_once, len(piece)))
             opened = [open_views(self._source, piece, number) for number in numbers]
-            for writer, tensor, images in zip(self._writers, memory, zip(*opened, strict=True), strict=True):
+            for writer, tensor, images in zip(self._writers, memory.tensors, zip(*opened, strict=True), strict=True):
                 writer.fill(tensor[piece.start + start : piece.start + numbers.stop], images)
         return targets_of(self._source, piece)
 
     def batch(self, memory: Memory, parts: list[Any]) -> Any:
         """Return [images, targets]; of several views, images is a list of them."""
-        return [list(memory) if self._views.is_list else memory[0], collated_targets(parts)]
+        return [list(memory.tensors) if self._views.is_list else memory.tensors[0], collated_targets(parts)]
 
     def arrived(self, batch: Any) -> Any:
         """Do to the values what was left."""

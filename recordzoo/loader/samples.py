@@ -16,7 +16,7 @@ from recordzoo.loader.generators import seeded
 from recordzoo.loader.leaf import ImageLeaf
 from recordzoo.loader.makers import Maker, Memory, collated_targets
 from recordzoo.loader.source import BatchSource
-from recordzoo.loader.work import Opened, Piece, open_views, opened_at_once
+from recordzoo.loader.work import Opened, Piece, check_sizes, open_views, opened_at_once
 from recordzoo.loader.writer import RowWriter, finished
 from recordzoo.pixels.render import Precision, to_picture
 from recordzoo.transforms.plan import Plan, Transform
@@ -42,11 +42,13 @@ class Made(NamedTuple):
         images: Of each sample: a view, or a list of them.
         targets: Of each sample.
         rows: All images of each view in one tensor, [n, 3, H, W]; None if they are not in one.
+        piece: Which samples they are.
     """
 
     images: list[Any]
     targets: list[Any]
     rows: list[torch.Tensor] | None
+    piece: Piece
 
 
 class SampleMaker(Maker):
@@ -96,9 +98,16 @@ class SampleMaker(Maker):
                 views = [_joined(rows) for rows in zip(*(part.rows for part in parts), strict=True)]
                 images = views if self.source.leaves[0].views.is_list else views[0]
                 return [images, collated_targets([part.targets for part in parts])]
-            parts = [list(zip(part.images, part.targets, strict=True)) for part in parts]
-        samples = [sample for part in parts for sample in part]
-        return self._collate(samples[0] if self._singly else samples)
+            return self._collated([sample for part in parts for sample in _samples(part)], parts)
+        return self._collated([sample for part in parts for sample in part], [])
+
+    def _collated(self, samples: list[Any], made: list[Made]) -> Any:
+        try:
+            return self._collate(samples[0] if self._singly else samples)
+        except RuntimeError as err:  # torch's, which knows no names
+            if self._is_stacked:
+                check_sizes(self.source, [(part.piece, part.images) for part in made], err)
+            raise
 
     def _taken(self, piece: Piece, number: int, key: Any) -> Any:
         with self.seeding(piece, number):
@@ -118,7 +127,7 @@ class SampleMaker(Maker):
         targets = [self._target(piece, number) for number in range(len(piece))]
         whole = [each.whole for each in rows]
         are_alike = len(kinds) == 1 and all(each is not None for each in whole)
-        return Made(images, targets, whole if are_alike else None)  # type: ignore[arg-type]  # none is None
+        return Made(images, targets, whole if are_alike else None, piece)  # type: ignore[arg-type]  # none is None
 
     def _target(self, piece: Piece, number: int) -> Any:
         leaf = self.source.leaves[piece.leaves[number]]
@@ -252,6 +261,10 @@ class Rows:
 def _joined(rows: Sequence[torch.Tensor]) -> torch.Tensor:
     """Return the images of all pieces in one tensor; those of one piece where they are, maybe in shared memory."""
     return rows[0] if len(rows) == 1 else torch.cat(list(rows))
+
+
+def _samples(part: Made) -> list[Any]:
+    return list(zip(part.images, part.targets, strict=True))
 
 
 def _through(transforms: Iterable[Transform], opened: Opened, sample: Any, seeding: Seeding) -> Any:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import ConcatDataset, Subset
 
+from recordzoo.errors import SampleIndexError
 from recordzoo.families.base import ZooDataset
 from recordzoo.images.pictures import is_pixels
 from recordzoo.loader.leaf import ImageLeaf, JointLeaf, Leaf
@@ -52,7 +53,7 @@ class BatchSource:
         """Return for each index the number of its leaf and its index there.
 
         Raises:
-            IndexError: There is no such sample.
+            SampleIndexError: There is no such sample.
         """
         return self._route(indices)
 
@@ -62,8 +63,12 @@ class BatchSource:
             inner = self._read(dataset.dataset)
             if self.problem:  # it may have keys that are no numbers
                 return inner
-            chosen = indices_of(dataset.indices, type(dataset.dataset).__name__)
-            return lambda indices: inner(chosen[indices])
+            size: int = len(dataset.dataset)  # type: ignore[arg-type]  # it has a length if it is read here
+            kind = type(dataset.dataset).__name__
+            chosen = indices_of(dataset.indices, kind)
+            return lambda indices: inner(
+                _checked(chosen[_checked(indices, len(chosen), "Subset")], size, kind, "Subset.indices: ")
+            )
         if type(dataset) is ConcatDataset:
             return self._read_parts(dataset)
         leaf = leaf_of(dataset)
@@ -72,7 +77,8 @@ class BatchSource:
             return lambda indices: (np.zeros_like(indices), indices)
         number, size = len(self.leaves), len(dataset)
         self.leaves.append(leaf)
-        return lambda indices: (np.full(len(indices), number), _checked(indices, size))
+        kind = type(dataset).__name__
+        return lambda indices: (np.full(len(indices), number), _checked(indices, size, kind))
 
     def _read_parts(self, dataset: ConcatDataset[Any]) -> Callable[[Indices], tuple[NDArray[np.int64], Indices]]:
         parts = [self._read(part) for part in dataset.datasets]
@@ -80,7 +86,7 @@ class BatchSource:
         starts = np.concatenate([[0], ends[:-1]])
 
         def route(indices: Indices) -> tuple[NDArray[np.int64], Indices]:
-            indices = _checked(indices, int(ends[-1]))
+            indices = _checked(indices, int(ends[-1]), "ConcatDataset")
             part_of = np.searchsorted(ends, indices, side="right")
             numbers, found = np.empty_like(indices), np.empty_like(indices)
             for number in np.unique(part_of).tolist():
@@ -158,8 +164,13 @@ def _have_channels(reader: RecordReader) -> bool:
     return found
 
 
-def _checked(indices: Indices, size: int) -> Indices:
+def _checked(indices: Indices, size: int, kind: str, given_by: str = "") -> Indices:
+    """Return indices counted from 0.
+
+    Raises:
+        SampleIndexError: A dataset of this kind and size has no such sample.
+    """
     found = np.where(indices < 0, indices + size, indices)
-    if len(found) and not 0 <= found.min() <= found.max() < size:
-        raise IndexError("list index out of range")
+    if len(wrong := indices[(found < 0) | (found >= size)]):
+        raise SampleIndexError(f"{given_by}there is no sample {wrong[0]} in {kind}, which has {size} samples.")
     return found

@@ -7,6 +7,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from recordzoo.errors import ArgumentError
 from recordzoo.images.frames import OPENED_AT_ONCE, Frame
 from recordzoo.loader.generators import local_seeds, uniforms
 from recordzoo.loader.leaf import ImageLeaf, Leaf
@@ -46,7 +47,7 @@ def cut(wanted: Wanted, source: BatchSource, seed: int, epoch: int, size: int) -
     """Cut a batch into pieces of a size, an empty one into one piece.
 
     Raises:
-        IndexError: There is no such sample.
+        SampleIndexError: There is no such sample.
         TypeError: A key is no index, and the samples are in record sets.
     """
     leaves = inner = np.empty(0, np.int64)
@@ -165,6 +166,27 @@ def open_views(source: BatchSource, piece: Piece, number: int) -> list[Opened]:
         leaf.store.name_in(err, index)
         raise
     return opened
+
+
+# Any: images as the transforms made them; a list of several views.
+def check_sizes(source: BatchSource, made: list[tuple[Piece, list[Any]]], cause: Exception) -> None:
+    """Find out whether images could not be stacked because they differ in size.
+
+    Raises:
+        ArgumentError: They do; it names two samples.
+    """
+    first, name_of_first = "", ""
+    for piece, images in made:
+        for image, leaf, index in zip(images, piece.leaves, piece.inner, strict=True):
+            views = image if isinstance(image, list) else [image]
+            size = ", ".join(" x ".join(map(str, view.shape)) for view in views if isinstance(view, torch.Tensor))
+            name = source.leaves[leaf].store.name(int(index))
+            if first and size != first:
+                raise ArgumentError(
+                    f"The images of a batch differ in size: {name_of_first} is {first}; {name} is {size}. End their "
+                    "transforms with one size, such as Resize((224, 224)) or CenterCrop(224), or pass a collate_fn."
+                ) from cause
+            first, name_of_first = first or size, name_of_first or name
 
 
 # Any: targets are what the dataset has.
