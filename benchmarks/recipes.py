@@ -6,6 +6,7 @@ Each measurement is a fresh process: an epoch that warms everything, then the on
 import contextlib
 import json
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -129,7 +130,9 @@ def with_dali(python: Path) -> Path | None:
     return None
 
 
-def measure(photos: list[bytes], repeats: int, names: list[str], dali: Path | None = None) -> dict[str, dict[str, Any]]:
+def measure(
+    photos: list[bytes], repeats: int, names: list[str], dali: Path | None = None, readers: Sequence[str] = READERS
+) -> dict[str, dict[str, Any]]:
     """Return images per second by recipe and reader; `dali` is an interpreter that has DALI."""
     folder = fresh_folder("recipes")
     thrice = list(many(photos, 3 * sum(map(len, photos))))
@@ -142,7 +145,7 @@ def measure(photos: list[bytes], repeats: int, names: list[str], dali: Path | No
             reader: lambda reader=reader, name=name, tree=tree: float(  # type: ignore[misc]  # defaults
                 in_fresh_process(_CODE, tree, reader, WORKERS, RECIPES[name])
             )
-            for reader in READERS
+            for reader in readers
         }
         if dali is not None and name in DALI_RECIPES:
             runs[DALI] = lambda name=name: float(  # type: ignore[misc]  # defaults
@@ -166,10 +169,14 @@ def main() -> None:
     parser.add_argument(
         "--dali", type=Path, default=DALI_PYTHON, help="interpreter that has DALI; default: that of make bench-peers"
     )
+    parser.add_argument("--reader", action="append", choices=READERS, help="only this, and no page; may be repeated")
     parser.add_argument("--page", action="store_true", help=f"add the numbers to {PAGE}")
     options = parser.parse_args()
     chosen = [name for name in RECIPES if any(name.startswith(each) for each in options.recipe or [""])]
     photos = photographs(options.photos)
+    if options.reader:
+        measure(photos, options.repeats, chosen, readers=options.reader)
+        return
     found = measure(photos, options.repeats, chosen, with_dali(options.dali))
     print(table(found))
     if options.page:
