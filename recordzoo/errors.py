@@ -126,6 +126,10 @@ class ForkError(RecordZooError, RuntimeError):
     """A forked process uses an iterator of its parent, whose threads it does not have."""
 
 
+class EmptyBatchError(RecordZooError, RuntimeError):
+    """All samples of a batch were left out, as `on_error="skip"` leaves out those that cannot be read."""
+
+
 class RecordError(RecordZooError, OSError):
     """A record set on disk cannot be used."""
 

@@ -1,5 +1,7 @@
 """`RecordLoader` over datasets of others: files as torchvision lists them, and bytes of one's own."""
 
+import errno
+import io
 import itertools
 import os
 import re
@@ -12,20 +14,23 @@ import numpy as np
 import pytest
 import torchvision
 from PIL import Image, UnidentifiedImageError
-from torch.utils.data import ConcatDataset, DataLoader, Subset, random_split
+from torch.utils.data import ConcatDataset, DataLoader, Subset, default_collate, random_split
 from torchvision import datasets
 from torchvision import transforms as v1
 from torchvision.datasets.folder import default_loader, pil_loader
 from torchvision.datasets.vision import StandardTransform
+from torchvision.transforms import v2
 
-from recordzoo import HasImageBytes, ImageFolderRecord, RecordLoader
+from recordzoo import HasImageBytes, ImageFolderRecord, RecordLoader, VOCDetectionRecord
+from recordzoo.errors import ArgumentError, EmptyBatchError, ImageError
 from recordzoo.loader import stores
-from recordzoo.loader.leaf import ImageLeaf
+from recordzoo.loader.leaf import ImageLeaf, JointLeaf
 from recordzoo.loader.plain import _OPENING, _WITH_LOADER
 from recordzoo.loader.source import BatchSource
 from recordzoo.recipes.jpeg import is_plain_jpeg
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file, make_tree
 from tests.contract import DECLARED, ROWS, Row
+from tests.fakes import voc
 from tests.fakes.folder import write_tree
 from tests.fakes.odd_images import odd_images
 
@@ -407,3 +412,152 @@ def test_failures_of_ones_own(tmp_path: Path) -> None:
     with pytest.raises(KeyError) as found:
         list(RecordLoader(dataset, 4))
     assert found.value.__notes__ == ["while reading sample 0 of OwnBytes"]
+
+
+class Bad:
+    """Twelve photos of which some cannot be read; their numbers are their labels."""
+
+    def __init__(self, folder: Path) -> None:
+        write_tree(folder, {f"{number:02d}/0.jpg": image_file(number) for number in range(12)})
+        self.good = ImageFolderRecord(folder, UINT8)
+        self.files = datasets.ImageFolder(folder, UINT8)
+        (folder / "03" / "0.jpg").unlink()
+        (folder / "04" / "0.jpg").write_bytes(NONSENSE)
+        (folder / "11" / "0.jpg").write_bytes(CUT)
+        self.bad = {3, 4, 11}
+
+    def right(self, start: int, end: int) -> list[Any]:
+        """The batch of some samples, as the stock loader makes it of those that can be read."""
+        left = [number for number in range(start, end) if number not in self.bad]
+        return next(iter(DataLoader(Subset(self.files, left), len(left))))
+
+
+@pytest.fixture
+def bad(tmp_path: Path) -> Bad:
+    return Bad(tmp_path / "photos")
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+@pytest.mark.parametrize("collate", [None, list], ids=["rows", "samples"])
+def test_samples_that_cannot_be_read_are_left_out(
+    bad: Bad, workers: Any, collate: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    loader = RecordLoader(bad.files, 4, num_workers=3, workers=workers, on_error="skip", collate_fn=collate)
+    for epoch in (1, 2):
+        caplog.clear()
+        batches = list(loader)
+        assert len(batches) == len(loader) == 3
+        made = batches if collate is None else list(map(default_collate, batches))
+        assert_same(made, [bad.right(start, start + 4) for start in (0, 4, 8)])
+        assert loader.state_dict()["skipped"] == 3 * epoch
+        (line,) = caplog.messages
+        path = Path(bad.files.root) / "03" / "0.jpg"
+        assert line == (
+            "RecordLoader left out 3 samples of this epoch that cannot be read or decoded; the first: "
+            f"FileNotFoundError: [Errno 2] No such file or directory: '{path}'"
+        )
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_records_that_cannot_be_read_are_left_out(tmp_path: Path, workers: Any) -> None:
+    write_tree(tmp_path / "t", {f"{n:02d}/0.jpg": CUT if n == 3 else image_file(n) for n in range(12)})
+    dataset = ImageFolderRecord(tmp_path / "t", UINT8)
+    shard = dataset.records_path / "shard-00000.lmdb"
+    content, damaged = shard.read_bytes(), dataset.read(7)
+    shard.write_bytes(content.replace(damaged[-150:-50], bytes(100)))
+    dataset = ImageFolderRecord(dataset.records_path, UINT8)
+    with pytest.raises(ImageError):
+        list(RecordLoader(dataset, 4, workers=workers))
+    loader = RecordLoader(dataset, 4, workers=workers, on_error="skip")
+    labels = [batch[1].tolist() for batch in loader]
+    assert labels == [[0, 1, 2], [4, 5, 6], [8, 9, 10, 11]]
+    assert loader.state_dict()["skipped"] == 2
+
+
+def test_a_batch_with_no_sample_left(bad: Bad) -> None:
+    loader = RecordLoader(Subset(bad.files, [0, 3, 4]), 2, sampler=[0, 0, 1, 2], on_error="skip", num_workers=2)
+    batches = iter(loader)
+    assert len(next(batches)[1]) == 2
+    with pytest.raises(EmptyBatchError, match=r"None of the 2 samples .* The first: FileNotFoundError: .*03/0.jpg"):
+        next(batches)
+    single = RecordLoader(bad.files, None, on_error="skip", num_workers=1)
+    assert len(list(itertools.islice(single, 3))) == 3
+    with pytest.raises(EmptyBatchError):
+        list(single)
+
+
+def test_errors_of_transforms_are_not_left_out(bad: Bad) -> None:
+    bad.files.transform = v1.Compose([fails_on_the_second, UINT8])
+    loader = RecordLoader(bad.files, 4, workers="threads", on_error="skip")
+    with pytest.raises(ZeroDivisionError):
+        list(loader)
+    bad.files.transform, bad.files.target_transform = UINT8, [0].index
+    with pytest.raises(ValueError, match="is not in list"):
+        list(loader)
+
+
+def fails_on_the_second(image: Image.Image) -> Image.Image:
+    if image.size == Image.open(io.BytesIO(image_file(1))).size:
+        raise ZeroDivisionError
+    return image
+
+
+def test_errors_of_the_machine_are_not_left_out(bad: Bad, monkeypatch: pytest.MonkeyPatch) -> None:
+    def read(store: Any, index: int) -> Any:
+        raise OSError(errno.EMFILE, "Too many open files")
+
+    monkeypatch.setattr(stores.Files, "frame", read)
+    with pytest.raises(OSError, match="Too many open files"):
+        list(RecordLoader(bad.files, 4, on_error="skip"))
+
+
+def test_the_count_is_in_the_state(bad: Bad, caplog: pytest.LogCaptureFixture) -> None:
+    loader = RecordLoader(bad.files, 2, on_error="skip", num_workers=2)
+    batches = iter(loader)
+    assert [len(next(batches)[1]) for _ in range(3)] == [2, 1, 1]
+    state = loader.state_dict()
+    assert state["skipped"] == 2
+    assert caplog.messages == []
+    batches.close()
+    assert "left out 2 samples" in caplog.text
+    again = RecordLoader(bad.files, 2, on_error="skip")
+    again.load_state_dict(state)
+    assert [len(labels) for _, labels in again] == [2, 2, 1]
+    assert again.state_dict()["skipped"] == 3
+    without = RecordLoader(bad.files, 2)
+    without.load_state_dict(state)
+    assert without.state_dict() == {name: value for name, value in state.items() if name != "skipped"}
+
+
+def test_ranks_get_all_batches(bad: Bad) -> None:
+    loaders = [
+        RecordLoader(bad.files, 2, shuffle=True, seed=1, num_replicas=2, rank=rank, on_error="skip") for rank in (0, 1)
+    ]
+    shares = [list(loader) for loader in loaders]
+    assert [len(share) for share in shares] == [3, 3]
+    assert sum(len(labels) for share in shares for _, labels in share) == 9
+
+
+def test_what_cannot_be_left_out(root: Path) -> None:
+    with pytest.raises(ArgumentError, match="on_error='skp' is not one of 'raise', 'skip'"):
+        RecordLoader(range(3), on_error="skp")  # type: ignore[arg-type]
+    loader = RecordLoader(MakesSamples(root, UINT8), 4, on_error="skip")
+    with pytest.raises(ArgumentError, match="MakesSamples makes its samples itself"):
+        next(iter(loader))
+    assert "left out" in str(RecordLoader(datasets.ImageFolder(root, UINT8), on_error="skip"))
+
+
+@pytest.mark.parametrize("wrap", [lambda dataset: dataset, datasets.wrap_dataset_for_transforms_v2])
+def test_detection_records_that_cannot_be_read_are_left_out(tmp_path: Path, wrap: Any) -> None:
+    voc.build("2012").write_tree(tmp_path)
+    names = [Path(path).name for path in datasets.VOCDetection(tmp_path, "2012", "val").images]
+    bad = next(tmp_path.rglob(names[1]))
+    bad.write_bytes(bad.read_bytes()[:-200])
+    dataset = wrap(
+        VOCDetectionRecord(tmp_path, "2012", "val", transforms=v2.Compose([v2.Resize((20, 20)), v2.ToImage()]))
+    )
+    batches = list(RecordLoader(dataset, 2, collate_fn=list, on_error="skip"))
+    assert isinstance(BatchSource(dataset).leaves[0], JointLeaf)
+    assert sum(map(len, batches)) == len(names) - 1
+    right = [dataset[index][0] for index in range(len(names)) if index != 1]
+    assert_same([image for batch in batches for image, _ in batch], right)

@@ -5,7 +5,7 @@ from typing import Any
 
 from recordzoo.loader.leaf import JointLeaf
 from recordzoo.loader.samples import Made, Rows, SampleMaker
-from recordzoo.loader.work import Opened, Piece, part
+from recordzoo.loader.work import Opened, Piece
 from recordzoo.transforms.joint import frame_of
 from recordzoo.transforms.steps import num_draws
 
@@ -24,7 +24,7 @@ class JointMaker(SampleMaker):
     def _sample(self, piece: Piece, number: int, together: Rows) -> tuple[Any, Any]:
         leaf, index = self.source.leaves[piece.leaves[number]], int(piece.inner[number])
         if not isinstance(leaf, JointLeaf):
-            made = super().made(part(piece, number))
+            made = super().made(piece.of([number]))
             return made.images[0], made.targets[0]
         image, target = leaf.sample(index)
         seeding, draws = functools.partial(self.seeding, piece, number), piece.draws[number].tolist()

@@ -33,6 +33,14 @@ class Leaf(ABC):
     def is_fused(self) -> bool:
         """Whether nothing of a sample is left to functions of the user."""
 
+    @abstractmethod
+    def check(self, index: int) -> None:
+        """Read and decode the image of a sample.
+
+        Raises:
+            Exception: That cannot be done.
+        """
+
     @property
     def is_small(self) -> bool:
         """Whether one thread makes its samples faster than several, which would wait for the GIL."""
@@ -82,6 +90,14 @@ class ImageLeaf(Leaf):
         """See `Leaf`."""
         return self.store.is_small and not self._has_rest
 
+    def check(self, index: int) -> None:
+        """See `Leaf`."""
+        try:
+            self.frame(index).pixels()
+        except Exception as err:
+            self.store.name_in(err, index)
+            raise
+
     def target(self, index: int) -> Any:
         """Return the target of a sample, as the dataset gives it."""
         found = self.store.target(index)
@@ -117,6 +133,10 @@ class JointLeaf(Leaf):
     def is_fused(self) -> bool:
         """See `Leaf`."""
         return self.plan.is_fused and not self._has_rest
+
+    def check(self, index: int) -> None:
+        """See `Leaf`."""
+        self.as_plain(self.sample(index)[0], index)
 
     def sample(self, index: int) -> tuple[Any, Any]:
         """Return the image and the target before all transforms; the image is usually a `Deferred` one.

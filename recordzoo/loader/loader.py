@@ -30,6 +30,7 @@ from recordzoo.loader.making import Making
 from recordzoo.loader.missing import warn
 from recordzoo.loader.order import EpochBatches, Orders, SampledOrders, Wanted
 from recordzoo.loader.processes import ProcessIteration, Tasks, WorkerInit, Workers, Workplace, as_made
+from recordzoo.loader.skipping import Counting
 from recordzoo.loader.source import BatchSource
 from recordzoo.loader.work import batch_seed
 from recordzoo.pixels.render import PRECISIONS, Precision
@@ -39,6 +40,7 @@ from recordzoo.sampling.ranks import Ranks
 from recordzoo.sampling.samplers import RecordSampler
 from recordzoo.sampling.seed import Seed
 
+ON_ERROR = ("raise", "skip")
 WORKERS = ("auto", "threads", "processes")
 
 _HINTED = 4
@@ -91,6 +93,8 @@ class RecordLoader(DataLoader[Any]):
             faster. `print(loader)` says which, and why.
         batch_transform: Called with the parts of a batch, images and targets, where the batch is made; returns what the
             user gets: v2's `MixUp` or `CutMix`, for example.
+        on_error: "skip": leave out samples that cannot be read or decoded. Batches get smaller, never fewer. The number
+            of samples left out is logged at the end of an epoch, and is in `state_dict`.
 
     Raises:
         ArgumentError: A value is not one of the valid ones, or contradicts another.
@@ -137,11 +141,13 @@ class RecordLoader(DataLoader[Any]):
         deterministic: bool = False,
         workers: Literal["auto", "threads", "processes"] = "auto",
         batch_transform: Callable[..., Any] | None = None,
+        on_error: Literal["raise", "skip"] = "raise",
     ) -> None:
         check_choice("precision", precision, PRECISIONS)
         check_choice("memory_format", memory_format, (torch.contiguous_format, torch.channels_last))
         check_dataset(dataset)
         check_choice("workers", workers, WORKERS)
+        check_choice("on_error", on_error, ON_ERROR)
         check_worker_init_fn(worker_init_fn, workers)
         check_function("batch_transform", batch_transform)
         check_sizes(num_workers=num_workers, timeout=timeout, prefetch_factor=prefetch_factor)
@@ -176,7 +182,8 @@ class RecordLoader(DataLoader[Any]):
             persistent_workers=persistent_workers,
         )
         self.pin_memory_device, self.in_order = pin_memory_device, in_order
-        self.batch_transform = batch_transform
+        self.batch_transform, self.on_error = batch_transform, on_error
+        self._num_skipped = 0
         self.workers, self._worker_init_fn = workers, worker_init_fn
         self._kept: list[Buffers] | None = None
         self._choice: tuple[list[Any], Choice] | None = None
@@ -230,6 +237,9 @@ class RecordLoader(DataLoader[Any]):
 
         Raises:
             RecordError: What is stored is damaged, or an image cannot be decoded; with record set and name.
+            OSError: A file cannot be read, or its image cannot be decoded; as torchvision raises it, with the path.
+            EmptyBatchError: All samples of a batch are left out.
+            ArgumentError: `on_error="skip"`, and the dataset makes its samples itself.
             TimeoutError: A batch took longer than `timeout`.
             ForkError: The process was forked within the epoch, and goes on in the child.
             TypeError: The sampler gave a key that is no integer, and the samples are records.
@@ -240,6 +250,10 @@ class RecordLoader(DataLoader[Any]):
 
     def _begin(self) -> Epoch | OnDevice:
         source, making = BatchSource(self.dataset), self._making()
+        if making.skips and not source.leaves:
+            raise ArgumentError(
+                f"on_error='skip' is for samples that the loader reads itself, and {source.problem}. Leave it out."
+            )
         warn(source)
         maker = making.maker(source, self._kept)
         if isinstance(maker, RowMaker):
@@ -254,6 +268,8 @@ class RecordLoader(DataLoader[Any]):
             ahead = (self.prefetch_factor or 0) * (1 if self.batch_sampler is not None else self.num_workers)
             pace = Pace(self.num_workers, ahead, _HINTED, self.timeout or None)
             iteration = Iteration(making, source, maker, order, pace)
+        if self.on_error == "skip":
+            iteration = Counting(iteration, self._count_skipped)
         if self.device.type == "cpu":
             return iteration
 
@@ -261,6 +277,9 @@ class RecordLoader(DataLoader[Any]):
             return making.transformed(maker.arrived(batch), batch_seed(order, wanted))
 
         return OnDevice(iteration, self.device, arrived)
+
+    def _count_skipped(self, number: int) -> None:
+        self._num_skipped += number
 
     def _in_processes(self, making: Making, source: BatchSource, maker: Maker, order: EpochBatches) -> ProcessIteration:
         key = [*self._key(source), self.batch_transform]
@@ -291,9 +310,11 @@ class RecordLoader(DataLoader[Any]):
         """Return where the user is, behind the batch that was given last.
 
         With a `RecordSampler` (the default) a few numbers, the same on all ranks. With another sampler also its
-        checksum, and the state of the torch generator that it draws from.
+        checksum, and the state of the torch generator that it draws from. With `on_error="skip"`, "skipped" is the
+        number of samples that this rank has left out, in all epochs.
         """
-        return self._orders.state_dict()
+        skipped: dict[str, JSON] = {"skipped": self._num_skipped} if self.on_error == "skip" else {}
+        return self._orders.state_dict() | skipped
 
     def load_state_dict(self, state: dict[str, JSON]) -> None:
         """Let the next iteration go on where `state_dict` was called, on however many ranks.
@@ -305,7 +326,8 @@ class RecordLoader(DataLoader[Any]):
         Raises:
             ArgumentError: It is the state of another order, or a number in it is wrong.
         """
-        self._orders.load_state_dict(state)
+        self._num_skipped = state.get("skipped", 0)
+        self._orders.load_state_dict({name: value for name, value in state.items() if name != "skipped"})
 
     def explain(self) -> str:
         """Say, line by line, what runs in the loader, what runs as it was written, and why; `print(loader)` does too.
@@ -356,6 +378,7 @@ class RecordLoader(DataLoader[Any]):
             is_single=self.batch_sampler is None,
             is_pinned=self.pin_memory,
             num_kept=(self.prefetch_factor or 0) + 2,
+            skips=self.on_error == "skip",
         )
 
     def _chosen(self, making: Making, source: BatchSource, maker: Maker) -> Choice:
@@ -392,6 +415,8 @@ class RecordLoader(DataLoader[Any]):
 
 def _remarks(making: Making, source: BatchSource) -> Iterator[str]:
     """Say what else decides how batches are made, a line each."""
+    if making.skips:
+        yield "on_error: samples that cannot be read or decoded are left out of their batches"
     if not making.collates_by_default:
         yield "collate_fn: samples are made on their own, for it to put together"
     if not source.leaves or not all(leaf.is_fused for leaf in source.leaves):

@@ -1,14 +1,16 @@
 """Ways to make a batch: into rows of memory; `samples` has the other."""
 
+import errno
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch.utils.data import default_collate
 
+from recordzoo.errors import CorruptRecordError, EmptyBatchError, ImageError, RecordZooError
 from recordzoo.loader.buffers import Buffers
 from recordzoo.loader.source import BatchSource
 from recordzoo.loader.work import Piece, open_views, opened_at_once, targets_of
@@ -16,6 +18,9 @@ from recordzoo.loader.writer import RowWriter, with_values
 from recordzoo.pixels.render import Precision
 
 # Any, here and below: targets and samples are what the dataset has, a batch is what the collate function makes.
+
+_OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
+"""Errors of a process that has too little of something."""
 
 
 class Memory:
@@ -38,20 +43,95 @@ class Memory:
             return self._tensors
 
 
+class Less(NamedTuple):
+    """A batch without some of its samples.
+
+    Attributes:
+        batch: The others.
+        failures: Why samples were left out, of each.
+    """
+
+    batch: Any  # what the collate function makes
+    failures: list[str]
+
+
+class _Part(NamedTuple):
+    """What is left of a piece: its first rows, and why the other samples are left out."""
+
+    made: Any
+    rows: slice
+    failures: list[str]
+
+
 class Maker(ABC):
-    """Makes batches. `make` runs in any number of threads or processes, `batch` behind it, `arrived` in the user's."""
+    """Makes batches. `make` runs in any number of threads or processes, `batch` behind it, `arrived` in the user's.
+
+    Args:
+        source: What has the samples.
+        skips: Leave out samples that cannot be read or decoded.
+    """
+
+    def __init__(self, source: BatchSource, *, skips: bool) -> None:
+        self.source, self._skips = source, skips
 
     def memory(self, count: int) -> Memory:
         """Return what the pieces of a batch of so many samples are made into."""
         return Memory(list)
 
-    @abstractmethod
     def make(self, piece: Piece, memory: Memory) -> Any:
         """Make a piece."""
+        if not self._skips:
+            return self._make(piece, memory)
+        failures: list[str] = []
+        try:
+            made = self._make(piece, memory)
+        except Exception:
+            piece, failures = self._without_failures(piece)
+            if not failures:
+                raise
+            made = self._make(piece, memory) if len(piece) else None
+        return _Part(made, slice(piece.start, piece.start + len(piece)), failures)
+
+    def batch(self, memory: Memory, parts: list[Any]) -> Any:
+        """Make a batch of what `make` returned for its pieces; a `Less` if samples are left out.
+
+        Raises:
+            EmptyBatchError: All are.
+        """
+        if not self._skips:
+            return self._batch(memory, parts)
+        failures = [failure for part in parts for failure in part.failures]
+        if not failures:
+            return self._batch(memory, [part.made for part in parts])
+        kept = [part for part in parts if part.made is not None]
+        if not kept:
+            raise EmptyBatchError(
+                f"None of the {len(failures)} samples of a batch can be read or decoded. The first: {failures[0]}"
+            )
+        rows = [torch.cat([tensor[part.rows] for part in kept]) for tensor in memory.tensors]
+        return Less(self._batch(Memory(lambda: rows), [part.made for part in kept]), failures)
+
+    def _without_failures(self, piece: Piece) -> tuple[Piece, list[str]]:
+        """Return a piece of the samples that can be read and decoded, and why the others cannot."""
+        good, failures = [], []
+        for number, (leaf, index) in enumerate(zip(piece.leaves, piece.inner.tolist(), strict=True)):
+            try:
+                self.source.leaves[leaf].check(index)
+            except Exception as err:
+                if not _is_of_sample(err):
+                    raise
+                failures.append(f"{type(err).__name__}: {err}")
+            else:
+                good.append(number)
+        return piece.of(good), failures
 
     @abstractmethod
-    def batch(self, memory: Memory, parts: list[Any]) -> Any:
-        """Make a batch of what `make` returned for its pieces."""
+    def _make(self, piece: Piece, memory: Memory) -> Any:
+        """Make all samples of a piece."""
+
+    @abstractmethod
+    def _batch(self, memory: Memory, parts: list[Any]) -> Any:
+        """Make a batch of what `_make` returned."""
 
     def arrived(self, batch: Any) -> Any:
         """Do what is left to do when a batch has been moved to the user's device."""
@@ -65,10 +145,12 @@ class RowMaker(Maker):
         source: What has the samples.
         precision: How images are made.
         buffers: Give the tensors, for each view.
+        skips: As `Maker`'s.
     """
 
-    def __init__(self, source: BatchSource, precision: Precision, buffers: list[Buffers]) -> None:
-        self._source, self.buffers = source, buffers
+    def __init__(self, source: BatchSource, precision: Precision, buffers: list[Buffers], *, skips: bool) -> None:
+        super().__init__(source, skips=skips)
+        self.buffers = buffers
         self._views = source.leaves[0].views
         self._is_finished = []  # otherwise the values are left to the device
         self._writers = []
@@ -83,17 +165,17 @@ class RowMaker(Maker):
         """See `Maker`."""
         return Memory(lambda: [each.take(count) for each in self.buffers])
 
-    def make(self, piece: Piece, memory: Memory) -> Any:
+    def _make(self, piece: Piece, memory: Memory) -> Any:
         """Fill rows; return targets."""
-        at_once = opened_at_once(self._source)
+        at_once = opened_at_once(self.source)
         for start in range(0, len(piece), at_once):
             numbers = range(start, min(start + at_once, len(piece)))
-            opened = [open_views(self._source, piece, number) for number in numbers]
+            opened = [open_views(self.source, piece, number) for number in numbers]
             for writer, tensor, images in zip(self._writers, memory.tensors, zip(*opened, strict=True), strict=True):
                 writer.fill(tensor[piece.start + start : piece.start + numbers.stop], images)
-        return targets_of(self._source, piece)
+        return targets_of(self.source, piece)
 
-    def batch(self, memory: Memory, parts: list[Any]) -> Any:
+    def _batch(self, memory: Memory, parts: list[Any]) -> Any:
         """Return [images, targets]; of several views, images is a list of them."""
         return [list(memory.tensors) if self._views.is_list else memory.tensors[0], collated_targets(parts)]
 
@@ -114,3 +196,10 @@ def collated_targets(parts: list[Any]) -> Any:
         return torch.from_numpy(np.concatenate(parts))
     targets = tuple(target for part in parts for target in part)  # a tuple, of which some batches are made as it is
     return default_collate(targets)  # type: ignore[arg-type]  # it takes any sequence
+
+
+def _is_of_sample(err: Exception) -> bool:
+    """Whether a sample is at fault that cannot be read or decoded; not the machine, nor the network."""
+    if isinstance(err, RecordZooError):
+        return isinstance(err, ImageError | CorruptRecordError)
+    return not isinstance(err, MemoryError) and getattr(err, "errno", None) not in _OF_MACHINE

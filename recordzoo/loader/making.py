@@ -13,7 +13,7 @@ from recordzoo.loader.buffers import Buffers, allocate
 from recordzoo.loader.generators import seeded
 from recordzoo.loader.joint_samples import JointMaker
 from recordzoo.loader.leaf import ImageLeaf, JointLeaf
-from recordzoo.loader.makers import Maker, RowMaker
+from recordzoo.loader.makers import Less, Maker, RowMaker
 from recordzoo.loader.samples import SampleMaker
 from recordzoo.loader.source import BatchSource
 from recordzoo.pixels.render import Precision
@@ -31,6 +31,7 @@ class Making:
         is_single: Whether a batch is one sample, alone.
         is_pinned: Whether images lie in page-locked memory.
         num_kept: How many batches' memory is kept for later.
+        skips: Whether samples that cannot be read or decoded are left out.
     """
 
     dataset: Any  # of whatever samples
@@ -43,6 +44,7 @@ class Making:
     is_single: bool
     is_pinned: bool
     num_kept: int
+    skips: bool
 
     @property
     def collates_by_default(self) -> bool:
@@ -61,7 +63,11 @@ class Making:
         """Collate a batch and call `batch_transform`, unless the batch goes to a device, and is transformed there."""
         with contextlib.nullcontext() if self.collates_by_default else self._seeding(seed):
             batch = collated()
-        return self.transformed(batch, seed) if self.device.type == "cpu" else batch
+        if self.device.type != "cpu":
+            return batch
+        if isinstance(batch, Less):
+            return Less(self.transformed(batch.batch, seed), batch.failures)
+        return self.transformed(batch, seed)
 
     def _seeding(self, seed: int) -> contextlib.AbstractContextManager[None]:
         return seeded(seed) if self.deterministic else contextlib.nullcontext()
@@ -86,7 +92,7 @@ class Making:
             else:
                 made = Buffers(shape, dtype, self.memory_format, pinned=self.is_pinned, limit=self.num_kept)
                 buffers.append(made)
-        return RowMaker(source, self.precision, buffers)
+        return RowMaker(source, self.precision, buffers, skips=self.skips)
 
     def sample_maker(self, source: BatchSource) -> SampleMaker:
         """Return what makes samples one by one, and batches of them."""
@@ -101,6 +107,7 @@ class Making:
             ),
             is_stacked=self.collates_by_default and not self.is_single,
             deterministic=self.deterministic,
+            skips=self.skips,
             singly=self.is_single,
         )
 

@@ -62,6 +62,7 @@ class SampleMaker(Maker):
         allocate: Makes memory for the images of a piece.
         is_stacked: Whether `collate` is torch's own: a batch is made without it then, if all images lie in one tensor.
         deterministic: Run what is not fused one sample at a time, the process's generators seeded for each.
+        skips: As `Maker`'s.
         singly: A batch is one sample; `collate` gets it, and not a list of it.
     """
 
@@ -75,14 +76,16 @@ class SampleMaker(Maker):
         *,
         is_stacked: bool,
         deterministic: bool,
+        skips: bool,
         singly: bool = False,
     ) -> None:
-        self._dataset, self.source, self._precision = dataset, source, precision
+        super().__init__(source, skips=skips)
+        self._dataset, self._precision = dataset, precision
         self._collate, self.allocate, self._singly = collate, allocate, singly
         self._is_stacked, self._is_deterministic = is_stacked, deterministic
         self._writers: dict[tuple[int, Size], RowWriter] = {}
 
-    def make(self, piece: Piece, memory: Memory) -> Any:
+    def _make(self, piece: Piece, memory: Memory) -> Any:
         """Return samples: a list of them, or a `Made`."""
         if self.source.leaves:
             return self.made(piece)
@@ -91,7 +94,7 @@ class SampleMaker(Maker):
             return list(self._dataset.__getitems__(keys))
         return [self._taken(piece, number, key) for number, key in enumerate(keys)]
 
-    def batch(self, memory: Memory, parts: list[Any]) -> Any:
+    def _batch(self, memory: Memory, parts: list[Any]) -> Any:
         """Return what the collate function makes."""
         if self.source.leaves:
             if self._is_stacked and all(part.rows is not None for part in parts):

@@ -42,6 +42,11 @@ class Piece:
     def __len__(self) -> int:
         return len(self.keys)
 
+    def of(self, numbers: list[int]) -> "Piece":
+        """Return some of its samples as a piece, which begins at the same place. The keys must be indices."""
+        columns = (self.keys, self.leaves, self.inner, self.draws, self.seeds)
+        return Piece(self.start, *(np.asarray(column)[numbers] for column in columns))
+
 
 def cut(wanted: Wanted, source: BatchSource, seed: int, epoch: int, size: int) -> list[Piece]:
     """Cut a batch into pieces of a size, an empty one into one piece.
@@ -61,19 +66,6 @@ def cut(wanted: Wanted, source: BatchSource, seed: int, epoch: int, size: int) -
         here = slice(start, start + size)
         pieces.append(Piece(start, wanted.keys[here], leaves[here], inner[here], draws[here], seeds[here]))
     return pieces
-
-
-def part(piece: Piece, number: int) -> Piece:
-    """Return one sample of a piece as a piece."""
-    here = slice(number, number + 1)
-    return Piece(
-        piece.start + number,
-        piece.keys[here],
-        piece.leaves[here],
-        piece.inner[here],
-        piece.draws[here],
-        piece.seeds[here],
-    )
 
 
 _OF_BATCH = 0x62617463  # sets its seed apart from that of its first sample
