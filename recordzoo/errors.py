@@ -16,6 +16,7 @@
     │   ├── DiskSpaceError (OSError)               too little room
     │   └── LostBuildError                         another process took this build over
     ├── ForkError (RuntimeError)                   a forked process uses an iterator of the process before it
+    ├── EmptyBatchError (RuntimeError)             no sample of a batch could be read, with on_error="skip"
     └── RecordError (OSError)                      a record set on disk cannot be used
         ├── ManifestError (ValueError)             the manifest breaks the format
         │   └── FormatVersionError                 written by a newer recordzoo
