@@ -30,6 +30,7 @@ OWN = {
     "RecordDataset": "recordzoo.families.record_set",
     "RecordReader": "recordzoo.records.reader",
     "RecordWriter": "recordzoo.custom.writer",
+    "append": "recordzoo.combining.append",
     "convert": "recordzoo.custom.convert",
     "export": "recordzoo.exporting.job",
     "merge": "recordzoo.combining.merge",

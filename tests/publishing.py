@@ -90,6 +90,13 @@ def _merge(data: Path, out: Path, refresh: bool, **options: Any) -> None:
     recordzoo.merge(sets, out, refresh=refresh, workers=1, shard_bytes=SHARD_BYTES, **options)
 
 
+def _append(data: Path, out: Path, refresh: bool, **options: Any) -> None:
+    import recordzoo
+
+    one, two = (data / name / "simple.records" for name in ("one", "two"))
+    recordzoo.append(one, two, output=out, refresh=refresh, **options)
+
+
 def _subset(data: Path, out: Path, refresh: bool, **options: Any) -> None:
     import recordzoo
 
@@ -127,6 +134,7 @@ USERS: dict[str, Callable[..., None]] = {
     "convert": _convert,
     "import": _imported,
     "merge": _merge,
+    "append": _append,
     "subset": _subset,
     "copy": _copy,
     "pull": _pull,
@@ -190,7 +198,7 @@ def started(env: dict[str, str] | None = None, prefix: tuple[str, ...] = (), **g
 def _forked_arguments() -> list[str]:
     """Import what `main` does, and wait to be forked."""
     import recordzoo  # noqa: F401
-    from recordzoo.combining import merge, subset  # noqa: F401
+    from recordzoo.combining import append, merge, subset  # noqa: F401
     from recordzoo.copying import copy, pull  # noqa: F401
     from recordzoo.custom import convert, foreign, importing, writer  # noqa: F401
     from recordzoo.exporting import job  # noqa: F401

@@ -73,6 +73,7 @@ CASES = {
     "show": ("show photos --number 2 --output sheet.png", 0),
     "copy": ("copy photos copied", 0),
     "merge": ("merge photos photos.records --output merged.records", 0),
+    "append": ("append photos photos.records --output grown.records", 0),
     "subset": ("subset photos --indices 0,2 --output some.records", 0),
     "push": ("push photos memory://here", 0),
     "pull": ("pull memory://there pulled", 0),

@@ -26,6 +26,7 @@ STEPS = {
     "prepare": RECIPE,  # all of its steps are in test_kill.py
     "writer": (*RECIPE, "build.planned", "shard.opened", "shard.written", "unit.journalled"),
     **dict.fromkeys(("convert", "import", "merge", "subset"), RECIPE),
+    "append": ("build.claimed", "build.planned", "shard.linked", "set.arrays_written", "set.manifest_written"),
     **dict.fromkeys(("copy", "pull"), COPY),
     **dict.fromkeys(("folder", "zip"), EXPORT),
 }

@@ -134,6 +134,14 @@ _add(
 )
 _add(
     app,
+    "append",
+    combining.append,
+    "Add records to a record set.",
+    "recordzoo append photos.records new-photos",
+    "recordzoo append 2025.records 2026.records --output all.records",
+)
+_add(
+    app,
     "subset",
     combining.subset,
     "Store some records of a set as a new record set.",

@@ -1,4 +1,4 @@
-"""`merge` and `subset`: record sets become a new one."""
+"""`merge`, `append` and `subset`: record sets become a new one."""
 
 import functools
 import re
@@ -13,10 +13,11 @@ from numpy.typing import NDArray
 from recordzoo.addresses import shown
 from recordzoo.cli import output, targets
 from recordzoo.cli.progress import make_progress
+from recordzoo.combining.append import append
 from recordzoo.combining.merge import merge
 from recordzoo.combining.subset import subset
+from recordzoo.copying.places import digest_at
 from recordzoo.errors import ArgumentError
-from recordzoo.preparing import is_record_set
 from recordzoo.progress import format_seconds
 from recordzoo.records.reader import RecordReader
 from recordzoo.system.npy import map_file
@@ -79,6 +80,16 @@ def merge_sets(
 
 
 # Any: as above.
+def append_records(name: str, more: str, options: Mapping[str, Any], *, as_json: bool) -> None:
+    """Add records to a set, and say what came of it."""
+    path = targets.find_record_set(name)
+    make = functools.partial(append, str(path), more, progress=make_progress(), **options)
+    title, refresh = f"{shown(name)} + {shown(more)}", bool(options["refresh"])
+    place = options["output"] or (path if isinstance(path, Path) else None)
+    _make(make, place, title, refresh=refresh, as_json=as_json)
+
+
+# Any: as above.
 def make_subset(name: str, place: Path, options: Mapping[str, Any], *, as_json: bool) -> None:
     """Store some records of a set, and say what came of it."""
     path = str(targets.find_record_set(name))
@@ -86,13 +97,16 @@ def make_subset(name: str, place: Path, options: Mapping[str, Any], *, as_json: 
     _make(make, place, shown(name), refresh=bool(options["refresh"]), as_json=as_json)
 
 
-def _make(make: Callable[[], Path], place: Path, title: str, *, refresh: bool, as_json: bool) -> None:
-    targets.refuse_urls("--output", place)
-    was_ready = is_record_set(place) and not refresh
+def _make(make: Callable[[], Path], place: Path | None, title: str, *, refresh: bool, as_json: bool) -> None:
+    before = None
+    if place is not None:
+        targets.refuse_urls("--output", place)
+        before = digest_at(place)
     began = time.monotonic()
     made = make()
     elapsed_s = time.monotonic() - began
     reader = RecordReader(made)
+    was_ready = reader.digest == before and not refresh
     how = "" if was_ready else f", made in {format_seconds(max(1, elapsed_s))}"
     output.say(f"{clean(title)}: ready, {len(reader):,} records in {clean(str(made))}{how}")
     if as_json:

@@ -32,6 +32,7 @@ _AFTERWARDS = {
     "import": _KEPT,
     "copy": _KEPT,
     "merge": _KEPT,
+    "append": _KEPT,
     "subset": _KEPT,
     "push": _KEPT,
     "pull": _KEPT,

@@ -1,4 +1,4 @@
-"""What `merge` and `subset` share: a combined set is made, or is there already."""
+"""What all functions of this room share: a combined set is made, is there already, or grows where it is."""
 
 import os
 from collections.abc import Sequence
@@ -9,16 +9,23 @@ from recordzoo.custom.options import options_to_make
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.preparing import Options, ensure
 from recordzoo.preparing.linking import LinkJob
+from recordzoo.program import command
 from recordzoo.publish.exchange import check_place
-from recordzoo.publish.output import ANOTHER_PATH
+from recordzoo.publish.output import ANOTHER_PATH, behind_links
 from recordzoo.recipes.combined.part import Part
-from recordzoo.recipes.combined.recipe import CombinedRecipe
+from recordzoo.recipes.combined.recipe import Change, CombinedRecipe
 from recordzoo.records.reader import RecordReader
 from recordzoo.remote.url import Url, is_url
 
 
 def make_combined(
-    parts: Sequence[Part], output: str | os.PathLike[str], options: Options, *, unite: bool = False
+    parts: Sequence[Part],
+    output: str | os.PathLike[str],
+    options: Options,
+    *,
+    unite: bool = False,
+    keeps_names: bool = False,
+    change: Change | None = None,
 ) -> Path:
     """Make a set of the parts, unless it is there.
 
@@ -28,7 +35,15 @@ def make_combined(
     """
     place = _place(parts, output)
     check_place(place, ANOTHER_PATH)
-    recipe = CombinedRecipe(parts, place, unite=unite, written=options.layout, is_linked=_may_link(parts, options))
+    recipe = CombinedRecipe(
+        parts,
+        place,
+        unite=unite,
+        written=options.layout,
+        change=change,
+        is_linked=_may_link(parts, options),
+        keeps_names=keeps_names,
+    )
     to_make = options_to_make(place, options, lambda: _check_same(place, recipe))
     if to_make is not None:
         if recipe.is_linked:
@@ -37,6 +52,40 @@ def make_combined(
         else:
             ensure(recipe, place.parent, to_make)
         _check_same(place, recipe)  # another process may have been faster, with something else
+    return place
+
+
+def make_linked(
+    parts: Sequence[Part],
+    output: str | os.PathLike[str] | None,
+    options: Options,
+    *,
+    unite: bool = False,
+    keeps_names: bool = False,
+    change: Change | None = None,
+) -> Path:
+    """Make a set that shares the shards of the parts; without `output` in the place of the first one.
+
+    Raises:
+        ArgumentError: A set is at a URL; or as `make_combined`.
+        OtherSourceError: `output` holds something else; or another process changed the set meanwhile.
+    """
+    for part in parts:
+        if not isinstance(part.reader.path, Path):
+            raise ArgumentError(
+                f"{part.reader.path} is at a URL, and only sets of one machine share shards. "
+                f"Run: {command('pull', part.reader.path)}"
+            )
+    if output is not None:
+        return make_combined(parts, output, options, unite=unite, keeps_names=keeps_names, change=change)
+    place = behind_links(parts[0].reader.folder)
+    check_place(place, ANOTHER_PATH)
+    recipe = CombinedRecipe(parts, place, unite=unite, change=change, is_linked=True, keeps_names=keeps_names)
+    LinkJob(recipe, options.progress or default_progress(), replace=True).run()
+    if not recipe.is_of(RecordReader(place).manifest, place):
+        raise OtherSourceError(
+            f"{place} was changed by another process meanwhile. Run the same command again.", path=str(place)
+        )
     return place
 
 

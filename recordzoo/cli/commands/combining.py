@@ -1,4 +1,4 @@
-"""The commands that make a new record set of others: `merge` and `subset`."""
+"""The commands that make a new record set of others: `merge`, `append` and `subset`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -56,6 +56,50 @@ def merge(
 
     options = {"classes": classes, "workers": workers, "refresh": refresh}
     merge_sets(sets, output, split_of or [], options, as_json=as_json)
+
+
+Grown = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        metavar="DIR",
+        help="The new record set's directory. Default: SET is replaced in one step.",
+        file_okay=False,
+        autocompletion=complete_path,
+    ),
+]
+
+LocalSet = Annotated[
+    str, typer.Argument(metavar="SET", help="The record set, on this machine.", autocompletion=complete_data)
+]
+
+
+def append(
+    path: LocalSet,
+    more: Annotated[
+        str,
+        typer.Argument(
+            metavar="MORE",
+            help="The new records: a record set, or anything that `prepare` takes, such as a directory of images.",
+            autocompletion=complete_data,
+        ),
+    ],
+    output: Grown = None,
+    split: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The new records are this split. Default: they keep theirs.")
+    ] = None,
+    refresh: Refresh = False,
+    as_json: Json = False,
+) -> None:
+    """Add records to a record set.
+
+    MORE must have the same fields, stored alike. New classes come behind the old ones. Shards are shared by hard
+    links: only arrays, and new records that were no record set yet, are written. The same command a second time adds
+    nothing.
+    """
+    from recordzoo.cli.combining import append_records
+
+    append_records(path, more, {"output": output, "split": split, "refresh": refresh}, as_json=as_json)
 
 
 def subset(

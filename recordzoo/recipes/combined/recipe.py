@@ -36,8 +36,8 @@ class Change(Protocol):
     def to_json(self) -> dict[str, JSON]:
         """What the new set's manifest says of it."""
 
-    def apply(self, table: Table) -> Table:
-        """Return the table with it."""
+    def apply(self, table: Table, parts: Sequence[Part]) -> Table:
+        """Return the table of the parts with it."""
 
 
 class CombinedRecipe(Recipe):
@@ -116,8 +116,7 @@ class CombinedRecipe(Recipe):
     @override
     def command(self, root: Path) -> str:
         places = [part.reader.path for part in self.parts]
-        verb = "append" if self.keeps_names else "merge" if len(places) > 1 or self.is_linked else "subset"
-        return command(verb, *places, "--output", self.output)
+        return command("merge" if len(places) > 1 else "subset", *places, "--output", self.output)
 
     def find(self, root: Path) -> Source | None:
         """See `Recipe`: the record sets as they are now; None if one is gone.
@@ -201,7 +200,7 @@ class CombinedRecipe(Recipe):
                 name: why for part in parts if part.choice.is_all for name, why in part.reader.manifest.skipped.items()
             },
         )
-        return table if self.change is None else self.change.apply(table)
+        return table if self.change is None else self.change.apply(table, parts)
 
     # Any: of whatever dtype.
     def _columns(self, name: str) -> Iterator[NDArray[Any]]:
