@@ -9,7 +9,7 @@ from recordzoo.publish.build import Build
 from recordzoo.publish.output import ANOTHER_PATH, Output, behind_links
 from recordzoo.publish.publishing import publish
 from recordzoo.publish.space import volume
-from recordzoo.recipes.combined.linked import write_linked
+from recordzoo.recipes.combined.linked import SharedShards, write_linked
 from recordzoo.recipes.combined.recipe import CombinedRecipe
 from recordzoo.records.manifest import VERSION
 from recordzoo.records.reader import is_record_set
@@ -60,7 +60,16 @@ class LinkJob:
             raise NotPreparedError(f"{self.target}: not all of {', '.join(self.recipe.looked_for(Path()))} are there.")
         plan = {"writer": WRITER, "format": VERSION, "source": source.fingerprint(), "options": self.recipe.made_of}
         build.claim(plan, self._needed_bytes())
-        digest, copied = write_linked(self.recipe, build.set, build.check)
+        shards = SharedShards(self.recipe.parts)
+
+        def told(size_bytes: int) -> None:
+            build.check()
+            self.progress.advance(size_bytes)
+
+        self.progress.begin(f"linking shards of {self.target.name}", shards.size_bytes)
+        copied = shards.link(build.set, told)
+        self.progress.end()
+        digest = write_linked(self.recipe, shards, build.set)
         if self._digest and digest != self._digest:
             build.remove()
             raise OtherSourceError(

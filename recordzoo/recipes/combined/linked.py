@@ -48,19 +48,23 @@ class SharedShards:
                 numbers.append(new)
             self.numbers.append(np.array(numbers, np.uint32))
 
-    def link(self, folder: Path, check: Callable[[], None]) -> int:
+    @property
+    def size_bytes(self) -> int:
+        """The size of all of them together."""
+        return sum(spec.size_bytes for spec in self.specs)
+
+    def link(self, folder: Path, told: Callable[[int], None]) -> int:
         """Lay the shards into a folder; return how many bytes had to be copied.
 
         Args:
             folder: The folder.
-            check: Called for each shard; what it raises ends the work.
+            told: Called with the size of each shard; what it raises ends the work.
 
         Raises:
             CorruptRecordError: A shard has another size, or, if it was copied, another hash than the manifest says.
         """
         copied = 0
         for spec, (part, number) in zip(self.specs, self._places, strict=True):
-            check()
             old = part.reader.folder / part.reader.manifest.shards[number].name
             fd = part.reader.open_shard(number)
             try:
@@ -68,6 +72,7 @@ class SharedShards:
             finally:
                 os.close(fd)
             crash_point("shard.linked")
+            told(spec.size_bytes)
             if is_linked:
                 continue
             copied += spec.size_bytes
@@ -103,24 +108,19 @@ def _renamed(spec: ShardSpec, number: int) -> ShardSpec:
     return ShardSpec(shard_name(number), spec.size_bytes, spec.num_values, spec.page_size, spec.last_page, spec.hash)
 
 
-def write_linked(recipe: CombinedRecipe, folder: Path, check: Callable[[], None]) -> tuple[str, int]:
-    """Write a recipe's record set into a folder, with the shards of its parts.
+def write_linked(recipe: CombinedRecipe, shards: SharedShards, folder: Path) -> str:
+    """Write all of a recipe's record set but the shards, and return its digest.
 
     Args:
-        recipe: Of parts of which all records are taken, and which are on this machine.
+        recipe: Of parts of which all records are taken.
+        shards: The shards, which lie in the folder.
         folder: The folder.
-        check: Called now and then; what it raises ends the work.
-
-    Returns:
-        The set's digest, and how many bytes of shards had to be copied.
 
     Raises:
         CorruptRecordError: A file of a set is damaged.
         SourceError: A record's class is none of its set's classes.
     """
     parts, manifests = recipe.parts, [part.reader.manifest for part in recipe.parts]
-    shards = SharedShards(parts)
-    copied = shards.link(folder, check)
     names = distinct_names(parts, first_stay=recipe.keeps_names)
     table = recipe.table(names)
     blobs, shapes = {}, {}
@@ -131,7 +131,7 @@ def write_linked(recipe: CombinedRecipe, folder: Path, check: Callable[[], None]
             shapes[f"{name}.shape"] = np.concatenate([part.shapes(name) for part in parts])
     bad = _bad(parts, names)
     counts = {what: _true_count(parts, what) for what in ("bad", "skipped")}
-    digest = write_set(
+    return write_set(
         folder,
         SetContents(
             kind=recipe.kind,
@@ -163,7 +163,6 @@ def write_linked(recipe: CombinedRecipe, folder: Path, check: Callable[[], None]
             extras=recipe.extras(),
         ),
     )
-    return digest, copied
 
 
 def _bad(parts: Sequence[Part], names: Sequence[Sequence[str]]) -> dict[str, str]:
