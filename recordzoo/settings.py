@@ -80,6 +80,16 @@ def offline() -> bool:
     return _is_on("RECORDZOO_OFFLINE")
 
 
+def compile_mode() -> str:
+    """When image code is compiled: ``background``, ``wait`` for it, or ``off`` (``RECORDZOO_COMPILE``, background)."""
+    text = os.environ.get("RECORDZOO_COMPILE") or "background"
+    if text not in ("background", "wait", "off"):
+        raise ArgumentError(
+            f"The environment variable RECORDZOO_COMPILE is {text!r}; it must be background, wait or off."
+        )
+    return text
+
+
 def quiet() -> bool:
     """Whether a constructor says nothing on stderr while it downloads and converts (``RECORDZOO_QUIET``)."""
     return _is_on("RECORDZOO_QUIET")

@@ -39,6 +39,9 @@ _STATE = tempfile.TemporaryDirectory(prefix="recordzoo-state-")
 os.environ["XDG_STATE_HOME"] = _STATE.name
 os.environ["RECORDZOO_CACHE_DIR"] = os.path.join(_STATE.name, "cache")
 
+# Tests try the compiled code; test_compiling.py has those of its beginning.
+os.environ["RECORDZOO_COMPILE"] = "wait"
+
 # A shell starts what it puts into the background with Ctrl-C ignored, and that is inherited by everything below.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
@@ -127,7 +130,7 @@ def s3(s3_server: Any, monkeypatch: pytest.MonkeyPatch, _own_environment: None) 
 @pytest.fixture(autouse=True)
 def _own_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in list(os.environ):
-        if name.startswith("RECORDZOO_") or name.lower() in _PROXIES:
+        if (name.startswith("RECORDZOO_") and name != "RECORDZOO_COMPILE") or name.lower() in _PROXIES:
             monkeypatch.delenv(name)
     # For child processes, which the hook does not reach: whatever is not on this machine is behind a closed door.
     monkeypatch.setenv("https_proxy", "http://127.0.0.1:9")

@@ -77,7 +77,7 @@ def ours(transform: Any, data: bytes, seed: int = 0, precision: Precision = "exa
     image = render(frame, actions, precision)
     if precision == "exact":
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(rendering, "compiled_code", lambda: None)
+            patch.setattr(rendering, "_compiled", lambda precision: None)
             assert torch.equal(render(open_encoded(data), actions, precision), image)  # and without compiled code
     for row in in_rows([(open_encoded(data), actions)], tuple(image.shape[1:]), precision):
         assert torch.equal(row[0], image)

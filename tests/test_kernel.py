@@ -143,7 +143,7 @@ def test_a_pillow_that_does_something_else(monkeypatch: pytest.MonkeyPatch) -> N
     rows = torch.empty((1, 3, 30, 40), dtype=torch.uint8)
     assert renderer(other, 30, 40).make([(ArrayFrame(noise(50, 60)), [BILINEAR])], rows) == [0]
     assert RowRenderer(30, 40, None, "fast", other).make([(ArrayFrame(noise(50, 60)), [BILINEAR])], rows) == []
-    monkeypatch.setattr(rendering, "compiled_code", lambda: other)
+    monkeypatch.setattr(rendering, "_compiled", lambda precision: other)
     monkeypatch.setattr(other, "resize", lambda *_: pytest.fail("asked"))
     right = np.asarray(Image.fromarray(noise(50, 60)).resize((40, 30), FILTERS["bilinear"]))
     assert np.array_equal(render(ArrayFrame(noise(50, 60)), [BILINEAR], "exact").permute(1, 2, 0), right)
@@ -159,7 +159,7 @@ def test_a_torch_that_does_something_else(monkeypatch: pytest.MonkeyPatch) -> No
         other = Compiled()
     assert other.exact == {"Pillow"}
     assert renderer(other, 30, 40).make([(ArrayFrame(pixels), [action])], rows) == [0]
-    monkeypatch.setattr(rendering, "compiled_code", lambda: other)
+    monkeypatch.setattr(rendering, "_compiled", lambda precision: other)
     right = resize(v2.functional.to_image(Image.fromarray(pixels)), [30, 40])
     assert torch.equal(render(ArrayFrame(pixels), [action], "exact"), right)
     assert RowRenderer(30, 40, None, "fast", other).make([(ArrayFrame(pixels), [action])], rows) == []
@@ -446,7 +446,7 @@ event.register("numba:compile", Listener())
 def pressed(when: str, environment: dict[str, str]) -> None:
     """Press Ctrl-C in a process that makes a renderer for the first time; then it makes batches, as it should."""
     code = PRESSED.format(when=when) + MAKES_BATCHES
-    ended = warm.run(code, env={**os.environ, **environment}, timeout_s=240)
+    ended = warm.run(code, env={**os.environ, **environment, "RECORDZOO_QUIET": "1"}, timeout_s=240)
     assert (ended.returncode, ended.stdout[:15], ended.stderr) == (0, "interrupted\n0.2", "")
 
 
@@ -475,7 +475,7 @@ def test_numba_may_be_told_to_compile_nothing(monkeypatch: pytest.MonkeyPatch) -
     from numba import config
 
     monkeypatch.setattr(config, "DISABLE_JIT", 1)
-    assert compiling._load() == compiling.DISABLED
+    assert compiling._check() == compiling.DISABLED
 
 
 MAKES_BATCHES = """

@@ -72,7 +72,7 @@ def test_it_is_not_said(tree: Path, hidden: list[str], environment: dict[str, st
 
 def test_numba_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "numba", None)
-    assert compiling._load() == "numba is not installed"
+    assert compiling._check() == "numba is not installed"
 
 
 def test_numba_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -81,7 +81,7 @@ def test_numba_is_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         monkeypatch.delitem(sys.modules, name)
     (tmp_path / "numba.py").write_text("raise AttributeError('partially initialized module')")
     monkeypatch.syspath_prepend(tmp_path)
-    assert compiling._load() == "numba cannot be imported (AttributeError: partially initialized module)"
+    assert compiling._check() == "numba cannot be imported (AttributeError: partially initialized module)"
 
 
 @pytest.mark.slow

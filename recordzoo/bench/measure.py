@@ -1,6 +1,7 @@
 """One measurement: a loader run through in a process that did nothing before."""
 
 import multiprocessing
+import os
 import statistics
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -77,10 +78,11 @@ def in_fresh_process(function: Callable[..., T], *arguments: Any) -> T:
     """Call a function in a process of its own, which ends afterwards; its errors are raised here."""
     # Not loky: in its processes torch's DataLoader starts workers as loky does, which fails.
     spawn, usual = multiprocessing.get_context("spawn"), multiprocessing.get_start_method()
-    with ProcessPoolExecutor(1, spawn, _start_workers_by, (usual,)) as executor:
+    with ProcessPoolExecutor(1, spawn, _set_up, (usual,)) as executor:
         return executor.submit(function, *arguments).result()
 
 
-def _start_workers_by(method: str) -> None:
-    """Let DataLoader start its workers as it does in a person's own program, not as this process was started."""
+def _set_up(method: str) -> None:
+    """Let DataLoader start its workers as in a person's own program; measure compiled code from the start."""
+    os.environ.setdefault("RECORDZOO_COMPILE", "wait")
     multiprocessing.set_start_method(method, force=True)

@@ -73,10 +73,12 @@ def _decoder() -> str:
 
 
 def _resampler(precision: str) -> str:
-    found = compiled_code()
+    found = compiled_code(waits=precision == "fast")
     if found is None:
         slow = "Pillow" if precision == "exact" else "torch"
-        return f"{slow}; compiled code would be faster, but {why_not_compiled()}"
+        if why := why_not_compiled():
+            return f"{slow}; compiled code would be faster, but {why}"
+        return f"{slow}, until the compiled code is ready: another process compiles it, once for this machine"
     if precision == "exact" and "Pillow" not in found.exact:
         return f"Pillow {PIL.__version__}: the compiled code, which is faster, gives other pixels than this version"
     return "compiled code (numba), as Pillow does" if "Pillow" in found.exact else "compiled code (numba)"

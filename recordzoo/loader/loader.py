@@ -33,6 +33,7 @@ from recordzoo.loader.processes import ProcessIteration, Tasks, WorkerInit, Work
 from recordzoo.loader.skipping import Counting
 from recordzoo.loader.source import BatchSource
 from recordzoo.loader.work import batch_seed
+from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.render import PRECISIONS, Precision
 from recordzoo.sampling.ahead import keeping_values
 from recordzoo.sampling.permutation import hash_key
@@ -382,16 +383,17 @@ class RecordLoader(DataLoader[Any]):
         )
 
     def _chosen(self, making: Making, source: BatchSource, maker: Maker) -> Choice:
-        """Return what makes batches; what is measured is measured once for a transform.
+        """Return what makes batches; what is measured is measured once for a transform, and again with compiled code.
 
         Raises:
             ArgumentError: `deterministic` needs processes, and there can be none.
         """
+        compiled = compiled_code(waits=self.precision == "fast") if source.leaves else None
         if self.deterministic and (code := seeded_code(making, source)):
             return choose_seeded(code[0], self.workers, Workplace(making, maker), self.multiprocessing_context)
         if self.workers != "auto":
             return Choice(self.workers, "as asked")
-        key = self._key(source)
+        key = [*self._key(source), compiled]
         if self._choice is None or is_other(self._choice[0], key):
             length = len(self.dataset) if hasattr(self.dataset, "__len__") else None
             workplace = Workplace(making, maker)

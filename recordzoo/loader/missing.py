@@ -5,7 +5,7 @@ import os
 
 from recordzoo.images.turbojpeg import how_to_install_library, library
 from recordzoo.loader.source import BatchSource
-from recordzoo.pixels.compiling import DISABLED, why_not_compiled
+from recordzoo.pixels.compiling import DISABLED, OFF, why_not_compiled
 from recordzoo.system.wheels import how_to_install, together
 
 logger = logging.getLogger("recordzoo")
@@ -18,7 +18,7 @@ def missing(source: BatchSource) -> str:
     reasons: list[str] = []
     cures: list[str] = []
     why = why_not_compiled() if source.leaves else ""
-    if why and why != DISABLED:
+    if why and why not in (DISABLED, OFF):
         reasons.append(why)
         cures.append(how_to_install("numba"))
     if any(not leaf.store.is_raw for leaf in source.leaves) and library() is None:

@@ -5,7 +5,8 @@ from collections.abc import Iterable, Sequence
 import torch
 
 from recordzoo.loader.work import Opened
-from recordzoo.pixels.compiling import compiled_code
+from recordzoo.pixels.compiled import Compiled
+from recordzoo.pixels.compiling import compiled_code, compiled_now
 from recordzoo.pixels.render import Precision, erase_
 from recordzoo.pixels.rows import RowRenderer
 from recordzoo.transforms.plan import Plan
@@ -24,11 +25,16 @@ class RowWriter:
     """
 
     def __init__(self, plan: Plan, size: Size, precision: Precision, pointwise: Pointwise | None) -> None:
-        self._precision, self._pointwise = precision, pointwise
-        self._renderer = None
-        if (found := compiled_code()) is not None:
-            exact_changes = None if plan.is_geometric else found.exact_changes()
-            self._renderer = RowRenderer(*size, pointwise, precision, found, exact_changes)
+        self._size, self._precision, self._pointwise = size, precision, pointwise
+        self._changes = not plan.is_geometric
+        waits = precision == "fast" or not plan.is_exact  # otherwise Pillow's pixels are the same until then
+        self._renderer = self._renderer_of(compiled_code(changes=self._changes, waits=waits))
+
+    def _renderer_of(self, found: Compiled | None) -> RowRenderer | None:
+        if found is None:
+            return None
+        exact_changes = found.exact_changes() if self._changes else None
+        return RowRenderer(*self._size, self._pointwise, self._precision, found, exact_changes)
 
     def fill(self, rows: torch.Tensor, images: Sequence[Opened]) -> None:
         """Make images into rows.
@@ -41,6 +47,8 @@ class RowWriter:
             ImageError: One cannot be decoded.
         """
         left: Iterable[int] = range(len(images))
+        if self._renderer is None:
+            self._renderer = self._renderer_of(compiled_now(changes=self._changes))
         if self._renderer is not None:
             left = self._renderer.make([(image.frame, image.actions) for image in images], rows)
         for number in left:

@@ -2,8 +2,12 @@
 # numba has no types for what follows.
 """Compiling Python with numba: without the GIL, cached on the disk; and machine instructions that numba lacks."""
 
+import os
+import sys
+
+import llvmlite
 import numba
-from llvmlite import ir
+from llvmlite import binding, ir
 from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
@@ -26,8 +30,20 @@ def compiled(function):
 
 def stop_caching():
     """From now on, compile for this process alone: numba's cache cannot be written, or not read."""
-    for made in _CACHED:
-        made._cache.disable()
+    while _CACHED:
+        _CACHED.pop()._cache.disable()
+
+
+def cache_folder():
+    """Return the folder of numba's cache for this package; None if nothing is cached."""
+    return _CACHED[0]._cache.cache_path if _CACHED else None
+
+
+def versions():
+    """Return what cached code depends on, besides its source."""
+    options = sorted(f"{name}={value}" for name, value in os.environ.items() if name.startswith("NUMBA_"))
+    features = binding.get_host_cpu_features().flatten()
+    return [sys.version, numba.__version__, llvmlite.__version__, binding.get_host_cpu_name(), features, *options]
 
 
 @intrinsic

@@ -37,18 +37,29 @@ class Once(Generic[T]):
         Raises:
             Exception: Whatever the work raised.
         """
-        with self._lock:
-            run = self._run
-            if run is None or run.failure is not None:
-                run = _Run(self._work)
-                run.start()
-                self._run = run  # only now: if Ctrl-C comes before the start, the next call starts another run
+        run = self.begin(again=True)
         if not run.ended.is_set() and run.pid != os.getpid():
             return self._forked
         run.ended.wait()
         if run.failure is not None:
             raise run.failure
         return run.results[0]
+
+    def begin(self, *, again: bool = False) -> "_Run[T]":
+        """Start the work unless it was started (`again`: or failed), and do not wait for it."""
+        with self._lock:
+            run = self._run
+            if run is None or (again and run.failure is not None):
+                run = _Run(self._work)
+                run.start()
+                self._run = run  # only now: if Ctrl-C comes before the start, the next call starts another run
+            return run
+
+    @property
+    def is_done(self) -> bool:
+        """Whether there is a result."""
+        run = self._run
+        return run is not None and bool(run.results)
 
 
 class _Run(threading.Thread, Generic[T]):

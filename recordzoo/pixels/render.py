@@ -10,7 +10,7 @@ from PIL import Image
 
 from recordzoo.images.frames import Frame
 from recordzoo.pixels.compiled import Compiled
-from recordzoo.pixels.compiling import compiled_code
+from recordzoo.pixels.compiling import compiled_code, compiled_now
 from recordzoo.transforms.steps import Action, Arithmetic, Change, Crop, Erase, Flip, Resampling, Resize, Size
 from recordzoo.transforms.table import on_picture
 
@@ -91,7 +91,7 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
     resampling = action.resampling
     if image.shape[1:] == (action.height, action.width):
         return image
-    found = compiled_code() if min(action.height, action.width, *image.shape[1:]) > 0 else None
+    found = _compiled(precision) if min(action.height, action.width, *image.shape[1:]) > 0 else None
     if found is not None and resamples(found, action, precision):
         pixels, like = image.permute(1, 2, 0).numpy(), whose(found, resampling)
         return _tensor(found.resize(pixels, action.height, action.width, resampling.mode, like))
@@ -102,6 +102,10 @@ def _resized(image: torch.Tensor, action: Resize, precision: Precision) -> torch
         return resized
     picture = to_picture(image)
     return _tensor(np.array(resampling.resize(picture, [action.height, action.width])))
+
+
+def _compiled(precision: Precision) -> Compiled | None:
+    return compiled_code() if precision == "fast" else compiled_now()
 
 
 def resample(image: torch.Tensor, height: int, width: int, mode: str) -> torch.Tensor:

@@ -69,6 +69,7 @@ class BlurStep(Step):
 
     num_draws = 1
     keeps_size = True
+    is_exact = False
 
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:

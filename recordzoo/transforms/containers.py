@@ -34,6 +34,11 @@ class SomeOfStep(Step):
         """Those for choosing, then those of all steps."""
         return self.num_choosing + sum(step.num_draws for steps in self.steps for step in steps)
 
+    @property
+    def is_exact(self) -> bool:  # type: ignore[override]  # read-only
+        """Whether all are."""
+        return all(step.is_exact for steps in self.steps for step in steps)
+
     @override
     def actions(self, size: Size, draws: Draws) -> list[Action]:
         decided: list[list[Action]] = []

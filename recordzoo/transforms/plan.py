@@ -52,6 +52,11 @@ class Plan:
         return all(step.moves for step in self.steps)
 
     @property
+    def is_exact(self) -> bool:
+        """Whether compiled code gives the bytes of Pillow and torchvision."""
+        return all(step.is_exact for step in self.steps)
+
+    @property
     def is_whole(self) -> bool:
         """Whether it makes tensors, with nothing left to do."""
         return self.is_tensor and not self.rest

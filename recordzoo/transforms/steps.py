@@ -99,11 +99,13 @@ class Step(ABC):
         num_draws: How many random numbers it needs.
         keeps_size: Whether the size of every image stays the same.
         moves: Whether its actions are all `Geometry`: True, False, or None if that depends on the random numbers.
+        is_exact: Whether compiled code gives the bytes of Pillow and torchvision.
     """
 
     num_draws: int = 0
     keeps_size: ClassVar[bool] = False
     moves: ClassVar[bool | None] = False
+    is_exact: bool = True
 
     @abstractmethod
     def actions(self, size: Size, draws: Draws) -> list[Action]:

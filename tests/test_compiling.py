@@ -1,0 +1,301 @@
+"""The first loader of a machine begins at once: real processes, each test with an empty folder for numba's cache."""
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+import torch
+
+from recordzoo import ImageFolderRecord, RecordLoader, settings
+from recordzoo.errors import ArgumentError
+from recordzoo.loader import writer
+from recordzoo.pixels import compiling
+from recordzoo.pixels.spare import Spare, Stamps, only_one
+from tests import warm
+from tests.batching import JITTER, RANDOM, make_tree
+from tests.preparing import wait_for
+
+needs_numba = pytest.mark.needs("numba", "turbojpeg")
+
+LOADER = """
+import sys, time
+import torch
+from recordzoo import RecordLoader
+from recordzoo.datasets import ImageFolderRecord
+from recordzoo.pixels import compiling
+from tests.batching import FIXED, JITTER, RANDOM
+from torchvision import transforms
+
+def loader(transform, **options):
+    return RecordLoader(ImageFolderRecord(sys.argv[1], transform), 4, shuffle=True, num_workers=2, seed=0, **options)
+
+def epoch(transform, number=0, **options):
+    made = loader(transform, **options)
+    made.set_epoch(number)
+    return list(made)
+
+def is_switched():
+    return compiling.compiled_now(changes=True) is not None
+"""
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return make_tree(tmp_path_factory.mktemp("compiling"))
+
+
+def environment(folder: Path, mode: str) -> dict[str, str]:
+    return {**os.environ, "NUMBA_CACHE_DIR": os.fspath(folder), "RECORDZOO_COMPILE": mode}
+
+
+def run(code: str, tree: Path, folder: Path, mode: str = "background") -> "subprocess.CompletedProcess[str]":
+    return warm.run(LOADER + code, os.fspath(tree), env=environment(folder, mode), timeout_s=300)
+
+
+def stamps(folder: Path) -> list[str]:
+    return sorted(path.name.split("-")[1] for path in folder.rglob("recordzoo-*.ready"))
+
+
+def spares(folder: Path) -> list[int]:
+    """Return the spare processes that compile into a folder."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            command = path.read_bytes()
+        except OSError:
+            continue
+        if b"be_spare" in command and os.fspath(folder).encode() in command:
+            found.append(int(path.parent.name))
+    return found
+
+
+def wait_until_compiled(folder: Path) -> None:
+    wait_for(lambda: len(stamps(folder)) == 2 and not spares(folder), "the spare process", 300)
+
+
+# Real processes
+
+
+@needs_numba
+@pytest.mark.slow
+def test_pillow_first_then_compiled_code_with_the_same_batches(tree: Path, tmp_path: Path) -> None:
+    """The switch is within an epoch; whoever waits gets the same. Both end without a word, the spare process, too."""
+    code = """
+batches, before = [], 0
+made = loader(JITTER)
+print("until the compiled code is ready" in str(made))
+while not batches or not is_switched():
+    batches = list(made)
+    before += 1
+kept = list(made)
+print(before > 1, "compiled code (numba)" in str(made))
+torch.save([epoch(JITTER), kept], sys.argv[1] + "/../" + "background.pt")
+for number in (0, 1):
+    epoch(RANDOM, number)
+"""
+    folder = tmp_path / "numba"
+    folder.mkdir()
+    ended = run(code, tree, folder)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "True\nTrue True\n", "")
+    wait_until_compiled(folder)
+
+
+@needs_numba
+@pytest.mark.slow
+def test_the_same_batches_to_the_bit(tree: Path, tmp_path: Path) -> None:
+    code = """
+torch.save([epoch(RANDOM), epoch(JITTER)], sys.argv[2])
+print(is_switched())
+"""
+    made = []
+    for mode in ("background", "wait", "off"):
+        out = tmp_path / f"{mode}.pt"
+        ended = warm.run(LOADER + code, os.fspath(tree), os.fspath(out), env=environment(tmp_path, mode), timeout_s=300)
+        assert (ended.returncode, ended.stdout) == (0, f"{mode == 'wait'}\n"), ended.stderr
+        made.append(torch.load(out))
+    wait_until_compiled(tmp_path)
+    for pair in zip(*made, strict=True):
+        for background, wait, off in zip(*pair, strict=True):
+            assert torch.equal(background[0], wait[0])
+            assert torch.equal(off[0], wait[0])
+
+
+@needs_numba
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform != "linux", reason="looks for processes in /proc")
+def test_two_ranks_at_once_start_one_process_and_if_it_is_killed_another_loader_starts_one(
+    tree: Path, tmp_path: Path
+) -> None:
+    code = LOADER + "epoch(RANDOM); print('made', flush=True); sys.stdin.read()"
+    ranks = [warm.start(code, os.fspath(tree), env=environment(tmp_path, "background")) for _ in range(2)]
+    for rank in ranks:
+        assert rank.stdout is not None
+        assert rank.stdout.readline() == "made\n"
+    wait_for(lambda: len(spares(tmp_path)) == 1, "one spare process: the other ends when it finds the lock taken", 30)
+    (first,) = spares(tmp_path)
+    assert os.getpriority(os.PRIO_PROCESS, first) >= 5
+    assert os.getsid(first) == first  # Ctrl-C in the terminal does not reach it
+    os.kill(first, signal.SIGKILL)
+    for rank in ranks:
+        out, err = rank.communicate()
+        assert (rank.wait(), out, err) == (0, "", "")
+    assert stamps(tmp_path) == []
+    ended = run("epoch(RANDOM)", tree, tmp_path)
+    assert (ended.returncode, ended.stderr) == (0, "")
+    wait_until_compiled(tmp_path)  # though the process that started it has ended
+
+
+@needs_numba
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("transform", "options"),
+    [
+        ("transforms.Compose([transforms.GaussianBlur(3), RANDOM])", ""),
+        ("RANDOM", ", precision='fast'"),
+    ],
+    ids=["blur", "fast"],
+)
+def test_where_the_bits_may_differ_it_waits_and_says_so(
+    transform: str, options: str, tree: Path, tmp_path: Path
+) -> None:
+    ended = run(f"epoch({transform}{options})\nprint(compiling.compiled_now() is not None)", tree, tmp_path)
+    assert (ended.returncode, ended.stdout) == (0, "True\n")
+    assert ended.stderr == "recordzoo: compiling image code for this machine, once; it takes 10 to 60 seconds\n"
+
+
+@needs_numba
+@pytest.mark.slow
+def test_no_folder_can_be_written(tree: Path, tmp_path: Path) -> None:
+    """A thread compiles, in this process."""
+    code = """
+while compiling.compiled_now() is None:
+    epoch(RANDOM)
+print(compiling._stamps(), compiling._spare._process)
+"""
+    hide = "import numba.core.caching as caching; caching.CacheImpl._locator_classes = []\n"
+    ended = warm.run(hide + LOADER + code, os.fspath(tree), env=environment(tmp_path, "background"), timeout_s=300)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "None None\n", "")
+
+
+@needs_numba
+@pytest.mark.slow
+def test_worker_processes_start_none(tree: Path, tmp_path: Path) -> None:
+    """The process of the loader does, once; they begin with Pillow."""
+    code = "epoch(RANDOM, workers='processes'); print(compiling._spare._process is not None)"
+    ended = run(code, tree, tmp_path)
+    assert (ended.returncode, ended.stdout, ended.stderr) == (0, "True\n", "")
+    wait_until_compiled(tmp_path)
+
+
+# In this process
+
+
+@pytest.mark.parametrize("mode", ["background", "wait", "off"])
+def test_modes(mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECORDZOO_COMPILE", mode)
+    assert settings.compile_mode() == mode
+
+
+def test_the_default_mode(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("RECORDZOO_COMPILE")
+    assert settings.compile_mode() == "background"
+
+
+def test_a_mode_that_is_none(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECORDZOO_COMPILE", "later")
+    with pytest.raises(ArgumentError, match="RECORDZOO_COMPILE is 'later'; it must be background, wait or off"):
+        next(iter(RecordLoader(ImageFolderRecord(tree, RANDOM), 4)))
+
+
+def test_off(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RECORDZOO_COMPILE", "off")
+    assert compiling.compiled_code() is compiling.compiled_now() is None
+    lines = str(RecordLoader(ImageFolderRecord(tree, RANDOM), 4))
+    if compiling._why_not() == "":
+        assert "resampled by Pillow; compiled code would be faster, but RECORDZOO_COMPILE is off" in lines
+
+
+@needs_numba
+def test_the_choice_is_made_again_when_the_code_is_there(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from recordzoo.loader import loader as module
+
+    asked: list[object] = []
+    choose, found = module.choose, compiling.compiled_code()
+    monkeypatch.setattr(module, "choose", lambda *arguments: asked.append(arguments) or choose(*arguments))
+    loader = RecordLoader(ImageFolderRecord(tree, RANDOM), 4, num_workers=1)
+    for there, count in ((None, 1), (None, 1), (found, 2), (found, 2)):
+        monkeypatch.setattr(module, "compiled_code", lambda waits, there=there: there)
+        list(loader)
+        assert len(asked) == count
+
+
+@needs_numba
+def test_an_epoch_switches_between_two_batches(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    there = [False]
+    monkeypatch.setattr(writer, "compiled_code", lambda **_: None)
+    now = compiling.compiled_now
+    monkeypatch.setattr(writer, "compiled_now", lambda changes: now(changes=changes) if there[0] else None)
+    dataset = ImageFolderRecord(tree, JITTER)
+    batches = iter(RecordLoader(dataset, 2, num_workers=1, prefetch_factor=1, seed=3))
+    made = [next(batches)]
+    there[0] = True
+    made += batches
+    monkeypatch.undo()
+    right = list(RecordLoader(dataset, 2, num_workers=1, seed=3))
+    assert len(made) == len(right) > 4
+    for (images, _), (expected, _) in zip(made, right, strict=True):
+        assert torch.equal(images, expected)
+
+
+# Locks and stamps
+
+
+def test_only_one_process_compiles(tmp_path: Path) -> None:
+    with only_one(tmp_path / "lock") as first, only_one(tmp_path / "lock") as second:
+        assert (first, second) == (True, False)
+    with only_one(tmp_path / "lock") as again:
+        assert again
+
+
+def test_none_is_started_while_another_compiles(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: pytest.fail("started"))
+    spare = Spare()
+    with only_one(tmp_path / "lock"):
+        spare.start(tmp_path / "lock")
+    assert not spare.has_failed
+
+
+def test_where_none_can_be_started(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    spare = Spare()
+    monkeypatch.setattr(sys, "executable", os.fspath(tmp_path / "python"))
+    spare.start(tmp_path / "lock")
+    assert spare.has_failed
+
+
+def test_who_waits_goes_on_with_the_stamp_or_the_lock(tmp_path: Path) -> None:
+    stamped = Stamps(tmp_path, "key")
+    for release in (lambda: stamped.add("images"), None):
+        done = threading.Event()
+        waiting = threading.Thread(target=lambda done=done: stamped.compiled_in_turn("images", done.set))
+        with only_one(stamped.lock):
+            waiting.start()
+            assert not done.wait(0.02)
+            if release is not None:
+                release()
+                assert done.wait(60)
+                (tmp_path / "recordzoo-images-key.ready").unlink()
+        assert done.wait(60)
+        waiting.join()
+
+
+def test_stamps_of_other_versions_are_not_seen(tmp_path: Path) -> None:
+    Stamps(tmp_path, "old").add("images")
+    assert Stamps(tmp_path, "old").has("images")
+    assert not Stamps(tmp_path, "old").has("changes")
+    assert not Stamps(tmp_path, "new").has("images")
+    Stamps(tmp_path / "gone", "new").add("images")  # cannot be written: nothing is said
+    assert not Stamps(tmp_path / "gone", "new").has("images")
