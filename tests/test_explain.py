@@ -71,7 +71,7 @@ def test_all_is_fused(tree: Path) -> None:
 
 def test_what_is_missing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = ImageFolderRecord(tree, transform=FIXED)
-    monkeypatch.setattr(explain, "kernel", lambda: None)
+    monkeypatch.setattr(explain, "compiled_code", lambda **_: None)
     for module in (explain, missing):
         monkeypatch.setattr(module, "why_not_compiled", lambda: "numba is not installed")
         monkeypatch.setattr(module, "library", lambda: None)
@@ -88,11 +88,15 @@ def test_what_is_missing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "slower than it could be: numba is not installed and libjpeg-turbo 3 is not installed. "
         "Install: pip install --upgrade numba turbojpeg"
     )
-    monkeypatch.setattr(explain, "kernel", lambda: SimpleNamespace(exact=frozenset()))
+    monkeypatch.setattr(explain, "compiled_code", lambda **_: SimpleNamespace(exact=frozenset()))
     monkeypatch.setattr(missing, "why_not_compiled", lambda: "")
     said = "the compiled code, which is faster, gives other pixels than this version"
     assert lines(dataset)[1] == f"PIL images are resampled by Pillow {PIL.__version__}: {said}"
     assert lines(dataset, precision="fast")[1] == "PIL images are resampled by compiled code (numba)"
+    monkeypatch.setattr(explain, "compiled_code", lambda waits: SimpleNamespace(exact=frozenset()) if waits else None)
+    monkeypatch.setattr(explain, "why_not_compiled", lambda: "")
+    until = "until the compiled code is ready: another process compiles it, once for this machine"
+    assert lines(dataset)[1] == f"PIL images are resampled by Pillow, {until}"
 
 
 def test_what_is_not_fused_and_why(tree: Path) -> None:
