@@ -1,4 +1,4 @@
-"""What `RecordLoader`'s arguments must be."""
+"""Check the arguments of `RecordLoader`."""
 
 import numbers
 import os
@@ -13,11 +13,11 @@ from recordzoo.system.processes import cores
 
 
 def default_threads() -> int:
-    """Return how many threads make batches: the cores that this process may use, shared with its neighbours."""
+    """Return the default of `num_workers`: the cores of this process, divided by ``LOCAL_WORLD_SIZE``."""
     return max(1, cores() // max(1, int(os.environ.get("LOCAL_WORLD_SIZE", "1"))))
 
 
-# All that follow raise an ArgumentError that names the argument and its value.
+# All functions below raise an ArgumentError that names the argument and its value.
 
 
 def check_choice(name: str, value: object, valid: tuple[object, ...]) -> None:
@@ -28,7 +28,7 @@ def check_choice(name: str, value: object, valid: tuple[object, ...]) -> None:
 
 # Any: whatever a user gave.
 def check_sizes(**values: Any) -> None:
-    """Accept numbers that are not negative, and None; only a timeout need not be whole."""
+    """Accept None and numbers of 0 or more, whole ones except for `timeout`."""
     for name, value in values.items():
         if value is None:
             continue
@@ -40,20 +40,20 @@ def check_sizes(**values: Any) -> None:
 
 
 def check_dataset(dataset: object) -> None:
-    """Accept a dataset with samples by key."""
+    """Accept a map-style dataset."""
     if isinstance(dataset, IterableDataset):
         kind = type(dataset).__name__
         raise ArgumentError(f"{kind} has no samples by number: it is for DataLoader, not for RecordLoader.")
 
 
 def check_function(name: str, value: object) -> None:
-    """Accept None, and what can be called."""
+    """Accept None or a callable."""
     if value is not None and not callable(value):
         raise ArgumentError(f"{name}={value!r} is no function.")
 
 
 def check_worker_init_fn(function: object, workers: str) -> None:
-    """Accept None, and anything where there may be worker processes."""
+    """Accept None, or a function if there may be worker processes."""
     if function is not None and workers == "threads":
         raise ArgumentError(
             f"worker_init_fn={function!r} with workers='threads': a function for each worker process would change this "
@@ -62,16 +62,16 @@ def check_worker_init_fn(function: object, workers: str) -> None:
 
 
 def check_drop_cache(drop_cache: bool, sampler: object) -> None:
-    """Accept it where samples are read in blocks, and where another sampler than `RecordSampler` has taken over.
+    """Accept True with shuffle="block", and with a sampler other than `RecordSampler`.
 
-    Lightning puts one into a copy of the loader, for `overfit_batches`; there it has no effect.
+    For `overfit_batches` Lightning copies the loader with a sampler of its own; `drop_cache` has no effect there.
     """
     if drop_cache and isinstance(sampler, RecordSampler) and sampler.shuffle != "block":
         raise ArgumentError('drop_cache=True needs shuffle="block": else any sample may soon be read again.')
 
 
 def check_order(batch_size: object, shuffle: object, sampler: object, batch_sampler: object, drop_last: bool) -> None:
-    """Accept one way to say which samples come in which order."""
+    """Accept one way to set the order."""
     if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
         raise ArgumentError("batch_sampler replaces batch_size, shuffle, sampler and drop_last: pass it, or those.")
     if sampler is not None and shuffle:
@@ -83,10 +83,10 @@ def check_order(batch_size: object, shuffle: object, sampler: object, batch_samp
 
 
 def checked_device(device: torch.device | str | int | None) -> torch.device:
-    """Return the device where batches go.
+    """Return the device for batches.
 
     Raises:
-        ArgumentError: torch does not know it, or this process does not see it.
+        ArgumentError: torch does not know the device, or this process does not see it.
     """
     try:
         found = torch.device("cpu" if device is None else device)

@@ -1,4 +1,4 @@
-"""Memory of batches, used again when nobody holds the batch any more.
+"""Memory of batches, reused when nothing refers to the batch any more.
 
 A batch of 64 images of 224 by 224 takes 38 MB in float32: fresh memory is 9,400 page faults for every one of them.
 """
@@ -11,18 +11,18 @@ import torch
 from torch.utils.data import get_worker_info
 
 Allocator = Callable[[tuple[int, ...], torch.dtype], torch.Tensor]
-"""Makes a tensor of a shape, with whatever in it."""
+"""Makes an uninitialised tensor of a shape and dtype."""
 
 
 class Buffers:
-    """Gives out tensors for batches of images, and takes their memory back when the last view of one is gone.
+    """Provides tensors for batches of images, and reuses their memory when the last view of a tensor is gone.
 
     Args:
-        shape: Of an image.
-        dtype: Of its numbers.
+        shape: Shape of an image.
+        dtype: Its dtype.
         memory_format: Its layout.
-        pinned: Whether its memory is page-locked, for copies to a CUDA device; torch gives it out then.
-        limit: How many of a length are kept for later.
+        pinned: Use page-locked memory, for copies to a CUDA device. torch manages and reuses it.
+        limit: How many free tensors of each length are kept.
     """
 
     def __init__(
@@ -37,11 +37,11 @@ class Buffers:
         self.shape, self.dtype, self._format = shape, dtype, memory_format
         self._pinned, self._limit = pinned, limit
         self._free: dict[int, list[torch.Tensor]] = {}
-        self._lock = threading.RLock()  # memory may come back while some is taken: the garbage collector says when
+        self._lock = threading.RLock()  # the garbage collector may return memory within `take`
 
     def take(self, count: int) -> torch.Tensor:
-        """Return [count, *shape] with whatever in it."""
-        # torch frees pinned memory only after pending async copies finish. What a worker process sends is still used.
+        """Return an uninitialised tensor [count, *shape]."""
+        # torch frees pinned memory only after pending async copies finish. A batch that a worker sent is still in use.
         if self._pinned or get_worker_info() is not None:
             return self._new(count)
         with self._lock:
@@ -49,7 +49,7 @@ class Buffers:
             memory = kept.pop() if kept else None
         if memory is None:
             memory = self._new(count)
-        # A tensor that is made of an array keeps this array as long as any view of the tensor lives.
+        # A tensor made from an array keeps the array alive as long as any view of the tensor.
         array = memory.numpy()
         weakref.finalize(array, self._give_back, memory).atexit = False
         return torch.from_numpy(array)
@@ -67,14 +67,14 @@ class Buffers:
 def allocate(
     shape: tuple[int, ...], dtype: torch.dtype, memory_format: torch.memory_format, *, pinned: bool = False
 ) -> torch.Tensor:
-    """Return a tensor [N, 3, H, W] with whatever in it; in a worker process in memory that is shared with its parent.
+    """Return an uninitialised tensor [N, 3, H, W]; in a worker process in memory that is shared with its parent.
 
     Args:
-        pinned: Whether its memory is page-locked, outside of a worker process.
+        pinned: Use page-locked memory, except in a worker process.
     """
     if get_worker_info() is None:
         return torch.empty(shape, dtype=dtype, memory_format=memory_format, pin_memory=pinned)
     like = torch.empty(shape, dtype=dtype, memory_format=memory_format, device="meta")
-    # What default_collate does, too; without it the batch would be copied once more.
+    # As default_collate does; otherwise the batch would be copied once more.
     storage = torch.UntypedStorage._new_shared(like.numel() * dtype.itemsize)  # type: ignore[no-untyped-call]
     return torch.empty(0, dtype=dtype).set_(storage, 0, like.shape, like.stride())

@@ -1,4 +1,4 @@
-"""Threads or worker processes: which of them make these batches faster, found out by making a few."""
+"""Choose threads or worker processes, by measuring a few samples where it is not clear."""
 
 import functools
 import multiprocessing
@@ -33,8 +33,8 @@ _MOST_THREADS = 16
 _BUDGET_S = 0.5
 
 _SLOWER = 1.25
-"""Worker processes are chosen when threads that work at once take so much longer than one alone. Below it, sending
-batches from process to process costs more."""
+"""Processes are chosen if several threads at once take this many times as long as one. Below it, sending batches from
+process to process costs more."""
 
 
 @dataclass(frozen=True)
@@ -43,8 +43,8 @@ class Choice:
 
     Attributes:
         workers: Threads of this process, or processes.
-        why: For people.
-        is_measured: Whether it could be the other one.
+        why: The reason, for `print(loader)`.
+        is_measured: Whether both are possible.
     """
 
     workers: Workers
@@ -55,14 +55,14 @@ class Choice:
 def choose(
     maker: Maker, source: BatchSource, length: int | None, num_workers: int, workplace: Any, context: Any
 ) -> Choice:
-    """Choose threads or processes; if it is not clear from the start, make a few samples.
+    """Choose threads or processes; if both are possible, measure.
 
     Args:
-        maker: What makes batches.
-        source: What has the samples.
-        length: How many there are; None if nobody knows.
-        num_workers: How many threads or processes.
-        workplace: What must be sent to processes that are not forked.
+        maker: Makes batches.
+        source: The dataset, as the loader reads it.
+        length: Number of samples; None if unknown.
+        num_workers: Number of threads or processes.
+        workplace: The object to pickle for processes that are not forked.
         context: How processes are started: a name, a context of multiprocessing, or None.
     """
     if not isinstance(maker, SampleMaker):
@@ -77,7 +77,7 @@ def choose(
 
 
 def seeded_code(making: Making, source: BatchSource) -> list[str]:
-    """Name what `deterministic` runs with the process's generators seeded, in the loader's threads or processes."""
+    """List the user's code that `deterministic` runs with seeded generators, except on a device."""
     found = [] if source.leaves else [source.kind]
     for leaf in source.leaves:
         if isinstance(leaf, JointLeaf):
@@ -95,14 +95,14 @@ def seeded_code(making: Making, source: BatchSource) -> list[str]:
 
 
 def choose_seeded(code: str, workers: str, workplace: Any, context: Any) -> Choice:
-    """Choose processes for code of the user that needs seeded generators.
+    """Choose processes for code that needs seeded generators.
 
-    Threads of this process share its generators with the user's own code: each would change what the other draws.
+    Threads share the process's generators with the user's own thread: each would change what the other draws.
 
     Args:
-        code: Names it.
-        workers: What the user asked for.
-        workplace: What must be sent to processes that are not forked.
+        code: The code, for the message.
+        workers: The user's choice.
+        workplace: The object to pickle for processes that are not forked.
         context: How processes are started.
 
     Raises:
@@ -122,12 +122,14 @@ def choose_seeded(code: str, workers: str, workplace: Any, context: Any) -> Choi
 
 # Any: whatever objects.
 def is_other(known: list[Any], now: list[Any]) -> bool:
-    """Whether an object was exchanged for another one, even for an equal one."""
+    """Whether any object was replaced (compared by identity, not equality)."""
     return len(known) != len(now) or any(one is not other for one, other in zip(known, now, strict=True))
 
 
 def measured(maker: SampleMaker, source: BatchSource, length: int, num_threads: int) -> Choice:
-    """Make the first samples of a dataset of this length, and say what makes them faster.
+    """Make the first samples of a dataset of this length, and choose the faster way.
+
+    Generators are put back afterwards, in the user's own thread, which waits meanwhile.
 
     The first ones: samples from all over the dataset would make a record set at a URL fetch a shard for each.
     """
@@ -162,9 +164,9 @@ def _batch(maker: Maker, source: BatchSource, numbers: list[int]) -> Any:
 
 
 def slowdown(work: Callable[[], object], num_threads: int = 2) -> float:
-    """Return how many times as long several threads take that each do some work at once, as one that does it alone.
+    """Return the time of several threads that do some work at once, divided by the time of one thread.
 
-    1 if they do not hinder each other, their number if they exclude each other. With a single core they always do.
+    1 if they run in parallel, `num_threads` if they exclude each other. On a single core they always do.
 
     Args:
         work: Done once by one thread, then once by each of several.

@@ -1,4 +1,4 @@
-"""Batches on their way to a device: the next one is copied and made float there while the user works on this one."""
+"""Move batches to a device: the next one is copied and made float there while the user works on the current one."""
 
 from collections.abc import Callable, Iterator
 from contextlib import nullcontext
@@ -11,14 +11,14 @@ from recordzoo.loader.order import Wanted
 
 
 class Taking(Protocol):
-    """What gives host batches."""
+    """Batches in host memory."""
 
     # Any: a batch is what the collate function makes.
     def take(self) -> tuple[Any, Wanted]:
-        """Return the next batch and what it is.
+        """Return the next batch and its description.
 
         Raises:
-            StopIteration: There is none.
+            StopIteration: The epoch is over.
         """
 
     def is_ready(self) -> bool:
@@ -29,12 +29,12 @@ class Taking(Protocol):
 
 
 class OnDevice(Iterator[Any]):
-    """Gives batches on a device, one ahead.
+    """Batches on a device, moved one ahead. All work here is done in the user's thread.
 
     Args:
-        batches: Where they come from.
-        device: Where they go.
-        finish: Makes, on the device, what the user gets of a batch, from that and from what was wanted.
+        batches: The batches in host memory.
+        device: The device.
+        finish: Does the rest of the work on a moved batch: values that are computed there, and `batch_transform`.
     """
 
     def __init__(self, batches: Taking, device: torch.device, finish: Callable[[Any, Wanted], Any]) -> None:
@@ -59,8 +59,8 @@ class OnDevice(Iterator[Any]):
             current = torch.cuda.current_stream(self._device)
             current.wait_stream(self._stream)
             for tensor in tensors(batch):
-                tensor.record_stream(current)  # its memory is not given away while the user's stream needs it
-        # If the threads have not made it yet, the user's own work is not held up for it.
+                tensor.record_stream(current)  # keep its memory until the user's stream is done with it
+        # Do not wait for a batch that is not ready: the user can work on this one meanwhile.
         if self._batches.is_ready():
             try:
                 self._next = self._move()
@@ -82,7 +82,7 @@ class OnDevice(Iterator[Any]):
 
 # Any, here and below: batches are what the collate function makes.
 def to_device(batch: Any, device: torch.device) -> Any:
-    """Move all tensors of a batch; lists, tuples and dicts stay what they are."""
+    """Move all tensors of a batch; keep the types of lists, tuples and dicts."""
     if isinstance(batch, torch.Tensor):
         return batch.to(device, non_blocking=True)
     if isinstance(batch, dict):

@@ -1,5 +1,6 @@
 """What a loader does itself, what it leaves to the transforms, and why: in lines for people."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import PIL
@@ -7,6 +8,7 @@ import PIL
 from recordzoo.images.frames import decoders
 from recordzoo.images.turbojpeg import library
 from recordzoo.loader.leaf import ImageLeaf, JointLeaf
+from recordzoo.loader.making import Making
 from recordzoo.loader.missing import missing
 from recordzoo.loader.source import BatchSource
 from recordzoo.pixels.compiling import compiled_code, why_not_compiled
@@ -37,6 +39,21 @@ def sample_lines(dataset: object, source: BatchSource, precision: str) -> list[s
                 f"not fused: target_transform {_line(leaf.target_transform)}; runs for each sample, as written"
             )
     return lines
+
+
+def batch_lines(making: Making, source: BatchSource) -> Iterator[str]:
+    """Say what else decides how batches are made, a line each."""
+    if making.skips:
+        yield "on_error: samples that cannot be read or decoded are left out of their batches"
+    if not making.collates_by_default:
+        yield "collate_fn: samples are made on their own, for it to put together"
+    if not source.leaves or not all(leaf.is_fused for leaf in source.leaves):
+        yield (
+            "deterministic: what is not fused runs one sample at a time, with generators seeded for each"
+            if making.deterministic
+            else "what is not fused draws random numbers from the generators of its process: reproducible with "
+            "num_workers=1, or deterministic=True"
+        )
 
 
 def _plan_lines(plan: Plan, precision: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""The order of a sampler that is no `RecordSampler`: to resume, it is iterated again up to where the user was."""
+"""The order of any other sampler than `RecordSampler`; a resume iterates it again and skips what was taken."""
 
 import base64
 import json
@@ -15,9 +15,8 @@ from torch.utils.data import DistributedSampler
 from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.order import NONE, EpochBatches, Keys, Wanted, num_batches, number_of, read_keys
-from recordzoo.sampling.ranks import Ranks
-from recordzoo.sampling.samplers import check_state
-from recordzoo.sampling.seed import Seed, whole_number
+from recordzoo.sampling.ranks import Ranks, Seed
+from recordzoo.sampling.state import check_state, whole_number
 
 _SKIPPED_AT_ONCE = 4096
 

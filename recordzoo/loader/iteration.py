@@ -1,4 +1,4 @@
-"""One epoch in progress: threads that work ahead of the user, and end with it."""
+"""An epoch in progress: threads make batches ahead of the user, and end with the epoch."""
 
 import collections
 import functools
@@ -22,8 +22,8 @@ from recordzoo.loader.work import batch_seed, cut
 from recordzoo.sampling.storage import forget, hint
 
 _PIECES_PER_THREAD = 2
-"""A batch is cut so finely that the threads end it at about the same time, and soon when they are to stop; more finely,
-they would wait for the GIL more often."""
+"""Two pieces a thread: all threads finish a batch at about the same time, and stop soon. More pieces would wait for the
+GIL more often."""
 
 
 @dataclass(frozen=True)
@@ -31,10 +31,10 @@ class Pace:
     """How far the threads work ahead.
 
     Attributes:
-        num_threads: How many there may be; small images are made by one.
-        ahead: How many batches are made before the user asks for them.
-        hinted: How many more the kernel reads from the disk.
-        timeout_s: How long the user waits for a batch; None for ever.
+        num_threads: Number of threads; small images are made by one.
+        ahead: Batches made before the user asks for them.
+        hinted: Further batches that are prefetched from the disk.
+        timeout_s: Longest wait of the user for a batch; None: no limit.
     """
 
     num_threads: int
@@ -44,12 +44,12 @@ class Pace:
 
 
 class _Pending:
-    """A batch in the making, which is made of its pieces by the thread that ends the last of them.
+    """A batch in progress. The thread that finishes its last piece collates it.
 
     Args:
-        wanted: What it is.
-        num_pieces: Of how many pieces it consists.
-        finish: Makes the batch from the results of its pieces.
+        wanted: The batch to make.
+        num_pieces: Number of its pieces.
+        finish: Makes the batch from the results of the pieces.
     """
 
     # Any, here and below: a batch is what the collate function makes.
@@ -99,9 +99,9 @@ class Batches(Protocol):
 
 
 class Unbegun(Iterator[Any]):
-    """The batches of an epoch that begins when the first of them is asked for.
+    """The batches of an epoch that begins with the first `next`.
 
-    Lightning calls `iter` to see whether it may, and says only then which epoch it wants. Nothing is read before.
+    Lightning calls `iter` before `set_epoch`, so nothing may be read or decided in `iter`.
 
     Args:
         begin: Begins the epoch.
@@ -130,7 +130,7 @@ class Unbegun(Iterator[Any]):
 
 
 class Epoch(Iterator[Any], ABC):
-    """The batches of an epoch, for the user or to be moved to a device."""
+    """The batches of an epoch in host memory, for the user or for `OnDevice`."""
 
     def __iter__(self) -> "Epoch":
         return self
@@ -143,11 +143,11 @@ class Epoch(Iterator[Any], ABC):
 
     @abstractmethod
     def take(self) -> tuple[Any, Wanted]:
-        """Return the next batch; it does not count as the user's yet.
+        """Return the next batch without marking it as received; the caller does that with `wanted.mark()`.
 
         Raises:
-            StopIteration: There is none.
-            TimeoutError: It took too long.
+            StopIteration: The epoch is over.
+            TimeoutError: The batch took longer than `timeout`.
             ForkError: This process was forked from the one that has the workers.
         """
 
@@ -161,7 +161,7 @@ class Epoch(Iterator[Any], ABC):
 
 
 def late(timeout_s: float) -> TimeoutError:
-    """Return the error for a batch that took too long."""
+    """Return the error for a batch that took longer than `timeout`."""
     return TimeoutError(
         f"No batch was ready after timeout={timeout_s} seconds. Pass a larger timeout, or 0 to wait for ever."
     )
@@ -192,9 +192,9 @@ class Home:
 
 
 class Iteration(Epoch):
-    """Gives batches that threads make. When it is exhausted, closed, left or forgotten, its threads end.
+    """An epoch made by threads, which end when it is exhausted, closed or garbage-collected.
 
-    The threads know the pieces and the maker, never this object, so that it can be forgotten.
+    The threads refer to pieces and maker, never to this object: otherwise it would never be garbage-collected.
     """
 
     def __init__(self, making: Making, source: BatchSource, maker: Maker, order: EpochBatches, pace: Pace) -> None:
@@ -202,7 +202,7 @@ class Iteration(Epoch):
         self._order, self._pace = order, pace
         self._pending: collections.deque[_Pending] = collections.deque()
         num_threads, self._num_pieces = pace.num_threads, _PIECES_PER_THREAD * pace.num_threads
-        if source.is_small:  # several threads, or the end of each piece, would only be waited for
+        if source.is_small:  # several threads would only wait for each other
             num_threads = self._num_pieces = 1
         self._pool = pool = _threads(num_threads)
         self._home = Home()
@@ -272,10 +272,10 @@ class Iteration(Epoch):
 
 
 def _threads(number: int) -> ThreadPoolExecutor:
-    """Make threads in which torch works alone: if each had a team of its own, there would be many more than cores."""
+    """Start threads in which torch uses one core each: a team for each thread would be many more threads than cores."""
     for_others = torch.get_num_threads()
     pool = ThreadPoolExecutor(number, "recordzoo", _work_alone)
-    all_there = threading.Barrier(number)  # a thread that is idle would be given the work of one that is not started
+    all_there = threading.Barrier(number)  # an idle thread would take this work, and the next would not be started
     try:
         for started in [pool.submit(all_there.wait) for _ in range(number)]:
             started.result()
@@ -283,10 +283,10 @@ def _threads(number: int) -> ThreadPoolExecutor:
         all_there.abort()
         pool.shutdown(wait=False)
         raise
-    torch.set_num_threads(for_others)  # a thread that sets it sets it for all that are made later
+    torch.set_num_threads(for_others)  # it was set for all threads that start later
     return pool
 
 
 def _work_alone() -> None:
-    torch.get_num_threads()  # a thread's first use of torch sets its number to the process's; this is it
+    torch.get_num_threads()  # the first call in a thread copies the process's number: do it before
     torch.set_num_threads(1)

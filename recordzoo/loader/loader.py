@@ -22,7 +22,7 @@ from recordzoo.loader.arguments import (
 from recordzoo.loader.buffers import Buffers
 from recordzoo.loader.choice import Choice, choose, choose_seeded, is_other, seeded_code
 from recordzoo.loader.device import OnDevice
-from recordzoo.loader.explain import sample_lines
+from recordzoo.loader.explain import batch_lines, sample_lines
 from recordzoo.loader.iterated import IteratedOrders
 from recordzoo.loader.iteration import Epoch, Iteration, Pace, Unbegun
 from recordzoo.loader.makers import Maker, RowMaker
@@ -37,9 +37,8 @@ from recordzoo.pixels.compiling import compiled_code
 from recordzoo.pixels.render import PRECISIONS, Precision
 from recordzoo.sampling.ahead import keeping_values
 from recordzoo.sampling.permutation import hash_key
-from recordzoo.sampling.ranks import Ranks
+from recordzoo.sampling.ranks import Ranks, Seed
 from recordzoo.sampling.samplers import RecordSampler
-from recordzoo.sampling.seed import Seed
 
 ON_ERROR = ("raise", "skip")
 WORKERS = ("auto", "threads", "processes")
@@ -337,7 +336,7 @@ class RecordLoader(DataLoader[Any]):
         """
         source, making = BatchSource(self.dataset), self._making()
         maker = making.maker(source)
-        lines = [repr(self), *sample_lines(self.dataset, source, self.precision), *_remarks(making, source)]
+        lines = [repr(self), *sample_lines(self.dataset, source, self.precision), *batch_lines(making, source)]
         try:
             choice = self._chosen(making, source, maker)
             chosen = f"{choice.workers}: {choice.why}"
@@ -413,18 +412,3 @@ class RecordLoader(DataLoader[Any]):
     def _workers_seed(self, order: EpochBatches) -> int:
         """Return the seed of worker processes, another one on each rank."""
         return int(hash_key(order.seed, order.epoch, getattr(self.sampler, "rank", 0))) >> 1
-
-
-def _remarks(making: Making, source: BatchSource) -> Iterator[str]:
-    """Say what else decides how batches are made, a line each."""
-    if making.skips:
-        yield "on_error: samples that cannot be read or decoded are left out of their batches"
-    if not making.collates_by_default:
-        yield "collate_fn: samples are made on their own, for it to put together"
-    if not source.leaves or not all(leaf.is_fused for leaf in source.leaves):
-        yield (
-            "deterministic: what is not fused runs one sample at a time, with generators seeded for each"
-            if making.deterministic
-            else "what is not fused draws random numbers from the generators of its process: reproducible with "
-            "num_workers=1, or deterministic=True"
-        )

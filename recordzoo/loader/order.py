@@ -1,4 +1,4 @@
-"""Which samples the batches hold: of our sampler many at once, of other samplers one by one."""
+"""The order of an epoch: which samples are in each batch."""
 
 import collections
 import operator
@@ -18,19 +18,19 @@ NONE = np.empty(0, np.int64)
 
 Indices = NDArray[np.int64]
 
-Keys = Indices | list[Any]  # Any: a key is what the dataset takes in its brackets
+Keys = Indices | list[Any]  # Any: whatever `dataset[key]` takes
 
 
 @dataclass(frozen=True)
 class Wanted:
-    """A batch that is to be made.
+    """A batch to make.
 
     Attributes:
-        keys: What the sampler gave: int64 [n] if all of them are integers, otherwise a list of the keys.
-        places: Where in the epoch they stand, all ranks counted; int64 [n].
-        mark: Called when the user has got the batch.
-        upcoming: Indices of the samples that are to be read from the disk from now on, int64 [n].
-        finished: Indices of those that need not stay in memory once this batch is made, int64 [n].
+        keys: The sampler's keys: int64 [n] if all are integers, otherwise a list.
+        places: Their places in the epoch, counted over all ranks; int64 [n].
+        mark: Call it when the user has received the batch.
+        upcoming: Indices of the samples to prefetch now, int64 [n].
+        finished: Indices of the samples to drop from the page cache after this batch, int64 [n].
     """
 
     keys: Keys
@@ -45,8 +45,8 @@ class EpochBatches:
     """The batches of an epoch.
 
     Attributes:
-        seed, epoch: What its random numbers are a function of, with the places.
-        batches: Which ones.
+        seed, epoch: Random numbers are a function of these and of a sample's place.
+        batches: The batches to make, in their order.
     """
 
     seed: int
@@ -55,16 +55,16 @@ class EpochBatches:
 
 
 class Orders(Protocol):
-    """The orders of all epochs, and how far the user has come in the last one."""
+    """The orders of all epochs, and how far the user is in the current one."""
 
     def __len__(self) -> int:
         """Return the number of batches in a whole epoch."""
 
     def begin(self) -> EpochBatches:
-        """Begin the next epoch, or go on in one that was loaded."""
+        """Begin the next epoch, or continue one that was loaded."""
 
     def set_epoch(self, epoch: int) -> None:
-        """Make the next epoch this one."""
+        """Choose the next epoch."""
 
     def state_dict(self) -> dict[str, JSON]:
         """Return where the user is."""
@@ -77,13 +77,13 @@ class Orders(Protocol):
 
 
 class SampledOrders:
-    """Those of a `RecordSampler`: a few numbers say where one is, and getting there costs nothing.
+    """`Orders` of a `RecordSampler`: the state is a few numbers, and a resume skips without iterating.
 
     Args:
         sampler: The sampler.
         batch_size: Samples in a batch.
         drop_last: Leave out a last batch that is not full.
-        drop_cache: Let the kernel forget the blocks that were read.
+        drop_cache: Drop blocks from the page cache after their last use.
     """
 
     def __init__(self, sampler: RecordSampler, batch_size: int, drop_last: bool, *, drop_cache: bool = False) -> None:
@@ -120,7 +120,7 @@ class SampledOrders:
                     yield Wanted(indices[part], places[part], self._mark(epoch, last), upcoming, finished)
 
     def _blocks(self, epoch: Epoch, start: int, end: int) -> tuple[NDArray[np.int64] | None, NDArray[np.int64]]:
-        """Return the samples of the blocks that these places read first, and last; None if there are no blocks."""
+        """Return the samples of blocks that are first read here, and last read here; (None, empty) without blocks."""
         if self._sampler.shuffle != "block":
             return None, NONE
         return epoch.opened(start, end), epoch.closed(start, end) if self._drop_cache else NONE
@@ -132,20 +132,20 @@ class SampledOrders:
 
     def _mark(self, epoch: Epoch, end: int) -> Callable[[], None]:
         if self._drop_last and epoch.end - end < self._batch_size:
-            end = epoch.end  # what is left out counts as taken: the epoch is over
+            end = epoch.end  # the samples left out count as taken: the epoch is over
         return lambda: self._sampler.mark(epoch, end)
 
 
 class Drawing:
-    """Draws batches in their order.
+    """Draws batches from an order, some ahead of those that are made, so that their samples can be prefetched.
 
     Args:
         batches: The order.
-        ahead: How many batches are drawn ahead.
+        ahead: How many batches to draw ahead.
         announce: Called with each batch when it is drawn.
 
     Attributes:
-        failure: What the order raised. It is raised when the user has come there.
+        failure: The exception that the order raised, for the user behind the last batch.
     """
 
     def __init__(self, batches: Iterator[Wanted], ahead: int, announce: Callable[[Wanted], object]) -> None:
@@ -154,7 +154,7 @@ class Drawing:
         self.failure: Exception | None = None
 
     def next(self) -> Wanted | None:
-        """Return the next batch; None if there is none."""
+        """Return the next batch, or None at the end."""
         while len(self._drawn) <= self._ahead and (wanted := self._draw()) is not None:
             self._announce(wanted)
             self._drawn.append(wanted)
@@ -180,7 +180,7 @@ def num_batches(num_samples: int, batch_size: int, drop_last: bool) -> int:
 
 # Any, here and below: a key.
 def read_keys(keys: Iterable[Any]) -> Keys:
-    """Return keys as int64 [n] if all are integers, otherwise as they are: a float or a text is never made a number."""
+    """Return keys as int64 [n] if all are integers, otherwise as a list; floats and texts are not converted."""
     given = keys if isinstance(keys, np.ndarray | list) else _listed(keys)
     try:
         found = np.asarray(given)
@@ -198,7 +198,7 @@ def indices_of(keys: Iterable[Any], kind: str) -> Indices:
     """Return keys that must be integers.
 
     Raises:
-        TypeError: One is none.
+        TypeError: A key is no integer.
     """
     found = read_keys(keys)
     if isinstance(found, list):
@@ -208,7 +208,7 @@ def indices_of(keys: Iterable[Any], kind: str) -> Indices:
 
 
 def number_of(key: Any) -> int | None:
-    """Return a key as an integer of 64 bits; None if it is none."""
+    """Return a key as a 64-bit integer, or None if it is no such number."""
     try:
         number = operator.index(key)
     except TypeError:
@@ -217,5 +217,5 @@ def number_of(key: Any) -> int | None:
 
 
 def _listed(keys: Iterable[Any]) -> list[Any]:
-    listed = getattr(keys, "tolist", None)  # a tensor's numbers, and no tensors
+    listed = getattr(keys, "tolist", None)  # numbers instead of 0-d tensors
     return listed() if listed is not None else list(keys)

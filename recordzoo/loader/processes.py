@@ -1,4 +1,4 @@
-"""One epoch in worker processes: torch's own `DataLoader`, whose workers make a batch from start to end."""
+"""An epoch in worker processes: those of torch's own `DataLoader`, each making whole batches."""
 
 import collections
 import contextlib
@@ -41,10 +41,10 @@ class _Task:
     """A batch for a worker process.
 
     Attributes:
-        piece: What it is made of.
-        seed: For what happens to the batch as a whole.
+        piece: All samples of the batch.
+        seed: For `collate_fn` and `batch_transform`.
         upcoming: Indices of the samples at URLs that this worker will need, in this batch and later ones, int64 [n].
-        planned: The record sets of which this process fetches whole shards ahead; None if none is at a URL.
+        planned: Digests of the record sets whose shards the parent process fetches ahead; None if none is at a URL.
     """
 
     piece: Piece
@@ -55,7 +55,7 @@ class _Task:
 
 @dataclass(frozen=True)
 class _Failed:
-    """What a worker process raised, and its notes, which not every class takes along when it is pickled."""
+    """An exception of a worker process, and its notes: not every class pickles them."""
 
     error: Exception
     notes: list[str]
@@ -68,19 +68,19 @@ class _Failed:
 
 
 class Tasks:
-    """The batches of an epoch as tasks, in the place of a batch sampler; an epoch begins with each `begin`.
+    """Stands in for the DataLoader's batch sampler: yields a task for each batch of the epoch set by `begin`.
 
     Args:
-        dataset: The user's.
-        source: What has the samples.
-        num_workers: How many processes share them.
-        num_hinted: How many batches the kernel reads ahead, at least.
+        dataset: The user's dataset.
+        source: The same, as the loader reads it.
+        num_workers: Number of processes.
+        num_hinted: Fewest batches to prefetch from the disk.
     """
 
     # Any: whatever dataset.
     def __init__(self, dataset: Any, source: BatchSource, num_workers: int, num_hinted: int) -> None:
         self._dataset, self._source, self._num_workers = dataset, source, num_workers
-        # Workers take turns: a batch that is drawn when a task is given is made by the worker that is given the task.
+        # Workers take turns. With a multiple of their number, the batch drawn with a task is made by the same worker.
         self._num_hinted = -(-num_hinted // num_workers) * num_workers
         self._order: EpochBatches | None = None
         self.given: collections.deque[Wanted] = collections.deque()
@@ -118,7 +118,7 @@ class Tasks:
         self.failure = drawing.failure
 
     def taken(self) -> Wanted:
-        """Return the next batch that was given to a worker: the user has got it."""
+        """Return the oldest batch that was given to a worker: the user receives it now."""
         wanted = self.given.popleft()
         if len(wanted.finished):
             _hints.submit(functools.partial(forget, self._dataset, wanted.finished))
@@ -126,11 +126,11 @@ class Tasks:
 
 
 class Workplace:
-    """The dataset of torch's `DataLoader`: takes tasks, gives batches. It travels to the workers.
+    """The dataset of torch's `DataLoader`: takes tasks, returns batches. It is sent to the workers.
 
     Args:
         making: How batches are made.
-        maker: What makes them; a process that was not forked makes its own.
+        maker: Makes them; a process that was not forked makes its own.
     """
 
     def __init__(self, making: Making, maker: Maker) -> None:
@@ -141,7 +141,7 @@ class Workplace:
         return {"_making": self._making, "_maker": None}
 
     def __getitems__(self, task: _Task) -> Any:
-        """Make a batch, or return what went wrong."""
+        """Return a batch, or the exception that it raised."""
         try:
             maker = self._there()
             if task.planned is not None:
@@ -171,7 +171,7 @@ def _is_picklable(err: Exception) -> bool:
 
 
 def as_made(batch: Any) -> Any:
-    """Return a batch as it is: the collate function of torch's `DataLoader`, as the workers have collated already."""
+    """Return a batch unchanged: the `collate_fn` of torch's `DataLoader`, whose samples are batches here."""
     return batch
 
 
@@ -191,11 +191,11 @@ class Workers(DataLoader[Any]):
 
 
 class ProcessIteration(Epoch):
-    """Gives the batches of an epoch that worker processes make.
+    """An epoch made by worker processes.
 
     Args:
-        loader: torch's, of a `Workplace`, with `tasks` as its batch sampler.
-        tasks: What it gives to the workers.
+        loader: torch's `DataLoader` of a `Workplace`, with `tasks` as its batch sampler.
+        tasks: The tasks for the workers.
         order: The epoch.
     """
 
@@ -226,7 +226,7 @@ class ProcessIteration(Epoch):
         except StopIteration:
             self.close()
             raise
-        except BaseException:  # whatever state they are in
+        except BaseException:  # the workers may be in any state
             self._is_kept = False
             self._loader.is_broken = True
             self.close()
@@ -237,20 +237,20 @@ class ProcessIteration(Epoch):
         return batch, self._tasks.taken()
 
     def is_ready(self) -> bool:
-        """Return False: torch does not tell."""
+        """Return False: torch does not say."""
         return False
 
     def close(self) -> None:
         """End the workers, unless they are persistent; there are no more batches."""
         batches, self._batches = self._batches, None
         if batches is not None and not self._is_kept and self._home.is_here:
-            # What deleting it does, too; but a traceback may still have it.
+            # Deleting the iterator does this, too; but a traceback may still refer to it.
             batches._shutdown_workers()
 
     def leave_to_parent(self) -> None:
-        """Forget the workers, in a forked child: otherwise its end, or that of the iterator, would end them."""
+        """Forget the workers in a forked child: otherwise the end of the child would end its parent's workers."""
         for worker in getattr(self._batches, "_workers", ()):
-            multiprocessing.process._children.discard(worker)  # type: ignore[attr-defined]  # who are ended at exit
+            multiprocessing.process._children.discard(worker)  # type: ignore[attr-defined]  # those are ended at exit
         if self._batches is not None:
             self._batches._shutdown = True
 
@@ -279,11 +279,11 @@ at_fork(in_child=_leave_all_to_parent)
 
 
 class WorkerInit:
-    """Calls the user's `worker_init_fn`, which then finds the user's dataset in `get_worker_info().dataset`.
+    """Calls the user's `worker_init_fn`, with the user's dataset as `get_worker_info().dataset`.
 
     Args:
-        function: The user's.
-        dataset: The user's, too.
+        function: The user's function.
+        dataset: The user's dataset.
     """
 
     def __init__(self, function: Callable[[int], None], dataset: Any) -> None:
@@ -291,6 +291,6 @@ class WorkerInit:
 
     def __call__(self, number: int) -> None:
         """Call the user's function, in a worker process."""
-        # Otherwise it would be the `Workplace`. torch forbids setting attributes of the worker's info.
+        # Without this the dataset is the `Workplace`. torch forbids setting attributes of the worker's info.
         object.__setattr__(get_worker_info(), "dataset", self._dataset)
         self._function(number)

@@ -11,12 +11,11 @@ from torch.utils.data import DistributedSampler
 from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.ahead import ahead_of
-from recordzoo.sampling.dealt import check_dealt_once
 from recordzoo.sampling.epoch import Epoch
 from recordzoo.sampling.orders import BlockLayout, BlockOrder, SampleOrder
 from recordzoo.sampling.permutation import Permutation, hash_key
-from recordzoo.sampling.ranks import Ranks
-from recordzoo.sampling.seed import Seed, whole_number
+from recordzoo.sampling.ranks import Ranks, Seed, check_dealt_once
+from recordzoo.sampling.state import check_state, whole_number
 from recordzoo.sampling.storage import hint, storage_of
 
 _MIN_WINDOWS = 4
@@ -305,31 +304,3 @@ class EpochIterator(Iterator[int]):
     def load_state_dict(self, state: dict[str, int]) -> None:
         """Go on where `state_dict` was called."""
         self._loaded, self._epoch = (state["epoch"], state["consumed"]), None
-
-
-def check_state(state: Any, kind: str, numbers: tuple[str, ...], own: dict[str, JSON]) -> None:
-    """Refuse the state of another kind of object, or of another order.
-
-    Args:
-        state: What the user gave.
-        kind: What it should be the state of, for the message.
-        numbers: Keys of integers. Only a seed may be negative.
-        own: Keys whose values must be equal to these.
-
-    Raises:
-        ArgumentError: A key is missing, or a value is wrong.
-    """
-    names = state if isinstance(state, dict) else {}
-    for name in (*numbers, *own):
-        if name not in names:
-            raise ArgumentError(
-                f"This is not the state of {kind}: it has no {name!r}, but {', '.join(sorted(names)) or repr(state)}."
-            )
-    for name in numbers:
-        whole_number(f"state: {name}", state[name], at_least=None if name == "seed" else 0)
-    for name, value in own.items():
-        if state[name] != value:
-            raise ArgumentError(
-                f"The state is that of another order: {name} was {state[name]!r} and is {value!r} here. Give the "
-                "sampler the dataset and the arguments that it had then."
-            )
