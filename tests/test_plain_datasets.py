@@ -561,3 +561,27 @@ def test_detection_records_that_cannot_be_read_are_left_out(tmp_path: Path, wrap
     assert sum(map(len, batches)) == len(names) - 1
     right = [dataset[index][0] for index in range(len(names)) if index != 1]
     assert_same([image for batch in batches for image, _ in batch], right)
+
+
+def swapped(images: Any, labels: Any) -> Any:
+    return labels, images
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_what_is_left_of_a_batch_is_transformed(bad: Bad, workers: Any) -> None:
+    loader = RecordLoader(bad.files, 4, workers=workers, on_error="skip", batch_transform=swapped)
+    images, labels = bad.right(0, 4)
+    assert_same(next(iter(loader)), (labels, images))
+
+
+def test_a_transform_that_fails_is_not_tried_again(bad: Bad) -> None:
+    failures = iter([ZeroDivisionError])
+
+    def fails_once(image: Image.Image) -> Image.Image:
+        for failure in failures:
+            raise failure
+        return image
+
+    bad.files.transform = v1.Compose([fails_once, UINT8])
+    with pytest.raises(ZeroDivisionError):
+        list(RecordLoader(Subset(bad.files, [0, 1]), 2, workers="threads", num_workers=1, on_error="skip"))
