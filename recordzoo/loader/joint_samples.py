@@ -1,4 +1,4 @@
-"""Samples whose transforms take image and target together, one after the other."""
+"""Make samples whose transforms take image and target together."""
 
 import functools
 from typing import Any
@@ -13,10 +13,10 @@ from recordzoo.transforms.steps import num_draws
 
 
 class JointMaker(SampleMaker):
-    """A `SampleMaker` of datasets of which some have boxes or masks."""
+    """A `SampleMaker` for datasets of which some transform image and target together."""
 
     def made(self, piece: Piece) -> Made:
-        """Make the samples of a piece; images are tensors of one memory as long as they are alike."""
+        """Make the samples of a piece; images of one size share one tensor."""
         together = Rows(len(piece), self.allocate)
         samples = [self._sample(piece, number, together) for number in range(len(piece))]
         return Made([image for image, _ in samples], [target for _, target in samples], None, piece)

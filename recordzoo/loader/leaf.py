@@ -1,4 +1,4 @@
-"""One dataset behind a loader: where its samples come from, and what its transforms make of them."""
+"""One dataset behind a loader: its store of images and targets, and the plan of its transforms."""
 
 import copy
 from abc import ABC, abstractmethod
@@ -22,7 +22,7 @@ class Leaf(ABC):
     Args:
         dataset: As the user has it.
         store: Where its images are.
-        views: What becomes of an image.
+        views: The plan of its transforms.
     """
 
     def __init__(self, dataset: Any, store: Store, views: Views) -> None:
@@ -31,24 +31,24 @@ class Leaf(ABC):
     @property
     @abstractmethod
     def is_fused(self) -> bool:
-        """Whether nothing of a sample is left to functions of the user."""
+        """Whether no transform runs as written."""
 
     @abstractmethod
     def check(self, index: int) -> None:
         """Read and decode the image of a sample.
 
         Raises:
-            Exception: That cannot be done.
+            Exception: It cannot be read or decoded.
         """
 
     @property
     def is_small(self) -> bool:
-        """Whether one thread makes its samples faster than several, which would wait for the GIL."""
+        """Whether one thread is faster than several, because images are tiny and Python's lock decides."""
         return False
 
     @property
     def written(self) -> list[Any]:
-        """The transforms as their user wrote them: the same objects as long as nobody exchanges one."""
+        """The transforms as written; compared by identity to see whether one was replaced."""
         return [getattr(self.dataset, name, None) for name in ("transform", "target_transform", "transforms")]
 
     @property
@@ -57,7 +57,7 @@ class Leaf(ABC):
 
     @contextmanager
     def noting(self, index: int) -> Iterator[None]:
-        """Note the sample's name on what the person's own functions raise."""
+        """Add the sample's name to errors of the user's own functions."""
         try:
             yield
         except Exception as err:
@@ -66,7 +66,7 @@ class Leaf(ABC):
 
 
 class ImageLeaf(Leaf):
-    """A dataset of which a loader takes images and targets from where they are stored.
+    """A dataset whose images and targets the loader takes from their store.
 
     Args:
         dataset: As the user has it.
@@ -107,14 +107,14 @@ class ImageLeaf(Leaf):
             return self.target_transform(found)
 
     def targets(self, indices: Indices) -> Any:
-        """Return the targets of samples: int64 [n] if they are labels that nobody transforms, otherwise a list."""
+        """Return the targets of samples: int64 [n] if they are labels without a transform, otherwise a list."""
         if self.target_transform is None:
             return self.store.targets(indices)
         return list(map(self.target, indices.tolist()))
 
 
 class JointLeaf(Leaf):
-    """A dataset whose transforms take image and target together. It makes its samples itself, but for decoding.
+    """A dataset whose transforms take image and target together. It makes its samples, but the loader decodes them.
 
     Args:
         dataset: As the user has it, maybe in torchvision's wrapper for v2.

@@ -1,4 +1,4 @@
-"""Ways to make a batch: into rows of memory; `samples` has the other."""
+"""Make a batch directly into its tensors; `samples` makes samples and collates them."""
 
 import errno
 import threading
@@ -20,7 +20,7 @@ from recordzoo.pixels.render import Precision
 # Any, here and below: targets and samples are what the dataset has, a batch is what the collate function makes.
 
 _OF_MACHINE = (errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.ENOBUFS)
-"""Errors of a process that has too little of something."""
+"""Errors of a process or machine without enough files or memory; samples are not at fault."""
 
 
 class Memory:
@@ -47,8 +47,8 @@ class Less(NamedTuple):
     """A batch without some of its samples.
 
     Attributes:
-        batch: The others.
-        failures: Why samples were left out, of each.
+        batch: The batch of the other samples.
+        failures: The error of each sample that was left out.
     """
 
     batch: Any  # what the collate function makes
@@ -56,7 +56,7 @@ class Less(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """What is left of a piece: its first rows, and why the other samples are left out."""
+    """A piece with `on_error="skip"`: its rows in use, and the errors of samples that were left out."""
 
     made: Any
     rows: slice
@@ -64,7 +64,7 @@ class _Part(NamedTuple):
 
 
 class Maker(ABC):
-    """Makes batches. `make` runs in any number of threads or processes, `batch` behind it, `arrived` in the user's.
+    """Makes batches: `make` in several threads or in worker processes, then `batch`; `arrived` in the user's thread.
 
     Args:
         source: What has the samples.
@@ -75,7 +75,7 @@ class Maker(ABC):
         self.source, self._skips = source, skips
 
     def memory(self, count: int) -> Memory:
-        """Return what the pieces of a batch of so many samples are made into."""
+        """Return the memory for a batch of this many samples."""
         return Memory(list)
 
     def make(self, piece: Piece, memory: Memory) -> Any:
@@ -93,10 +93,10 @@ class Maker(ABC):
         return _Part(made, slice(piece.start, piece.start + len(piece)), failures)
 
     def batch(self, memory: Memory, parts: list[Any]) -> Any:
-        """Make a batch of what `make` returned for its pieces; a `Less` if samples are left out.
+        """Make a batch of its pieces, as `make` returned them; a `Less` if samples were left out.
 
         Raises:
-            EmptyBatchError: All are.
+            EmptyBatchError: All samples were left out.
         """
         if not self._skips:
             return self._batch(memory, parts)
@@ -112,7 +112,7 @@ class Maker(ABC):
         return Less(self._batch(Memory(lambda: rows), [part.made for part in kept]), failures)
 
     def _without_failures(self, piece: Piece) -> tuple[Piece, list[str]]:
-        """Return a piece of the samples that can be read and decoded, and why the others cannot."""
+        """Return the samples of a piece that can be decoded, and the errors of the others."""
         good, failures = [], []
         for number, (leaf, index) in enumerate(zip(piece.leaves, piece.inner.tolist(), strict=True)):
             try:
@@ -134,12 +134,12 @@ class Maker(ABC):
         """Make a batch of what `_make` returned."""
 
     def arrived(self, batch: Any) -> Any:
-        """Do what is left to do when a batch has been moved to the user's device."""
+        """Finish a batch on the user's device."""
         return batch
 
 
 class RowMaker(Maker):
-    """Makes images into rows of tensors, one for each view: all are fused to their end, and of one size.
+    """Makes images into rows of one tensor for each view. All transforms are fused, and all images have one size.
 
     Args:
         source: What has the samples.
@@ -180,7 +180,7 @@ class RowMaker(Maker):
         return [list(memory.tensors) if self._views.is_list else memory.tensors[0], collated_targets(parts)]
 
     def arrived(self, batch: Any) -> Any:
-        """Do to the values what was left."""
+        """Convert and normalise images that were sent as bytes."""
         images, targets = batch
         views = images if self._views.is_list else [images]
         done = [
@@ -191,7 +191,7 @@ class RowMaker(Maker):
 
 
 def collated_targets(parts: list[Any]) -> Any:
-    """Return the targets of a batch, from those of its pieces: arrays of labels, or lists."""
+    """Collate the targets of pieces: arrays of labels, or lists."""
     if all(isinstance(part, np.ndarray) for part in parts):
         return torch.from_numpy(np.concatenate(parts))
     targets = tuple(target for part in parts for target in part)  # a tuple, of which some batches are made as it is
@@ -199,7 +199,7 @@ def collated_targets(parts: list[Any]) -> Any:
 
 
 def _is_of_sample(err: Exception) -> bool:
-    """Whether a sample is at fault that cannot be read or decoded; not the machine, nor the network."""
+    """Whether an error says that a sample is missing or damaged; not one of the machine or the network."""
     if isinstance(err, RecordZooError):
         return isinstance(err, ImageError | CorruptRecordError)
     return not isinstance(err, MemoryError) and getattr(err, "errno", None) not in _OF_MACHINE

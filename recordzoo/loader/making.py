@@ -1,4 +1,4 @@
-"""How a loader makes batches, in whatever order they come: all that a worker process must know."""
+"""How a loader makes batches: everything a worker process needs to know, except their order."""
 
 import contextlib
 import functools
@@ -73,7 +73,7 @@ class Making:
         return seeded(seed) if self.deterministic else contextlib.nullcontext()
 
     def maker(self, source: BatchSource, kept: "list[Buffers] | None" = None) -> Maker:
-        """Return what makes the batches.
+        """Return the maker of the batches.
 
         Args:
             source: What has the samples.
@@ -95,7 +95,7 @@ class Making:
         return RowMaker(source, self.precision, buffers, skips=self.skips)
 
     def sample_maker(self, source: BatchSource) -> SampleMaker:
-        """Return what makes samples one by one, and batches of them."""
+        """Return the maker that makes samples one by one and collates them."""
         is_joint = any(isinstance(leaf, JointLeaf) for leaf in source.leaves)
         return (JointMaker if is_joint else SampleMaker)(
             self.dataset,
@@ -112,7 +112,7 @@ class Making:
         )
 
     def _are_rows(self, source: BatchSource) -> bool:
-        """Whether all images are made into rows of a batch: fused to their end, alike, and collated by torch."""
+        """Whether images can be made directly into the batch: all fused, one size and dtype, collated by torch."""
         leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]
         if len(leaves) < len(source.leaves):
             return False

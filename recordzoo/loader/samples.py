@@ -1,4 +1,4 @@
-"""Samples of which a part is left to the user's own transforms: what is known before and behind them is compiled."""
+"""Make samples one by one, where some transforms run as written; those before and behind them are compiled."""
 
 import contextlib
 import functools
@@ -24,13 +24,13 @@ from recordzoo.transforms.read import as_given
 from recordzoo.transforms.steps import Size
 
 _PART = 0x9E3779B9
-"""How far apart the seeds of a sample's parts are."""
+"""Distance of the seeds of a sample's views and target."""
 
 Seeding = Callable[[], contextlib.AbstractContextManager[None]]
-"""Makes the context in which functions of the user run for one sample."""
+"""Makes the context for the user's functions on one sample: generators seeded, or nothing."""
 
 _WRITERS = 16
-"""So many sizes of images are remembered, with what makes rows of them."""
+"""Row writers kept, one for each size of images."""
 
 # Any, here and below: targets and samples are what the dataset has, a batch is what the collate function makes.
 
@@ -52,7 +52,7 @@ class Made(NamedTuple):
 
 
 class SampleMaker(Maker):
-    """Makes samples, as the dataset would, and collates them.
+    """Makes samples as the dataset would, and collates them.
 
     Args:
         dataset: What is asked for them if the source has no leaves.
@@ -95,7 +95,7 @@ class SampleMaker(Maker):
         return [self._taken(piece, number, key) for number, key in enumerate(keys)]
 
     def _batch(self, memory: Memory, parts: list[Any]) -> Any:
-        """Return what the collate function makes."""
+        """Collate; without the collate function if the images are stacked already."""
         if self.source.leaves:
             if self._is_stacked and all(part.rows is not None for part in parts):
                 views = [_joined(rows) for rows in zip(*(part.rows for part in parts), strict=True)]
@@ -139,7 +139,7 @@ class SampleMaker(Maker):
             return leaf.target(int(piece.inner[number]))
 
     def _images(self, piece: Piece, numbers: range, opened: list[list[Opened]], rows: list["Rows"]) -> list[Any]:
-        """Return the images of some samples of a piece: of each its view, or a list of its views."""
+        """Return the images of some samples of a piece: for each its view, or a list of views."""
         views: list[list[Any]] = [[None] * len(each) for each in opened]
         for view, memory in enumerate(rows):
             plans: dict[int, list[int]] = {}
@@ -156,7 +156,7 @@ class SampleMaker(Maker):
         return [made if each[0].leaf.views.is_list else made[0] for made, each in zip(views, opened, strict=True)]
 
     def images_of(self, opened: list[Opened], seedings: Sequence[Seeding], rows: "Rows") -> list[Any]:
-        """Return what one plan makes of images, after all its transforms.
+        """Apply all transforms of one plan to images.
 
         Args:
             opened: The images.
@@ -176,7 +176,7 @@ class SampleMaker(Maker):
         return samples if plan.ending is None else self._ended(opened, samples, seedings, rows)
 
     def _tensors(self, opened: list[Opened], rows: "Rows", *, is_ending: bool = False) -> list[torch.Tensor]:
-        """Make images that have one plan, into rows if they are of one size."""
+        """Make images of one plan; in one tensor if they have one size."""
         plan, size = opened[0].plan, opened[0].size
         is_rare = plan.size is None and len(opened) == 1 and not is_ending
         if is_rare or min(size) < 1 or any(each.size != size for each in opened):
@@ -195,7 +195,7 @@ class SampleMaker(Maker):
         return [to_picture(each) for each in memory]
 
     def _writer(self, plan: Plan, size: Size) -> RowWriter:
-        """Return what makes rows of this size: the same one each time, unless there are many sizes."""
+        """Return the row writer of a plan and size; a few are kept."""
         found = self._writers.get((id(plan), size))
         if found is None:
             if len(self._writers) >= _WRITERS:
@@ -204,7 +204,7 @@ class SampleMaker(Maker):
         return found
 
     def _ended(self, opened: list[Opened], samples: list[Any], seedings: Sequence[Seeding], rows: "Rows") -> list[Any]:
-        """Do what is known of the plan's end; with the transforms themselves where they got something unexpected."""
+        """Apply the compiled suffix; call its transforms instead where the samples are not RGB images."""
         plan = opened[0].plan
         assert plan.ending is not None
         frames = [_frame(plan, sample) for sample in samples]
@@ -222,14 +222,14 @@ class SampleMaker(Maker):
         return made
 
     def seeding(self, piece: Piece, number: int, part: int = 0) -> contextlib.AbstractContextManager[None]:
-        """Return the context for one part of a sample (the number of a view, or -1 for the target): seeded, or not."""
+        """Return the context for one part of a sample: the number of a view, or -1 for the target."""
         if not self._is_deterministic:
             return contextlib.nullcontext()
         return seeded((int(piece.seeds[number]) + part * _PART) % (1 << 32))
 
 
 class Rows:
-    """Memory for the images of one view of a piece, which lie in one tensor as long as they are alike.
+    """Memory for the images of one view of a piece: one tensor, as long as sizes and dtypes are equal.
 
     Args:
         count: How many they are.
@@ -252,17 +252,17 @@ class Rows:
         return self._tensor[self._taken - count : self._taken]
 
     def give_up(self) -> None:
-        """Give each image memory of its own from now on."""
+        """Allocate each further image on its own."""
         self._is_given_up = True
 
     @property
     def whole(self) -> torch.Tensor | None:
-        """All images in their order, if all are in it."""
+        """The tensor of all images in order; None if some were allocated on their own."""
         return self._tensor if self._taken == self._count and not self._is_given_up else None
 
 
 def _joined(rows: Sequence[torch.Tensor]) -> torch.Tensor:
-    """Return the images of all pieces in one tensor; those of one piece where they are, maybe in shared memory."""
+    """Concatenate the images of pieces; a single piece is not copied: it may be in shared memory."""
     return rows[0] if len(rows) == 1 else torch.cat(list(rows))
 
 
@@ -271,7 +271,7 @@ def _samples(part: Made) -> list[Any]:
 
 
 def _through(transforms: Iterable[Transform], opened: Opened, sample: Any, seeding: Seeding) -> Any:
-    """Return what transforms make of a sample, as they were written."""
+    """Call transforms as written."""
     with seeding(), opened.leaf.noting(opened.index):
         for transform in transforms:
             sample = transform(sample)
@@ -279,7 +279,7 @@ def _through(transforms: Iterable[Transform], opened: Opened, sample: Any, seedi
 
 
 def _frame(plan: Plan, sample: Any) -> ArrayFrame | None:
-    """Return the pixels for a plan's ending; None if what came out of the user's transforms is something else."""
+    """Return the pixels that the user's transforms returned; None if they are not what the suffix expects."""
     if not plan.is_tensor:
         is_known = isinstance(sample, Image.Image) and sample.mode == "RGB"
         return ArrayFrame(np.asarray(sample)) if is_known else None

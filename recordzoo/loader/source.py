@@ -1,4 +1,4 @@
-"""What a loader takes samples from: record sets or files behind a dataset, a `Subset` or a `ConcatDataset` of them."""
+"""Find the record sets and files behind a dataset, through any `Subset` and `ConcatDataset` around it."""
 
 import weakref
 from collections.abc import Callable
@@ -24,7 +24,7 @@ _channels: "weakref.WeakKeyDictionary[RecordReader, bool]" = weakref.WeakKeyDict
 
 
 class BatchSource:
-    """All that a loader takes samples from.
+    """The record sets and files behind a dataset.
 
     Args:
         dataset: Any map-style dataset.
@@ -46,11 +46,11 @@ class BatchSource:
 
     @property
     def is_small(self) -> bool:
-        """Whether one thread makes samples faster than several, which would wait for the GIL."""
+        """Whether one thread is faster than several, because images are tiny and Python's lock decides."""
         return bool(self.leaves) and all(leaf.is_small for leaf in self.leaves)
 
     def locate(self, indices: Indices) -> tuple[NDArray[np.int64], Indices]:
-        """Return for each index the number of its leaf and its index there.
+        """Map indices of the dataset to leaf numbers and indices within the leaves.
 
         Raises:
             SampleIndexError: There is no such sample.
@@ -116,7 +116,7 @@ def leaf_of(dataset: Any) -> Leaf | str:
 
 # Any: whatever a person calls a dataset.
 def joint_leaf(dataset: Any) -> JointLeaf | None:
-    """Return a leaf for a dataset whose transforms act on images and targets together; None if it is another one."""
+    """Return a leaf for a dataset of this package whose transforms act on image and target; None for any other."""
     inner = dataset._dataset if is_wrapped(dataset) else dataset
     if not isinstance(inner, ZooDataset) or not inner.transforms_pairs:
         return None
@@ -149,7 +149,7 @@ def _are_pixels(reader: RecordReader) -> bool:
 
 
 def _have_channels(reader: RecordReader) -> bool:
-    """Whether raw values of several shapes are [H, W] or [H, W, C], with C 1, 3 or 4: all are looked at, but once."""
+    """Whether all raw values are [H, W] or [H, W, C] with C 1, 3 or 4. The answer is kept for each record set."""
     found = _channels.get(reader)
     if found is None:
         shapes = reader.array("image.shape")

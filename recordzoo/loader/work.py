@@ -1,4 +1,4 @@
-"""A piece of a batch, for one thread: which samples, and the random numbers that they need."""
+"""Pieces of a batch, one for a thread: sample indices and random numbers; and opening their images."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -43,13 +43,13 @@ class Piece:
         return len(self.keys)
 
     def of(self, numbers: list[int]) -> "Piece":
-        """Return some of its samples as a piece, which begins at the same place. The keys must be indices."""
+        """Return a piece of some of the samples, with the same start. Keys must be indices."""
         columns = (self.keys, self.leaves, self.inner, self.draws, self.seeds)
         return Piece(self.start, *(np.asarray(column)[numbers] for column in columns))
 
 
 def cut(wanted: Wanted, source: BatchSource, seed: int, epoch: int, size: int) -> list[Piece]:
-    """Cut a batch into pieces of a size, an empty one into one piece.
+    """Cut a batch into pieces of a size; an empty batch is one piece.
 
     Raises:
         SampleIndexError: There is no such sample.
@@ -79,7 +79,7 @@ def batch_seed(order: EpochBatches, wanted: Wanted) -> int:
 
 @dataclass(slots=True)  # not frozen: twice as fast to create, and there are many
 class Opened:
-    """A view of an image that is not decoded yet, and what happens to it.
+    """An opened image and the actions chosen for one view of it.
 
     Attributes:
         leaf: The dataset it is of.
@@ -103,7 +103,7 @@ class Opened:
         return size_after(self.actions, (self.frame.height, self.frame.width))
 
     def render(self, precision: Precision) -> torch.Tensor:
-        """Decode it, and do what was decided.
+        """Decode the image and apply the actions.
 
         Raises:
             ImageError: It cannot be decoded.
@@ -115,7 +115,7 @@ class Opened:
             raise
 
     def again(self, frame: Frame) -> "Opened":
-        """Return what the plan's ending makes of the image that came out of the transforms before it.
+        """Choose the actions of the plan's ending, for the image that the transforms before it returned.
 
         Raises:
             ValueError: It is too small, in torchvision's words.
@@ -127,13 +127,13 @@ class Opened:
 
 
 def opened_at_once(source: BatchSource) -> int:
-    """Return how many samples may be opened before they are made: those with several views are decoded by then."""
+    """Return how many samples to open before making them: few with several views, which are decoded at once."""
     is_single = all(len(leaf.views.plans) == 1 for leaf in source.leaves)
     return OPENED_AT_ONCE if is_single else 2
 
 
 def open_views(source: BatchSource, piece: Piece, number: int) -> list[Opened]:
-    """Open the image of a sample of a piece, for each of its views; several share one decoding, which is done here.
+    """Open the image of a sample for each of its views. Several views share one decoding, done here.
 
     Raises:
         ImageError: It cannot be decoded.
@@ -162,7 +162,7 @@ def open_views(source: BatchSource, piece: Piece, number: int) -> list[Opened]:
 
 # Any: images as the transforms made them; a list of several views.
 def check_sizes(source: BatchSource, made: list[tuple[Piece, list[Any]]], cause: Exception) -> None:
-    """Find out whether images could not be stacked because they differ in size.
+    """Raise if the images of a batch differ in size.
 
     Raises:
         ArgumentError: They do; it names two samples.

@@ -1,4 +1,4 @@
-"""Opened images → rows of memory: compiled code does what it can, `render` the rest, with the same result."""
+"""Make opened images into rows of a tensor: with compiled code where possible, otherwise `render`."""
 
 from collections.abc import Iterable, Sequence
 
@@ -15,7 +15,7 @@ from recordzoo.transforms.steps import Size
 
 
 class RowWriter:
-    """Makes images of one size that have one plan, or equal ones.
+    """Makes images of one plan and one size.
 
     Args:
         plan: The plan.
@@ -59,7 +59,7 @@ class RowWriter:
 
 
 def finished(image: Opened, precision: Precision) -> torch.Tensor:
-    """Make one image of whatever size, [3, H, W], contiguous as ToTensor's are.
+    """Make one image of any size, contiguous [3, H, W].
 
     Raises:
         ImageError: It cannot be decoded.
@@ -69,7 +69,7 @@ def finished(image: Opened, precision: Precision) -> torch.Tensor:
 
 
 def with_values(plan: Plan, images: torch.Tensor) -> torch.Tensor:
-    """Return uint8 images with what happens to their values, in memory of their own if that is anything."""
+    """Convert and normalise uint8 images as the plan says; a copy, if it says anything."""
     if plan.pointwise.operations is None:
         return images
     return plan.pointwise.apply_(images.to(torch.float32))
