@@ -34,6 +34,7 @@ OWN = {
     "convert": "recordzoo.custom.convert",
     "export": "recordzoo.exporting.job",
     "merge": "recordzoo.combining.merge",
+    "split": "recordzoo.combining.split",
     "subset": "recordzoo.combining.subset",
     "to_hf": "recordzoo.exporting.to_hf",
 }

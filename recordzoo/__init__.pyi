@@ -3,6 +3,7 @@ from recordzoo import datasets as datasets
 from recordzoo import errors as errors
 from recordzoo.combining.append import append as append
 from recordzoo.combining.merge import merge as merge
+from recordzoo.combining.split import split as split
 from recordzoo.combining.subset import subset as subset
 from recordzoo.copying.copy import copy as copy
 from recordzoo.copying.pull import pull as pull
@@ -174,6 +175,7 @@ __all__ = [
     "prepare",
     "pull",
     "push",
+    "split",
     "subset",
     "to_hf",
     "verify",

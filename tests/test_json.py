@@ -74,6 +74,7 @@ CASES = {
     "copy": ("copy photos copied", 0),
     "merge": ("merge photos photos.records --output merged.records", 0),
     "append": ("append photos photos.records --output grown.records", 0),
+    "split": ("split photos --val 50%", 0),
     "subset": ("subset photos --indices 0,2 --output some.records", 0),
     "push": ("push photos memory://here", 0),
     "pull": ("pull memory://there pulled", 0),

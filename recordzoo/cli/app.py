@@ -142,6 +142,14 @@ _add(
 )
 _add(
     app,
+    "split",
+    combining.split,
+    "Divide a record set into train and val.",
+    "recordzoo split photos.records --val 10%",
+    "recordzoo split scans.records --val 0.2 --by patient --seed 7",
+)
+_add(
+    app,
     "subset",
     combining.subset,
     "Store some records of a set as a new record set.",

@@ -1,4 +1,4 @@
-"""`merge`, `append` and `subset`: record sets become a new one."""
+"""`merge`, `append`, `split` and `subset`: record sets become a new one."""
 
 import functools
 import re
@@ -15,6 +15,7 @@ from recordzoo.cli import output, targets
 from recordzoo.cli.progress import make_progress
 from recordzoo.combining.append import append
 from recordzoo.combining.merge import merge
+from recordzoo.combining.split import split, split_place
 from recordzoo.combining.subset import subset
 from recordzoo.copying.places import digest_at
 from recordzoo.errors import ArgumentError
@@ -87,6 +88,15 @@ def append_records(name: str, more: str, options: Mapping[str, Any], *, as_json:
     title, refresh = f"{shown(name)} + {shown(more)}", bool(options["refresh"])
     place = options["output"] or (path if isinstance(path, Path) else None)
     _make(make, place, title, refresh=refresh, as_json=as_json)
+
+
+# Any: as above.
+def divide(name: str, val: str, options: Mapping[str, Any], *, as_json: bool) -> None:
+    """Make a set with the splits train and val, and say what came of it."""
+    path = str(targets.find_record_set(name))
+    make = functools.partial(split, path, val, progress=make_progress(), **options)
+    place = options["output"] or split_place(path)
+    _make(make, place, shown(name), refresh=bool(options["refresh"]), as_json=as_json)
 
 
 # Any: as above.

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from recordzoo.errors import NotPreparedError, OtherSourceError
+from recordzoo.errors import NotPreparedError, OtherSourceError, RecordZooError
 from recordzoo.progress import Progress, format_bytes
 from recordzoo.publish.build import Build
 from recordzoo.publish.output import ANOTHER_PATH, Output, behind_links
@@ -60,6 +60,19 @@ class LinkJob:
             raise NotPreparedError(f"{self.target}: not all of {', '.join(self.recipe.looked_for(Path()))} are there.")
         plan = {"writer": WRITER, "format": VERSION, "source": source.fingerprint(), "options": self.recipe.made_of}
         build.claim(plan, self._needed_bytes())
+        try:
+            copied = self._fill(build)
+        except RecordZooError:  # not of the disk: the same command would fail again
+            build.remove()
+            raise
+        if copied:
+            self.progress.note(
+                f"{format_bytes(copied)} of shards were copied, not linked: {self.target.parent} is on another file "
+                "system than they are, or has no hard links, or they belong to another user."
+            )
+
+    def _fill(self, build: Build) -> int:
+        """Write the set into the build; return how many bytes of shards had to be copied."""
         shards = SharedShards(self.recipe.parts)
 
         def told(size_bytes: int) -> None:
@@ -71,16 +84,11 @@ class LinkJob:
         self.progress.end()
         digest = write_linked(self.recipe, shards, build.set)
         if self._digest and digest != self._digest:
-            build.remove()
             raise OtherSourceError(
                 f"{self.target}: the sets that it was made of give another record set. Nothing was replaced.",
                 path=str(self.target),
             )
-        if copied:
-            self.progress.note(
-                f"{format_bytes(copied)} of shards were copied, not linked: {self.target.parent} is on another file "
-                "system than they are, or has no hard links, or they belong to another user."
-            )
+        return copied
 
     def _needed_bytes(self) -> int:
         """Estimate how many bytes are written: arrays, and shards of other file systems."""

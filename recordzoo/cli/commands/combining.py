@@ -1,4 +1,4 @@
-"""The commands that make a new record set of others: `merge`, `append` and `subset`."""
+"""The commands that make a new record set of others: `merge`, `append`, `split` and `subset`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -100,6 +100,37 @@ def append(
     from recordzoo.cli.combining import append_records
 
     append_records(path, more, {"output": output, "split": split, "refresh": refresh}, as_json=as_json)
+
+
+def split(
+    path: LocalSet,
+    val: Annotated[str, typer.Option(metavar="SHARE", help="The share of val: 10%, or 0.1.")],
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="FIELD", help="Records with the same value of this field stay together."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Another number gives another division.")] = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            metavar="DIR",
+            help="The new record set's directory. Default: SET-split.records beside the set.",
+            file_okay=False,
+            autocompletion=complete_path,
+        ),
+    ] = None,
+    refresh: Refresh = False,
+    as_json: Json = False,
+) -> None:
+    """Divide a record set into the splits train and val, in a new set that shares its shards.
+
+    Each class has the same share of val. A split train is divided and other splits stay; without one, all records that
+    are in no split are divided. The same set, share and seed give the same division.
+    """
+    from recordzoo.cli.combining import divide
+
+    divide(path, val, {"by": by, "seed": seed, "output": output, "refresh": refresh}, as_json=as_json)
 
 
 def subset(

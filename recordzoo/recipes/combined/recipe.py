@@ -18,6 +18,7 @@ from recordzoo.recipes.base import ABSENT, Blob, BlobField, Recipe, Stored, Tabl
 from recordzoo.recipes.combined.alike import check_alike, common_classes, common_metadata, renumbered
 from recordzoo.recipes.combined.part import Choice, Part
 from recordzoo.recipes.combined.source import CombinedSource
+from recordzoo.recipes.combined.splitting import Division
 from recordzoo.recipes.variants.source import StoredValue
 from recordzoo.recipes.variants.stored import MAX_EXTRA_BYTES
 from recordzoo.records.kinds import SetKind
@@ -256,6 +257,7 @@ def combined_again(reader: RecordReader, places: Sequence[Path] = ()) -> Combine
             written=written,
             is_linked=made_of.get("shards") == "linked",
             keeps_names=made_of.get("names") == "kept",
+            change=Division(**made_of["split"]) if "split" in made_of else None,
         )
     except (LookupError, TypeError, ValueError, AttributeError, OverflowError):  # a stranger wrote it
         return None
