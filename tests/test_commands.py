@@ -54,6 +54,7 @@ OWN_HELP = {
     "--format": "of images, of another tool's database",
     "--refresh": "a record set, an export",
     "--shard-size": "of record sets it depends on the raw data",
+    "--seed": "of a sheet which images are drawn, of a split which records",
     "--classes": "of a merge how they are put together, of a subset which are taken",
 }
 """Options whose help may differ between commands, and why."""

@@ -191,12 +191,17 @@ def own_records(folder: Path) -> None:
 
 
 def record_sets(folder: Path) -> None:
-    """What is copied, merged and chosen from: sets of the same classes, and two of a class each."""
+    """What is copied, merged and chosen from: sets of the same classes, two of a class each, one without splits."""
+    from recordzoo import RecordWriter
+
     write_set(folder / "photos.records", 160)
     for number, name in enumerate(("2025", "2026", "a", "b", "data/photos")):
         write_set(folder / f"{name}.records", 6 + number, seed=number)
     for name in ("cat", "dog"):
         write_set(folder / f"{name}s.records", 4, classes=[name])
+    with RecordWriter(folder / "scans.records", classes=["ill", "well"]) as writer:
+        for number in range(40):
+            writer.write({"image": legacy.files(1)[0][0], "target": number % 2, "patient": number // 4})
     (folder / "places.txt").write_text("3\n1\n")
     for disk in ("scratch", "backup"):
         (folder / disk).mkdir()
