@@ -209,6 +209,19 @@ def test_a_copy_within_an_epoch_goes_on_there(way: str, options: dict[str, Any])
     assert COPIES[way](loader(**options)).state_dict()["epoch"] == 0
 
 
+@pytest.mark.parametrize("options", [{"shuffle": True}, {"sampler": DATA}])
+def test_a_shallow_copy_leaves_the_loader_where_it_is(options: dict[str, Any]) -> None:
+    """They share the order."""
+    one = loader(**options)
+    iterator = iter(one)
+    next(iterator)
+    before = one.state_dict()
+    assert copy.copy(one).state_dict() == before
+    next(iterator)
+    assert one.state_dict() != before
+    assert len(flat(iterator)) == 32
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -122,9 +122,9 @@ class IteratedOrders:
         self._begun, self._is_over = None, False
         self._tell(self._place.epoch)
 
-    def resume(self) -> None:
-        """Go on with the epoch that has begun, unless it is over."""
-        if self._begun and not self._is_over:
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._begun and not self._is_over:  # a copy or pickle goes on with the epoch
             self._begun = None
 
     def _set(self, epoch: int) -> None:

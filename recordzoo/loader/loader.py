@@ -359,10 +359,6 @@ class RecordLoader(DataLoader[Any]):
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_kept": None, "_choice": None, "_processes": None}
 
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)
-        self._orders.resume()  # a copy made within an epoch goes on there
-
     def _size_text(self) -> str:
         return f" of {len(self.dataset):,} samples" if hasattr(self.dataset, "__len__") else ""
 

@@ -72,9 +72,6 @@ class Orders(Protocol):
     def load_state_dict(self, state: dict[str, JSON]) -> None:
         """Go on where `state_dict` was called."""
 
-    def resume(self) -> None:
-        """Let the next `begin` go on with the epoch that has begun, unless it is over."""
-
 
 class SampledOrders:
     """`Orders` of a `RecordSampler`: the state is a few numbers, and a resume skips without iterating.
@@ -125,9 +122,10 @@ class SampledOrders:
             return None, NONE
         return epoch.opened(start, end), epoch.closed(start, end) if self._drop_cache else NONE
 
-    def resume(self) -> None:
-        """Go on with the epoch that has begun, unless it is over."""
-        if self._sampler.is_within_epoch:
+    # Any: attributes.
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        if self._sampler.is_within_epoch:  # a copy or pickle goes on with the epoch
             self.load_state_dict(self.state_dict())
 
     def _mark(self, epoch: Epoch, end: int) -> Callable[[], None]:
