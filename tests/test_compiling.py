@@ -123,7 +123,7 @@ def test_two_ranks_at_once_start_one_process_and_if_it_is_killed_another_loader_
     code = LOADER + "epoch(RANDOM)"
     ranks = [warm.start(code, os.fspath(tree), env=environment(tmp_path, "background")) for _ in range(2)]
     for rank in ranks:
-        out, err = rank.communicate()
+        out, err = rank.communicate(timeout=120)
         assert (rank.wait(), out, err) == (0, "", "")
     wait_for(lambda: len(spares(tmp_path)) == 1, "one spare process: another one ends when the lock is taken", 30)
     (spare,) = spares(tmp_path)

@@ -1,6 +1,11 @@
 # mypy: ignore-errors
 # What follows is Python for numba, which infers its types itself.
-"""Operations that make each pixel of that pixel alone. Numbers are float32 wherever Pillow's are."""
+"""Operations that compute each pixel from that pixel alone, or look its bytes up in a table.
+
+A pixel is a uint32: red in the lowest byte, then green and blue; the highest byte has no meaning. An operation takes
+``(source, target, numbers)``: two images, uint32 [H, W], and up to eight numbers, float64; it writes all of the target.
+Values are float32 wherever Pillow's are.
+"""
 
 import numpy as np
 
@@ -12,26 +17,26 @@ _OF_RED, _OF_GREEN, _OF_BLUE = np.float32(19595), np.float32(38470), np.float32(
 
 @compiled
 def channel(pixel, shift):
-    """Return the byte of a pixel that begins at a bit: float32."""
+    """Return one byte of a pixel, by the number of its first bit: float32."""
     return np.float32(np.int32((pixel >> np.uint32(shift)) & np.uint32(255)))
 
 
 @compiled
 def pack(red, green, blue):
-    """Return the pixel of three bytes."""
+    """Pack three bytes into a pixel."""
     return np.uint32(red) | np.uint32(green) << np.uint32(8) | np.uint32(blue) << np.uint32(16)
 
 
 @compiled
 def lightness(pixel):
-    """Return how light a pixel is, as Pillow's mode "L": float32. Sums are whole numbers below 2 ** 24, so exact."""
+    """Return the lightness of a pixel, as Pillow's mode "L": float32. Sums are integers below 2 ** 24, so exact."""
     total = channel(pixel, 0) * _OF_RED + channel(pixel, 8) * _OF_GREEN + channel(pixel, 16) * _OF_BLUE
     return np.float32(np.int32(total + np.float32(32768)) >> 16)
 
 
 @compiled
 def blend(first, second, factor):
-    """Return a byte between two (factor 0 to 1), or beyond the second one."""
+    """Interpolate between two bytes (factor 0 to 1), or extrapolate beyond the second."""
     found = first + factor * (second - first)
     found = found if found > _ZERO else _ZERO
     return np.int32(found if found < _MOST else _MOST)
@@ -58,7 +63,7 @@ def brightness(source, target, numbers):
 
 @compiled
 def contrast(source, target, numbers):
-    """Blend with the mean of how light the pixels are."""
+    """Blend with the mean lightness."""
     factor = np.float32(numbers[0])
     old, new = source.ravel(), target.ravel()
     total = 0
@@ -80,7 +85,7 @@ def saturation(source, target, numbers):
 
 @compiled
 def grayscale(source, target, numbers):
-    """Make all channels how light the pixel is."""
+    """Set all channels to the lightness."""
     old, new = source.ravel(), target.ravel()
     for i in range(len(old)):
         light = np.int32(lightness(old[i]))
@@ -89,7 +94,7 @@ def grayscale(source, target, numbers):
 
 @compiled
 def _hue_and_saturation(red, green, blue):
-    """Return hue and saturation, 0 to 255, of bytes that are not all the same."""
+    """Return hue and saturation, 0 to 255, of three bytes that are not all equal."""
     most, least = max(red, green, blue), min(red, green, blue)
     spread = np.float32(most - least)
     from_red = np.float32(most - red) / spread
@@ -154,7 +159,7 @@ def hue(source, target, numbers):
 
 @compiled
 def _look_up(source, target, table):
-    """Write each byte's entry of its channel's table, uint8 [3, 256]."""
+    """Replace each byte by its entry in its channel's table, uint8 [3, 256]."""
     old, new = source.ravel(), target.ravel()
     for i in range(len(old)):
         red, green, blue = old[i] & 255, (old[i] >> 8) & 255, (old[i] >> 16) & 255
@@ -163,7 +168,7 @@ def _look_up(source, target, table):
 
 @compiled
 def _histogram(source):
-    """Return how often each byte is in each channel, int64 [3, 256]."""
+    """Count the bytes of each channel, int64 [3, 256]."""
     counts = np.zeros((3, 256), np.int64)
     old = source.ravel()
     for i in range(len(old)):
@@ -175,7 +180,7 @@ def _histogram(source):
 
 @compiled
 def posterize(source, target, numbers):
-    """Keep so many of the high bits."""
+    """Keep the highest bits of each byte; their number is the only argument."""
     mask = np.uint32(((256 - (1 << (8 - int(numbers[0])))) & 255) * 0x010101)
     old, new = source.ravel(), target.ravel()
     for i in range(len(old)):
@@ -219,7 +224,7 @@ def autocontrast(source, target, numbers):
 
 @compiled
 def equalize(source, target, numbers):
-    """Spread the bytes of each channel, so that all are about equally frequent."""
+    """Equalize the histogram of each channel."""
     counts = _histogram(source)
     table = np.empty((3, 256), np.uint8)
     for c in range(3):

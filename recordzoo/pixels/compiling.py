@@ -51,7 +51,7 @@ def compiled_code(*, changes: bool = False, waits: bool = True) -> Compiled | No
         if not waits and settings.compile_mode() == "background" and not _are_cached(parts):
             _compile_beside(parts)
             return None
-        with _notice():
+        with contextlib.nullcontext() if _are_cached(parts) else _notice():
             for load in parts.values():
                 load()
     return _images()

@@ -16,12 +16,12 @@ class Once(Generic[T]):
     Python raises KeyboardInterrupt in the main thread only. So Ctrl-C ends the waiting, the work goes on, and the next
     call waits for it again. numba does not survive an interrupted import or compilation: later uses of it fail.
 
-    The thread is no daemon: a process ends when its work is done, because LLVM may crash if it is cut off.
+    The thread is no daemon: the process ends after the work does, because LLVM may crash if it is cut off.
 
     Args:
         work: The function. If it raises, so does the call, and the next call runs it again.
-        forked: What a process returns that was forked while the work ran. It must not start the work itself: modules
-            that another thread was importing at that moment stay locked there.
+        forked: The result in a process that was forked while the work ran. It must not start the work itself: modules
+            that another thread was importing at the fork stay locked there.
     """
 
     def __init__(self, work: Callable[[], T], forked: T) -> None:
@@ -32,7 +32,7 @@ class Once(Generic[T]):
         at_fork(before=self._lock.acquire, in_parent=self._lock.release, in_child=self._lock.release)
 
     def __call__(self) -> T:
-        """Return the result, when it is there.
+        """Wait for the result and return it.
 
         Raises:
             Exception: Whatever the work raised.

@@ -1,4 +1,4 @@
-"""A frame → the pixels that a plan makes of it, exactly or fast."""
+"""A frame and the actions decided for it → pixels, exactly or fast."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -19,16 +19,16 @@ PRECISIONS = ("exact", "fast")
 
 
 def render(frame: Frame, actions: Sequence[Action], precision: Precision) -> torch.Tensor:
-    """Do to an image what was decided.
+    """Do the actions on an image.
 
     Args:
-        frame: The image; of one that is cropped first only that part is decoded.
-        actions: What happens, in this order; an `Erase` is left out: see `erase_`.
-        precision: "exact": torchvision's own results. "fast": an image that is at least twice as large as it becomes is
-            decoded at half its size (a quarter, an eighth), and without numba torch resamples instead of Pillow.
+        frame: The image. If it is cropped first, only that part is decoded.
+        actions: The actions, in this order, but `Erase`: see `erase_`.
+        precision: "exact": torchvision's own results. "fast": an image that shrinks to half (a quarter, an eighth) or
+            less is decoded at that size, and without numba torch resamples instead of Pillow.
 
     Returns:
-        uint8 [3, H, W], of any memory layout; the frame's own memory is not in it.
+        uint8 [3, H, W], of any memory layout; a copy, never the frame's own memory.
     """
     image, done = _decoded(frame, actions, precision)
     for action in actions[done:]:
@@ -53,7 +53,7 @@ def erase_(values: torch.Tensor, actions: Sequence[Action]) -> torch.Tensor:
 
 
 def _decoded(frame: Frame, actions: Sequence[Action], precision: Precision) -> tuple[torch.Tensor, int]:
-    """Decode what the first crop needs, if it is inside; return it, and how many actions that did."""
+    """Decode the part that the first crop keeps, if it is inside; return it, and the number of actions done."""
     first = actions[0] if actions else None
     box, done, size = None, 0, (frame.height, frame.width)
     if isinstance(first, Crop) and first.is_inside(size):
@@ -64,7 +64,7 @@ def _decoded(frame: Frame, actions: Sequence[Action], precision: Precision) -> t
 
 
 def denominator_of(size: Size, action: Action | None) -> int:
-    """Fast precision: return the fraction of the size at which to decode what is then resized."""
+    """Return the denominator of the size at which fast precision decodes an image that is then resized."""
     if not isinstance(action, Resize) or not action.resampling.mode:
         return 1
     ratio = min(size[0] / action.height, size[1] / action.width)
@@ -72,7 +72,7 @@ def denominator_of(size: Size, action: Action | None) -> int:
 
 
 def _tensor(pixels: NDArray[np.uint8]) -> torch.Tensor:
-    # What is stored raw is read-only and belongs to the frame.
+    # Raw pixels are read-only and belong to the frame.
     return torch.from_numpy((pixels if pixels.flags.writeable else pixels.copy()).transpose(2, 0, 1))
 
 
@@ -123,7 +123,7 @@ def resample(image: torch.Tensor, height: int, width: int, mode: str) -> torch.T
 
 
 def resamples(found: Compiled, resize: Resize, precision: Precision) -> bool:
-    """Whether compiled code resamples: fast precision always does, exact if the results are torchvision's."""
+    """Whether compiled code does a resize: always in fast precision, in exact if the results are torchvision's."""
     like = resize.resampling.arithmetic
     # Without AVX2, torch itself gives other bytes where a tensor becomes one pixel wide.
     is_exact = like in found.exact and (like == "Pillow" or resize.width > 1)
@@ -131,7 +131,7 @@ def resamples(found: Compiled, resize: Resize, precision: Precision) -> bool:
 
 
 def whose(found: Compiled, resampling: Resampling) -> Arithmetic:
-    """Return how compiled code resamples: as torchvision does if it can, otherwise as Pillow."""
+    """Return the library whose weights compiled code uses: torchvision's if they are exact here, else Pillow's."""
     return resampling.arithmetic if resampling.arithmetic in found.exact else "Pillow"
 
 
@@ -140,8 +140,8 @@ def to_picture(image: torch.Tensor) -> Image.Image:
     _, height, width = image.shape
     if image.stride()[::2] != (1, 3):
         return Image.fromarray(np.ascontiguousarray(image.permute(1, 2, 0).numpy()))
-    # Rows with gaps between them, as a crop has them. `fromarray` would copy them first, into an image that it has
-    # filled with zeros: a tenth of what is then taken for resizing it.
+    # Rows with gaps, as a crop has them: `fromarray` would first copy them into an image filled with zeros, which takes
+    # a tenth of the time of the resize.
     pitch = image.stride(1)
     pixels = image.as_strided(((height - 1) * pitch + 3 * width,), (1,)).numpy()
     picture = Image.new("RGB", (width, height), None)

@@ -1,13 +1,11 @@
 # mypy: ignore-errors
 # What follows is Python for numba, which infers its types itself and gives the functions others than mypy sees.
-"""Images made by compiled code, many in one call and without the GIL: decoded, resampled, mirrored, written as numbers.
+"""Decode, resample, flip and write many images in one call, without the GIL.
 
-The resampling is that of Pillow, or of torch for uint8 tensors, to the last bit: with integer `weights`, and rounded
-after the horizontal and after the vertical pass. It takes a quarter of Pillow's time: both passes are one loop over
-neighbouring bytes, which a compiler makes vector instructions of. The horizontal one gets blocks of rows for it,
-turned, so that pixels of a column lie side by side, of four bytes each.
-
-numba compiles it when it is first used, which takes 13 s, and keeps the result for the next process.
+The resampling is that of Pillow, or of torch for uint8 tensors, to the bit: with integer `weights`, rounded after the
+horizontal and after the vertical pass. It takes a quarter of Pillow's time: both passes are one loop over neighbouring
+bytes, of vector instructions. For the horizontal pass, blocks of rows are transposed: the pixels of a column, of four
+bytes each, are neighbours then.
 """
 
 import numpy as np
@@ -31,14 +29,14 @@ JOB = np.dtype(
         ("size", np.uint64),  # bytes of the file
         ("decoded_height", np.int64),  # rows that the decompressor writes
         ("pitch", np.int64),  # bytes from one row of pixels to the next
-        ("top", np.int64),  # where in these pixels those begin that are resampled
+        ("top", np.int64),  # the first row and column of these pixels that are resampled
         ("left", np.int64),
-        ("height", np.int64),  # how many are resampled
+        ("height", np.int64),  # rows and columns that are resampled
         ("width", np.int64),
-        ("rows_in", np.int64),  # the whole image is resampled from this height ...
-        ("rows_out", np.int64),  # ... to this one, of which there is wanted what begins ...
-        ("row_first", np.int64),  # ... here
-        ("row_source", np.int64),  # the number in the whole image of the first of `height` rows
+        ("rows_in", np.int64),  # height of the whole image before ...
+        ("rows_out", np.int64),  # ... and after resampling
+        ("row_first", np.int64),  # the first output row that is wanted
+        ("row_source", np.int64),  # the first of the `height` rows, counted in the whole image
         ("columns_in", np.int64),
         ("columns_out", np.int64),
         ("column_first", np.int64),
@@ -59,7 +57,7 @@ _RGB = 0  # TJPF_RGB
 
 @compiled
 def _turn(pixels, pitch, height, width, block):
-    """Write a block of rows as columns: uint32 [width, rows], a pixel each."""
+    """Transpose a block of rows: uint32 [width, rows], a pixel each."""
     for x in range(width - 1):
         for j in range(height):
             block[x, j] = load_pixel(np.uint64(pixels + j * pitch + 3 * x))
@@ -75,7 +73,7 @@ def _narrow(pixels, owner, pitch, height, width, firsts, weights, bits, flip, ou
 
     Args:
         pixels: Address of the first.
-        owner: An array that is not to be freed meanwhile: numba does not know that an address is still needed.
+        owner: The array of the pixels, which must not be freed: numba does not know that its address is in use.
         pitch: Bytes from one row to the next.
         height: How many rows.
         width: Pixels in each.
@@ -105,7 +103,7 @@ def _narrow(pixels, owner, pitch, height, width, firsts, weights, bits, flip, ou
 
 @compiled
 def _copied(pixels, pitch, height, width, flip, out):
-    """Take rows as they are, where nothing is resampled."""
+    """Copy rows that are not resampled across."""
     for y in range(height):
         for x in range(width):
             at = np.uint64(pixels + y * pitch + 3 * x)
@@ -121,7 +119,7 @@ _reds, _greens, _blues = (copy_lanes(list(range(channel, LANES, 4))) for channel
 
 @compiled
 def write_row(row, width, y, values, out, is_last):
-    """Write a row of pixels, four bytes each, into an image: values of bytes, [3, H, W] or [H, W, 3]."""
+    """Write a row of pixels, four bytes each, into an image, [3, H, W] or [H, W, 3], as the values of their bytes."""
     size = len(out) // 3
     if out.itemsize == 1 and width >= LANES // 4:  # bytes as they are
         source, target = np.int64(row.ctypes.data), np.int64(out.ctypes.data)
@@ -172,7 +170,7 @@ def _shortened(pixels, pitch, width, firsts, weights, bits):
 
 @compiled
 def _is_vertical_first(order, job):
-    """Whether the vertical pass comes first in the whole image that a job is about."""
+    """Whether the vertical pass comes first, which the sizes of the whole image decide."""
     less = job.rows_in - job.rows_out
     if less <= 0 or order == NEVER or job.weights == TORCH:
         return False
@@ -183,7 +181,7 @@ def _is_vertical_first(order, job):
 
 @compiled
 def _make(job, pixels, height, width, values, out, is_last, order):
-    """Make an image of decoded pixels."""
+    """Resample decoded pixels and write the image."""
     kind = job.filter
     across = np.empty((width, most_taps(kind, job.columns_in, job.columns_out)), np.int32)
     across_firsts = np.empty((width, 2), np.int64)

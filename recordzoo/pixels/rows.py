@@ -26,21 +26,21 @@ from recordzoo.transforms.table import compiled_form
 
 
 class Shape(NamedTuple):
-    """What happens to an image, if it is no more than this, and in this order."""
+    """A sequence of actions that one job can do: any of these, in this order."""
 
     crop: Crop | None
     resize: Resize | None
-    window: Crop | None  # of what was resized
+    window: Crop | None  # of the resized image
     flip: bool
 
 
 def shape_of(actions: Sequence[Geometry], size: Size, resamples: Callable[[Resize], bool]) -> Shape | None:
-    """Read what happens to an image of a size; None if that is something else than a `Shape`.
+    """Return the actions on an image of a size as a `Shape`; None if they are not one.
 
     Args:
-        actions: What was decided.
+        actions: The actions.
         size: Height and width of the image.
-        resamples: Whether it may be resampled here.
+        resamples: Whether compiled code may do a resize.
     """
     crop = resize = window = None
     flip = False
@@ -63,7 +63,7 @@ def shape_of(actions: Sequence[Geometry], size: Size, resamples: Callable[[Resiz
 
 
 class Parts(NamedTuple):
-    """What happens to an image, if it happens in this order."""
+    """The actions on an image, in this order: first those that move pixels."""
 
     geometry: list[Geometry]
     changes: list[Change]
@@ -71,7 +71,7 @@ class Parts(NamedTuple):
 
 
 def divide(actions: Sequence[Action]) -> Parts | None:
-    """Divide what happens to an image; None if pixels are moved behind a change, other than by a flip."""
+    """Divide the actions on an image; None if pixels move after a change, other than by a flip."""
     parts = Parts([], [], [])
     for action in actions:
         if isinstance(action, Erase):
@@ -88,7 +88,7 @@ def divide(actions: Sequence[Action]) -> Parts | None:
 
 
 def _span(size_in: int, size_out: int, first: int, count: int, support: int) -> tuple[Span, int]:
-    """Return which pixels `count` of the resampled ones are made of, and how many these are."""
+    """Return the source pixels of `count` output pixels, from `first` on, and the number of these sources."""
     scale = size_in / size_out
     reach = support * max(scale, 1.0)
     start = max(int((first + 0.5) * scale - reach + 0.5), 0)
@@ -98,13 +98,13 @@ def _span(size_in: int, size_out: int, first: int, count: int, support: int) -> 
 
 @dataclass
 class _Work:
-    """What happens to the images that compiled code makes.
+    """The images of a call of compiled code.
 
     Attributes:
-        jobs: Of each, for `Compiled.render`.
-        changes: Of each.
-        erased: Boxes, with the numbers of their rows.
-        places: The number of each one's row.
+        jobs: The job of each image, for `Compiled.render`.
+        changes: The changes of each.
+        erased: Boxes to erase, each with the number of its row.
+        places: The row of each image.
     """
 
     jobs: list[tuple[Any, ...]] = field(default_factory=list)
@@ -117,9 +117,9 @@ class RowRenderer:
     """Makes images into rows of a batch.
 
     Args:
-        height: Of each.
-        width: Of each.
-        pointwise: What happens to their values; None to leave them as they are.
+        height: Height of each image.
+        width: Width of each.
+        pointwise: Operations on their values; None to leave them bytes.
         precision: How images are made.
         found: The compiled code.
         exact_changes: What `Compiled.exact_changes` returned; None if the plan only moves pixels.
@@ -144,10 +144,10 @@ class RowRenderer:
         self._decompress = decompress_address()
 
     def make(self, images: Sequence[tuple[Frame, list[Action]]], rows: torch.Tensor) -> list[int]:
-        """Make images into rows, the numbers of which it returns are left to do.
+        """Make images into rows; return the numbers of the images that `render` must make.
 
         Args:
-            images: Of `frames.OPENED_AT_ONCE` at most, opened in this thread, none since.
+            images: At most `frames.OPENED_AT_ONCE`, the last ones that this thread opened.
             rows: As many, [n, 3, height, width], contiguous or channels-last.
         """
         left, work = [], _Work()
@@ -176,7 +176,7 @@ class RowRenderer:
         return left
 
     def _forms(self, changes: list[Change]) -> list[Form] | None:
-        """Return what to ask of the compiled code; None if it cannot do all of them as torchvision does."""
+        """Return the compiled forms of changes; None if compiled code cannot do all of them as torchvision does."""
         if not changes or self._exact_changes is None:
             return None if changes else []
         found = [compiled_form(change, (self._height, self._width)) for change in changes]
@@ -200,7 +200,7 @@ class RowRenderer:
         return failed
 
     def _scratch(self, count: int, num_bytes: int) -> NDArray[np.uint8]:
-        """Return memory of this thread's: fresh memory would cost a page fault for every 4 KB."""
+        """Return this thread's memory for images: fresh memory would cost a page fault for every 4 KB."""
         found: NDArray[np.uint8] | None = getattr(self._memory, "images", None)
         if found is None or found.shape[0] < count or found.shape[1] != num_bytes:
             found = self._memory.images = np.empty((count, num_bytes), np.uint8)
@@ -222,7 +222,7 @@ class RowRenderer:
         scale = 1
         if self._precision == "fast" and isinstance(frame, JpegFrame):
             scale = denominator_of((height, width), shape.resize)
-        # The image that is resampled: what is left of the stored one when it was cropped, and decoded at a fraction.
+        # The image that is resampled: the stored one, cropped and decoded at a fraction of its size.
         origin_x, origin_y = x // scale, y // scale
         width, height = -(-(x + width) // scale) - origin_x, -(-(y + height) // scale) - origin_y
         numbers = 0, 0

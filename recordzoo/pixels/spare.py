@@ -3,11 +3,11 @@
 Locks and stamps lie beside numba's cache. Importing this module imports neither numba nor torch.
 """
 
+import atexit
 import contextlib
 import os
 import subprocess
 import sys
-import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -94,11 +94,11 @@ class Spare:
     @property
     def has_failed(self) -> bool:
         """Whether it cannot be started, or ended with an error; not if it was killed: then it may be started again."""
-        return self._is_impossible or (self._process is not None and (self._process.returncode or 0) > 0)
+        return self._is_impossible or (self._process is not None and (self._process.poll() or 0) > 0)
 
     def start(self, lock: Path) -> None:
         """Start it, unless it runs, or another process of this machine compiles."""
-        if self._process is not None and self._process.returncode is None:
+        if self._process is not None and self._process.poll() is None:
             return
         try:
             with only_one(lock) as is_only:
@@ -108,7 +108,7 @@ class Spare:
         except (OSError, NotImplementedError):
             self._is_impossible = True
         else:
-            threading.Thread(target=self._process.wait, daemon=True, name="recordzoo-spare").start()
+            atexit.register(_leave, self._process)
 
 
 def _started(lock: Path) -> "subprocess.Popen[bytes]":
@@ -127,6 +127,11 @@ def _started(lock: Path) -> "subprocess.Popen[bytes]":
         start_new_session=True,
         creationflags=flags,
     )
+
+
+def _leave(process: "subprocess.Popen[bytes]") -> None:
+    """Let it go on when this process ends: Popen would warn of a process that nobody waits for."""
+    process.returncode = 0
 
 
 def be_spare() -> None:

@@ -13,7 +13,7 @@ _HALF = np.float32(0.5)
 
 @compiled
 def _smooth(above, here, below, x, shift):
-    """Return a byte of Pillow's SMOOTH filter."""
+    """Return one byte of Pillow's SMOOTH filter."""
     total = _HALF
     for row, middle in ((below, _SIDE), (here, _MIDDLE), (above, _SIDE)):
         total += (
@@ -49,7 +49,7 @@ def _weights(size, sigma):
 
 @compiled
 def _reflected(place, size):
-    """Return the place that a place outside mirrors, at an edge pixel's middle."""
+    """Reflect a coordinate into the image, about the middle of its edge pixels."""
     while place < 0 or place >= size:
         place = -place if place < 0 else 2 * (size - 1) - place
     return place
@@ -57,7 +57,7 @@ def _reflected(place, size):
 
 @compiled
 def blur(source, target, numbers):
-    """Blur with a Gaussian: width and height of its window, both odd, then its two sigmas."""
+    """Blur with a Gaussian. Numbers: width and height of its window, both odd, then its two sigmas."""
     across, down = _weights(int(numbers[0]), numbers[2]), _weights(int(numbers[1]), numbers[3])
     height, width = source.shape
     half_x, half_y = len(across) // 2, len(down) // 2
@@ -87,15 +87,15 @@ def blur(source, target, numbers):
 
 @compiled
 def _whole(number):
-    """Return the pixel that a place is in; -1 outside."""
+    """Return the pixel that contains a coordinate; -1 outside."""
     return -1 if number < 0.0 else int(number)
 
 
 @compiled
 def affine(source, target, numbers):
-    """Take each pixel from where a matrix of 2 rows and 3 columns says; outside is the last number, a pixel.
+    """Map pixels by a matrix of 2 rows and 3 columns, nearest neighbour; the last number is the pixel outside.
 
-    Places are computed as Pillow does it: with 16 bits after the point, or by adding up float64 where rows stay rows.
+    Coordinates are computed as in Pillow: fixed point with 16 bits, or sums of float64 where rows stay rows.
     """
     a, b, c, d, e, f = numbers[0], numbers[1], numbers[2], numbers[3], numbers[4], numbers[5]
     outside = np.uint32(numbers[6])
@@ -132,7 +132,7 @@ def affine(source, target, numbers):
 
 @compiled
 def mirror(source, target, numbers):
-    """Exchange left and right."""
+    """Swap left and right."""
     height, width = source.shape
     for y in range(height):
         for x in range(width):

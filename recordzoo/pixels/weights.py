@@ -1,6 +1,6 @@
 # mypy: ignore-errors
 # What follows is Python for numba, which infers its types itself.
-"""The integer weights of resampling: which source pixels make an output pixel, and with which weights.
+"""The integer weights of resampling: the source pixels of each output pixel, and their weights.
 
 Pillow (`Resample.c`) and torch (`UpSampleKernel.cpp`, for uint8 tensors) compute the same floats. Pillow's weights have
 22 bits after the point. torch's have 16 bits in all, so how many are after the point depends on the largest weight.
@@ -33,7 +33,7 @@ def _value(kind, x):
 
 @compiled
 def _floats(kind, size_in, size_out, number, values):
-    """Write the weights of an output pixel, whose sum is 1; return its first source pixel and their number."""
+    """Write the weights of an output pixel, of sum 1; return its first source pixel and their number."""
     scale = size_in / size_out
     stretch = max(scale, 1.0)
     support = (1.0 if kind == 0 else 2.0) * stretch
@@ -53,7 +53,7 @@ def _floats(kind, size_in, size_out, number, values):
 
 @compiled
 def _torch_bits(largest):
-    """Return how many bits after the point torch gives to the weights of an image, of which this is the largest."""
+    """Return the bits after the point of torch's weights, from the largest weight of the image."""
     bits = 0
     while bits < _PILLOW_BITS and int(0.5 + largest * (1 << (bits + 1))) < _TORCH_LIMIT:
         bits += 1
@@ -62,21 +62,21 @@ def _torch_bits(largest):
 
 @compiled
 def compute_weights(kind, whose, size_in, size_out, first, source, firsts, weights):
-    """Compute which source pixels make an output pixel, and with which weights; return their bits after the point.
+    """Compute the source pixels and weights of output pixels; return the weights' bits after the point.
 
     Args:
         kind: The filter's number.
         whose: `PILLOW` or `TORCH`.
         size_in: Pixels of the whole source.
-        size_out: Pixels that it becomes.
-        first: The first of those that are wanted: as many as `firsts` has.
-        source: The number of the source pixel from which on there are some.
-        firsts: Written: each pixel's first source pixel, counted from there, and how many; int64 [n, 2].
-        weights: Written: int32 [n, taps], as many as there are for each.
+        size_out: Pixels of the whole output.
+        first: The first output pixel to compute; `firsts` has one row for each.
+        source: The first source pixel that is present.
+        firsts: Written: each output pixel's first source pixel, relative to `source`, and their number; int64 [n, 2].
+        weights: Written: int32 [n, taps].
     """
     floats = np.empty((size_out, weights.shape[1]), np.float64)
     largest = 0.0
-    for number in range(size_out):  # for torch all of them count
+    for number in range(size_out):  # torch's precision depends on the largest weight of the whole image
         row = floats[number]
         start, count = _floats(kind, size_in, size_out, number, row)
         for tap in range(count):
@@ -94,6 +94,6 @@ def compute_weights(kind, whose, size_in, size_out, first, source, firsts, weigh
 
 @compiled
 def most_taps(kind, size_in, size_out):
-    """Return how many weights an output pixel has at most."""
+    """Return the largest number of weights of an output pixel."""
     stretch = max(size_in / size_out, 1.0)
     return int(np.ceil((1.0 if kind == 0 else 2.0) * stretch)) * 2 + 1
