@@ -2,7 +2,7 @@
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Unpack
 
@@ -12,6 +12,7 @@ from recordzoo.custom.nearby import no_set
 from recordzoo.custom.targets import Reading, Target, check_reading, find_dataset, is_name, resolve
 from recordzoo.errors import ArgumentError, ManifestError
 from recordzoo.preparing import Options, PrepareOptions, is_record_set
+from recordzoo.recipes.list_columns import Columns
 from recordzoo.remote.url import is_url
 
 if TYPE_CHECKING:
@@ -48,9 +49,10 @@ def info(name: str) -> Entry:
     return catalogue.entry(name)
 
 
+# Any: a pandas or Arrow table, neither of which has to be installed.
 def prepare(
-    data: str | os.PathLike[str],
-    root: str | os.PathLike[str] = ".",
+    data: str | os.PathLike[str] | Sequence[Mapping[str, Any]] | Any,
+    root: str | os.PathLike[str] | None = None,
     *,
     output: str | os.PathLike[str] | None = None,
     from_: str | None = None,
@@ -58,6 +60,10 @@ def prepare(
     allow_empty: bool = False,
     fields: Mapping[str, str] | None = None,
     kinds: Mapping[str, "Kind"] | None = None,
+    image: str | None = None,
+    targets: Mapping[str, str | None] | None = None,
+    split_column: str | None = None,
+    name_column: str | None = None,
     shuffle_seed: int | None = None,
     download: bool = True,
     **options: Unpack[PrepareOptions],
@@ -69,7 +75,8 @@ def prepare(
     * the name of a dataset ("imagenet"), or of a part of one ("imagenet.val"). ``Path("imagenet")`` and "./imagenet"
       are directories;
     * a record set, of which a `variant` is made;
-    * a list of files (``.txt``, ``.csv``, ``.tsv``), or a file of another tool, by its name and first bytes;
+    * a list of files (``.txt``, ``.csv``, ``.tsv``, ``.jsonl``, ``.parquet`` with paths), or a file of another tool, by
+      its name and first bytes;
     * a directory with an LMDB database or files of another tool; one whose only folders are ``train``, ``val``, ...:
       each becomes a record set; one with a folder for each class, as `ImageFolder` has it;
     * an address: ``hf://datasets/user/name``, ``mongodb://host/database/collection``.
@@ -80,16 +87,23 @@ def prepare(
     The work is spread over processes, goes on where it was interrupted, and gives the same bytes each time.
 
     Args:
-        data: A dataset's name, a path, or an address.
-        root: Of datasets: where the raw data is, or is downloaded to; the record sets lie there.
+        data: A dataset's name, a path, or an address; or a table of files: a pandas or Arrow table, a list of dicts.
+        root: Of datasets: where the raw data is, or is downloaded to; the record sets lie there. Default: the current
+            directory. Tables in memory need it: their paths are relative to it.
         output: The record set's directory. Default: ``<root>/<name>.records`` for datasets, ``<data>.records`` beside
-            a path. Addresses need it.
+            a path. Addresses and tables in memory need it.
         from_: What own data is: "classes" (every folder is a class, also ``train``), "flat" (all images in and below a
             directory, without classes), "list", or a format: "tfrecord", "huggingface", ... Default: detected.
         split: Only the part of a dataset that holds this split, or this folder of a tree of splits.
         allow_empty: A class folder may be without images.
         fields: Other tools' data: what keys are called as fields: ``{"jpeg": "image", "class_id": "target"}``.
         kinds: Other tools' data: how fields are stored, as `convert` has it.
+        image: Lists: the column of paths. Default: "path", "image", "file", "filename" or "filepath".
+        targets: Lists: the columns that are targets, with their kinds: "class", "int", "float", "multilabel" ("a,b"),
+            "text", or None (class, or float if all values are numbers and some have a fraction). The first is what
+            `open` gives by default; ``target_type=`` chooses others. Default: the column "label", or the only one.
+        split_column: Lists: the column of splits. Default: "split".
+        name_column: Lists: the column of the records' names. Default: the paths.
         shuffle_seed: Lists: write the records in a random order that follows from this number, so that shards read
             front to back give a mixture. ``dataset[i]`` stays line i of the list.
         download: Download raw data that is not there.
@@ -115,22 +129,32 @@ def prepare(
         [PosixPath('photos-256.records')]
     """
     from recordzoo.custom.making import completed, make
+    from recordzoo.recipes.list_rows import check_table
 
     if "records_dir" in options:
         raise TypeError("prepare() got an unexpected keyword argument 'records_dir'; it is called output")
     place = None if output is None else Path(output).expanduser().absolute()
     wanted = Options.of({**options, "records_dir": place}, "prepare()")
-    reading = Reading(from_, allow_empty, fields or {}, kinds or {})
-    targets = resolve(data, Path(root).expanduser(), split, reading, place)
-    check_reading(targets, reading)
+    reading = Reading(
+        from_, allow_empty, fields or {}, kinds or {}, Columns.of(image, targets, split_column, name_column)
+    )
+    if not isinstance(data, str | os.PathLike):
+        check_table(data)
+        if root is None or place is None:
+            raise ArgumentError(
+                f"A {type(data).__name__} needs root, the directory that its paths are relative to, and output, the "
+                "directory of the record set."
+            )
+    wanted_sets = resolve(data, Path(root or ".").expanduser(), split, reading, place)
+    check_reading(wanted_sets, reading)
     if place is None and is_url(data):
-        raise ArgumentError(f"{targets[0].label} is an address: pass output, the directory of the record set.")
-    if place is not None and len(targets) > 1:
-        labels = ", ".join(target.label for target in targets)
+        raise ArgumentError(f"{wanted_sets[0].label} is an address: pass output, the directory of the record set.")
+    if place is not None and len(wanted_sets) > 1:
+        labels = ", ".join(target.label for target in wanted_sets)
         raise ArgumentError(
-            f"Argument output names one record set, but {os.fspath(data)} has several: {labels}. Name one of them."
+            f"Argument output names one record set, but {data} has several: {labels}. Name one of them."
         )
-    return [make(completed(target, shuffle_seed, wanted), wanted, download=download).path for target in targets]
+    return [make(completed(target, shuffle_seed, wanted), wanted, download=download).path for target in wanted_sets]
 
 
 # Any: arguments of the dataset class that the set was made by.

@@ -13,14 +13,38 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
-from recordzoo.recipes.list_file import ListFile, read_list
+from recordzoo.recipes import list_file
+from recordzoo.recipes.list_columns import USUAL, Columns
 from recordzoo.recipes.list_table import NUM_SHOWN
 
 
-def read(tmp_path: Path, name: str, text: str | bytes) -> ListFile:
+class Listed:
+    """A list as it was read: its targets, and further columns by how they are stored."""
+
+    def __init__(self, path: Path, asked: Columns = USUAL) -> None:
+        self.file = list_file.read_list(path, asked)
+        self.names, self.lines, self.base, self.splits = (
+            self.file.names,
+            self.file.lines,
+            self.file.base,
+            self.file.splits,
+        )
+        self.digest = self.file.digest
+        first, *others = self.file.fields.items()
+        self.targets: Any = first[1].values  # Any: an array of either dtype
+        names = first[1].spec.names
+        self.classes = None if names is None else list(names)
+        self.arrays = {name: field.values for name, field in others if isinstance(field.values, np.ndarray)}
+        self.texts = {name: field.values for name, field in others if not isinstance(field.values, np.ndarray)}
+
+
+read_list = Listed
+
+
+def read(tmp_path: Path, name: str, text: str | bytes, asked: Columns = USUAL) -> Listed:
     path = tmp_path / name
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
-    return read_list(path)
+    return Listed(path, asked)
 
 
 def refused(tmp_path: Path, name: str, text: str | bytes) -> str:
@@ -33,7 +57,7 @@ def refused(tmp_path: Path, name: str, text: str | bytes) -> str:
     return str(caught.value).removeprefix(path)
 
 
-def rows_of(listed: ListFile) -> list[tuple[str, str | int]]:
+def rows_of(listed: Listed) -> list[tuple[str, str | int]]:
     labels = [listed.classes[target] if listed.classes else target for target in listed.targets.tolist()]
     return list(zip(listed.names, labels, strict=True))
 

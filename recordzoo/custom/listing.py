@@ -1,6 +1,5 @@
 """Whether a record set holds what a list says."""
 
-import logging
 import os
 from pathlib import Path
 
@@ -8,17 +7,14 @@ from recordzoo.aliases import JSON
 from recordzoo.errors import OtherSourceError
 from recordzoo.preparing.changes import find_changes
 from recordzoo.progress import format_bytes
-from recordzoo.recipes.base import Recipe
-from recordzoo.recipes.list_file import are_fractions, read_list
-from recordzoo.recipes.listing import list_path
+from recordzoo.recipes.list_columns import Columns
+from recordzoo.recipes.listing import ListRecipe, list_path
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader
 
-logger = logging.getLogger("recordzoo")
 
-
-def check_list(place: Path, recipe: Recipe, path: Path, *, was_ready: bool, full: bool = False) -> None:
-    """Refuse records that are not those of a list as it is now; warn of labels that look like values to predict.
+def check_list(place: Path, recipe: ListRecipe, path: Path, *, was_ready: bool, full: bool = False) -> None:
+    """Refuse records that are not those of a list as it is now.
 
     Args:
         place: The record set.
@@ -38,22 +34,13 @@ def check_list(place: Path, recipe: Recipe, path: Path, *, was_ready: bool, full
         raise OtherSourceError(
             f"{place} {problem}. Pass --refresh (refresh=True) to rebuild it, or another --output.", path=str(place)
         )
-    classes = reader.manifest.classes
-    if not was_ready and classes and are_fractions(classes):
-        logger.warning(
-            "%s: the labels are numbers, such as %s, and were taken for the names of %s classes. To store numbers, "
-            "convert a dataset of your own with recordzoo.convert().",
-            path,
-            classes[-1],
-            f"{len(classes):,}",
-        )
 
 
-def _difference(reader: RecordReader, recipe: Recipe, path: Path) -> str | None:
+def _difference(reader: RecordReader, recipe: ListRecipe, path: Path) -> str | None:
     metadata = reader.manifest.metadata
     if reader.manifest.kind is not SetKind.LIST:
         return f"is a record set of {reader.manifest.dataset}, not of the list {path}"
-    if metadata.get("list") != read_list(path).digest:
+    if metadata.get("list") != recipe.read(path).digest:
         made_from = list_path(reader)
         if made_from == os.fspath(path.absolute()):
             return f"was made from {path}, which has changed since"
@@ -68,6 +55,8 @@ def _difference(reader: RecordReader, recipe: Recipe, path: Path) -> str | None:
 
 def _written(name: str, value: JSON) -> str:
     """Say how a list was written, with the options of Python and of the command line."""
+    if name == "columns":
+        return f"with {' '.join(Columns.from_json(value or {}).words()) or 'the usual columns'}"
     options = {"shuffle_seed": "--shuffle", "num_shards": "--shards", "shard_bytes": "--shard-size"}
     if value is None:
         return f"without {name} ({options[name]})"

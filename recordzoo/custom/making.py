@@ -14,6 +14,7 @@ from recordzoo.program import command
 from recordzoo.publish.exchange import generation
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, is_image
 from recordzoo.recipes.folder import raise_if_empty
+from recordzoo.recipes.listing import ListRecipe
 from recordzoo.records.reader import RecordReader
 
 
@@ -38,7 +39,12 @@ def completed(target: Target, shuffle_seed: int | None, options: Options) -> Tar
     if target.kind == "list":
         if shuffle_seed is not None and not isinstance(shuffle_seed, int):
             raise ArgumentError(f"Argument shuffle_seed is {shuffle_seed!r}; it must be a whole number.")
-        return dataclasses.replace(target, settings={"shuffle_seed": shuffle_seed, "layout": options.layout})
+        added = {
+            "shuffle_seed": shuffle_seed,
+            "layout": options.layout,
+            "skips_missing": options.on_error == "skip",
+        }
+        return dataclasses.replace(target, settings={**target.settings, **added})
     if shuffle_seed is not None:
         raise ArgumentError(f"shuffle_seed (--shuffle) is for lists of files; {target.label} is none.")
     return target
@@ -78,9 +84,13 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
         path = import_foreign(**target.settings, options=options)
         return Made(path, was_ready=before == generation(path))
     options = dataclasses.replace(options, prepare=options.prepare is not False)
-    located = locate(target.recipe(), target.root, options)
+    recipe = target.recipe()
+    located = locate(recipe, target.root, options)
     if target.kind == "tree":
         _check_folders(target.root)
+    if isinstance(recipe, ListRecipe) and (not located.is_published or located.refresh):
+        located.source()
+        located.progress.note(f"{target.label}: {recipe.choice()}")
     before = generation(located.target) if located.is_published else None
     path = ensure_located(located, download=download)
     was_ready = before == generation(path)
@@ -105,12 +115,13 @@ def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> No
         OtherSourceError: It is of something else.
         FolderError: It has no images, or a class has none.
     """
-    if target.kind == "list":
-        check_list(path, target.recipe(), target.root, was_ready=was_ready, full=full)
+    recipe = target.recipe()
+    if isinstance(recipe, ListRecipe):
+        check_list(path, recipe, target.root, was_ready=was_ready, full=full)
     if target.kind not in ("tree", "flat"):
         return
     reader = RecordReader(path)
-    wanted = target.recipe().kind
+    wanted = recipe.kind
     if reader.manifest.kind is not wanted:
         raise OtherSourceError(
             f"{path} holds {text_of(reader.manifest)}, not {KINDS[wanted].text}. Pass refresh=True (--refresh) to make "

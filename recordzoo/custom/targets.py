@@ -14,7 +14,8 @@ from recordzoo.custom.nearby import nothing_there, unknown_name
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.meant import did_you_mean, no_split
 from recordzoo.program import command
-from recordzoo.recipes.list_table import LIST_ENDINGS
+from recordzoo.recipes.list_columns import USUAL, Columns
+from recordzoo.recipes.list_table import LIST_ENDINGS, PARQUET
 from recordzoo.remote.url import Url, is_url
 
 if TYPE_CHECKING:
@@ -52,12 +53,14 @@ class Reading:
         allow_empty: A class may be without images.
         fields: For other tools' files: what keys are called as fields.
         kinds: For other tools' files: how fields are stored.
+        columns: For lists: which columns are what.
     """
 
     from_: str | None = None
     allow_empty: bool = False
     fields: Mapping[str, str] = field(default_factory=dict)
     kinds: Mapping[str, Any] = field(default_factory=dict)  # Any: `Kind` of the schema, which imports NumPy
+    columns: Columns = USUAL
 
     def __post_init__(self) -> None:
         """Check the name of the format.
@@ -158,8 +161,9 @@ def is_name(data: str | os.PathLike[str]) -> TypeGuard[str]:
     return isinstance(data, str) and not is_url(data) and not is_path(data) and not _is_set(Path(data))
 
 
+# Any: a table in memory, of another library maybe.
 def resolve(
-    data: str | os.PathLike[str],
+    data: Any,
     root: Path,
     split: str | None = None,
     reading: Reading | None = None,
@@ -169,8 +173,8 @@ def resolve(
 
     Args:
         data: A dataset (all its parts that are not optional), a part of one, the path of a tree, a list, a record set
-            or another tool's files, or an address of such. A `Path` never names a dataset.
-        root: Where the raw data of a dataset is or goes to.
+            or another tool's files, or an address of such; or a table in memory. A `Path` never names a dataset.
+        root: Where the raw data of a dataset is or goes to; of a table in memory, what its paths are relative to.
         split: Only the part that holds this split.
         reading: How own data is read.
         output: The record set's directory. Default: as each kind has it.
@@ -179,8 +183,12 @@ def resolve(
         ArgumentError: There is no such dataset, part or split.
         NotPreparedError: The path does not exist.
     """
-    text = os.fspath(data)
     reading = reading or Reading()
+    if not isinstance(data, str | os.PathLike):
+        label = f"<{type(data).__name__}>"
+        settings = {"columns": reading.columns, "data": data}
+        return [Target(label, root.absolute() / label, "list", settings=settings)]
+    text = os.fspath(data)
     if is_url(data):
         if text.startswith(_ADDRESSES) and not text.rstrip("/").endswith(".records"):
             return [_foreign(text, reading, output)]
@@ -203,6 +211,11 @@ def check_reading(targets: Sequence[Target], reading: Reading) -> None:
     own, foreign, trees = {"tree", "flat", "list", "foreign"}, {"foreign"}, {"tree"}
     given = {
         "from_ (--from)": (reading.from_ is not None, "own data", own),
+        "image, targets, split_column or name_column (--image, --target, --split-column, --name-column)": (
+            reading.columns != USUAL,
+            "lists of files",
+            {"list"},
+        ),
         "fields (--field)": (bool(reading.fields), "other tools' files", foreign),
         "kinds": (bool(reading.kinds), "other tools' files", foreign),
         "allow_empty (--allow-empty)": (reading.allow_empty, "class folders", trees),
@@ -260,7 +273,9 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
         folders = [split]
     if kind == "foreign":
         return [_foreign(text, reading, output)]
-    settings = {"allow_empty": reading.allow_empty, "allow_none": False} if kind == "tree" else {}
+    settings: dict[str, Any] = {"columns": reading.columns} if kind == "list" else {}  # Any: as the recipe takes them
+    if kind == "tree":
+        settings = {"allow_empty": reading.allow_empty, "allow_none": False}
     if folders:
         return [
             Target(os.path.join(text, name), path / name, kind, split_of=text, settings=settings) for name in folders
@@ -278,6 +293,10 @@ def _kind(path: Path, text: str, reading: Reading) -> Kind:
             _check_there(path, text, is_list=kind == "list")
         return kind
     is_list = _is_list(text) and not path.is_dir()
+    if is_list and path.suffix.lower() == PARQUET and path.is_file() and reading.columns == USUAL:
+        from recordzoo.recipes.list_rows import has_paths
+
+        is_list = has_paths(path)
     if not is_list and (path.is_file() or "{" in text or any(each.is_file() for each in path.parents)):
         return "foreign"
     _check_there(path, text, is_list=is_list)
@@ -300,7 +319,7 @@ def _is_tree(path: Path, *, has_splits: bool = True) -> bool:
     """
     from recordzoo.recipes.class_folders import SPLIT_NAMES, is_image
 
-    harmless = (*LIST_ENDINGS, ".md", ".json")
+    harmless = (*(ending for ending in LIST_ENDINGS if ending != PARQUET), ".md", ".json")
     folders = []
     with os.scandir(path) as entries:
         for entry in entries:

@@ -12,6 +12,7 @@ from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.combined.recipe import combined_again
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.imports.recipe import LMDB, ImportRecipe
+from recordzoo.recipes.list_columns import Columns
 from recordzoo.recipes.list_table import LIST_ENDINGS
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.made_from import MadeFrom
@@ -83,7 +84,14 @@ def _folder_class(manifest: Manifest) -> tuple[str, str, Mapping[str, Any]]:
 def _list_recipe(reader: RecordReader, places: Sequence[Path]) -> Recipe:
     written = reader.manifest.metadata.get("written")
     layout = dict(written) if isinstance(written, dict) else {}
-    return listing.recipe(layout.pop("shuffle_seed", None), layout)
+    seed, columns = layout.pop("shuffle_seed", None), Columns.from_json(layout.pop("columns", None))
+    return listing.recipe(shuffle_seed=seed, layout=layout, columns=columns)
+
+
+def _list_words(reader: RecordReader, root: str) -> list[str]:
+    written = reader.manifest.metadata.get("written")
+    columns = Columns.from_json(written.get("columns") if isinstance(written, dict) else None)
+    return [listing.list_path(reader) or root, *columns.words()]
 
 
 def _import_recipe(reader: RecordReader, places: Sequence[Path]) -> Recipe | None:
@@ -140,7 +148,7 @@ KINDS = {
         recipe=_list_recipe,
         recorded=_list,
         beside=lambda reader: (reader.folder.with_suffix(ending) for ending in LIST_ENDINGS),
-        words=lambda reader, root: [listing.list_path(reader) or root],
+        words=_list_words,
     ),
     SetKind.IMPORTED: KindFacts("", recipe=_import_recipe, recorded=_tree),
     SetKind.COMBINED: KindFacts(

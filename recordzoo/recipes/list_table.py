@@ -11,8 +11,12 @@ from pathlib import Path
 
 from recordzoo.errors import SourceError
 
-LIST_ENDINGS = (".txt", ".csv", ".tsv")
+PARQUET = ".parquet"
+LIST_ENDINGS = (".txt", ".csv", ".tsv", ".jsonl", PARQUET)
 """What the name of a list file ends with."""
+
+PATH_COLUMNS = ("path", "image", "file", "filename", "filepath")
+"""What the column of paths is called."""
 
 NUM_SHOWN = 20
 """How many faults of a list a message names."""
@@ -30,10 +34,11 @@ _LINE = re.compile(r"(?P<path>.*[^ ]) +(?P<label>[^ ]+)", re.DOTALL)
 
 
 class Faults:
-    """Collects what is wrong with a list."""
+    """Collects what is wrong with a list, whose rows are called "line" or "row"."""
 
-    def __init__(self, path: Path) -> None:
-        self._path = path
+    def __init__(self, path: Path, word: str = "line") -> None:
+        self._path, self.word = path, word
+        self.first = 0 if word == "row" else 1
         self._found: list[tuple[int, str]] = []
 
     def add(self, line: int, what: str) -> None:
@@ -52,7 +57,7 @@ class Faults:
         lines: dict[str, list[str]] = {}
         for line, what in found[:NUM_SHOWN]:
             lines.setdefault(what, []).append(str(line))
-        shown = "; ".join(f"line{'s'[: len(at) > 1]} {', '.join(at)}: {what}" for what, at in lines.items())
+        shown = "; ".join(f"{self.word}{'s'[: len(at) > 1]} {', '.join(at)}: {what}" for what, at in lines.items())
         more = f"; and {len(found) - NUM_SHOWN} more" if len(found) > NUM_SHOWN else ""
         raise SourceError(
             f"{self._path} cannot be used: {shown}{more}.", path=str(self._path), lines=[line for line, _ in found]
@@ -73,11 +78,16 @@ class Column(list[str]):
 
 @dataclass
 class Table:
-    """Columns of cells under their names, and the line on which each row begins."""
+    """Columns of cells under their names, and the line on which each row begins.
+
+    Attributes:
+        texts: Columns of values that are no numbers, whatever they look like: the table has types.
+    """
 
     header: list[str] = field(default_factory=list)
     columns: list[Column] = field(default_factory=list)
     lines: "array[int]" = field(default_factory=lambda: array("q"))
+    texts: set[str] = field(default_factory=set)
 
     def begin(self, header: list[str]) -> None:
         """Name the columns."""
@@ -101,18 +111,17 @@ def _columns(count: int) -> str:
 
 
 def read_table(path: Path, data: bytes, faults: Faults) -> Table:
-    """Read a list's rows; the columns of a plain one are "path" and "label".
-
-    Raises:
-        SourceError: It is not UTF-8.
-    """
-    _check_encoding(data, faults)
+    """Read a list's rows; the columns of a plain one are "path" and "label"."""
     separator = _SEPARATORS.get(path.suffix.lower())
     return _plain(data, faults) if separator is None else _with_header(data, separator, faults)
 
 
-def _check_encoding(data: bytes, faults: Faults) -> None:
-    """Refuse a list that is not UTF-8."""
+def check_encoding(data: bytes, faults: Faults) -> None:
+    """Refuse a list that is not UTF-8.
+
+    Raises:
+        SourceError: It is not; the message names the lines.
+    """
     encoding = next((name for mark, name in _OTHER_MARKS if data.startswith(mark)), None)
     if encoding is not None:
         faults.add(1, f"the file is {encoding}; save it as UTF-8")
@@ -129,7 +138,7 @@ def _check_encoding(data: bytes, faults: Faults) -> None:
         raise AssertionError("a file that is not UTF-8 has a line that is not") from None
 
 
-def _text(data: bytes, newline: str | None) -> io.TextIOWrapper:
+def text_of(data: bytes, newline: str | None) -> io.TextIOWrapper:
     """Read a list's text piece by piece, without the mark that some editors put at its start."""
     return io.TextIOWrapper(io.BytesIO(data), "utf-8-sig", newline=newline)
 
@@ -138,7 +147,7 @@ def _plain(data: bytes, faults: Faults) -> Table:
     """Read `path label` lines: the label follows the last spaces, or the tab if there is one."""
     table = Table()
     table.begin(["path", "label"])
-    for number, line in enumerate(_text(data, None), 1):
+    for number, line in enumerate(text_of(data, None), 1):
         if line.startswith("#") or not line.strip():
             continue
         if "\t" in line:
@@ -163,7 +172,7 @@ def _with_header(data: bytes, separator: str, faults: Faults) -> Table:
 
 
 def _cells(data: bytes, separator: str, faults: Faults) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(_text(data, ""), delimiter=separator, skipinitialspace=True, strict=True)
+    reader = csv.reader(text_of(data, ""), delimiter=separator, skipinitialspace=True, strict=True)
     line = 1
     try:
         for cells in reader:

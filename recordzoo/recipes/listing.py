@@ -7,19 +7,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from typing_extensions import override
 
 from recordzoo.aliases import JSON
 from recordzoo.program import command
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import is_image
-from recordzoo.recipes.list_file import ListFile, read_list
-from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
+from recordzoo.recipes.list_columns import USUAL, Columns
+from recordzoo.recipes.list_file import ListFile, interpret, read_list
+from recordzoo.recipes.list_rows import object_table
+from recordzoo.recipes.list_table import NUM_SHOWN, Faults
+from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import RecordReader
 from recordzoo.sources.download import RemoteFile
-from recordzoo.sources.listing import ListSource, Note
+from recordzoo.sources.listing import ListSource, Note, look
 from recordzoo.sources.member import Member, Source
+from recordzoo.text import name_first
 
 LIST_FILE = "list.json"
 """Beside the manifest: where the list and its directory were. Not a part of the format."""
@@ -27,32 +32,47 @@ LIST_FILE = "list.json"
 _NOTE = "\0"  # in the name of a member that is no file: <column> NUL <position>
 
 
-def recipe(shuffle_seed: int | None = None, layout: Mapping[str, int] | None = None) -> "ListRecipe":
-    """Return the recipe of a list.
+# Any: arguments of `ListRecipe`.
+def recipe(**settings: Any) -> "ListRecipe":
+    """Return the recipe of a list."""
+    return ListRecipe(**settings)
+
+
+class ListRecipe(Recipe):
+    """The files of a list; `root` is the list. `find` keeps what it read for `build_table`; a pickled copy does not.
 
     Args:
         shuffle_seed: Write the records in a random order that follows from this number and the paths, so that
             shards read front to back give a mixture. The record set's order stays that of the list.
         layout: What else was asked for that shows in the result (``num_shards``, ``shard_bytes``); it is kept.
+        columns: The columns that the user named.
+        skips_missing: Leave out rows whose files are not there.
+        data: A table in memory, which stands for the list; `root` only says which directory its paths are relative to.
     """
-    return ListRecipe(shuffle_seed, layout)
-
-
-class ListRecipe(Recipe):
-    """The files of a list; `root` is the list. `find` keeps what it read for `build_table`; a pickled copy does not."""
 
     kind = dataset = SetKind.LIST
     part = ""
     origin = "list"
     raw_files: tuple[RemoteFile, ...] = ()
 
-    def __init__(self, shuffle_seed: int | None = None, layout: Mapping[str, int] | None = None) -> None:
+    # Any: see `object_table`.
+    def __init__(
+        self,
+        shuffle_seed: int | None = None,
+        layout: Mapping[str, int] | None = None,
+        columns: Columns = USUAL,
+        skips_missing: bool = False,
+        data: Any = None,
+    ) -> None:
         self.fields = {"image": BlobField("image")}
-        self.written = {"shuffle_seed": shuffle_seed, **(layout or {})}
+        self.written: dict[str, JSON] = {"shuffle_seed": shuffle_seed, **(layout or {}), "columns": columns.to_json()}
+        self._columns, self._skips_missing, self._data = columns, skips_missing, data
         self._list: ListFile | None = None
+        self._missing: dict[str, str] = {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_list": None}  # worker processes get their part of it with their unit
+        # Worker processes get their part of it with their unit.
+        return {**self.__dict__, "_list": None, "_data": None, "_missing": {}}
 
     @property
     @override
@@ -63,7 +83,7 @@ class ListRecipe(Recipe):
         """See `Recipe`: not if the list has changed since."""
         held = manifest.metadata
         is_mine = super().is_of(manifest, root) and held.get("written") == self.written
-        return is_mine and held.get("list") == read_list(root).digest
+        return is_mine and held.get("list") == self.read(root).digest
 
     def target(self, root: Path) -> Path:
         """See `Recipe`: beside the list."""
@@ -75,22 +95,49 @@ class ListRecipe(Recipe):
 
     @override
     def command(self, root: Path) -> str:
-        return command("prepare", root)
+        return command("prepare", root, *self._columns.words())
+
+    def read(self, root: Path) -> ListFile:
+        """Read the list, with the rows whose files are not there.
+
+        Raises:
+            ArgumentError, NotPreparedError, PrepareError, SourceError: As `read_list`.
+        """
+        if self._data is None:
+            return read_list(root, self._columns)
+        faults = Faults(root, "row")
+        return interpret(root.absolute(), object_table(self._data, faults), faults, self._columns)
 
     def find(self, root: Path) -> Source | None:
         """Read the list.
 
         Raises:
-            ArgumentError, NotPreparedError, SourceError: As `read_list`.
+            ArgumentError, NotPreparedError, PrepareError, SourceError: As `read_list`.
         """
-        listed = self._list = read_list(root)
-        self.fields = {"image": BlobField("image"), **{name: BlobField("json") for name in listed.texts}}
-        lines = dict(zip(reversed(listed.names), reversed(listed.lines), strict=True))
+        listed = self._list = self._without_missing(self.read(root))
+        self.fields = {"image": BlobField("image"), **{name: BlobField("json") for name in _texts(listed)}}
+        lines = dict(zip(reversed(listed.files), reversed(listed.lines), strict=True))
         seed = self.written["shuffle_seed"]
-        names = list(lines) if seed is not None else list(dict.fromkeys(listed.names))
+        names = list(lines) if seed is not None else list(dict.fromkeys(listed.files))
         if seed is not None:
             names.sort(key=lambda name: _shuffle_key(seed, name))
-        return ListSource(listed.path, names, _notes(listed), lines, listed.digest)
+        return ListSource(listed.path, names, _notes(listed), lines, listed.digest, listed.word)
+
+    def _without_missing(self, listed: ListFile) -> ListFile:
+        if not self._skips_missing:
+            return listed
+        looked = {name: look(os.path.join(listed.base, name)) for name in dict.fromkeys(listed.files)}
+        self._missing = {name: found for name, found in looked.items() if isinstance(found, str)}
+        if not self._missing or len(self._missing) == len(looked):  # without any file, the source says so
+            return listed
+        return listed.kept(np.array([name not in self._missing for name in listed.files]))
+
+    def choice(self) -> str:
+        """Say how `find` read the columns, and which rows it left out; "" before that."""
+        if self._list is None:
+            return ""
+        left_out = name_first([f"{name} ({why})" for name, why in self._missing.items()], NUM_SHOWN)
+        return self._list.choice + (f"; left out: {left_out}" if self._missing else "")
 
     @override
     def looked_for(self, root: Path) -> list[str]:
@@ -100,7 +147,8 @@ class ListRecipe(Recipe):
         """See `Recipe`: `LIST_FILE`."""
         if self._list is None:
             return {}
-        places = {"list": os.fspath(self._list.path), "root": os.fspath(self._list.base)}
+        path = os.fspath(self._list.path) if self._data is None else None
+        places = {"list": path, "root": os.fspath(self._list.base)}
         return {LIST_FILE: json.dumps(places, indent=1).encode()}
 
     @override
@@ -115,14 +163,19 @@ class ListRecipe(Recipe):
         """See `Recipe`: the list's order."""
         listed = self._list
         assert listed is not None
+        texts = _texts(listed)
         return Table(
             names=listed.names,
-            keys={column: [str(position) for position in range(len(listed.names))] for column in listed.texts},
-            arrays={"target": listed.targets, **listed.arrays},
+            keys={
+                "image": listed.files,
+                **{column: [str(position) for position in range(len(listed.files))] for column in texts},
+            },
+            arrays={name: f.values for name, f in listed.fields.items() if isinstance(f.values, np.ndarray)},
             splits=listed.splits,
-            classes=listed.classes,
-            fields=dict.fromkeys(listed.texts, FieldSpec(FieldKind.TEXT)),
-            metadata={"list": listed.digest, "written": dict(self.written)},
+            fields={name: field.spec for name, field in listed.fields.items()},
+            default_target=listed.default_target,
+            metadata={"list": listed.digest, "written": self.written},
+            skipped=self._missing,
         )
 
 
@@ -135,7 +188,12 @@ def list_path(reader: RecordReader) -> str | None:
     return path if isinstance(path, str) else None
 
 
-def _shuffle_key(seed: int, name: str) -> bytes:
+def _texts(listed: ListFile) -> dict[str, Sequence[str]]:
+    return {name: f.values for name, f in listed.fields.items() if not isinstance(f.values, np.ndarray)}
+
+
+# Any: a seed is any number.
+def _shuffle_key(seed: Any, name: str) -> bytes:
     # Not NumPy's generators: their streams may change with its version.
     return hashlib.sha256(f"{seed}\0{name}".encode()).digest()
 
@@ -143,8 +201,8 @@ def _shuffle_key(seed: int, name: str) -> bytes:
 def _notes(listed: ListFile) -> dict[str, Sequence[Note]]:
     """Write the text of each position as JSON, by the name of its file."""
     notes: dict[str, list[Note]] = {}
-    for column, texts in listed.texts.items():
-        for position, (name, text) in enumerate(zip(listed.names, texts, strict=True)):
+    for column, texts in _texts(listed).items():
+        for position, (name, text) in enumerate(zip(listed.files, texts, strict=True)):
             data = json.dumps(text, ensure_ascii=False).encode()
             notes.setdefault(name, []).append((f"{column}{_NOTE}{position}", data))
     return dict(notes)

@@ -31,6 +31,7 @@ class ListSource(SizedSource):
         notes: What follows a file as members of their own, by the file's name.
         lines: Where the list names each file, for messages.
         digest: Changes when anything does that the list says.
+        word: What its lines are called: "line" or "row".
     """
 
     path: Path
@@ -38,6 +39,7 @@ class ListSource(SizedSource):
     notes: Mapping[str, Sequence[Note]] = field(default_factory=dict)
     lines: Mapping[str, int] = field(default_factory=dict)
     digest: str = ""
+    word: str = "line"
 
     @property
     @override
@@ -92,17 +94,11 @@ class ListSource(SizedSource):
         base = str(self.path.parent)
         table, problems = FileTable(base), []
         for name in self.names:
-            path = os.path.join(base, name)
-            try:
-                status = os.stat(path)
-            except OSError as err:
-                problems.append((name, err.strerror or str(err)))
-                continue
-            if not stat.S_ISREG(status.st_mode):
-                problems.append((name, "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"))
-            elif not os.access(path, os.R_OK):
-                problems.append((name, "Permission denied"))
-            table.add(name, status)
+            found = look(os.path.join(base, name))
+            if isinstance(found, str):
+                problems.append((name, found))
+            else:
+                table.add(name, found)
         if problems:
             self._refuse(problems)
         return table
@@ -110,16 +106,28 @@ class ListSource(SizedSource):
     def _refuse(self, problems: Sequence[tuple[str, str]]) -> None:
         problems = sorted(problems, key=lambda problem: self.lines.get(problem[0], 0))
         shown = "; ".join(
-            f"{name} ({f'line {self.lines[name]}: ' if name in self.lines else ''}{why})"
+            f"{name} ({f'{self.word} {self.lines[name]}: ' if name in self.lines else ''}{why})"
             for name, why in problems[:_NUM_SHOWN]
         )
         more = f"; and {len(problems) - _NUM_SHOWN} more" if len(problems) > _NUM_SHOWN else ""
         raise NotPreparedError(
             f"{self.path}: {len(problems)} of the {len(self.names)} files that it names cannot be read: {shown}{more}. "
-            f"Relative paths are relative to the list's directory, {self.path.parent}.",
+            f"Relative paths are relative to the list's directory, {self.path.parent}. "
+            "on_error='skip' (--on-error skip) leaves them out.",
             path=str(self.path),
             num_missing=len(problems),
         )
+
+
+def look(path: str) -> os.stat_result | str:
+    """Return what is known of a file; or why it cannot be read."""
+    try:
+        status = os.stat(path)
+    except OSError as err:
+        return err.strerror or str(err)
+    if not stat.S_ISREG(status.st_mode):
+        return "a directory" if stat.S_ISDIR(status.st_mode) else "no regular file"
+    return status if os.access(path, os.R_OK) else "Permission denied"
 
 
 @dataclass(frozen=True, slots=True)

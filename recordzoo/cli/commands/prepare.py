@@ -9,6 +9,7 @@ from recordzoo.cli.commands.completion import complete_data, complete_path
 from recordzoo.cli.commands.options import AcceptTerms, Converters, DryRun, Json, Refresh
 from recordzoo.formats import FORMATS
 from recordzoo.recipes.imports import LAYOUTS
+from recordzoo.recipes.list_columns import TARGET_KINDS
 
 
 def prepare(
@@ -17,8 +18,8 @@ def prepare(
         typer.Argument(
             metavar="NAME|PATH|URL",
             help='Datasets ("imagenet"), parts of one ("imagenet.val"), directories with a folder for each class, '
-            "lists of files (.txt, .csv, .tsv), other tools' files or addresses (LMDB, TFRecord, hf://, ...), or "
-            "record sets, of which a variant is made.",
+            "lists of files (.txt, .csv, .tsv, .jsonl, .parquet), other tools' files or addresses (LMDB, TFRecord, "
+            "hf://, ...), or record sets, of which a variant is made.",
             autocompletion=complete_data,
         ),
     ],
@@ -112,7 +113,8 @@ def prepare(
         str | None,
         typer.Option(
             metavar="keep|skip|raise",
-            help="What to do with an image that no decoder recognises. Default: keep, as it is.",
+            help="What to do with an image that no decoder recognises. Default: keep, as it is. Of lists, skip also "
+            "leaves out files that are not there.",
         ),
     ] = None,
     check_images: Annotated[
@@ -136,6 +138,24 @@ def prepare(
             help="Other tools' data: call a key by another name: jpeg=image, class_id=target; may be repeated.",
         ),
     ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Of lists: the column of paths; default: path, image, file, ..."),
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN[:KIND]",
+            help=f"Of lists: a column that is a target, and its kind: {', '.join(TARGET_KINDS)}. May be repeated; the "
+            "first one is the default target. Default: the column label, or the only one.",
+        ),
+    ] = None,
+    split_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Of lists: the column of splits; default: split.")
+    ] = None,
+    name_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Of lists: the column of record names; default: the paths.")
+    ] = None,
     allow_empty: Annotated[
         bool, typer.Option("--allow-empty", help="Of directories: a class may be without images.")
     ] = False,
@@ -157,6 +177,7 @@ def prepare(
     from recordzoo.cli.sizes import parse_bytes
     from recordzoo.custom.targets import Reading
     from recordzoo.preparing.options import DEFAULTS, Options
+    from recordzoo.recipes.list_columns import Columns, read_targets
 
     options = Options(
         mirror=mirror,
@@ -176,7 +197,12 @@ def prepare(
         names,
         root,
         split,
-        Reading(from_, allow_empty, read_fields(field or [])),
+        Reading(
+            from_,
+            allow_empty,
+            read_fields(field or []),
+            columns=Columns.of(image, read_targets(target or []), split_column, name_column),
+        ),
         shuffle_seed=shuffle,
         dry_run=dry_run,
         dask=dask,
