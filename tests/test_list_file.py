@@ -166,7 +166,7 @@ class TestTables:
         assert rows_of(listed) == [("a.jpg", 3)]
         assert listed.texts == {"class": ["bird"], "file": ["x"]}
 
-    @pytest.mark.parametrize("text", ["a.jpg,3\n", "path;label\na.jpg;3\n", "", "path,lable\na.jpg,3\n"])
+    @pytest.mark.parametrize("text", ["a.jpg,3\n", "path;label\na.jpg;3\n", "", "path,lable,x\na.jpg,3,4\n"])
     def test_without_a_header_it_is_said_what_is_wanted(self, text: str, tmp_path: Path) -> None:
         message = refused(tmp_path, "list.csv", text)
         assert message.startswith(", line 1: the first line must name the columns, one of them '")

@@ -23,6 +23,7 @@ from recordzoo.families.path_loader import PathLoader, files_folder
 from recordzoo.preparing import Options, describe, ensure, locate
 from recordzoo.recipes.base import Blob
 from recordzoo.recipes.listing import LIST_FILE, ListRecipe
+from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from recordzoo.sources.member import Member
@@ -111,22 +112,21 @@ class TestWhatIsStored:
         assert reader.array("target").tolist() == list(range(5, 14))
         assert reader.manifest.classes is None
 
-    def test_labels_that_are_values_become_classes_with_a_warning(
-        self, images: dict[str, bytes], tmp_path: Path, caplog: pytest.LogCaptureFixture
-    ) -> None:
-        labels = ["8.44", "7.0", *(str(number / 4) for number in range(len(NAMES) - 2))]
+    def test_labels_with_fractions_are_numbers(self, images: dict[str, bytes], tmp_path: Path) -> None:
+        labels = ["8.44", "7", *(str(number / 4) for number in range(len(NAMES) - 2))]
         path = write_list(tmp_path / "list.txt", plain(labels=labels))
         reader = made(path)
-        assert len(reader.manifest.classes or ()) == len(set(reader.array("target").tolist())) == 9
-        told = "the labels are numbers, such as 8.44, and were taken for the names of 9 classes."
-        assert told in caplog.text
-        assert "recordzoo.convert()" in caplog.text
-        assert f"{path}: {told}" in run_here("prepare", path, "--refresh", cwd=tmp_path).stderr
-        caplog.clear()
-        for one, other in (("1", "2"), ("cat", "8.44")):
+        assert reader.array("target").tolist() == [float(np.float32(label)) for label in labels]
+        assert reader.manifest.fields["target"] == FieldSpec(FieldKind.FLOAT)
+        dataset = ImageFolderRecord(reader.path)
+        assert (dataset.classes, dataset[0][1], type(dataset[0][1])) == ([], np.float32(8.44), np.float32)
+        assert f"{path}: images from 'path'; target from 'label' (float)" in run_here(
+            "prepare", path, "--refresh", cwd=tmp_path
+        ).stderr
+        for one, other in (("1", "2"), ("cat", "8.44"), ("1", "nan")):
             labels = [one, *[other] * (len(NAMES) - 1)]
-            made(write_list(path, plain(labels=labels)), refresh=True)
-        assert "the labels are numbers" not in caplog.text
+            reader = made(write_list(path, plain(labels=labels)), refresh=True)
+            assert reader.manifest.fields["target"].kind is FieldKind.CLASS
 
     def test_the_output_may_be_elsewhere(self, images: dict[str, bytes], tmp_path: Path) -> None:
         path = write_list(tmp_path / "list.txt", plain())
@@ -241,7 +241,8 @@ class TestMissingFiles:
         assert str(caught.value) == (
             f"{path}: 4 of the 13 files that it names cannot be read: gone.jpg (line 10: No such file or directory); "
             f"folder.jpg (line 11: a directory); {tmp_path}/gone too.jpg (line 12: No such file or directory); "
-            f"fifo.jpg (line 13: no regular file). Relative paths are relative to the list's directory, {tmp_path}."
+            f"fifo.jpg (line 13: no regular file). Relative paths are relative to the list's directory, {tmp_path}. "
+            "on_error='skip' (--on-error skip) leaves them out."
         )
         assert caught.value.num_missing == 4
         assert sorted(tmp_path.iterdir()) == before

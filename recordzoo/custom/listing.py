@@ -40,7 +40,7 @@ def _difference(reader: RecordReader, recipe: ListRecipe, path: Path) -> str | N
     metadata = reader.manifest.metadata
     if reader.manifest.kind is not SetKind.LIST:
         return f"is a record set of {reader.manifest.dataset}, not of the list {path}"
-    if metadata.get("list") != recipe.read(path).digest:
+    if metadata.get("list") != recipe.digest(path):
         made_from = list_path(reader)
         if made_from == os.fspath(path.absolute()):
             return f"was made from {path}, which has changed since"

@@ -89,7 +89,8 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
     if target.kind == "tree":
         _check_folders(target.root)
     if isinstance(recipe, ListRecipe) and (not located.is_published or located.refresh):
-        located.source()
+        if (source := located.source()) is not None:
+            source.files()  # what is missing is said first
         located.progress.note(f"{target.label}: {recipe.choice()}")
     before = generation(located.target) if located.is_published else None
     path = ensure_located(located, download=download)

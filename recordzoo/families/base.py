@@ -183,8 +183,8 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
         return {name: label for label, name in enumerate(self.classes)}
 
     def _class_names(self) -> list[str]:
-        """Return the record set's class names in the order of their labels, a new list; empty if it has none."""
-        return list(self._selection.reader.manifest.classes or ())
+        """Return the targets' class names in the order of their labels, a new list; empty if they have none."""
+        return list(self._selection.classes)
 
     def _names_of(self, field: str) -> list[str]:
         """Return the names of the classes or attributes that a field has the numbers of."""

@@ -160,4 +160,4 @@ def _filtered(selection: Selection, folder: str, is_valid_file: Callable[[str], 
     paths = (join_name(folder, names[position], anywhere=anywhere) for position in positions.tolist())
     keep = [i for i, path in enumerate(paths) if is_valid_file(path)]
     kept: NDArray[np.int64] = positions[np.array(keep, dtype=np.int64)]
-    return type(selection)(selection.reader, positions=kept)
+    return type(selection)(selection.reader, positions=kept, column=selection.column)

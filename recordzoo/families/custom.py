@@ -3,7 +3,7 @@
 import functools
 import io
 import operator
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -11,10 +11,13 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from recordzoo.errors import ManifestError, OtherSourceError
+from recordzoo.errors import ArgumentError, ManifestError, OtherSourceError
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import RecordName, naming
 from recordzoo.images.pictures import from_pixels, is_pixels, open_picture
+from recordzoo.meant import did_you_mean
+from recordzoo.records.kinds import FieldKind
+from recordzoo.records.manifest import is_label
 from recordzoo.records.reader import RecordReader
 
 
@@ -46,6 +49,77 @@ class ValueSelection(Selection):
         for number, index in enumerate(wanted):
             found[number] = self.target(index)
         return found
+
+
+class FieldSelection(Selection):
+    """A selection whose targets are fields by their kinds: one, or a tuple of several.
+
+    A class or whole number is an int, a float is numpy.float32, several labels are float32 [C] of 0 and 1.
+
+    Args:
+        column: The field; or the fields, as a tuple.
+    """
+
+    has_labels = False
+
+    # Any: the base class has one name here, as nearly all selections.
+    def __init__(
+        self,
+        reader: RecordReader,
+        split: str = "",
+        positions: NDArray[np.int64] | None = None,
+        targets: NDArray[np.int64] | None = None,
+        column: Any = "target",
+    ) -> None:
+        super().__init__(reader, split, positions, targets, column)
+        self._is_one = isinstance(column, str)
+        self._fields: tuple[str, ...] = (column,) if self._is_one else column
+        self._specs = [reader.manifest.fields[name] for name in self._fields]
+
+    @functools.cached_property
+    def _form(self) -> "SampleForm":
+        return sample_form(self.reader)
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The class names of the first target that is a class."""
+        return next((spec.names or () for spec in self._specs if spec.kind is FieldKind.CLASS), ())
+
+    # Any: values of all kinds.
+    def target(self, index: int) -> Any:
+        """Return the target of a (non-negative) index.
+
+        Raises:
+            CorruptRecordError: What is stored is not what was written.
+        """
+        targets = self.batch_targets(np.array([index], np.int64))
+        if self._is_one:
+            return _one(targets)
+        return tuple(map(_one, targets))
+
+    def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
+        """Return all targets, or those of some (non-negative) indices: a new object array [n]."""
+        wanted = np.arange(len(self)) if indices is None else indices
+        batch = self.batch_targets(wanted)
+        found = np.empty(len(wanted), object)
+        for number, target in enumerate(batch if self._is_one else zip(*batch, strict=True)):
+            found[number] = target
+        return found
+
+    def batch_targets(self, indices: NDArray[np.int64]) -> Any:
+        """See `Selection`."""
+        positions = self.positions(indices)
+        batch = tuple(self._values(name, positions) for name in self._fields)
+        return batch[0] if self._is_one else batch
+
+    def _values(self, name: str, positions: NDArray[np.int64]) -> NDArray[Any] | list[Any]:
+        manifest = self.reader.manifest
+        if name in manifest.blobs:
+            return [stored_value(self.reader, self._form, name, position) for position in positions.tolist()]
+        found = self.reader.array(name)[positions]
+        if manifest.fields[name].kind in (FieldKind.FLOAT, FieldKind.MULTILABEL):
+            return found.astype(np.float32)
+        return found.astype(np.int64) if is_label(found.dtype.str, found.shape) else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,22 +192,53 @@ def _picture(reader: RecordReader, field: str, position: int, dimensions: int, *
     return torch.from_numpy(np.ascontiguousarray(np.moveaxis(pixels, -1, 0) if pixels.ndim > 2 else pixels))
 
 
-def stored_selection(reader: RecordReader, split: str = "") -> Selection:
-    """Show a split of a record set, or all of it, with whatever targets it has.
+# Any: values of one sample.
+def _one(targets: NDArray[Any] | list[Any]) -> Any:
+    return int(targets[0]) if isinstance(targets[0], np.integer) else targets[0]
+
+
+def stored_selection(
+    reader: RecordReader, split: str = "", target_type: str | Sequence[str] | None = None
+) -> Selection:
+    """Show a split of a record set, or all of it, with the targets that are asked for. Default: its own.
 
     Raises:
-        OtherSourceError: It has none.
+        ArgumentError: It has no such field.
+        OtherSourceError: It has no target.
     """
     manifest, form = reader.manifest, sample_form(reader)
-    if manifest.label_field == "target":
-        return Selection(reader, split)
-    if "target" not in manifest.fields and not form.parts:
+    if target_type is not None:
+        column = _checked_fields(reader, target_type)
+    elif manifest.default_target is not None and "sample" not in manifest.metadata:
+        column = manifest.default_target
+    elif manifest.label_field is not None and not form.parts:
+        column = manifest.label_field
+    elif "target" in manifest.fields or form.parts:
+        return ValueSelection(reader, split)
+    else:
         raise OtherSourceError(
-            f'{reader.path} has no "target", which ImageFolder gives with each image. Its records can be read with '
-            'RecordReader; convert gives a field that name if it is told to: fields={"label": "target"}.',
+            f'{reader.path} has no "target", which ImageFolder gives with each image. target_type chooses another '
+            'field; convert gives a field that name if it is told to: fields={"label": "target"}.',
             path=str(reader.path),
         )
-    return ValueSelection(reader, split)
+    spec = manifest.arrays.get(column) if isinstance(column, str) else None
+    is_plain = spec is not None and is_label(spec.dtype, spec.shape)
+    return (Selection if is_plain else FieldSelection)(reader, split, column=column)
+
+
+# Any: a name, or a tuple of names.
+def _checked_fields(reader: RecordReader, target_type: str | Sequence[str]) -> Any:
+    known = [name for name in reader.manifest.fields if name != "image"]
+    names = (target_type,) if isinstance(target_type, str) else tuple(target_type)
+    for name in names:
+        if name not in known:
+            raise ArgumentError(
+                f"Unknown value {name!r} for argument target_type. Valid values for {reader.path} are "
+                f"{', '.join(known)}.{did_you_mean(str(name), known)}"
+            )
+    if not names:
+        raise ArgumentError(f"target_type is {target_type!r}; it must name at least one of {', '.join(known)}.")
+    return target_type if isinstance(target_type, str) else names
 
 
 def raw_image(reader: RecordReader, position: int) -> Any:

@@ -1,7 +1,7 @@
 """`RecordDataset`: the images of any record set, with the attributes of torchvision's ImageFolder."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Unpack
 
@@ -32,10 +32,12 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
         is_valid_file: Which images are samples, by path. Default: all.
         allow_empty: Whether a class may be without samples.
         split: A split of the record set. Default: all images.
+        target_type: The field that is the target, or a list of fields for a tuple of them. A class or whole number is
+            an int, a float numpy.float32, several labels float32 [C] of 0 and 1. Default: the set's own target.
         **options: See `PrepareOptions`: ``variant``, and how one is prepared that does not exist yet.
 
     Raises:
-        ArgumentError: The record set has no such split.
+        ArgumentError: The record set has no such split or field.
         FolderError: A class is empty; in torchvision's words.
         OtherSourceError: `root` is no record set, or it holds no images, or nothing that could be a target.
 
@@ -55,6 +57,7 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
         allow_empty: bool = False,
         *,
         split: str | None = None,
+        target_type: str | Sequence[str] | None = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
         chosen = self._chosen(options)
@@ -70,9 +73,10 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
             )
         reader = self._as_variant(with_images(reader), chosen)
         folder = os.fspath(reader.path)
-        if split is not None or reader.manifest.is_listed:
+        self.target_type = target_type
+        if split is not None or target_type is not None or reader.manifest.is_listed:
             folder, allow_empty = files_folder(reader, folder), True
-            selection = _selection(reader, split)
+            selection = _selection(reader, split, target_type)
         else:
             selection = Selection(reader)
             if is_valid_file is None and not allow_empty:  # without counting the samples of each class
@@ -113,8 +117,8 @@ def empty_classes(reader: RecordReader) -> list[str]:
 
 
 # Any: targets of all kinds.
-def _selection(reader: RecordReader, split: str | None) -> Selection:
+def _selection(reader: RecordReader, split: str | None, target_type: str | Sequence[str] | None) -> Selection:
     splits = reader.manifest.splits
     if split is not None and split not in splits:
         raise no_split(reader.path, split, splits)
-    return stored_selection(reader, split or "")
+    return stored_selection(reader, split or "", target_type)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError, NotPreparedError
 from recordzoo.records.arrays import leads_out
+from recordzoo.records.kinds import FieldKind
 from recordzoo.records.reader import RecordReader
 
 
@@ -90,6 +91,18 @@ class Selection:
         if indices is not None:
             found = found[indices]
         return found.astype(np.int64, copy=True)
+
+    # Any: an array, a list, or of several targets a tuple of these.
+    def batch_targets(self, indices: NDArray[np.int64]) -> Any:
+        """Return the targets of some (non-negative) indices as a batch takes them: arrays if they are numbers."""
+        return self.targets(indices) if type(self) is Selection else [self.target(index) for index in indices.tolist()]
+
+    @property
+    def classes(self) -> tuple[str, ...]:
+        """The class names of the targets, in the order of their labels; none if they have none."""
+        manifest = self.reader.manifest
+        spec = manifest.fields.get(self.column)
+        return (spec.names if spec is not None and spec.kind is FieldKind.CLASS else manifest.classes) or ()
 
     # Any: of whatever dtype.
     def array(self, name: str) -> NDArray[Any]:

@@ -69,7 +69,7 @@ class ListFile:
     @property
     def choice(self) -> str:
         """How the columns were read, for the user to check."""
-        read = [f"{name} ({field})" for name, field in self.fields.items()]
+        read = [field.shown(name) for name, field in self.fields.items()]
         targets, others = ", ".join(read[: self.num_targets]), ", ".join(read[self.num_targets :])
         splits = f"; splits {', '.join(self.splits)}" if self.splits else ""
         return f"images from {self.image!r}; target {targets}{f'; further fields {others}' if others else ''}{splits}"
@@ -100,7 +100,11 @@ def read_list(path: Path, asked: Columns = USUAL) -> ListFile:
         PrepareError: pyarrow, which reads Parquet, is not installed.
         SourceError: It is not a list: the message names lines and what is wrong with them.
     """
-    path = path.absolute()
+    return interpret(path.absolute(), *read_rows(path.absolute()), asked)
+
+
+def read_rows(path: Path) -> tuple[Table, Faults]:
+    """Read the cells of a list file, and what is wrong with its lines; raises as `read_list`."""
     ending = path.suffix.lower()
     if ending not in LIST_ENDINGS:
         raise ArgumentError(f"{path} is no list: its name must end with {', '.join(LIST_ENDINGS)}.")
@@ -110,10 +114,10 @@ def read_list(path: Path, asked: Columns = USUAL) -> ListFile:
     except OSError as err:
         raise NotPreparedError(f"{path}: the list cannot be read ({err.strerror}).", path=str(path)) from err
     if ending == PARQUET:
-        return interpret(path, parquet_table(path, faults), faults, asked)
+        return parquet_table(path, faults), faults
     check_encoding(data, faults)
     table = from_rows(json_rows(data, faults), faults) if ending == ".jsonl" else read_table(path, data, faults)
-    return interpret(path, table, faults, asked)
+    return table, faults
 
 
 def interpret(path: Path, table: Table, faults: Faults, asked: Columns) -> ListFile:
@@ -134,12 +138,15 @@ def interpret(path: Path, table: Table, faults: Faults, asked: Columns) -> ListF
                 faults.add(line, f"no {what}")
     named = _fields(table, places, faults)
     if not files:
+        faults.raise_if_any()
         faults.add(faults.first, "the list names no files")
     splits = {} if places.split is None else _splits(table.lines, table.columns[places.split], faults)
     fields = {}
     for name, index in named.items():
-        what = table.header[index] if places.is_named else "label"
-        column = Cells(what, table.columns[index], table.lines, table.header[index] in table.texts)
+        header = table.header[index]
+        column = Cells(
+            header, header if places.is_named else "label", table.columns[index], table.lines, header in table.texts
+        )
         is_target = index in places.targets
         fields[name] = column.target(places.targets[index], faults) if is_target else column.field()
     _name_classes(fields, named, table, faults)
@@ -154,11 +161,12 @@ def interpret(path: Path, table: Table, faults: Faults, asked: Columns) -> ListF
         num_targets=len(places.targets),
         image=table.header[places.image],
         splits=splits,
-        digest=_digest(table),
+        digest=digest_of(table),
     )
 
 
-def _digest(table: Table) -> str:
+def digest_of(table: Table) -> str:
+    """Return the digest of all cells and columns, whatever is made of them."""
     digest = hashlib.sha256()
     header = [f"{name}\1" if name in table.texts else name for name in table.header]
     for row in itertools.chain([header], zip(*table.columns, strict=True)):

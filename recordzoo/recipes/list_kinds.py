@@ -1,5 +1,6 @@
 """The cells of a column → a field: classes, whole numbers, floats, several labels, text."""
 
+import math
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -17,6 +18,7 @@ _PADDED = re.compile(r"[+-]?0[0-9]")
 _FRACTION = re.compile(r"[.e]", re.IGNORECASE)
 _INT64 = range(-(1 << 63), 1 << 63)
 _EXACT_FLOATS = range(-(1 << 53), (1 << 53) + 1)
+_MAX_FLOAT32 = float(np.finfo(np.float32).max)
 _MAX_NAME_CHARACTERS = 4096
 _MAX_LABELS_BYTES = 4 << 30
 
@@ -26,10 +28,12 @@ class ListField:
     """A field of a list.
 
     Attributes:
+        column: The header of its column.
         spec: What the values are.
         values: N of them: an array [N, ...], or texts.
     """
 
+    column: str
     spec: FieldSpec
     values: NDArray[Any] | Sequence[str]  # Any: of several dtypes
 
@@ -40,9 +44,14 @@ class ListField:
             return replace(self, values=values[keep])
         return replace(self, values=[values[number] for number in np.flatnonzero(keep).tolist()])
 
-    def __str__(self) -> str:
-        names = self.spec.names
-        return self.spec.kind if names is None else f"{self.spec.kind}, {len(names):,} names"
+    def shown(self, name: str) -> str:
+        """Say what a field of this name is."""
+        names = "" if self.spec.names is None else f", {len(self.spec.names):,} names"
+        return f"{name} from {self.column!r} ({self.spec.kind}{names})"
+
+
+def _is_float32(cell: str) -> bool:
+    return _NUMBER.fullmatch(cell) is not None and not _MAX_FLOAT32 < abs(float(cell)) < math.inf
 
 
 @dataclass(frozen=True)
@@ -50,12 +59,14 @@ class Cells:
     """A column.
 
     Attributes:
-        what: What messages call its values: "label", or the column's name.
+        column: The column's header.
+        what: What messages call its values: "label", or the header.
         cells: N texts.
         lines: Where each of them stands.
         is_text: The table says that they are no numbers.
     """
 
+    column: str
     what: str
     cells: Sequence[str]
     lines: Sequence[int]
@@ -80,8 +91,12 @@ class Cells:
         """Return the field of a column that is no target: numbers if all cells are some, else text."""
         numbers = self.numbers()
         if numbers is None:
-            return ListField(FieldSpec(FieldKind.TEXT), self.cells)
-        return ListField(FieldSpec(FieldKind.FLOAT if numbers.dtype.kind == "f" else FieldKind.INT), numbers)
+            return self._made(FieldSpec(FieldKind.TEXT), self.cells)
+        return self._made(FieldSpec(FieldKind.FLOAT if numbers.dtype.kind == "f" else FieldKind.INT), numbers)
+
+    # Any: as in `ListField`.
+    def _made(self, spec: FieldSpec, values: NDArray[Any] | Sequence[str]) -> ListField:
+        return ListField(self.column, spec, values)
 
     def target(self, kind: str | None, faults: Faults) -> ListField:
         """Return a target; without a kind it is a class, or a float if all cells are numbers, some with a fraction.
@@ -93,15 +108,15 @@ class Cells:
         if is_float or kind in (None, "class", "int"):
             self._refuse(lambda cell: not cell, lambda _: f"no {self.what}", faults)
         if kind == "text":
-            return ListField(FieldSpec(FieldKind.TEXT), self.cells)
+            return self._made(FieldSpec(FieldKind.TEXT), self.cells)
         if is_float or kind == "float":
-            self._refuse(lambda cell: cell and not _NUMBER.fullmatch(cell), self._is_no("number"), faults)
+            self._refuse(lambda cell: cell and not _is_float32(cell), self._is_no("float32 number"), faults)
             faults.raise_if_any()
-            return ListField(FieldSpec(FieldKind.FLOAT), np.array([float(c or "nan") for c in self.cells], np.float32))
+            return self._made(FieldSpec(FieldKind.FLOAT), np.array([float(c or "nan") for c in self.cells], np.float32))
         if kind == "int":
             self._refuse(lambda cell: cell and not _WHOLE.fullmatch(cell), self._is_no("whole number"), faults)
             faults.raise_if_any()
-            return ListField(FieldSpec(FieldKind.INT), self._whole(faults))
+            return self._made(FieldSpec(FieldKind.INT), self._whole(faults))
         return self._labels(faults) if kind == "multilabel" else self._classes(faults)
 
     def _refuse(self, is_wrong: Callable[[str], object], say: Callable[[str], str], faults: Faults) -> None:
@@ -126,11 +141,11 @@ class Cells:
         """Return whole numbers as they are; anything else as names with their places among the sorted ones."""
         if not self.is_text and all(map(_WHOLE.fullmatch, self.cells)):
             self._check_spellings(faults)
-            return ListField(FieldSpec(FieldKind.CLASS), self._whole(faults))
+            return self._made(FieldSpec(FieldKind.CLASS), self._whole(faults))
         names = self._names(self.cells, faults)
         label_of = {name: label for label, name in enumerate(names)}
         labels = np.fromiter((label_of[cell] for cell in self.cells), np.int64, len(self.cells))
-        return ListField(FieldSpec(FieldKind.CLASS, names), labels)
+        return self._made(FieldSpec(FieldKind.CLASS, names), labels)
 
     def _check_spellings(self, faults: Faults) -> None:
         """Refuse texts that differ and stand for the same number: they may be two classes or one."""
@@ -165,4 +180,4 @@ class Cells:
         found = np.zeros((len(self.cells), len(names)), np.uint8)
         for number, cell in enumerate(self.cells):
             found[number, [place_of[label] for label in labels_of[cell]]] = 1
-        return ListField(FieldSpec(FieldKind.MULTILABEL, names), found)
+        return self._made(FieldSpec(FieldKind.MULTILABEL, names), found)

@@ -15,9 +15,10 @@ from recordzoo.program import command
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import is_image
 from recordzoo.recipes.list_columns import USUAL, Columns
-from recordzoo.recipes.list_file import ListFile, interpret, read_list
+from recordzoo.recipes.list_file import ListFile, digest_of, interpret, read_rows
 from recordzoo.recipes.list_rows import object_table
 from recordzoo.recipes.list_table import NUM_SHOWN, Faults
+from recordzoo.recipes.list_table import Table as Cells
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import RecordReader
@@ -83,7 +84,7 @@ class ListRecipe(Recipe):
         """See `Recipe`: not if the list has changed since."""
         held = manifest.metadata
         is_mine = super().is_of(manifest, root) and held.get("written") == self.written
-        return is_mine and held.get("list") == self.read(root).digest
+        return is_mine and held.get("list") == self.digest(root)
 
     def target(self, root: Path) -> Path:
         """See `Recipe`: beside the list."""
@@ -103,10 +104,20 @@ class ListRecipe(Recipe):
         Raises:
             ArgumentError, NotPreparedError, PrepareError, SourceError: As `read_list`.
         """
+        path = root.absolute()
+        return interpret(path, *self._rows(path), self._columns)
+
+    def digest(self, root: Path) -> str:
+        """Return the digest of the list's cells, whatever is made of them; raises as `read`."""
+        table, faults = self._rows(root.absolute())
+        faults.raise_if_any()
+        return digest_of(table)
+
+    def _rows(self, path: Path) -> tuple[Cells, Faults]:
         if self._data is None:
-            return read_list(root, self._columns)
-        faults = Faults(root, "row")
-        return interpret(root.absolute(), object_table(self._data, faults), faults, self._columns)
+            return read_rows(path)
+        faults = Faults(path, "row")
+        return object_table(self._data, faults), faults
 
     def find(self, root: Path) -> Source | None:
         """Read the list.

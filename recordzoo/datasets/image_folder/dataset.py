@@ -1,7 +1,7 @@
 """`ImageFolderRecord` and `DatasetFolderRecord`: torchvision's classes over the records beside a tree."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -38,13 +38,15 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
         is_valid_file: Which files are samples, by path; by default those that end as images do.
         allow_empty: Whether a class may be without samples.
         split: Only a split of the record set that `root` is, if it has any.
+        target_type: The field of the record set that is the target, or a list of fields for a tuple of them: the
+            columns of a table. Default: the set's own target.
         **options: See `PrepareOptions`; ``records_dir`` is exactly where the records are.
 
     Raises:
         FolderError: There is no tree and there are no records; or no class; or a class is empty. torchvision's words.
         NotPreparedError: There is too much to convert without being asked.
         OtherSourceError: `records_dir` holds the records of another tree or of another selection.
-        ArgumentError: The record set has no such split.
+        ArgumentError: The record set has no such split or field.
 
     Examples:
         >>> dataset = ImageFolderRecord("photos")
@@ -61,13 +63,23 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
         allow_empty: bool = False,
         *,
         split: str | None = None,
+        target_type: str | Sequence[str] | None = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
         is_given = not is_url(root) and is_record_set(Path(root).expanduser())
-        if is_url(root) or (is_given and self._is_shown_as_it_is(Path(root).expanduser(), split)):
+        chooses = split is not None or target_type is not None
+        if is_url(root) or (is_given and (chooses or self._is_shown_as_it_is(Path(root).expanduser()))):
             self._refuse_url_of_tree(root)
             super().__init__(
-                root, transform, target_transform, loader, is_valid_file, allow_empty, split=split, **options
+                root,
+                transform,
+                target_transform,
+                loader,
+                is_valid_file,
+                allow_empty,
+                split=split,
+                target_type=target_type,
+                **options,
             )
             return
         chosen = self._chosen(options)
@@ -76,13 +88,18 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
                 f"Argument split is {split!r}, but {root} is not a record set. Pass the path of a record set, or leave "
                 "split out and pass the folder of the split."
             )
+        if target_type is not None:
+            raise ArgumentError(
+                f"Argument target_type is {target_type!r}, but {root} is not a record set. Pass the path of one."
+            )
+        self.target_type = None
         self._start(root, transform=transform, target_transform=target_transform)
         extensions = IMG_EXTENSIONS if is_valid_file is None else None
         self._show_tree(root, extensions, loader, is_valid_file, allow_empty, chosen, is_given=is_given)
 
-    def _is_shown_as_it_is(self, root: Path, split: str | None) -> bool:
+    def _is_shown_as_it_is(self, root: Path) -> bool:
         """Whether no scan of a subclass's applies to the names of the record set `root`."""
-        return split is not None or not self._overrides() or RecordReader(root).manifest.is_listed
+        return not self._overrides() or RecordReader(root).manifest.is_listed
 
 
 class DatasetFolderRecord(TreeDataset):

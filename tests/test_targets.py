@@ -1,0 +1,310 @@
+"""Tables with several targets: their kinds, what opens them, and the batches that they become."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas
+import pyarrow
+import pytest
+import torch
+from pyarrow import parquet
+from torch.utils.data import default_collate
+from torchvision.transforms import v2
+
+import recordzoo
+from recordzoo import ImageFolderRecord, RecordLoader, RecordReader
+from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, SourceError
+from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.verify import verify
+from tests.fakes.lists import NAMES, write_images
+from tests.preparing import REPOSITORY, prepared
+from tests.running import run
+
+TARGETS = {"breed": "class", "age": "float", "tags": "multilabel", "note": "text", "count": "int"}
+ROWS: list[dict[str, Any]] = [
+    {
+        "photo": name,
+        "breed": "abc"[number % 3],
+        "age": number / 4,
+        "tags": ["", "red", "red,big", "blue"][number % 4],
+        "note": f"note {number}",
+        "count": number * 10,
+        "weight": number / 8,
+        "split": "train" if number % 2 else "val",
+    }
+    for number, name in enumerate(NAMES)
+]
+TAGS = np.float32([[0, 0, 0], [0, 0, 1], [1, 0, 1], [0, 1, 0]])  # big, blue, red
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_images(tmp_path)
+    return tmp_path
+
+
+def write(folder: Path, ending: str = ".csv", rows: list[dict[str, Any]] = ROWS) -> Path:
+    path = folder / f"table{ending}"
+    if ending == ".parquet":
+        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+    elif ending == ".jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    else:
+        pandas.DataFrame(rows).to_csv(path, index=False, sep="\t" if ending == ".tsv" else ",")
+    return path
+
+
+def table_set(folder: Path, **options: Any) -> Path:
+    """The record set of the table with all targets."""
+    return prepared(write(folder), **{"image": "photo", "targets": TARGETS, "workers": 1, **options})
+
+
+def check(path: Path) -> None:
+    """Compare a record set with `ROWS`."""
+    reader = RecordReader(path)
+    assert list(reader.names) == list(NAMES)
+    assert reader.manifest.default_target == "breed"
+    assert {name: reader.manifest.fields[name] for name in TARGETS} == {
+        "breed": FieldSpec(FieldKind.CLASS, ("a", "b", "c")),
+        "age": FieldSpec(FieldKind.FLOAT),
+        "tags": FieldSpec(FieldKind.MULTILABEL, ("big", "blue", "red")),
+        "note": FieldSpec(FieldKind.TEXT),
+        "count": FieldSpec(FieldKind.INT),
+    }
+    assert (reader.array("age").dtype, reader.array("weight").dtype) == (np.float32, np.float64)
+    assert reader.array("weight").tolist() == [row["weight"] for row in ROWS]
+    assert reader.split("val").tolist() == [0, 2, 4, 6, 8]
+    assert verify(path, full=True).problems == []
+    dataset = ImageFolderRecord(path, target_type=list(TARGETS))
+    for number, (_, (breed, age, tags, note, count)) in enumerate(dataset):
+        row = ROWS[number]
+        assert (type(breed), type(age), type(count)) == (int, np.float32, int)
+        assert (breed, age, note, count) == (number % 3, row["age"], row["note"], row["count"])
+        assert tags.dtype == np.float32
+        assert tags.tolist() == TAGS[number % 4].tolist()
+
+
+class TestForms:
+    @pytest.mark.parametrize("ending", [".csv", ".tsv", ".jsonl", ".parquet"])
+    def test_files(self, ending: str, folder: Path) -> None:
+        check(prepared(write(folder, ending), image="photo", targets=TARGETS, workers=1))
+
+    @pytest.mark.parametrize("kind", [list, pandas.DataFrame, pyarrow.Table.from_pylist])
+    def test_tables_in_memory(self, kind: Any, folder: Path) -> None:
+        table, place = kind(ROWS), folder / "sets" / "my.records"
+        options: dict[str, Any] = {"image": "photo", "targets": TARGETS, "workers": 1}
+        for _ in range(2):
+            (made,) = recordzoo.prepare(table, folder, output=place, **options)
+            assert made == place
+        check(place)
+        assert ImageFolderRecord(place).samples[1] == (str(folder / "a.jpg"), 1)
+        with pytest.raises(OtherSourceError, match="is not what .* says"):
+            recordzoo.prepare(kind(ROWS[1:]), folder, output=place, **options)
+
+    def test_lists_and_missing_values_in_rows(self, folder: Path) -> None:
+        rows = [
+            {"path": NAMES[0], "tags": ["b", "a"], "age": None, "code": "7"},
+            {"path": NAMES[1], "tags": [], "age": 2, "code": "07"},
+            {"path": NAMES[2], "age": float("nan"), "code": "x"},
+        ]
+        targets: dict[str, str | None] = {"tags": "multilabel", "age": "float", "code": None}
+        for data, root in ((write(folder, ".jsonl", rows), None), (rows, folder), (pandas.DataFrame(rows), folder)):
+            (path,) = recordzoo.prepare(data, root, output=folder / "my.records", targets=targets, refresh=True)
+            reader = RecordReader(path)
+            assert reader.array("tags").tolist() == [[1, 1], [0, 0], [0, 0]]
+            np.testing.assert_array_equal(reader.array("age"), np.float32([np.nan, 2, np.nan]))
+            assert reader.manifest.fields["code"].names == ("07", "7", "x")
+
+    def test_texts_of_digits_are_no_numbers_where_the_table_has_types(self, folder: Path) -> None:
+        rows = [{"path": name, "label": f"{number}", "code": "5"} for number, name in enumerate(NAMES)]
+        assert RecordReader(prepared(write(folder, ".jsonl", rows), workers=1)).manifest.classes == tuple("012345678")
+        reader = RecordReader(prepared(write(folder, ".csv", rows), workers=1, refresh=True))
+        assert (reader.manifest.classes, reader.array("code").tolist()) == (None, [5] * 9)
+
+    def test_parquet_with_images_is_another_tools(self, folder: Path) -> None:
+        rows = [{"image": {"bytes": b"x", "path": "a"}, "path": "a.jpg", "label": 1}]
+        with pytest.raises(ArgumentError, match="is for lists of files"):
+            recordzoo.prepare(folder, targets={"label": None})
+        path = write(folder, ".parquet", rows)
+        (target,) = recordzoo.custom.targets.resolve(path, folder)
+        assert target.kind == "foreign"
+
+    @pytest.mark.parametrize(
+        ("text", "said"),
+        [
+            ('{"path": "a.jpg", "label": 1}\n[1]\n{"path"\n', r"line 2: a JSON list, not an object; line 3: no JSON"),
+            ('{"path": "a.jpg", "label": ["a,b"]}\n', r"line 1: 'label' holds a list with a comma in 'a,b'"),
+            ('{"path": "a.jpg", "label": "\\u0000"}\n', "line 1: 'label' holds a NUL character"),
+        ],
+    )
+    def test_what_is_no_table(self, text: str, said: str, folder: Path) -> None:
+        (folder / "table.jsonl").write_text(text)
+        with pytest.raises(SourceError, match=said):
+            prepared(folder / "table.jsonl")
+        (folder / "table.parquet").write_bytes(b"PAR1 no table")
+        with pytest.raises(SourceError, match="is no table, or damaged"):
+            prepared(folder / "table.parquet", targets={"label": None})
+
+    def test_tables_in_memory_need_root_and_output(self, folder: Path) -> None:
+        with pytest.raises(ArgumentError, match="A list needs root"):
+            recordzoo.prepare(ROWS, output=folder / "my.records")
+        with pytest.raises(ArgumentError, match="A DataFrame needs root"):
+            recordzoo.prepare(pandas.DataFrame(ROWS), folder)
+        with pytest.raises(ArgumentError, match="Argument data is of type NoneType"):
+            recordzoo.prepare(None)
+        with pytest.raises(ArgumentError, match="columns of equal names"):
+            recordzoo.prepare(pandas.DataFrame([[1, 2]], columns=["path", "path"]), folder, output=folder / "a.records")
+
+
+class TestColumns:
+    def test_the_only_column_is_the_label(self, folder: Path) -> None:
+        rows = [{"path": row["photo"], "breed": row["breed"]} for row in ROWS]
+        reader = RecordReader(prepared(write(folder, rows=rows), workers=1))
+        assert (reader.manifest.default_target, reader.manifest.classes) == ("target", ("a", "b", "c"))
+
+    def test_names_and_splits_of_other_columns(self, folder: Path) -> None:
+        rows = [{**row, "fold": f"fold {number % 2}", "id": f"id {number}"} for number, row in enumerate(ROWS)]
+        path = write(folder, rows=[*rows, {**rows[0], "id": "again"}])
+        reader = RecordReader(
+            prepared(path, image="photo", targets={"age": None}, split_column="fold", name_column="id", workers=1)
+        )
+        assert list(reader.names) == [*(f"id {number}" for number in range(9)), "again"]
+        assert reader.split("fold-0").tolist() == [0, 2, 4, 6, 8, 9]
+        assert reader.read("image", 9) == reader.read("image", 0) == (folder / NAMES[0]).read_bytes()
+        texts = [name for name in reader.manifest.blobs if name != "image"]
+        assert [shard.num_values for shard in reader.manifest.shards] == [9 + 10 * len(texts)]
+        assert "split" in reader.manifest.fields
+
+    @pytest.mark.parametrize(
+        ("options", "said"),
+        [
+            ({"targets": {"bred": None}}, r"no column 'bred' \(--target\); it has 'photo', .* Did you mean breed\?"),
+            ({"targets": {"breed": "clas"}}, "Unknown kind 'clas' of target 'breed'.* Did you mean class"),
+            ({"targets": {"photo": "class"}}, "Column 'photo' is named twice"),
+            ({"targets": ["breed"]}, "Argument targets is .*; it must be a dict"),
+            ({"image": "phto"}, r"no column 'phto' \(--image\)"),
+            ({"split_column": "x"}, r"no column 'x' \(--split-column\)"),
+            ({"name_column": "x"}, r"no column 'x' \(--name-column\)"),
+        ],
+    )
+    def test_columns_that_are_none(self, options: dict[str, Any], said: str, folder: Path) -> None:
+        with pytest.raises(ArgumentError, match=said):
+            prepared(write(folder), **{"image": "photo", **options})
+
+    def test_values_of_another_kind_are_named_with_their_lines(self, folder: Path) -> None:
+        rows = [{"path": "a.jpg", "age": "1.5", "n": "3"}, {"path": "b.webp", "age": "old", "n": "2.5"}]
+        rows += [{"path": "a.jpg", "age": "1e39", "n": ""}]
+        path = write(folder, rows=rows)
+        for targets, said in (
+            ({"age": "float"}, "line 3: the age 'old' is no float32 number; line 4: the age '1e39' is no float32 number"),
+            ({"n": "int"}, "line 3: the n '2.5' is no whole number; line 4: no n"),
+            ({"n": "class"}, "line 4: no n"),
+        ):
+            with pytest.raises(SourceError, match=said):
+                prepared(path, targets=targets)
+
+    def test_another_choice_of_columns_is_another_set(self, folder: Path) -> None:
+        path = table_set(folder)
+        table = folder / "table.csv"
+        assert prepared(table) == path  # as it was made
+        with pytest.raises(OtherSourceError, match="was written with --image photo --target breed:class .*, not with --image"):
+            prepared(table, image="photo", targets={"age": "float"})
+        again = prepared(table, image="photo", targets={"age": "float"}, refresh="if-changed", workers=1)
+        assert RecordReader(again).manifest.default_target == "age"
+
+
+class TestMissingFiles:
+    def test_rows_without_a_file_are_left_out(self, folder: Path) -> None:
+        rows = [{**ROWS[0], "photo": "gone.jpg"}, *ROWS]
+        path = write(folder, rows=rows)
+        with pytest.raises(NotPreparedError, match=r"1 of the 10 .*gone\.jpg \(line 2: No such file or directory\)"):
+            prepared(path, image="photo", targets=TARGETS)
+        made = prepared(path, image="photo", targets=TARGETS, on_error="skip", workers=1)
+        check(made)
+        assert RecordReader(made).manifest.skipped == {"gone.jpg": "No such file or directory"}
+        assert prepared(path, image="photo", targets=TARGETS, on_error="skip") == made
+
+    def test_without_any_file_it_is_an_error(self, tmp_path: Path) -> None:
+        with pytest.raises(NotPreparedError, match="9 of the 9 files"):
+            prepared(write(tmp_path), image="photo", targets=TARGETS, on_error="skip")
+
+
+class TestOpening:
+    def test_the_first_target_is_the_default(self, folder: Path) -> None:
+        path = table_set(folder)
+        dataset: Any = recordzoo.open(path)
+        assert (dataset[1][1], dataset.classes, dataset.targets) == (1, ["a", "b", "c"], [0, 1, 2] * 3)
+        assert len(recordzoo.open(path, split="val", target_type="age")) == 5
+
+    @pytest.mark.parametrize(
+        ("target_type", "target", "classes"),
+        [
+            ("age", np.float32(0.25), []),
+            ("weight", np.float32(0.125), []),
+            ("note", "note 1", []),
+            ("breed", 1, ["a", "b", "c"]),
+            (["age", "breed"], (np.float32(0.25), 1), ["a", "b", "c"]),
+            (["count"], (10,), []),
+        ],
+    )
+    def test_others_are_chosen(self, target_type: Any, target: Any, classes: list[str], folder: Path) -> None:
+        dataset = ImageFolderRecord(table_set(folder), target_type=target_type)
+        assert (dataset[1][1], dataset.classes, dataset.target_type) == (target, classes, target_type)
+        assert type(dataset[1][1]) is type(target)
+        assert dataset.samples[1] == (str(folder / "a.jpg"), target)
+        few = ImageFolderRecord(dataset.root, target_type=target_type, is_valid_file=lambda path: path.endswith("jpg"))
+        assert (len(few), few[0][1]) == (3, target)
+
+    def test_fields_that_are_none(self, folder: Path) -> None:
+        path = table_set(folder)
+        for target_type in ("bred", ["age", "bred"], "image"):
+            with pytest.raises(ArgumentError, match="for argument target_type. Valid values for .* are age, breed, count, note, tags, weight"):
+                ImageFolderRecord(path, target_type=target_type)
+        with pytest.raises(ArgumentError, match="must name at least one"):
+            ImageFolderRecord(path, target_type=[])
+        with pytest.raises(ArgumentError, match="is not a record set"):
+            ImageFolderRecord(folder, target_type="age")
+
+    def test_of_merged_sets(self, folder: Path) -> None:
+        path = prepared(write(folder), image="photo", targets={"age": "float", "breed": "class"}, workers=1)
+        both = recordzoo.merge([path, path], folder / "both.records")
+        dataset: Any = recordzoo.open(both)
+        assert dataset.targets == [row["age"] for row in ROWS] * 2
+        assert (type(dataset[0][1]), dataset.classes) == (np.float32, [])
+
+
+TO_TENSOR = [v2.ToImage(), v2.Resize((8, 8)), v2.ToDtype(torch.float32, scale=True)]
+
+
+class TestBatches:
+    @pytest.mark.parametrize("target_type", ["age", "tags", "note", ["breed", "age", "tags", "note"], None])
+    @pytest.mark.parametrize("transform", [v2.Compose(TO_TENSOR), v2.Compose([lambda image: image, *TO_TENSOR])])
+    def test_they_are_those_of_torch(self, transform: Any, target_type: Any, folder: Path) -> None:
+        dataset = ImageFolderRecord(table_set(folder), transform=transform, target_type=target_type)
+        ((_, found),) = RecordLoader(dataset, batch_size=9)
+        expected = default_collate([(number, dataset[number][1]) for number in range(9)])[1]
+        several = isinstance(target_type, list)
+        assert type(found) is type(expected)
+        for one, other in zip(found, expected, strict=True) if several else [(found, expected)]:
+            assert type(one) is type(other)
+            if isinstance(one, torch.Tensor):
+                assert (one.dtype, one.tolist()) == (other.dtype, other.tolist())
+            else:
+                assert one == other
+
+
+def test_command_line(folder: Path) -> None:
+    write(folder)
+    words = [word for name, kind in TARGETS.items() for word in ("--target", f"{name}:{kind}")]
+    result = run("prepare", "table.csv", "--image", "photo", *words, cwd=folder)
+    assert result.returncode == 0, result.stderr
+    assert result.stderr.splitlines()[0] == (
+        "table.csv: images from 'photo'; target breed from 'breed' (class, 3 names), age from 'age' (float), tags from "
+        "'tags' (multilabel, 3 names), note from 'note' (text), count from 'count' (int); further fields weight from "
+        "'weight' (float); splits val, train"
+    )
+    check(folder / "table.records")
+    wrong = run("prepare", "table.csv", "--target", "breed:clas", cwd=REPOSITORY)
+    assert (wrong.returncode, "Valid kinds are class, int, float, multilabel, text" in wrong.stderr) == (2, True)
