@@ -1,6 +1,7 @@
 """Tables with several targets: their kinds, what opens them, and the batches that they become."""
 
 import json
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,10 @@ from torchvision.transforms import v2
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordLoader, RecordReader
+from recordzoo.custom.targets import resolve
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, SourceError
+from recordzoo.families.custom import FieldSelection
+from recordzoo.families.selection import Selection
 from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.verify import verify
 from tests.fakes.lists import NAMES, write_images
@@ -36,7 +40,7 @@ ROWS: list[dict[str, Any]] = [
     }
     for number, name in enumerate(NAMES)
 ]
-TAGS = np.float32([[0, 0, 0], [0, 0, 1], [1, 0, 1], [0, 1, 0]])  # big, blue, red
+TAGS = np.array([[0, 0, 0], [0, 0, 1], [1, 0, 1], [0, 1, 0]], np.float32)  # big, blue, red
 
 
 @pytest.fixture
@@ -45,10 +49,10 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def write(folder: Path, ending: str = ".csv", rows: list[dict[str, Any]] = ROWS) -> Path:
+def write(folder: Path, ending: str = ".csv", rows: Sequence[Mapping[str, Any]] = ROWS) -> Path:
     path = folder / f"table{ending}"
     if ending == ".parquet":
-        parquet.write_table(pyarrow.Table.from_pylist(rows), path)
+        parquet.write_table(pyarrow.Table.from_pylist(list(rows)), path)
     elif ending == ".jsonl":
         path.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
     else:
@@ -73,7 +77,7 @@ def check(path: Path) -> None:
         "note": FieldSpec(FieldKind.TEXT),
         "count": FieldSpec(FieldKind.INT),
     }
-    assert (reader.array("age").dtype, reader.array("weight").dtype) == (np.float32, np.float64)
+    assert [reader.array(name).dtype.str for name in ("age", "weight")] == ["<f4", "<f8"]
     assert reader.array("weight").tolist() == [row["weight"] for row in ROWS]
     assert reader.split("val").tolist() == [0, 2, 4, 6, 8]
     assert verify(path, full=True).problems == []
@@ -100,7 +104,7 @@ class TestForms:
             assert made == place
         check(place)
         assert ImageFolderRecord(place).samples[1] == (str(folder / "a.jpg"), 1)
-        with pytest.raises(OtherSourceError, match="is not what .* says"):
+        with pytest.raises(OtherSourceError, match=r"is not what .* says"):
             recordzoo.prepare(kind(ROWS[1:]), folder, output=place, **options)
 
     def test_lists_and_missing_values_in_rows(self, folder: Path) -> None:
@@ -114,7 +118,7 @@ class TestForms:
             (path,) = recordzoo.prepare(data, root, output=folder / "my.records", targets=targets, refresh=True)
             reader = RecordReader(path)
             assert reader.array("tags").tolist() == [[1, 1], [0, 0], [0, 0]]
-            np.testing.assert_array_equal(reader.array("age"), np.float32([np.nan, 2, np.nan]))
+            np.testing.assert_array_equal(reader.array("age"), np.array([np.nan, 2, np.nan], np.float32))
             assert reader.manifest.fields["code"].names == ("07", "7", "x")
 
     def test_texts_of_digits_are_no_numbers_where_the_table_has_types(self, folder: Path) -> None:
@@ -128,7 +132,7 @@ class TestForms:
         with pytest.raises(ArgumentError, match="is for lists of files"):
             recordzoo.prepare(folder, targets={"label": None})
         path = write(folder, ".parquet", rows)
-        (target,) = recordzoo.custom.targets.resolve(path, folder)
+        (target,) = resolve(path, folder)
         assert target.kind == "foreign"
 
     @pytest.mark.parametrize(
@@ -198,7 +202,10 @@ class TestColumns:
         rows += [{"path": "a.jpg", "age": "1e39", "n": ""}]
         path = write(folder, rows=rows)
         for targets, said in (
-            ({"age": "float"}, "line 3: the age 'old' is no float32 number; line 4: the age '1e39' is no float32 number"),
+            (
+                {"age": "float"},
+                "line 3: the age 'old' is no float32 number; line 4: the age '1e39' is no float32 number",
+            ),
             ({"n": "int"}, "line 3: the n '2.5' is no whole number; line 4: no n"),
             ({"n": "class"}, "line 4: no n"),
         ):
@@ -209,7 +216,9 @@ class TestColumns:
         path = table_set(folder)
         table = folder / "table.csv"
         assert prepared(table) == path  # as it was made
-        with pytest.raises(OtherSourceError, match="was written with --image photo --target breed:class .*, not with --image"):
+        with pytest.raises(
+            OtherSourceError, match=r"was written with --image photo --target breed:class .*, not with --image"
+        ):
             prepared(table, image="photo", targets={"age": "float"})
         again = prepared(table, image="photo", targets={"age": "float"}, refresh="if-changed", workers=1)
         assert RecordReader(again).manifest.default_target == "age"
@@ -260,7 +269,10 @@ class TestOpening:
     def test_fields_that_are_none(self, folder: Path) -> None:
         path = table_set(folder)
         for target_type in ("bred", ["age", "bred"], "image"):
-            with pytest.raises(ArgumentError, match="for argument target_type. Valid values for .* are age, breed, count, note, tags, weight"):
+            with pytest.raises(
+                ArgumentError,
+                match=r"for argument target_type. Valid values for .* are age, breed, count, note, tags, weight",
+            ):
                 ImageFolderRecord(path, target_type=target_type)
         with pytest.raises(ArgumentError, match="must name at least one"):
             ImageFolderRecord(path, target_type=[])
@@ -294,6 +306,19 @@ class TestBatches:
             else:
                 assert one == other
 
+    @pytest.mark.parametrize("workers", ["threads", pytest.param("processes", marks=pytest.mark.slow)])
+    def test_numbers_come_as_arrays(self, workers: Any, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """No Python for each sample: nobody asks for the target of one."""
+        monkeypatch.delattr(FieldSelection, "target")
+        monkeypatch.delattr(Selection, "target")
+        target_type = ["breed", "age", "tags"]
+        dataset = ImageFolderRecord(table_set(folder), transform=v2.Compose(TO_TENSOR), target_type=target_type)
+        loader = RecordLoader(dataset, batch_size=4, workers=workers, num_workers=1)
+        breeds, ages, tags = (torch.cat(each) for each in zip(*(targets for _, targets in loader), strict=True))
+        assert breeds.tolist() == [0, 1, 2] * 3
+        assert (ages.dtype, ages.tolist()) == (torch.float32, [row["age"] for row in ROWS])
+        assert tags.tolist() == [TAGS[number % 4].tolist() for number in range(9)]
+
 
 def test_command_line(folder: Path) -> None:
     write(folder)
@@ -301,9 +326,8 @@ def test_command_line(folder: Path) -> None:
     result = run("prepare", "table.csv", "--image", "photo", *words, cwd=folder)
     assert result.returncode == 0, result.stderr
     assert result.stderr.splitlines()[0] == (
-        "table.csv: images from 'photo'; target breed from 'breed' (class, 3 names), age from 'age' (float), tags from "
-        "'tags' (multilabel, 3 names), note from 'note' (text), count from 'count' (int); further fields weight from "
-        "'weight' (float); splits val, train"
+        "table.csv: images from 'photo'; targets: breed (class, 3 names), age (float), tags (multilabel, 3 "
+        "names), note (text), count (int); further fields: weight (float); splits: val, train"
     )
     check(folder / "table.records")
     wrong = run("prepare", "table.csv", "--target", "breed:clas", cwd=REPOSITORY)

@@ -107,7 +107,7 @@ class ImageLeaf(Leaf):
             return self.target_transform(found)
 
     def targets(self, indices: Indices) -> Any:
-        """Return the targets of samples: int64 [n] if they are labels without a transform, otherwise a list."""
+        """Return the targets of samples: as `Store.targets` without a transform, otherwise a list."""
         if self.target_transform is None:
             return self.store.targets(indices)
         return list(map(self.target, indices.tolist()))

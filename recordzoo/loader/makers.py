@@ -191,7 +191,9 @@ class RowMaker(Maker):
 
 
 def collated_targets(parts: list[Any]) -> Any:
-    """Collate the targets of pieces: arrays of labels, or lists."""
+    """Collate the targets of pieces: arrays or lists; tuples of these are several targets."""
+    if isinstance(parts[0], tuple):
+        return [collated_targets(list(each)) for each in zip(*parts, strict=True)]
     if all(isinstance(part, np.ndarray) for part in parts):
         return torch.from_numpy(np.concatenate(parts))
     targets = tuple(target for part in parts for target in part)  # a tuple, of which some batches are made as it is

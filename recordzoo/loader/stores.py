@@ -46,7 +46,7 @@ class Store(ABC):
         """Return a target, as the dataset gives it."""
 
     def targets(self, indices: Indices) -> Any:
-        """Return targets: int64 [n] if they are stored as labels, otherwise a list."""
+        """Return targets: an array [n, ...] if they are stored as numbers, otherwise a list; of several a tuple."""
         return list(map(self.target, indices.tolist()))
 
     @abstractmethod
@@ -111,8 +111,7 @@ class Records(Store):
 
     @override
     def targets(self, indices: Indices) -> Any:
-        is_plain = type(self._selection) is Selection
-        return self._selection.targets(indices) if is_plain else super().targets(indices)
+        return self._selection.batch_targets(indices)
 
     @override
     def name(self, index: int) -> str:

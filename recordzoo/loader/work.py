@@ -183,7 +183,7 @@ def check_sizes(source: BatchSource, made: list[tuple[Piece, list[Any]]], cause:
 
 # Any: targets are what the dataset has.
 def targets_of(source: BatchSource, piece: Piece) -> Any:
-    """Return the targets of a piece: int64 [n] if they are labels as they are stored, otherwise a list."""
+    """Return the targets of a piece: as `ImageLeaf.targets` of one dataset, otherwise a list."""
     leaves = [leaf for leaf in source.leaves if isinstance(leaf, ImageLeaf)]  # all are
     if len(leaves) == 1:
         return leaves[0].targets(piece.inner)

@@ -71,8 +71,10 @@ class ListFile:
         """How the columns were read, for the user to check."""
         read = [field.shown(name) for name, field in self.fields.items()]
         targets, others = ", ".join(read[: self.num_targets]), ", ".join(read[self.num_targets :])
-        splits = f"; splits {', '.join(self.splits)}" if self.splits else ""
-        return f"images from {self.image!r}; target {targets}{f'; further fields {others}' if others else ''}{splits}"
+        splits = f"; splits: {', '.join(self.splits)}" if self.splits else ""
+        return (
+            f"images from {self.image!r}; targets: {targets}{f'; further fields: {others}' if others else ''}{splits}"
+        )
 
     def kept(self, keep: NDArray[np.bool_]) -> "ListFile":
         """Return the list of some of its rows."""

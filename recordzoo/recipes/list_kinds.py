@@ -47,7 +47,8 @@ class ListField:
     def shown(self, name: str) -> str:
         """Say what a field of this name is."""
         names = "" if self.spec.names is None else f", {len(self.spec.names):,} names"
-        return f"{name} from {self.column!r} ({self.spec.kind}{names})"
+        column = "" if name == self.column else f" from {self.column!r}"
+        return f"{name}{column} ({self.spec.kind}{names})"
 
 
 def _is_float32(cell: str) -> bool:
