@@ -102,11 +102,12 @@ def a_list(folder: Path) -> None:
 
 
 def a_table(folder: Path) -> None:
-    """The table of docs/lists.md as it stands there, and the images that it names."""
+    """The tables of docs/lists.md as they stand there, and the images that they name."""
     text = (ROOT / "docs" / "lists.md").read_text(encoding="utf-8")
-    table = next(match["code"] for match in BLOCK.finditer(text) if match["code"].startswith("path,"))
-    (folder / "animals.csv").write_text(table)
-    lists.write_images(folder, [line.partition(",")[0] for line in table.splitlines()[1:]])
+    for name, start in (("animals.csv", "path,"), ("dogs.csv", "photo,")):
+        table = next(match["code"] for match in BLOCK.finditer(text) if match["code"].startswith(start))
+        (folder / name).write_text(table)
+        lists.write_images(folder, [line.partition(",")[0] for line in table.splitlines()[1:]])
 
 
 def a_csv_and_a_database(folder: Path) -> None:

@@ -279,6 +279,25 @@ class TestOpening:
         with pytest.raises(ArgumentError, match="is not a record set"):
             ImageFolderRecord(folder, target_type="age")
 
+    def test_several_labels_are_no_classes(self, folder: Path) -> None:
+        path = prepared(write(folder), image="photo", targets={"tags": "multilabel"}, workers=1)
+        dataset: Any = recordzoo.open(path)
+        assert (dataset.classes, RecordReader(path).manifest.classes) == ([], None)
+        assert [target.tolist() for target in dataset.targets[:4]] == TAGS.tolist()
+
+    def test_a_class_by_another_name_is_exported_as_the_label(self, folder: Path) -> None:
+        recordzoo.export(table_set(folder), folder / "tree", to="folder", split="train")
+        found = {path.name: path.parent.name for path in (folder / "tree").rglob("*.*") if path.suffix != ".json"}
+        assert found == {Path(row["photo"]).name: row["breed"] for row in ROWS if row["split"] == "train"}
+
+    def test_fields_of_converted_samples(self, folder: Path) -> None:
+        samples = [{"image": (folder / name).read_bytes(), "caption": name, "size": 0.5} for name in NAMES]
+        path = recordzoo.convert(samples, folder / "own.records", workers=1)
+        dataset = ImageFolderRecord(path, target_type=["caption", "size"])
+        assert dataset[1][1] == ("a.jpg", np.float32(0.5))
+        with pytest.raises(OtherSourceError, match="target_type chooses another field"):
+            ImageFolderRecord(path)
+
     def test_of_merged_sets(self, folder: Path) -> None:
         path = prepared(write(folder), image="photo", targets={"age": "float", "breed": "class"}, workers=1)
         both = recordzoo.merge([path, path], folder / "both.records")

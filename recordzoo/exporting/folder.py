@@ -80,7 +80,8 @@ class Tree:
         names = [self.content.reader.names[position] for position in positions.tolist()]
         if self.content.is_raw:
             names = [split_ending(name)[0] for name in names]
-        labels = self.content.reader.array("target")[positions] if self.content.has_labels else np.full(len(names), -1)
+        field = self.content.label_field
+        labels = np.full(len(names), -1) if field is None else self.content.reader.array(field)[positions]
         known = bool(len(labels) and labels.min() >= 0 and labels.max() < len(self._folders))
         self._has_classes[split] = known
         classes = [self._folders[label] for label in labels.tolist()] if known else [""] * len(names)
@@ -101,7 +102,7 @@ class Tree:
         found = {}
         if self.content.classes:
             found[CLASSES_NAME] = json_line(list(self.content.classes), indent=0)
-        if self.content.has_labels and not all(self._has_classes.values()):
+        if self.content.label_field is not None and not all(self._has_classes.values()):
             table = io.StringIO()
             rows = csv.writer(table, lineterminator="\n")
             rows.writerow(["file_name", "label"])

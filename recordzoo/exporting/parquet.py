@@ -82,7 +82,7 @@ class Parquet(Target):
         import pyarrow
 
         columns = {"image": _column_of(Field("image", "image"))}
-        if self.content.has_labels:
+        if self.content.label_field is not None:
             names = {"names": list(self.content.classes), "_type": "ClassLabel"}
             columns["label"] = (pyarrow.int64(), names if self.content.classes else _value("int64"))
         columns["name"] = (pyarrow.string(), _value("string"))

@@ -61,7 +61,7 @@ class Content:
 
     Attributes:
         classes: Names of the classes by label; none if they are not known.
-        has_labels: Whether there is a label, a whole number, for each record.
+        label_field: The field with a label, a whole number, for each record; None if the default target is no such.
         is_raw: Whether images are stored as pixels, which become PNG files.
         fields: The fields beside image and label.
 
@@ -81,8 +81,8 @@ class Content:
                 path=str(reader.path),
             )
         self.is_raw = spec.encoding == "raw"
-        self.has_labels = manifest.label_field == "target"
-        own = {"image", *(["target"] if self.has_labels else [])}
+        self.label_field = manifest.label_field
+        own = {"image", self.label_field}
         self.fields = tuple(_field(reader, name) for name in (*manifest.blobs, *reader.columns) if name not in own)
 
     def __len__(self) -> int:
@@ -90,7 +90,7 @@ class Content:
 
     def label(self, position: int) -> int | None:
         """Return the label at a position; None if the set has none."""
-        return int(self.reader.array("target")[position]) if self.has_labels else None
+        return None if self.label_field is None else int(self.reader.array(self.label_field)[position])
 
     def class_name(self, label: int | None) -> str:
         """Return the name of a label's class; "" if it has none."""

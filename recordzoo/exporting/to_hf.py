@@ -173,8 +173,8 @@ def _written(content: Content, chosen: _Chosen, split: str, cache_dir: Any) -> "
     from recordzoo import __version__
 
     labels = chosen.labels
-    if labels is None and content.has_labels:
-        labels = content.reader.array("target")[chosen.positions].astype(np.int64)
+    if labels is None and content.label_field is not None:
+        labels = content.reader.array(content.label_field)[chosen.positions].astype(np.int64)
     columns = columns_of(content)
     features = features_of(content, columns, labels, chosen.classes)
     if not len(chosen.positions):

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from recordzoo.aliases import JSON
-from recordzoo.records.kinds import FieldSpec, SetKind
+from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.sources.hashing import hash_text
 
 FORMAT = "recordzoo"
@@ -140,8 +140,9 @@ class Manifest:
 
     @property
     def classes(self) -> tuple[str, ...] | None:
-        """Class names in label order, or None."""
-        return self.fields[self.default_target].names if self.default_target else None
+        """Class names of the default target in label order, or None."""
+        spec = self.fields.get(self.default_target or "")
+        return spec.names if spec is not None and spec.kind is FieldKind.CLASS else None
 
     @property
     def label_field(self) -> str | None:
