@@ -30,6 +30,7 @@ OWN = {
     "RecordDataset": "recordzoo.families.record_set",
     "RecordReader": "recordzoo.records.reader",
     "RecordWriter": "recordzoo.custom.writer",
+    "add_field": "recordzoo.combining.add_field",
     "append": "recordzoo.combining.append",
     "convert": "recordzoo.custom.convert",
     "export": "recordzoo.exporting.job",

@@ -142,6 +142,14 @@ _add(
 )
 _add(
     app,
+    "add-field",
+    combining.add_field,
+    "Give each record of a set a value of a new field.",
+    "recordzoo add-field photos.records ages.csv --as age",
+    "recordzoo add-field photos.records scores.npy --as score --output new.records",
+)
+_add(
+    app,
     "split",
     combining.split,
     "Divide a record set into train and val.",

@@ -1,4 +1,4 @@
-"""`merge`, `append`, `split` and `subset`: record sets become a new one."""
+"""`merge`, `append`, `add-field`, `split` and `subset`: record sets become a new one."""
 
 import functools
 import re
@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from recordzoo.addresses import shown
 from recordzoo.cli import output, targets
 from recordzoo.cli.progress import make_progress
+from recordzoo.combining.add_field import add_field
 from recordzoo.combining.append import append
 from recordzoo.combining.merge import merge
 from recordzoo.combining.split import split, split_place
@@ -88,6 +89,15 @@ def append_records(name: str, more: str, options: Mapping[str, Any], *, as_json:
     title, refresh = f"{shown(name)} + {shown(more)}", bool(options["refresh"])
     place = options["output"] or (path if isinstance(path, Path) else None)
     _make(make, place, title, refresh=refresh, as_json=as_json)
+
+
+# Any: as above.
+def add_values(name: str, values: Path, field: str, options: Mapping[str, Any], *, as_json: bool) -> None:
+    """Add a field to a set, and say what came of it."""
+    path = targets.find_record_set(name)
+    make = functools.partial(add_field, str(path), values, field, progress=make_progress(), **options)
+    place = options["output"] or (path if isinstance(path, Path) else None)
+    _make(make, place, f"{shown(name)} with {field}", refresh=bool(options["refresh"]), as_json=as_json)
 
 
 # Any: as above.

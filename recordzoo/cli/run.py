@@ -33,6 +33,7 @@ _AFTERWARDS = {
     "copy": _KEPT,
     "merge": _KEPT,
     "append": _KEPT,
+    "add-field": _KEPT,
     "split": _KEPT,
     "subset": _KEPT,
     "push": _KEPT,

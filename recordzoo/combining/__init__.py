@@ -1,1 +1,1 @@
-"""Record sets → a new one: `merge`, `append`, `split`, `subset`, and `subset` of an open dataset, without copying."""
+"""Record sets → a new one, with or without copying their values; `subset` of an open dataset."""

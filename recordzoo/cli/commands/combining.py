@@ -1,4 +1,4 @@
-"""The commands that make a new record set of others: `merge`, `append`, `split` and `subset`."""
+"""The commands that make a new record set of others: `merge`, `append`, `add-field`, `split` and `subset`."""
 
 from pathlib import Path
 from typing import Annotated
@@ -100,6 +100,33 @@ def append(
     from recordzoo.cli.combining import append_records
 
     append_records(path, more, {"output": output, "split": split, "refresh": refresh}, as_json=as_json)
+
+
+def add_field(
+    path: LocalSet,
+    values: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="The values: a .csv or .tsv with a header, joined by its column `name`, or by position; or a .npy.",
+            dir_okay=False,
+            autocompletion=complete_path,
+        ),
+    ],
+    name: Annotated[str, typer.Option("--as", metavar="NAME", help="The new field's name.")],
+    output: Grown = None,
+    refresh: Refresh = False,
+    as_json: Json = False,
+) -> None:
+    """Give each record of a set a value of a new field.
+
+    Whole numbers become an int field, numbers with a fraction a float field, texts a class field. Records without a
+    value are an error that lists them; names that no record has are listed. Only arrays are written: shards are shared
+    by hard links.
+    """
+    from recordzoo.cli.combining import add_values
+
+    add_values(path, values, name, {"output": output, "refresh": refresh}, as_json=as_json)
 
 
 def split(

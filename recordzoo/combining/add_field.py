@@ -1,0 +1,178 @@
+"""`add_field`: a set → the same records with one more field."""
+
+import csv
+import hashlib
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from recordzoo.aliases import JSON
+from recordzoo.bars import default_progress
+from recordzoo.combining.making import make_linked
+from recordzoo.errors import ArgumentError, SourceError
+from recordzoo.preparing import Options
+from recordzoo.progress import Progress
+from recordzoo.recipes.base import Table
+from recordzoo.recipes.combined.part import Part
+from recordzoo.records.kinds import FieldKind, FieldSpec
+from recordzoo.records.manifest import NAME_PATTERN
+from recordzoo.records.reader import RecordReader
+from recordzoo.system.npy import map_file
+from recordzoo.text import name_first
+
+_TAKEN = ("name", "names", "names_offsets", "split")
+_SHOWN = 10
+
+
+@dataclass(frozen=True, eq=False)
+class NewField:
+    """A field that a set gets; a `Change`.
+
+    Attributes:
+        name: Its name.
+        values: Its values, [n, ...].
+        spec: What it is.
+    """
+
+    name: str
+    values: NDArray[Any]  # Any: of any numeric dtype
+    spec: FieldSpec
+
+    def to_json(self) -> dict[str, JSON]:
+        """What the new set's manifest says of it."""
+        data = np.ascontiguousarray(self.values)
+        return {"field": {"name": self.name, "digest": hashlib.sha256(data.tobytes()).hexdigest()}}
+
+    def apply(self, table: Table, parts: Sequence[Part]) -> Table:
+        """Return the table with the field."""
+        arrays, fields = {**table.arrays, self.name: self.values}, {**table.fields, self.name: self.spec}
+        return replace(table, arrays=arrays, fields=fields)
+
+
+# Any: numbers or texts.
+def add_field(
+    records: str | os.PathLike[str],
+    values: str | os.PathLike[str] | Mapping[str, Any] | Sequence[Any] | NDArray[Any],
+    name: str,
+    *,
+    output: str | os.PathLike[str] | None = None,
+    refresh: bool | Literal["if-changed"] = False,
+    progress: Progress | None = None,
+) -> Path:
+    """Give each record of a set a value of a new field. Only arrays are written; shards are shared by hard links.
+
+    Whole numbers become an int field, numbers with a fraction a float field, texts a class field: the classes are the
+    texts, sorted. Without `output` the set is exchanged in one step.
+
+    Args:
+        records: The record set's directory.
+        values: A table with a header (``.csv``, ``.tsv``): if it has a column "name", its rows are joined with the
+            records by name, else by position; the values are in the column called as the field, or the only other
+            one. A ``.npy`` file, an array or a list: by position. A dict: by name.
+        name: The field's name.
+        output: The new set's directory; `records` stays as it is. Default: `records` is replaced.
+        refresh: With `output`: as in `OwnOptions`.
+        progress: Receives the progress; told which names no record has.
+
+    Returns:
+        The directory of the set with the field.
+
+    Raises:
+        ArgumentError: The field is there already, or its name is not valid; records are without a value: they are
+            listed; or the set is at a URL.
+        SourceError: The file cannot be read as such a table.
+        OtherSourceError: `output` holds something else; or another process changed the set meanwhile.
+        ManifestError: There is no record set at `records`.
+
+    Examples:
+        >>> import recordzoo
+        >>> recordzoo.add_field("photos.records", "ages.csv", "age")  # doctest: +SKIP
+        PosixPath('/home/me/photos.records')
+    """
+    reader = RecordReader(records)
+    if not NAME_PATTERN.fullmatch(name) or name in _TAKEN:
+        raise ArgumentError(f"{name!r} cannot be a field's name: small letters, digits and _ only, and not 'name'.")
+    if name in reader.manifest.fields:
+        raise ArgumentError(f"{reader.path} has a field {name!r} already.")
+    progress = progress or default_progress()
+    given = _read(Path(values).expanduser(), name) if isinstance(values, str | os.PathLike) else values
+    column = _joined(reader, given, progress) if isinstance(given, Mapping) else given
+    if len(column) != len(reader):
+        raise ArgumentError(f"There are {len(column):,} values, and {reader.path} has {len(reader):,} records.")
+    change = NewField(name, *_typed(column))
+    return make_linked([Part(reader)], output, Options(refresh=refresh, progress=progress), change=change)
+
+
+# Any, here and below: as above.
+def _read(path: Path, field: str) -> Mapping[str, Any] | Sequence[Any] | NDArray[Any]:
+    """Read a file of values."""
+    if path.suffix not in (".npy", ".csv", ".tsv"):
+        raise ArgumentError(f"{path} cannot be read as values: it must be a .csv, .tsv or .npy file.")
+    try:
+        if path.suffix == ".npy":
+            return map_file(path)
+        with open(path, encoding="utf-8-sig", newline="") as file:
+            header, *rows = [row for row in csv.reader(file, delimiter="\t" if path.suffix == ".tsv" else ",") if row]
+    except (OSError, ValueError, EOFError, csv.Error) as err:
+        raise SourceError(f"{path} cannot be read as values: {err}") from err
+    others = [column for column in header if column != "name"]
+    if field not in others and len(others) != 1:
+        raise SourceError(f"{path} has the columns {', '.join(header)}: none is called {field!r}.")
+    if short := [number for number, row in enumerate(rows, 2) if len(row) != len(header)]:
+        raise SourceError(f"{path}, row {short[0]}: it has not {len(header)} columns, as the header has.")
+    place = header.index(field if field in others else others[0])
+    texts = _numbers([row[place].strip() for row in rows])
+    if "name" not in header:
+        return texts
+    names = [row[header.index("name")] for row in rows]
+    if twice := sorted({each for each in names if names.count(each) > 1} if len(set(names)) < len(names) else ()):
+        raise SourceError(f"{path} has several rows of one name: {name_first(twice, _SHOWN)}.")
+    return dict(zip(names, texts, strict=True))
+
+
+def _numbers(texts: Sequence[str]) -> list[Any]:
+    """Turn texts into numbers, if all but the empty ones are such; None for an empty one."""
+    for kind in (int, np.float32):
+        try:
+            return [None if text == "" else kind(text) for text in texts]
+        except (ValueError, OverflowError):
+            continue
+    return [text or None for text in texts]
+
+
+def _joined(reader: RecordReader, given: Mapping[str, Any], progress: Progress) -> list[Any]:
+    """Return each record's value by its name."""
+    names = list(reader.names)
+    column = [given.get(each) for each in names]
+    if unused := sorted(given.keys() - set(names)):
+        progress.note(f"{len(unused):,} names are no record's: {name_first(unused, _SHOWN)}.")
+    if missing := [each for each, value in zip(names, column, strict=True) if value is None]:
+        raise ArgumentError(
+            f"{len(missing):,} of {len(names):,} records of {reader.path} have no value: {name_first(missing, _SHOWN)}."
+        )
+    return column
+
+
+def _typed(column: Sequence[Any] | NDArray[Any]) -> tuple[NDArray[Any], FieldSpec]:
+    """Return the values as an array, and what they are."""
+    if not isinstance(column, np.ndarray) and (empty := [n for n, value in enumerate(column) if value is None]):
+        raise ArgumentError(
+            f"{len(empty):,} records have no value: position {name_first(list(map(str, empty)), _SHOWN)}."
+        )
+    try:
+        found = np.asarray(column)
+    except ValueError as err:  # of several shapes
+        raise ArgumentError(f"The values have several shapes: {err}") from err
+    if found.dtype.kind == "U" and found.ndim == 1:
+        names, numbers = np.unique(found, return_inverse=True)
+        return numbers.astype(np.int64), FieldSpec(FieldKind.CLASS, tuple(names.tolist()))
+    if found.dtype.kind in "bi" or (found.dtype.kind == "u" and found.dtype.itemsize < 8):
+        return found.astype(np.int64), FieldSpec(FieldKind.INT)
+    if found.dtype.kind == "f" and found.dtype.itemsize <= 8:
+        return found, FieldSpec(FieldKind.FLOAT)
+    raise ArgumentError(f"The values are {found.dtype}; a field holds numbers, or texts as classes.")
