@@ -146,7 +146,7 @@ _add(
     combining.add_field,
     "Give each record of a set a value of a new field.",
     "recordzoo add-field photos.records ages.csv --as age",
-    "recordzoo add-field photos.records scores.npy --as score --output new.records",
+    "recordzoo add-field photos.records scores.npy --as score --output b.records",
 )
 _add(
     app,
