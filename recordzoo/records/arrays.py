@@ -208,6 +208,10 @@ class Names(Sequence[str]):
             if bounds != sorted(bounds) or bounds[-1] > len(self._data):
                 raise self._disordered()
             data = self._data[bounds[0] : bounds[-1]].tobytes()
+            if data.isascii():  # decoded at once: half the time
+                text = data.decode("ascii")
+                yield from [text[start - bounds[0] : stop - bounds[0]] for start, stop in itertools.pairwise(bounds)]
+                continue
             for start, stop in itertools.pairwise(bounds):
                 yield data[start - bounds[0] : stop - bounds[0]].decode("utf-8", "surrogateescape")
 

@@ -118,6 +118,8 @@ class Part:
     def names(self) -> list[str]:
         """Return the records' names."""
         names: Sequence[str] = self.reader.names
+        if self.choice.is_all:
+            return list(names)
         if 2 * len(self.positions) > len(names):  # iterating is faster than indexing
             names = list(names)
         return [names[position] for position in self.positions.tolist()]

@@ -32,11 +32,11 @@ def distinct_names(parts: Sequence[Part], *, first_stay: bool = False) -> list[l
         first_stay: The names of the first part stay.
     """
     names = [part.names() for part in parts]
-    distinct = [set(each) for each in names]
-    times = set().union(*distinct)
-    if len(times) == sum(map(len, distinct)):
+    times = set().union(*names)
+    if len(times) == sum(map(len, names)):
         return names
-    shared = {name for name, count in Counter(itertools.chain.from_iterable(distinct)).items() if count > 1}
+    counts = Counter(itertools.chain.from_iterable(map(set, names)))
+    shared = {name for name, count in counts.items() if count > 1}
     folders: dict[str, int] = {}
     for place, part in enumerate(parts):
         folders[part.stem] = folders.get(part.stem, 0) + 1
