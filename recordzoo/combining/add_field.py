@@ -3,6 +3,7 @@
 import csv
 import hashlib
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -130,7 +131,7 @@ def _read(path: Path, field: str) -> Mapping[str, Any] | Sequence[Any] | NDArray
     if "name" not in header:
         return texts
     names = [row[header.index("name")] for row in rows]
-    if twice := sorted({each for each in names if names.count(each) > 1} if len(set(names)) < len(names) else ()):
+    if twice := sorted(each for each, count in Counter(names).items() if count > 1):
         raise SourceError(f"{path} has several rows of one name: {name_first(twice, _SHOWN)}.")
     return dict(zip(names, texts, strict=True))
 
