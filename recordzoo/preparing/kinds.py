@@ -85,7 +85,8 @@ def _list_recipe(reader: RecordReader, places: Sequence[Path]) -> Recipe:
     written = reader.manifest.metadata.get("written")
     layout = dict(written) if isinstance(written, dict) else {}
     seed, columns = layout.pop("shuffle_seed", None), Columns.from_json(layout.pop("columns", None))
-    return listing.recipe(shuffle_seed=seed, layout=layout, columns=columns)
+    skips = bool(reader.manifest.skipped)
+    return listing.recipe(shuffle_seed=seed, layout=layout, columns=columns, skips_missing=skips)
 
 
 def _list_words(reader: RecordReader, root: str) -> list[str]:
