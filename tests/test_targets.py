@@ -273,7 +273,7 @@ class TestOpening:
         dataset = ImageFolderRecord(table_set(folder), target_type=target_type)
         assert (dataset[1][1], dataset.classes, dataset.target_type) == (target, classes, target_type)
         assert type(dataset[1][1]) is type(target)
-        assert dataset.samples[1] == (str(folder / "a.jpg"), target)
+        assert repr(dataset.samples[1]) == repr((str(folder / "a.jpg"), target))
         few = ImageFolderRecord(dataset.root, target_type=target_type, is_valid_file=lambda path: path.endswith("jpg"))
         assert (len(few), few[0][1]) == (3, target)
 

@@ -92,18 +92,16 @@ class FieldSelection(Selection):
         Raises:
             CorruptRecordError: What is stored is not what was written.
         """
-        targets = self.batch_targets(np.array([index], np.int64))
-        if self._is_one:
-            return _one(targets)
-        return tuple(map(_one, targets))
+        return self.targets(np.array([index], np.int64))[0]
 
     def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
         """Return all targets, or those of some (non-negative) indices: a new object array [n]."""
         wanted = np.arange(len(self)) if indices is None else indices
-        batch = self.batch_targets(wanted)
+        columns = [self._values(name, self.positions(wanted)) for name in self._fields]
         found = np.empty(len(wanted), object)
-        for number, target in enumerate(batch if self._is_one else zip(*batch, strict=True)):
-            found[number] = target
+        for number in range(len(wanted)):
+            target = tuple(_item(column, number) for column in columns)
+            found[number] = target[0] if self._is_one else target
         return found
 
     def batch_targets(self, indices: NDArray[np.int64]) -> Any:
@@ -193,8 +191,8 @@ def _picture(reader: RecordReader, field: str, position: int, dimensions: int, *
 
 
 # Any: values of one sample.
-def _one(targets: NDArray[Any] | list[Any]) -> Any:
-    return int(targets[0]) if isinstance(targets[0], np.integer) else targets[0]
+def _item(values: NDArray[Any] | list[Any], number: int) -> Any:
+    return int(values[number]) if isinstance(values[number], np.integer) else values[number]
 
 
 def stored_selection(
