@@ -290,6 +290,15 @@ class TestOpening:
         with pytest.raises(ArgumentError, match="is not a record set"):
             ImageFolderRecord(folder, target_type="age")
 
+    def test_a_view_of_classes_of_another_target(self, folder: Path) -> None:
+        rows = [{**row, "color": "ba"[number % 2]} for number, row in enumerate(ROWS)]
+        path = prepared(
+            write(folder, rows=rows), image="photo", targets={"breed": "class", "color": "class"}, workers=1
+        )
+        shown: Any = recordzoo.subset(recordzoo.open(path, target_type="color"), classes=["b"])
+        assert (shown.classes, shown.targets) == (["b"], [0] * 5)
+        assert [Path(name).name for name, _ in shown.samples] == [Path(name).name for name in NAMES[::2]]
+
     def test_several_labels_are_no_classes(self, folder: Path) -> None:
         path = prepared(write(folder), image="photo", targets={"tags": "multilabel"}, workers=1)
         dataset: Any = recordzoo.open(path)

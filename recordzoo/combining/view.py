@@ -69,8 +69,9 @@ def view(
 
 
 def _numbers(dataset: Any, classes: Sequence[str | int]) -> tuple[int, ...]:
-    """Return the numbers of classes: of a view, in which some have new ones, those that it shows."""
-    if "classes" not in vars(dataset):
+    """Return the numbers of classes: of a view, in which some have new ones, and of another target, those it shows."""
+    selection = dataset._selection
+    if "classes" not in vars(dataset) and selection.column == selection.reader.manifest.label_field:
         return Choice(labels=class_numbers(dataset._selection.reader, classes)).labels or ()
     names = dataset.classes
     found = []
