@@ -571,6 +571,7 @@ class TestErrors:
             (errors.DiskSpaceError, 6),
             (errors.LostBuildError, 1),
             (errors.ForkError, 1),
+            (errors.EmptyBatchError, 1),
             (errors.RecordError, 5),
             (errors.ManifestError, 5),
             (errors.FormatVersionError, 1),

@@ -162,7 +162,7 @@ def open_views(source: BatchSource, piece: Piece, number: int) -> list[Opened]:
 
 # Any: images as the transforms made them; a list of several views.
 def check_sizes(source: BatchSource, made: list[tuple[Piece, list[Any]]], cause: Exception) -> None:
-    """Raise if the images of a batch differ in size.
+    """Raise if the images of a batch differ in shape.
 
     Raises:
         ArgumentError: They do; it names two samples.
@@ -175,8 +175,9 @@ def check_sizes(source: BatchSource, made: list[tuple[Piece, list[Any]]], cause:
             name = source.leaves[leaf].store.name(int(index))
             if first and size != first:
                 raise ArgumentError(
-                    f"The images of a batch differ in size: {name_of_first} is {first}; {name} is {size}. End their "
-                    "transforms with one size, such as Resize((224, 224)) or CenterCrop(224), or pass a collate_fn."
+                    f"The images of a batch differ in shape: {name_of_first} is {first}; {name} is {size}. End their "
+                    "transforms with one size, such as Resize((224, 224)) or CenterCrop(224), and with one number of "
+                    "channels (v2.RGB()), or pass a collate_fn."
                 ) from cause
             first, name_of_first = first or size, name_of_first or name
 
