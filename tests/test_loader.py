@@ -661,7 +661,7 @@ def test_samples_that_do_not_exist_are_named(dataset: ImageFolderRecord, wrong: 
 @pytest.mark.parametrize("transform", [v1.ToTensor(), v1.Compose([v1.Lambda(lambda image: image), v1.PILToTensor()])])
 def test_images_of_several_sizes_are_named(tree: Path, workers: Any, transform: Any) -> None:
     dataset = ImageFolderRecord(tree, transform=transform)
-    with pytest.raises(ArgumentError, match=r"in size: .*0/00\.jpg.* is 3 x 104 x 90; .*0/05\.jpg.* is 3 x 99 x"):
+    with pytest.raises(ArgumentError, match=r"in shape: .*0/00\.jpg.* is 3 x 104 x 90; .*0/05\.jpg.* is 3 x 99 x"):
         list(RecordLoader(dataset, 4, workers=workers, num_workers=2))
     views = ImageFolderRecord(tree, transform=MultiView([FIXED, v1.ToTensor()]))
     with pytest.raises(ArgumentError, match=r"is 3 x 24 x 24, 3 x 104 x 90; .* is 3 x 24 x 24, 3 x"):

@@ -15,6 +15,8 @@ from typing import TypeVar
 
 import filelock
 
+from recordzoo.system.processes import BACKGROUND, lower_priority
+
 T = TypeVar("T")
 
 _PROGRAM = """
@@ -28,9 +30,6 @@ with spare.only_one(sys.argv[1], timeout_s=1.0) as is_only:
         sys.exit(compiled_code(changes=True) is None)
 """
 """Other processes only look whether the lock is taken: it waits for them."""
-
-_NICE = 5
-"""Training gets three quarters of a core that both want. At 19, a busy machine would never finish compiling."""
 
 _PATIENCE_S = 300.0
 """Longest wait for another process that compiles; after that this process compiles too."""
@@ -114,9 +113,6 @@ class Spare:
 def _started(lock: Path) -> "subprocess.Popen[bytes]":
     package = os.fspath(Path(__file__).parents[2])
     path = os.pathsep.join([package, *(os.path.abspath(entry) for entry in sys.path if entry)])
-    flags = 0
-    if sys.platform == "win32":
-        flags = subprocess.BELOW_NORMAL_PRIORITY_CLASS | subprocess.CREATE_NO_WINDOW
     return subprocess.Popen(
         [sys.executable, "-c", _PROGRAM, os.fspath(lock)],
         stdin=subprocess.DEVNULL,
@@ -125,7 +121,7 @@ def _started(lock: Path) -> "subprocess.Popen[bytes]":
         cwd=lock.parent,
         env={**os.environ, "RECORDZOO_COMPILE": "wait", "PYTHONPATH": path},
         start_new_session=True,
-        creationflags=flags,
+        creationflags=BACKGROUND,
     )
 
 
@@ -138,8 +134,7 @@ def be_spare() -> None:
     """Make this process the one that compiles, for all others: it has the lock, and low priority."""
     global _has_lock
     _has_lock = True
-    if sys.platform != "win32":
-        os.nice(_NICE)
+    lower_priority()
 
 
 @contextlib.contextmanager

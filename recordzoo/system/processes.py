@@ -17,7 +17,15 @@ _FATAL_STATUS = 0xC000_0000  # from here on, exit codes of Windows say what kill
 _STATUSES = {0xC000_0005: "access violation", 0xC000_0006: "error while a mapped page was read"}
 
 if sys.platform == "win32":
+    import subprocess
+
     from recordzoo.system.windows import process_start
+
+    BACKGROUND = subprocess.BELOW_NORMAL_PRIORITY_CLASS | subprocess.CREATE_NO_WINDOW
+    """`creationflags` of a process that works beside others: low priority, no window."""
+
+    def lower_priority() -> None:
+        """Do nothing: `BACKGROUND` says it when a process is started."""
 
     def exists(pid: int) -> bool:
         """Whether there is a process with a number. (`os.kill(pid, 0)` would send it Ctrl-C.)"""
@@ -27,6 +35,12 @@ if sys.platform == "win32":
         """Return when a process started; None where that cannot be read."""
         return process_start(pid) or None
 else:
+    BACKGROUND = 0
+    """`creationflags` that a process which works beside others has on Windows."""
+
+    def lower_priority() -> None:
+        """Leave three quarters of a core to another process that wants it. (At 19, a busy machine would leave none.)"""
+        os.nice(5)
 
     def exists(pid: int) -> bool:
         """Whether there is a process with a number; true where that cannot be known."""
