@@ -67,6 +67,7 @@ def pixels(height: int, width: int) -> Iterator[NDArray[np.uint8]]:
 def found() -> Compiled:
     existing = compiled_code()
     assert existing is not None
+    existing.exact_changes()  # compiles what `change` calls
     return existing
 
 
