@@ -17,11 +17,9 @@ _FATAL_STATUS = 0xC000_0000  # from here on, exit codes of Windows say what kill
 _STATUSES = {0xC000_0005: "access violation", 0xC000_0006: "error while a mapped page was read"}
 
 if sys.platform == "win32":
-    import subprocess
-
     from recordzoo.system.windows import process_start
 
-    BACKGROUND = subprocess.BELOW_NORMAL_PRIORITY_CLASS | subprocess.CREATE_NO_WINDOW
+    BACKGROUND = 0x4000 | 0x0800_0000  # BELOW_NORMAL_PRIORITY_CLASS, CREATE_NO_WINDOW
     """`creationflags` of a process that works beside others: low priority, no window."""
 
     def lower_priority() -> None:
