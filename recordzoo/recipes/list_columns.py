@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from recordzoo.addresses import shown
 from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.meant import did_you_mean
@@ -37,8 +38,11 @@ class Columns:
         """Check kinds and columns.
 
         Raises:
-            ArgumentError: A kind does not exist, or a column is named twice.
+            ArgumentError: A kind does not exist, a column is named twice, or an address is given for one.
         """
+        for given in (self.image, self.split, self.name, *(f"{column}:{kind}" for column, kind in self.targets)):
+            if given is not None and "://" in given:
+                raise ArgumentError(f"{shown(given)} is an address, and no column's name.")
         for column, kind in self.targets:
             if kind is not None and kind not in TARGET_KINDS:
                 raise ArgumentError(
