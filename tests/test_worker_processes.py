@@ -417,7 +417,7 @@ def test_few_samples_are_made_for_the_choice(tree: Path) -> None:
 
 def test_the_choice_is_made_once_for_a_transform(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made: list[str] = []
-    monkeypatch.setattr(choice, "slowdown", lambda work, threads: made.append("measured") or 1.0)
+    monkeypatch.setattr(choice, "slowdown", lambda work, threads, warm_up: made.append("measured") or 1.0)
     dataset = ImageFolderRecord(tree, transform=v1.Compose([RANDOM, v1.Lambda(lambda image: image)]))
     one = RecordLoader(dataset, 8)
     for _ in range(2):

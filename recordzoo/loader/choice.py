@@ -142,9 +142,11 @@ def measured(maker: SampleMaker, source: BatchSource, length: int, num_threads: 
             _batch(maker, source, [0])
             a_sample_s = time.perf_counter() - start
             affordable = int(_BUDGET_S / (1 + num_threads) / max(a_sample_s, 1e-9))
-            count = max(1, min((_CALLS - 2) // (1 + num_threads), affordable))
+            first = max(1, _PROBES // num_threads)
+            count = max(1, min((_CALLS - 2 - first * num_threads) // (1 + num_threads), affordable))
             numbers = [number % min(length, _PROBES) for number in range(count)]
-            slower = slowdown(functools.partial(_batch, maker, source, numbers), num_threads)
+            work, warm_up = (functools.partial(_batch, maker, source, some) for some in (numbers, numbers[:first]))
+            slower = slowdown(work, num_threads, warm_up)
     except KeyError:
         return Choice("processes", f"not measured: the samples of {source.kind} do not have the numbers 0, 1, 2, ...")
     except Exception as err:  # noqa: BLE001 - it is raised again where the user comes to it
@@ -163,7 +165,7 @@ def _batch(maker: Maker, source: BatchSource, numbers: list[int]) -> Any:
     return maker.batch(memory, [maker.make(piece, memory)])
 
 
-def slowdown(work: Callable[[], object], num_threads: int = 2) -> float:
+def slowdown(work: Callable[[], object], num_threads: int = 2, warm_up: Callable[[], object] = bool) -> float:
     """Return the time of several threads that do some work at once, divided by the time of one thread.
 
     1 if they run in parallel, `num_threads` if they exclude each other. On a single core they always do.
@@ -171,23 +173,25 @@ def slowdown(work: Callable[[], object], num_threads: int = 2) -> float:
     Args:
         work: Done once by one thread, then once by each of several.
         num_threads: At least 2.
+        warm_up: Done once by each thread before that: its first sample takes longer.
     """
 
-    def took(number: int) -> float:
+    def took(number: int, each: Callable[[], object]) -> float:
         all_there = threading.Barrier(number)
 
         def timed() -> tuple[float, float]:
             all_there.wait()
             start = time.perf_counter()
-            work()
+            each()
             return start, time.perf_counter()
 
         spans = [done.result() for done in [pool.submit(timed) for _ in range(number)]]
         return max(end for _, end in spans) - min(start for start, _ in spans)
 
     with ThreadPoolExecutor(num_threads) as pool:
-        alone = took(1)
-        return max(1.0, took(num_threads) / alone)
+        took(num_threads, warm_up)
+        alone = took(1, work)
+        return max(1.0, took(num_threads, work) / alone)
 
 
 def _pickling_problem(sent: Any) -> str:  # Any: whatever is sent
