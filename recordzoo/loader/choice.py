@@ -142,9 +142,11 @@ def measured(maker: SampleMaker, source: BatchSource, length: int, num_threads: 
             _batch(maker, source, [0])
             a_sample_s = time.perf_counter() - start
             affordable = int(_BUDGET_S / (1 + num_threads) / max(a_sample_s, 1e-9))
-            first = max(1, _PROBES // num_threads)
-            count = max(1, min((_CALLS - 2 - first * num_threads) // (1 + num_threads), affordable))
-            numbers = [number % min(length, _PROBES) for number in range(count)]
+            probes = list(range(max(1, min(_PROBES, length, affordable))))
+            _batch(maker, source, probes)  # a value at a URL is fetched once, and not by each thread
+            first = max(1, len(probes) // num_threads)
+            calls = (_CALLS - 2 - len(probes) - first * num_threads) // (1 + num_threads)
+            numbers = [number % len(probes) for number in range(max(1, min(calls, affordable)))]
             work, warm_up = (functools.partial(_batch, maker, source, some) for some in (numbers, numbers[:first]))
             slower = slowdown(work, num_threads, warm_up)
     except KeyError:
