@@ -42,6 +42,10 @@ SMALL_BYTES, FEW_BYTES, WARM_BYTES, COLD_BYTES = 10_000_000, 50_000_000, 110_000
 NUM_FILES, NUM_CLASSES = 1_280_000, 1_000
 OPENS_MS = (1, 5, 20)
 
+_FIRST = """- First batch: from opening the dataset to its first batch, caches dropped before. The files are hard links to a few
+  hundred images of 32 pixels, in {num_classes:,} folders.
+"""
+
 _TEXT = """
 The same photographs as class folders, read by torch's `DataLoader` or by `RecordLoader`, and as a record set. Batches
 of 64, RandomResizedCrop 224, flip, normalised float32 in exact precision; {workers} workers on {cores} cores. In
@@ -53,9 +57,7 @@ other photographs before; medians of {repeats}.
 - Cold: caches dropped (`/proc/sys/vm/drop_caches`), then the dataset is opened and one epoch read.
 - ms an open: all contents are in the page cache, but each `open` takes that long, as on a network file system: a FUSE
   file system waits (`benchmarks/slow_opens.py`). The second epoch.
-- First batch: from opening the dataset to its first batch, caches dropped before. The files are hard links to a few
-  hundred images of 32 pixels, in {num_classes:,} folders.
-- Warm: everything is in the page cache. The second epoch.
+{first}- Warm: everything is in the page cache. The second epoch.
 
 {photos}. {machine}
 
@@ -208,7 +210,7 @@ def section(stored: Row) -> str:
         **{key: stored[key] for key in ("photos", "machine", "cores")},
         table=table(stored["rows"]),
         workers=WORKERS,
-        num_classes=NUM_CLASSES,
+        first=_FIRST.format(num_classes=NUM_CLASSES) if any("first batch of" in row for row in stored["rows"]) else "",
         repeats=" or ".join(map(str, repeats)),
     )
 
