@@ -42,7 +42,8 @@ SMALL_BYTES, FEW_BYTES, WARM_BYTES, COLD_BYTES = 10_000_000, 50_000_000, 110_000
 NUM_FILES, NUM_CLASSES = 1_280_000, 1_000
 OPENS_MS = (1, 5, 20)
 
-_FIRST = """- First batch: from opening the dataset to its first batch, caches dropped before. The files are hard links to a few
+_FIRST = """\
+- First batch: from opening the dataset to its first batch, caches dropped before. The files are hard links to a few
   hundred images of 32 pixels, in {num_classes:,} folders.
 """
 
