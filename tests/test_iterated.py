@@ -230,6 +230,12 @@ def test_a_shallow_copy_leaves_the_loader_where_it_is(options: dict[str, Any]) -
         ({"epoch": "two"}, "state: epoch='two' must be a whole number"),
         ({"seed": None}, "state: seed=None must be a whole number"),
         ({"num_replicas": 1.5}, "state: num_replicas=1.5 must be a whole number"),
+        ({"generator": 5}, "state: generator=5 is not the state of a torch.Generator"),
+        ({"generator": ""}, "state: generator='' is not the state of a torch.Generator"),
+        ({"generator": "no base64"}, "state: generator='no base64' is not the state of a torch.Generator"),
+        ({"generator": "AAAA"}, "state: generator='AAAA' is not the state of a torch.Generator"),
+        ({"skipped": -1}, "state: skipped=-1 must be 0 or more"),
+        ({"skipped": "3"}, "state: skipped='3' must be a whole number"),
     ],
 )
 def test_wrong_numbers_in_a_state(change: dict[str, Any], message: str) -> None:
@@ -254,3 +260,18 @@ def test_wrong_numbers_in_the_state_of_a_record_sampler(change: dict[str, Any], 
             one.load_state_dict({**sampler.state_dict(), **change})
     with pytest.raises(ArgumentError, match="not the state of a RecordSampler: it has no 'seed', but None"):
         sampler.load_state_dict(None)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("state", [None, []])
+def test_no_state_at_all(state: Any) -> None:
+    for sampler, kind in ((None, "a RecordSampler"), (SequentialSampler(DATA), "a RecordLoader with a sampler")):
+        with pytest.raises(ArgumentError, match=f"This is not the state of {kind}.*: it has no 'seed', but"):
+            loader(sampler=sampler).load_state_dict(state)
+
+
+def test_a_state_without_a_generator() -> None:
+    one = loader(sampler=SequentialSampler(DATA))
+    state = one.state_dict()
+    assert state.pop("generator") is None
+    one.load_state_dict(state)
+    assert flat(one) == list(DATA)

@@ -117,8 +117,10 @@ class IteratedOrders:
         kind = "a RecordLoader with a sampler or batch_sampler of your own"
         names = ("epoch", "samples", "checksum", "num_replicas", "rank")
         check_state(state, kind, ("seed", *names), {})
+        text = state.get("generator")
+        _check_generator(text, (self._own_generator() or torch.default_generator).device)
         self._seed.set(state["seed"])
-        self._place = _Place(**{name: state[name] for name in (*names, "generator")})
+        self._place = _Place(**{name: state[name] for name in names}, generator=text)
         self._begun, self._is_over = None, False
         self._tell(self._place.epoch)
 
@@ -247,6 +249,17 @@ def _checksum(keys: Keys, checksum: int) -> int:
         text = json.dumps(key, default=lambda _: None, skipkeys=True) if number is None else ""
         checksum = zlib.crc32(text.encode() if number is None else np.int64(number).tobytes(), checksum)
     return checksum
+
+
+# Any: whatever a file had.
+def _check_generator(text: Any, device: torch.device) -> None:
+    """Accept None, or the state of a generator of this device, in base64."""
+    if text is None:
+        return
+    try:
+        torch.Generator(device).set_state(_state(text))
+    except (TypeError, ValueError, RuntimeError) as err:
+        raise ArgumentError(f"state: generator={text!r:.50} is not the state of a torch.Generator: {err}") from err
 
 
 def _text(state: torch.Tensor) -> str:

@@ -39,6 +39,7 @@ from recordzoo.sampling.ahead import keeping_values
 from recordzoo.sampling.permutation import hash_key
 from recordzoo.sampling.ranks import Ranks, Seed
 from recordzoo.sampling.samplers import RecordSampler
+from recordzoo.sampling.state import whole_number
 
 ON_ERROR = ("raise", "skip")
 WORKERS = ("auto", "threads", "processes")
@@ -239,12 +240,12 @@ class RecordLoader(DataLoader[Any]):
             RecordError: What is stored is damaged, or an image cannot be decoded; with record set and name.
             OSError: A file cannot be read, or its image cannot be decoded; as torchvision raises it, with the path.
             EmptyBatchError: All samples of a batch are left out.
-            ArgumentError: `on_error="skip"`, and the dataset makes its samples itself.
             TimeoutError: A batch took longer than `timeout`.
             ForkError: The process was forked within the epoch, and goes on in the child.
             TypeError: The sampler gave a key that is no integer, and the samples are records.
-            ArgumentError: `deterministic` needs worker processes, and there can be none; the loaded state cannot be
-                resumed; a newer iterator took over the persistent workers.
+            ArgumentError: `on_error="skip"`, and the dataset makes its samples itself; `deterministic` needs worker
+                processes, and there can be none; the loaded state cannot be resumed; or a newer iterator took over the
+                persistent workers.
         """
         return Unbegun(self._begin)
 
@@ -326,8 +327,13 @@ class RecordLoader(DataLoader[Any]):
         Raises:
             ArgumentError: It is the state of another order, or a number in it is wrong.
         """
-        self._num_skipped = state.get("skipped", 0)
-        self._orders.load_state_dict({name: value for name, value in state.items() if name != "skipped"})
+        skipped: Any = 0  # Any: maybe a wrong one
+        if isinstance(state, dict):
+            skipped = state.get("skipped", 0)
+            state = {name: value for name, value in state.items() if name != "skipped"}
+        num_skipped = whole_number("state: skipped", skipped, at_least=0)
+        self._orders.load_state_dict(state)
+        self._num_skipped = num_skipped
 
     def explain(self) -> str:
         """Say, line by line, what runs in the loader, what runs as it was written, and why; `print(loader)` does too.
