@@ -275,3 +275,21 @@ def test_a_state_without_a_generator() -> None:
     assert state.pop("generator") is None
     one.load_state_dict(state)
     assert flat(one) == list(DATA)
+
+
+def test_a_state_of_another_rank_is_kept_until_the_first_batch() -> None:
+    """Its checksum is that of the other rank's samples: this rank does not know its own before it has taken some."""
+
+    class Failing(list[int]):
+        def __getitem__(self, index: Any) -> Any:
+            raise ValueError("a first batch that fails")
+
+    state, _, _ = saved(loader(sampler=DistributedSampler(DATA, 2, 0, seed=3)), 2)
+    sampler = DistributedSampler(DATA, 2, 1, seed=3)
+    one = RecordLoader(Failing(DATA), 4, sampler=sampler, num_workers=1, workers="threads")
+    one.load_state_dict(state)
+    with pytest.raises(ValueError, match="a first batch that fails"):
+        next(iter(one))
+    again = loader(sampler=DistributedSampler(DATA, 2, 1, seed=3))
+    again.load_state_dict(one.state_dict())
+    assert flat(again) == list(sampler)[8:]

@@ -83,10 +83,10 @@ class IteratedOrders:
             self._set(upcoming)
         place = self._of_these_ranks()
         if place.samples and not self._has_more(place.samples):
-            place = _Place(place.epoch + 1)
+            self._place = place = _Place(place.epoch + 1)
         self._tell(place.epoch)
         seed = self._seed.settle(self._num_ranks())
-        self._begun, self._is_over, self._place = object(), False, place
+        self._begun, self._is_over = object(), False
         return EpochBatches(seed, place.epoch, self._wanted(self._begun, place))
 
     def set_epoch(self, epoch: int) -> None:
