@@ -89,7 +89,7 @@ def test_what_is_not_matched_is_listed(text, error, said, old, tmp_path):
 
 
 def test_arguments(old, tmp_path):
-    for name in ("name", "Age", "split", ""):
+    for name in ("name", "names_offsets", "Age", "split", ""):
         with pytest.raises(ArgumentError, match="cannot be a field's name"):
             recordzoo.add_field(old.path, [1, 2, 3, 4], name)
     with pytest.raises(ArgumentError, match="has a field 'weight' already"):

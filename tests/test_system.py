@@ -15,7 +15,7 @@ import pytest
 from recordzoo.errors import PrepareError
 from recordzoo.publish import space
 from recordzoo.publish.output import Output
-from recordzoo.records import arrays
+from recordzoo.records import arrays, manifest
 from recordzoo.system import files, names, processes
 from tests import posix
 
@@ -233,6 +233,12 @@ class TestNames:
         monkeypatch.setattr(arrays, "is_device", lambda name: names.is_device(name, windows=True))
         assert arrays.leads_out(name)
         assert not arrays.leads_out("a\\b/c.jpg")
+
+    def test_names_of_fields(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        given = ("age", "nul", "split", "Age", "names", "")
+        assert list(filter(manifest.is_field_name, given)) == (["age"] if names.WINDOWS else ["age", "nul"])
+        monkeypatch.setattr(manifest, "is_device", lambda name: names.is_device(name, windows=True))
+        assert list(filter(manifest.is_field_name, given)) == ["age"]
 
     def test_words_of_command_lines(self) -> None:
         words = ["C:\\data\\my photos", "D:\\x", "a&b", ""]

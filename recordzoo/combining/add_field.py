@@ -21,12 +21,11 @@ from recordzoo.progress import Progress
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.combined.part import Part
 from recordzoo.records.kinds import FieldKind, FieldSpec
-from recordzoo.records.manifest import NAME_PATTERN
+from recordzoo.records.manifest import RESERVED_FIELDS, is_field_name
 from recordzoo.records.reader import RecordReader
 from recordzoo.system.npy import map_file
 from recordzoo.text import name_first
 
-_TAKEN = ("name", "names", "names_offsets", "split")
 _SHOWN = 10
 
 
@@ -96,8 +95,11 @@ def add_field(
         PosixPath('/home/me/photos.records')
     """
     reader = RecordReader(records)
-    if not NAME_PATTERN.fullmatch(name) or name in _TAKEN:
-        raise ArgumentError(f"{name!r} cannot be a field's name: small letters, digits and _ only, and not 'name'.")
+    if not is_field_name(name):
+        raise ArgumentError(
+            f"{name!r} cannot be a field's name: small letters, digits and _ only, on Windows no device's name, and "
+            f"none of {', '.join(RESERVED_FIELDS)}."
+        )
     if name in reader.manifest.fields:
         raise ArgumentError(f"{reader.path} has a field {name!r} already.")
     progress = progress or default_progress()

@@ -12,9 +12,8 @@ from recordzoo.custom.values import as_array, as_pixels, describe, is_json, is_p
 from recordzoo.errors import ArgumentError, SampleError
 from recordzoo.recipes.class_folders import is_image
 from recordzoo.recipes.jpeg import look
-from recordzoo.records.manifest import MAX_DIMENSIONS, NAME_PATTERN
+from recordzoo.records.manifest import MAX_DIMENSIONS, RESERVED_FIELDS, is_field_name
 from recordzoo.records.shard import stored_bytes
-from recordzoo.system.names import is_device
 
 ROW_BYTES = 1024
 """An array up to this size is a row of an array file: a million of them are in memory while they are put together."""
@@ -24,7 +23,6 @@ _PAGE_BYTES = 4096
 
 _TUPLE = ("image", "target")
 _PATH_HINT = "; of a file, give the bytes: Path(...).read_bytes()"
-_TAKEN = ("name", "names", "names_offsets", "split")
 
 
 def infer(
@@ -106,16 +104,12 @@ def _check_kinds(kinds: Mapping[str, Kind]) -> None:
 def _check_parts(fields: Sequence[str], parts: Mapping[str, Sequence[str]]) -> None:
     """Refuse parts of a tuple that would be called as something else is."""
     names = [*(name for name in fields if name not in parts), *(name for inner in parts.values() for name in inner)]
-    wrong = next((name for name in names if names.count(name) > 1 or not _is_name(name)), None)
+    wrong = next((name for name in names if names.count(name) > 1 or not is_field_name(name)), None)
     if wrong is not None:
         raise ArgumentError(
             f"A part of a tuple would become the field {wrong!r}, which is not a valid name, or is another field's. "
             "Pass fields with other names."
         )
-
-
-def _is_name(name: str) -> bool:
-    return NAME_PATTERN.fullmatch(name) is not None and not is_device(name)
 
 
 def _form(sample: Any) -> tuple[Form, tuple[str, ...]]:
@@ -141,14 +135,14 @@ def _field_names(form: Form, keys: tuple[str, ...], names: Sequence[str] | Mappi
             raise ArgumentError(f"Argument fields has {len(names)} names, but a sample is a {form} of {len(keys)}.")
         fields = tuple(names)
     for name in fields:
-        if not isinstance(name, str) or name in _TAKEN or not _is_name(name) or fields.count(name) > 1:
+        if not isinstance(name, str) or not is_field_name(name) or fields.count(name) > 1:
             raise ArgumentError(_why_no_name(name))
     return fields
 
 
 # Any: keys of all kinds.
 def _why_no_name(name: Any) -> str:
-    if name in _TAKEN:
+    if name in RESERVED_FIELDS:
         kept = "names" if name.startswith("name") else "splits"
         hint = f"Pass fields={{{name!r}: '{name}_'}}."
         return f"{name!r} cannot be a field's name: record sets keep their {kept} there. {hint}"

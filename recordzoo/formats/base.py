@@ -13,9 +13,8 @@ from typing import Any, ClassVar, TypeVar
 from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.meant import did_you_mean
-from recordzoo.records.manifest import NAME_PATTERN
+from recordzoo.records.manifest import is_field_name
 from recordzoo.sources.file_table import FileTable
-from recordzoo.system.names import is_device
 
 Sample = Mapping[str, Any]
 """A sample: the name of each field and its value, as `RecordWriter` takes them; "name" is the record's name."""
@@ -24,7 +23,6 @@ CLASSES_NAME = "classes.json"
 """In a folder: the names of the classes in the order of labels, of a format that itself has no place for them."""
 
 _NO_NAME = re.compile(r"[^a-z0-9_]+")
-_TAKEN = ("name", "names", "names_offsets", "split")
 _LONGEST = 64
 _MAX_CLASSES_BYTES = 16 << 20
 _LOOKED_AT, _PIECES_LOOKED_AT = 64, 8
@@ -192,7 +190,7 @@ def classes_beside(location: str) -> list[str] | None:
 def field_name(key: str) -> str:
     """Return a valid name of a field for a key: ``image/class/text`` becomes ``image_class_text``."""
     name = _NO_NAME.sub("_", key.lower()).strip("_")[:_LONGEST]
-    if name in _TAKEN or is_device(name) or not NAME_PATTERN.fullmatch(name):
+    if not is_field_name(name):
         name = f"field_{name}".rstrip("_")[:_LONGEST]
     return name
 

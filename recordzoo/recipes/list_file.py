@@ -17,11 +17,11 @@ from recordzoo.recipes.list_kinds import Cells, ListField
 from recordzoo.recipes.list_rows import from_rows, json_rows, parquet_table
 from recordzoo.recipes.list_table import LIST_ENDINGS, PARQUET, Faults, Table, check_encoding, read_table
 from recordzoo.records.kinds import FieldKind, FieldSpec
-from recordzoo.records.manifest import NAME_PATTERN
+from recordzoo.records.manifest import NAME_PATTERN, RESERVED_FIELDS
 from recordzoo.system.names import is_device
 
 _CLASS_COLUMN = "class_name"
-_TAKEN = ("image", "name", "names", "names_offsets")
+_TAKEN = {"image", *RESERVED_FIELDS} - {"split"}  # a field, if another column says the splits
 _LABEL = "target"
 """The field of a label whose column nobody named."""
 

@@ -12,6 +12,7 @@ import numpy as np
 from recordzoo.aliases import JSON
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.sources.hashing import hash_text
+from recordzoo.system.names import is_device
 
 FORMAT = "recordzoo"
 VERSION = 1
@@ -33,6 +34,8 @@ NO_SHARD = 0xFFFFFFFF
 
 NAME_PATTERN = re.compile(r"[a-z][a-z0-9_]{0,63}")
 """What the name of a field may be."""
+RESERVED_FIELDS = ("name", "names", "names_offsets", "split")
+"""Names that no field may have: record sets keep the records' names and splits there."""
 SPLIT_PATTERN = re.compile(r"[a-z0-9][a-z0-9-]{0,63}")
 """What the name of a split may be."""
 OWN_HASH = re.compile(rb'\n "hash": "(sha256:[0-9a-f]{64})"')
@@ -232,6 +235,11 @@ def manifest_digest(data: bytes) -> str:
 def shard_name(number: int) -> str:
     """Return the file name of a shard."""
     return f"shard-{number:05d}.lmdb"
+
+
+def is_field_name(name: str) -> bool:
+    """Whether a new field may have this name; on Windows no device's."""
+    return NAME_PATTERN.fullmatch(name) is not None and name not in RESERVED_FIELDS and not is_device(name)
 
 
 def is_label(dtype: str, shape: tuple[int, ...]) -> bool:
