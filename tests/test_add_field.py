@@ -65,6 +65,13 @@ def test_files_by_position(old, tmp_path):
     assert set(new.manifest.fields) == {*FIELDS, "x", "y"}
 
 
+def test_postcodes_are_texts(old, tmp_path):
+    (tmp_path / "a.csv").write_text("name,a\n0000.jpg,01234\n0001.jpg,99999\n0002.jpg,01234\n0003.jpg,5\nother.jpg,\n")
+    new = RecordReader(recordzoo.add_field(old.path, tmp_path / "a.csv", "a"))
+    assert new.array("a").tolist() == [0, 2, 0, 1]
+    assert new.manifest.fields["a"] == FieldSpec(FieldKind.CLASS, ("01234", "5", "99999"))
+
+
 @pytest.mark.parametrize(
     ("text", "error", "said"),
     [

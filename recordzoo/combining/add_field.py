@@ -20,6 +20,7 @@ from recordzoo.preparing import Options
 from recordzoo.progress import Progress
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.combined.part import Part
+from recordzoo.recipes.list_kinds import Cells
 from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.manifest import RESERVED_FIELDS, is_field_name
 from recordzoo.records.reader import RecordReader
@@ -67,7 +68,8 @@ def add_field(
     """Give each record of a set a value of a new field. Only arrays are written; shards are shared by hard links.
 
     Whole numbers become an int field, numbers with a fraction a float field, texts a class field: the classes are the
-    texts, sorted. Without `output` the set is exchanged in one step.
+    texts, sorted. In a table numbers with zeros before them, such as postcodes, are texts. Without `output` the set is
+    exchanged in one step.
 
     Args:
         records: The record set's directory.
@@ -139,13 +141,10 @@ def _read(path: Path, field: str) -> Mapping[str, Any] | Sequence[Any] | NDArray
 
 
 def _numbers(texts: Sequence[str]) -> list[Any]:
-    """Turn texts into numbers, if all but the empty ones are such; None for an empty one."""
-    for kind in (int, np.float32):
-        try:
-            return [None if text == "" else kind(text) for text in texts]
-        except (ValueError, OverflowError):
-            continue
-    return [text or None for text in texts]
+    """Turn texts into numbers, if all but the empty ones are numbers in a list file; None for an empty one."""
+    numbers = Cells("", "", [text for text in texts if text], [], is_text=False).numbers()
+    kind: type = str if numbers is None else int if numbers.dtype.kind == "i" else np.float32
+    return [kind(text) if text else None for text in texts]
 
 
 def _joined(reader: RecordReader, given: Mapping[str, Any], progress: Progress) -> list[Any]:
