@@ -51,7 +51,7 @@ def test_chance_is_fair_and_seeded():
     labels = np.zeros(1000, np.int64)
     times = sum(_stratified(labels, _draws(1000, seed), 0.3).astype(int) for seed in range(200))
     assert abs(times - 60).max() < 35  # 5 standard deviations of a binomial (200, 0.3)
-    assert _draws(3, 0).tolist() == [16294208416658607535, 7960286522194355700, 487617019471545679]  # splitmix64
+    assert _draws(3, 0).tolist() == [11749869230777074271, 4976686463289251617, 755828109848996024]  # PCG64
 
 
 def test_groups_stay_together_and_classes_keep_their_share():

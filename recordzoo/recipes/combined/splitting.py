@@ -72,12 +72,8 @@ def _pool(reader: RecordReader) -> NDArray[np.int64]:
 
 
 def _draws(count: int, seed: int) -> NDArray[np.uint64]:
-    """Return a random number for each record: splitmix64, the same with every version of NumPy."""
-    with np.errstate(over="ignore"):
-        x = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed % (1 << 64))
-        for shift, factor in ((30, 0xBF58476D1CE4E5B9), (27, 0x94D049BB133111EB)):
-            x = (x ^ (x >> np.uint64(shift))) * np.uint64(factor)
-        return x ^ (x >> np.uint64(31))
+    """Return a random number for each record, the same with every version of NumPy."""
+    return np.random.PCG64(seed % (1 << 64)).random_raw(count)
 
 
 def _stratified(labels: NDArray[np.int64], draws: NDArray[np.uint64], share: float) -> NDArray[np.bool_]:
