@@ -18,8 +18,8 @@ from recordzoo.custom.writer import RecordWriter
 from recordzoo.errors import ArgumentError, CorruptRecordError, DiskSpaceError, OtherSourceError, PrepareError
 from recordzoo.exporting import work
 from recordzoo.exporting.job import NOTE_NAME
-from recordzoo.exporting.names import class_folders, unique
-from recordzoo.exporting.targets import TARGETS
+from recordzoo.formats import WRITTEN
+from recordzoo.formats.folder import class_folders, unique
 from tests.copying import killed
 from tests.exporting import CLASSES, SHARD_BYTES, damaged, files, given, write
 from tests.fakes.records import write_records
@@ -236,7 +236,7 @@ class TestInterrupted:
         assert not (root / "train" / "odd.jpg").exists()
 
     @pytest.mark.slow
-    @pytest.mark.parametrize("to", TARGETS)
+    @pytest.mark.parametrize("to", WRITTEN)
     @fault("E3", "a record is damaged", "an error that names it; no output")
     def test_a_damaged_record_is_an_error_and_there_is_no_output(self, to: str, there: Path, tmp_path: Path) -> None:
         path = damaged(Path(shutil.copytree(there, tmp_path / "a.records")), 7)

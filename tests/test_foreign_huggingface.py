@@ -14,7 +14,8 @@ from pyarrow import parquet
 
 from recordzoo import packages
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError, RemoteError
-from recordzoo.formats import table_files
+from recordzoo.formats import arrow
+from recordzoo.formats import parquet as our_parquet
 from recordzoo.formats.hub import Hub
 from recordzoo.formats.table_layout import layout
 from recordzoo.records.kinds import FieldKind, FieldSpec
@@ -190,7 +191,7 @@ def test_other_names_of_fields(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_row_groups_and_batches_are_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table_files, "PART_BYTES", 1)
+    monkeypatch.setattr(arrow, "PART_BYTES", 1)
     birds().to_parquet(tmp_path / "birds.parquet", batch_size=5)
     table = birds().data.table
     with pa.OSFile(str(tmp_path / "stream.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
@@ -198,7 +199,8 @@ def test_row_groups_and_batches_are_parts(tmp_path: Path, monkeypatch: pytest.Mo
     with pa.OSFile(str(tmp_path / "file.arrow"), "wb") as file, pa.ipc.new_file(file, table.schema) as writer:
         writer.write_table(table, max_chunksize=5)
     for name, parts in (("birds.parquet", [0, 5, 10]), ("stream.arrow", [0, 5, 10]), ("file.arrow", [0])):
-        assert [part.first_row for part in table_files.look(tmp_path / name).parts] == parts
+        module = our_parquet if name.endswith(".parquet") else arrow
+        assert [part.first_row for part in module.look(tmp_path / name).parts] == parts
         reader = imported(tmp_path / name, tmp_path / f"{name}.records")
         assert [reader.read("image", position) for position in range(12)] == [data for data, _ in SAMPLES]
         assert list(reader.names)[10] == f"{Path(name).stem}/000010.jpg"

@@ -14,12 +14,12 @@ from recordzoo.bars import default_progress
 from recordzoo.crash_points import crash_point
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.exporting import work
-from recordzoo.exporting.done import Finished
-from recordzoo.exporting.samples import Content
-from recordzoo.exporting.splits import chosen_splits
-from recordzoo.exporting.target import Shard, Target
-from recordzoo.exporting.targets import TARGETS, target_class
-from recordzoo.exporting.zipped import FILE_NAME, read_note
+from recordzoo.exporting.work import Finished
+from recordzoo.formats import WRITTEN
+from recordzoo.formats.find import writer_class
+from recordzoo.formats.samples import Content, chosen_splits
+from recordzoo.formats.writing import Shard, Writer
+from recordzoo.formats.zip import FILE_NAME, read_note
 from recordzoo.meant import did_you_mean
 from recordzoo.progress import Progress
 from recordzoo.publish.build import Build
@@ -127,16 +127,16 @@ class ExportJob:
         shard_bytes: int | None = None,
         progress: Progress | None = None,
     ) -> None:
-        if to not in TARGETS:
-            hint = did_you_mean(to, TARGETS)
-            raise ArgumentError(f"Unknown format {to!r} (to, --to). Valid are {', '.join(TARGETS)}.{hint}")
+        if to not in WRITTEN:
+            hint = did_you_mean(to, WRITTEN)
+            raise ArgumentError(f"Unknown format {to!r} (to, --to). Valid are {', '.join(WRITTEN)}.{hint}")
         self.splits = chosen_splits(reader, split)
-        self.target: Target = target_class(to)(Content(reader), list(self.splits))
-        self.path = _place(output, reader, self.target)
-        self.shard_bytes = self.target.shard_bytes if shard_bytes is None else shard_bytes
+        self.writer = writer_class(to)(Content(reader), list(self.splits))
+        self.path = _place(output, reader, self.writer)
+        self.shard_bytes = self.writer.shard_bytes if shard_bytes is None else shard_bytes
         if self.shard_bytes < 1:
             raise ArgumentError(f"Argument shard_bytes is {shard_bytes}; it must be at least 1.")
-        self.shards = self.target.shards(self.splits, self.shard_bytes)
+        self.shards = self.writer.shards(self.splits, self.shard_bytes)
         self.plan: dict[str, JSON] = {
             "export": to,
             "layout": _LAYOUT,
@@ -144,7 +144,7 @@ class ExportJob:
             "splits": list(self.splits),
             "shard_bytes": self.shard_bytes,
         }
-        self.target.note = self.plan
+        self.writer.note = self.plan
         self._progress = progress
 
     def run(self, *, workers: int | None = None, refresh: bool = False) -> Exported:
@@ -163,7 +163,7 @@ class ExportJob:
             nonlocal finished
             finished = self._write(build, workers, progress)
 
-        file = FILE_NAME if self.target.ending else ""
+        file = FILE_NAME if self.writer.ending else ""
         publish(
             Output(self.path, self._is_export, NOTE_NAME, file, elsewhere="name another output"),
             lambda: self._is_ready(refresh),
@@ -173,8 +173,8 @@ class ExportJob:
             may_replace=self._is_export if refresh else never,
         )
         if finished is None:
-            return Exported(self.path, self.target.name, counts, was_ready=True)
-        return Exported(self.path, self.target.name, counts, finished.num_files, finished.num_bytes)
+            return Exported(self.path, self.writer.name, counts, was_ready=True)
+        return Exported(self.path, self.writer.name, counts, finished.num_files, finished.num_bytes)
 
     @staticmethod
     def _is_export(path: Path) -> bool:
@@ -202,29 +202,29 @@ class ExportJob:
         build.claim(self.plan, total)
         finished = Finished(build.set, self.shards)
         kept = sum(self._size(shard) for shard in self.shards if shard.name in finished)
-        progress.begin(f"exporting {self.target.content.reader.path.name} to {self.target.name}", total, kept)
+        progress.begin(f"exporting {self.writer.content.reader.path.name} to {self.writer.name}", total, kept)
         number = workers or (default_workers() if total - kept > _ONE_PROCESS_BYTES else 1)
-        work.write(self.target, self.shards, finished, build, number, progress)
+        work.write(self.writer, self.shards, finished, build, number, progress)
         progress.end()
-        self.target.finish(build.set, self.shards, finished.in_order(self.shards))
+        self.writer.finish(build.set, self.shards, finished.in_order(self.shards))
         finished.forget()
         crash_point("export.complete")
-        if not self.target.ending:
+        if not self.writer.ending:
             durable.write_file(build.set / NOTE_NAME, json.dumps(self.plan).encode())
             durable.sync_directory(build.set)
         return finished
 
     def _size(self, shard: Shard) -> int:
-        return int(self.target.content.reader.lengths("image")[shard.positions].sum())
+        return int(self.writer.content.reader.lengths("image")[shard.positions].sum())
 
 
-def _place(output: str | os.PathLike[str], reader: RecordReader, target: Target) -> Path:
+def _place(output: str | os.PathLike[str], reader: RecordReader, writer: Writer) -> Path:
     """Return the output as an absolute path."""
     if is_url(output):
         raise ArgumentError(f"{Url.parse(output)} is a URL; an export is written to this machine.")
     place = Path(output).expanduser().absolute()
-    if target.ending and place.suffix.lower() != target.ending:
-        raise ArgumentError(f"{place} is to be a file that ends in {target.ending}: {place.name}{target.ending}.")
+    if writer.ending and place.suffix.lower() != writer.ending:
+        raise ArgumentError(f"{place} is to be a file that ends in {writer.ending}: {place.name}{writer.ending}.")
     if isinstance(reader.path, Path) and place.resolve().is_relative_to(reader.path.resolve()):
         raise ArgumentError(f"{place} is in the record set {reader.path}; name an output beside it.")
     return place

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import ArgumentError, RecordZooError
-from recordzoo.exporting.hf_features import HFColumn, columns_of, features_of
-from recordzoo.exporting.samples import Content
-from recordzoo.exporting.splits import chosen_splits
+from recordzoo.formats.hf_features import HFColumn, columns_of, features_of
+from recordzoo.formats.samples import Content, chosen_splits
 from recordzoo.packages import need
 from recordzoo.records.reader import RecordReader
 from recordzoo.remote.url import Url, is_url

@@ -1,24 +1,100 @@
-"""Shards → files: in this process, or in several. Processes, because PNG, CRC-32C and parquet take CPU time."""
+"""Shards → files: in this process, or in several, because PNG, CRC-32C and Parquet take CPU time; what is finished."""
 
 import functools
+import json
+import os
+import shutil
 from collections.abc import Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from concurrent.futures.process import BrokenProcessPool
+from dataclasses import asdict
 from pathlib import Path
 
 import loky
 from loky.process_executor import TerminatedWorkerError
 
-from recordzoo.exporting.done import Finished
-from recordzoo.exporting.target import Shard, Target, Written
+from recordzoo import durable
+from recordzoo.crash_points import crash_point
+from recordzoo.formats.writing import Shard, Writer, Written
 from recordzoo.owner import Owner
 from recordzoo.progress import Progress
 from recordzoo.publish.build import Build
 from recordzoo.workers import killed, serve
 
+_FOLDER = ".finished"  # a file for each finished shard, written when the shard is on the disk
+
+
+class Finished:
+    """The finished shards. What no finished shard counts is removed.
+
+    Args:
+        folder: Where the output is put together.
+        shards: All of its shards.
+    """
+
+    def __init__(self, folder: Path, shards: Sequence[Shard]) -> None:
+        self._folder, self._output = folder / _FOLDER, folder
+        self._found: dict[str, Written] = {}
+        self._folder.mkdir(exist_ok=True)
+        for shard in shards:
+            written = self._read(shard.name)
+            if written is not None:
+                self._found[shard.name] = written
+        self._sweep()
+
+    def __contains__(self, name: str) -> bool:
+        return name in self._found
+
+    @property
+    def num_files(self) -> int:
+        """How many files they have."""
+        return sum(len(written.files) for written in self._found.values())
+
+    @property
+    def num_bytes(self) -> int:
+        """Their size."""
+        return sum(sum(written.files.values()) for written in self._found.values())
+
+    def add(self, name: str, written: Written) -> None:
+        """Count a shard, whose files are synced."""
+        crash_point("export.written")
+        for folder in {(self._output / file).parent for file in written.files}:
+            durable.sync_directory(folder)
+        durable.replace_file(self._folder / f"{name}.json", json.dumps(asdict(written)).encode())
+        self._found[name] = written
+        crash_point("export.counted")
+
+    def in_order(self, shards: Sequence[Shard]) -> list[Written]:
+        """Return all shards' files, in the order of the shards."""
+        return [self._found[shard.name] for shard in shards]
+
+    def forget(self) -> None:
+        """Remove what only an interrupted export needs."""
+        shutil.rmtree(self._folder)
+
+    def _read(self, name: str) -> Written | None:
+        """Return a finished shard, all of whose files are there."""
+        try:
+            written = Written(**json.loads((self._folder / f"{name}.json").read_bytes()))
+            complete = all((self._output / file).stat().st_size == size for file, size in written.files.items())
+        except (OSError, ValueError, TypeError):
+            return None
+        return written if complete else None
+
+    def _sweep(self) -> None:
+        """Remove files that are not counted: unlinked, so that a process that only looked dead writes nowhere."""
+        counted = {os.path.normpath(name) for written in self._found.values() for name in written.files}
+        for parent, folders, names in os.walk(self._output):
+            if _FOLDER in folders:
+                folders.remove(_FOLDER)
+            for name in names:
+                path = Path(parent) / name
+                if os.path.normpath(path.relative_to(self._output)) not in counted:
+                    durable.remove(path)
+
 
 def write(
-    target: Target, shards: Sequence[Shard], finished: Finished, build: Build, workers: int, progress: Progress
+    writer: Writer, shards: Sequence[Shard], finished: Finished, build: Build, workers: int, progress: Progress
 ) -> None:
     """Write all shards that are not finished.
 
@@ -34,12 +110,12 @@ def write(
 
         for shard in todo:
             build.check()
-            finished.add(shard.name, target.write(shard, build.set, tick))
+            finished.add(shard.name, writer.write(shard, build.set, tick))
         return
     executor = loky.ProcessPoolExecutor(
         max_workers=min(workers, len(todo)),
         initializer=serve,
-        initargs=(Owner.current(), functools.partial(_bring, target)),
+        initargs=(Owner.current(), functools.partial(_bring, writer)),
     )
     try:
         _collect(executor, todo, finished, build, workers + 1, progress)
@@ -71,15 +147,15 @@ def _collect(
             progress.advance(num_bytes, len(shard.positions))
 
 
-_targets: list[Target] = []
+_writers: list[Writer] = []
 
 
-def _bring(target: Target) -> None:
+def _bring(writer: Writer) -> None:
     """In a worker process: keep how samples are written."""
-    _targets[:] = [target]
+    _writers[:] = [writer]
 
 
 def _write(shard: Shard, folder: Path) -> tuple[Written, int]:
     """In a worker process: write a shard; also return its stored bytes."""
     sizes: list[int] = []
-    return _targets[0].write(shard, folder, sizes.append), sum(sizes)
+    return _writers[0].write(shard, folder, sizes.append), sum(sizes)

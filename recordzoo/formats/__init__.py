@@ -12,3 +12,12 @@ FORMATS = (
     "numpy",
 )
 """The modules, in the order in which they are tried."""
+
+WRITTEN = {
+    "folder": "FolderWriter",
+    "webdataset": "WebDatasetWriter",
+    "tfrecord": "TFRecordWriter",
+    "parquet": "ParquetWriter",
+    "zip": "ZipWriter",
+}
+"""Formats of exports: module and class."""

@@ -13,11 +13,12 @@ from typing import Any
 from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, SourceError
+from recordzoo.formats import arrow, parquet
+from recordzoo.formats.arrow import ROWS_AT_ONCE, TableParts, reading
+from recordzoo.formats.arrow_values import Column, holds_files, shape_of, stored_as, values_of
 from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.hub import Hub, is_address
-from recordzoo.formats.table_files import batches, look
 from recordzoo.formats.table_layout import TableFile, layout, names_below
-from recordzoo.formats.table_values import Column, holds_files, shape_of, stored_as, values_of
 from recordzoo.packages import need
 from recordzoo.recipes.images import sniffed_ending
 
@@ -78,7 +79,7 @@ class HuggingFace(Foreign):
         schema: Any = None  # pyarrow's
         for file in self._files:
             path = folder / file.name
-            found = look(path)
+            found = _look(path)
             if schema is None:
                 schema, names = found.schema, found.schema.names
             elif found.schema.names != names:
@@ -148,7 +149,7 @@ class HuggingFace(Foreign):
     def read(self, piece: Piece) -> Iterator[Sample]:
         (path,) = piece.files
         stem, number = self._rows[piece.name]
-        for batch in batches(path, piece.start, piece.stop):
+        for batch in _batches(path, piece.start, piece.stop):
             found: dict[str, Sequence[Any]] = {}
             for column in self._columns:
                 where = f"{path}, rows {number:,} to {number + batch.num_rows - 1:,}, column {column.key}"
@@ -162,6 +163,26 @@ class HuggingFace(Foreign):
                 ending = sniffed_ending(image) if isinstance(image, bytes) else ""
                 yield {"name": f"{stem}/{number:06d}{ending}", **sample}
                 number += 1
+
+
+def _look(path: Path) -> TableParts:
+    with reading(path):
+        return parquet.look(path) if _is_parquet(path) else arrow.look(path)
+
+
+# Any: a `pyarrow.RecordBatch`.
+def _batches(path: Path, start: int, stop: int) -> Iterator[Any]:
+    """Yield the rows of a part, some at a time; what they point to was checked."""
+    with reading(path):
+        for batch in (parquet if _is_parquet(path) else arrow).batches(path, start, stop):
+            batch.validate(full=True)
+            for first in range(0, batch.num_rows, ROWS_AT_ONCE):
+                yield batch.slice(first, ROWS_AT_ONCE)
+
+
+def _is_parquet(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(4) == b"PAR1"
 
 
 # Any: pyarrow's schema; features as JSON has them.

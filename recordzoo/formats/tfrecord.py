@@ -7,7 +7,7 @@ tsl/lib/io/record_writer.h). An `Example` maps keys to lists of bytes, floats or
 
 import re
 import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -16,9 +16,12 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, first_of, split_name
+from recordzoo.formats.samples import Content, Field
+from recordzoo.formats.samples import Sample as Record
+from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, sync
 from recordzoo.packages import is_installed, need
 from recordzoo.recipes.images import sniffed_ending
-from recordzoo.recipes.imports.protobuf import Message, WireError
+from recordzoo.recipes.imports.protobuf import Message, WireError, chunk, packed
 from recordzoo.sources.member import MAX_MEMBER_BYTES
 
 LOOKS_FOR = "files *.tfrecord, *.tfrecords or *-00000-of-00001"
@@ -27,10 +30,12 @@ _IMAGES = ("image/encoded", "image", "image_raw")
 _LABELS = ("image/class/label", "label")
 _SHARD = re.compile(r"(?P<prefix>.*?)[-.](?P<number>\d{5})-of-(?P<total>\d{5})(?P<ending>\..*)?")
 _FILE = re.compile(r".*\.tfrecords?(-\d{5}-of-\d{5})?")
+_LENGTH = struct.Struct("<Q")
 _HEADER = struct.Struct("<QI")
 _CRC = struct.Struct("<I")
 _FEATURES, _FEATURE, _KEY, _VALUE = 1, 1, 1, 2
 _BYTES, _FLOATS, _INTEGERS, _LIST = 1, 2, 3, 1
+_FORMATS = {".jpg": b"JPEG", ".tiff": b"TIFF"}
 
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
@@ -216,3 +221,66 @@ def _is_text(value: Any) -> bool:
     except UnicodeDecodeError:
         return False
     return True
+
+
+class TFRecordWriter(Writer):
+    """Writes ``train-00000-of-00005.tfrecord``, ..."""
+
+    name = "tfrecord"
+
+    def __init__(self, content: Content, splits: Sequence[str]) -> None:
+        super().__init__(content, splits)
+        need("google_crc32c", "tfrecord", "TFRecord is written")
+
+    @override
+    def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
+        name = f"{shard.split or 'data'}-{shard.number:05d}-of-{shard.total:05d}.tfrecord"
+        with open(folder / name, "wb") as file:
+            for _, sample in self.samples(shard, tick):
+                data = self._example(sample)
+                length = _LENGTH.pack(len(data))
+                file.write(length + _CRC.pack(_masked_crc(length)) + data + _CRC.pack(_masked_crc(data)))
+            sync(file)
+            return Written({name: file.tell()})
+
+    def _example(self, sample: Record) -> bytes:
+        pairs = (chunk(_KEY, key.encode()) + chunk(_VALUE, value) for key, value in sorted(self._features(sample)))
+        return chunk(_FEATURES, b"".join(chunk(_FEATURE, pair) for pair in pairs))
+
+    def _features(self, sample: Record) -> Iterator[tuple[str, bytes]]:
+        yield "image/encoded", _bytes(sample.image)
+        yield "image/format", _bytes(_FORMATS.get(sample.ending, sample.ending[1:].upper().encode()))
+        yield "image/filename", _bytes(sample.name.encode())
+        if sample.label is not None:
+            yield "image/class/label", _integers([sample.label])
+        if self.content.classes:
+            yield "image/class/text", _bytes(sample.class_name.encode())
+        for field in self.content.fields:
+            yield from _of_field(field, sample.fields[field.name])
+
+
+# Any, here and below: values of all kinds.
+def _of_field(field: Field, value: Any) -> Iterator[tuple[str, bytes]]:
+    """Yield the features of a field. An `Example` has lists only: arrays get their shape beside them."""
+    if value is None:
+        yield field.name, b""
+    elif field.kind in ("image", "bytes"):
+        yield field.name, _bytes(value)
+    elif field.kind == "json":
+        yield field.name, _bytes(value.encode("utf-8", "replace") if isinstance(value, str) else json_line(value)[:-1])
+    else:
+        numbers = np.asarray(value)
+        if numbers.dtype.kind == "f":
+            yield field.name, chunk(_FLOATS, chunk(_LIST, numbers.astype("<f4").tobytes()))
+        else:
+            yield field.name, _integers(numbers.astype(np.int64).ravel().tolist())
+        if numbers.ndim > 1:
+            yield f"{field.name}/shape", _integers(list(numbers.shape))
+
+
+def _bytes(value: bytes) -> bytes:
+    return chunk(_BYTES, chunk(_LIST, value))
+
+
+def _integers(values: list[int]) -> bytes:
+    return chunk(_INTEGERS, chunk(_LIST, packed(values)))

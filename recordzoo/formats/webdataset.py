@@ -4,24 +4,33 @@ How a name is split, and which files belong to no sample: webdataset/tariterator
 `group_by_keys`).
 """
 
+import io
 import re
+import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.file_kinds import as_text, decode, stored_as
+from recordzoo.formats.folder import split_ending, unique
+from recordzoo.formats.samples import Sample as Record
 from recordzoo.formats.shards import TAR_ENDINGS, Shards, find_shards
 from recordzoo.formats.tar_keys import Keys, look
+from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, sync
+from recordzoo.recipes.images import sniffed_ending
 from recordzoo.sources.archive import ArchiveUnit
 from recordzoo.sources.member import MAX_MEMBER_BYTES, Member
 
 LOOKS_FOR = "files *.tar, *.tar.gz or *.tgz; or train-{000000..000012}.tar"
 
 _NAME = re.compile(r"((?:.*/)?[^./]+)\.([^/]*)", re.DOTALL)
+_UNKNOWN = ".bin"  # the ending of files that are no known image
 _META = re.compile(r"__[^/]*__(/|$)")
 
 
@@ -149,3 +158,47 @@ def _search(files: Sequence[Path], wanted: set[str]) -> set[str]:
             break
         found |= {extension for _, extension, _ in _files(path) if extension in wanted}
     return found
+
+
+class WebDatasetWriter(Writer):
+    """Writes ``train-000000.tar``, ``train-000001.tar``, ..."""
+
+    name = "webdataset"
+
+    @override
+    def paths(self, split: str, positions: NDArray[np.int64]) -> list[str]:
+        names = (split_ending(self.content.reader.names[position])[0] for position in positions.tolist())
+        return unique(names, [""] * len(positions), whole=True, dots=False)
+
+    @override
+    def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
+        name = f"{shard.split or 'data'}-{shard.number:06d}.tar"
+        with open(folder / name, "wb") as file:
+            with tarfile.open(fileobj=file, mode="w", format=tarfile.PAX_FORMAT) as archive:
+                for number, sample in self.samples(shard, tick):
+                    for ending, data in self._files(sample):
+                        entry = tarfile.TarInfo(f"{shard.paths[number]}{ending}")
+                        entry.size = len(data)
+                        archive.addfile(entry, io.BytesIO(data))
+            sync(file)
+            return Written({name: file.tell()})
+
+    def _files(self, sample: Record) -> Iterator[tuple[str, bytes]]:
+        """Yield the files of a sample: ending and bytes."""
+        yield sample.ending or _UNKNOWN, sample.image
+        if sample.label is not None:
+            yield ".cls", str(sample.label).encode()
+        about = {"name": sample.name, **({"class": sample.class_name} if self.content.classes else {})}
+        for field in self.content.fields:
+            value = sample.fields[field.name]
+            if field.kind in ("json", "numbers"):
+                about[field.name] = value
+            elif value is None:
+                continue
+            elif field.kind == "raw":
+                buffer = io.BytesIO()
+                np.save(buffer, value, allow_pickle=False)
+                yield f".{field.name}.npy", buffer.getvalue()
+            else:
+                yield f".{field.name}{(field.kind == 'image' and sniffed_ending(value)) or _UNKNOWN}", value
+        yield ".json", json_line(about)

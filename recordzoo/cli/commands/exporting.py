@@ -7,17 +7,17 @@ import typer
 
 from recordzoo.cli.commands.completion import complete_path
 from recordzoo.cli.commands.options import Json, RecordSet
-from recordzoo.exporting.targets import TARGETS
+from recordzoo.formats import WRITTEN
 
 
 def _complete_target(incomplete: str) -> list[str]:
-    return [name for name in TARGETS if name.startswith(incomplete)]
+    return [name for name in WRITTEN if name.startswith(incomplete)]
 
 
 def export(
     path: RecordSet,
     to: Annotated[
-        str, typer.Option(metavar="|".join(TARGETS), help="What is written.", autocompletion=_complete_target)
+        str, typer.Option(metavar="|".join(WRITTEN), help="What is written.", autocompletion=_complete_target)
     ],
     output: Annotated[
         Path,

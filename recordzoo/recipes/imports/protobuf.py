@@ -1,11 +1,11 @@
-"""Protocol Buffers as far as the stored messages need them: the wire format, strictly, without the messages' types.
+"""Protocol Buffers as far as the stored messages need them: the wire format, read strictly, without messages' types.
 
 https://protobuf.dev/programming-guides/encoding: a message is a sequence of fields, each a tag (number and wire type)
 and a value: a varint, 4 or 8 bytes, or a length and as many bytes.
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +89,16 @@ class Message:
             raise _other_kind(number)
 
 
+def chunk(number: int, data: bytes) -> bytes:
+    """Write a field of bytes, of a message, or of packed numbers."""
+    return _written(number << 3 | BYTES) + _written(len(data)) + data
+
+
+def packed(values: Iterable[int]) -> bytes:
+    """Write signed integers of 64 bits one after another."""
+    return b"".join(_written(value & (1 << 64) - 1) for value in values)
+
+
 def _fields(data: bytes) -> Iterator[tuple[int, int, int | bytes]]:
     position = 0
     while position < len(data):
@@ -125,6 +135,15 @@ def _varint(data: bytes, position: int) -> tuple[int, int]:
                 break
             return value, position
     raise WireError("a number has more than 64 bits")
+
+
+def _written(value: int) -> bytes:
+    found = bytearray()
+    while value > 0x7F:
+        found.append(value & 0x7F | 0x80)
+        value >>= 7
+    found.append(value)
+    return bytes(found)
 
 
 def _signed(value: int) -> int:

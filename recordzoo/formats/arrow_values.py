@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import SourceError
-from recordzoo.formats.table_files import storage
+from recordzoo.formats.arrow import storage
 from recordzoo.recipes.images import sniffed_ending
 from recordzoo.sources.member import MAX_MEMBER_BYTES
 from recordzoo.system.files import open_at_once

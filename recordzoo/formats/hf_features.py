@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.exporting.samples import Content, Field, printable
-from recordzoo.exporting.target import plain
+from recordzoo.formats.samples import Content, Field, printable
+from recordzoo.formats.writing import plain
 from recordzoo.records.kinds import FieldKind
 from recordzoo.records.reader import RecordReader
 

@@ -1,4 +1,4 @@
-"""Files of tables: Parquet, Arrow streams (as `datasets.save_to_disk` writes them) and Arrow files; in parts.
+"""Arrow streams, as `datasets.save_to_disk` writes them, and Arrow files: the parts of one; errors of pyarrow.
 
 An Arrow stream is a row of messages: 0xFFFFFFFF, the length of a Flatbuffers table, that table, a body
 (format/Message.fbs and docs/source/format/Columnar.rst in apache/arrow). Only the tables are read to find the parts, so
@@ -15,10 +15,12 @@ from typing import Any, BinaryIO
 from recordzoo.errors import SourceError
 from recordzoo.recipes.imports.arrow import ArrowError, FlatTable
 
+ROWS_AT_ONCE = 64
+"""So many rows are values at a time."""
+
 PART_BYTES = 8 << 20
 """About so many bytes of rows are a part, at least."""
 
-_ROWS_AT_ONCE = 64
 _SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # MessageHeader
 _CONTINUATION = 0xFFFFFFFF
 _MAX_TABLE_BYTES = 64 << 20
@@ -64,36 +66,9 @@ class TableParts:
             self.parts.append(part)
 
 
-def look(path: Path) -> TableParts:
-    """Find a file's columns and parts.
-
-    Raises:
-        SourceError: It is cut, damaged, or no such file.
-    """
-    with _reading(path):
-        kind = _kind(path)
-        return _look_at_parquet(path) if kind == "parquet" else _look_at_arrow(path, kind)
-
-
-# Any: a `pyarrow.RecordBatch`.
-def batches(path: Path, start: int, stop: int) -> Iterator[Any]:
-    """Yield the rows of a part, some at a time; what they point to was checked.
-
-    Raises:
-        SourceError: The file is cut or damaged.
-    """
-    with _reading(path):
-        kind = _kind(path)
-        read = {"parquet": _parquet_batches, "stream": _stream_batches, "file": _file_batches}[kind]
-        for batch in read(path, start, stop):
-            batch.validate(full=True)
-            for first in range(0, batch.num_rows, _ROWS_AT_ONCE):
-                yield batch.slice(first, _ROWS_AT_ONCE)
-
-
 @contextlib.contextmanager
-def _reading(path: Path) -> Iterator[None]:
-    """Turn an error of pyarrow into ours, which names the file."""
+def reading(path: Path) -> Iterator[None]:
+    """Turn an error of pyarrow into ours, which names the file. Context manager."""
     import pyarrow
 
     try:
@@ -105,54 +80,15 @@ def _reading(path: Path) -> Iterator[None]:
         raise SourceError(f"{path} is cut or damaged ({type(err).__name__}: {text}).", path=str(path)) from err
 
 
-def _kind(path: Path) -> str:
-    with path.open("rb") as file:
-        head = file.read(6)
-    if not head:
-        raise SourceError(f"{path} is empty.", path=str(path))
-    return "parquet" if head.startswith(b"PAR1") else "file" if head == b"ARROW1" else "stream"
+def look(path: Path) -> TableParts:
+    """Find a file's columns and parts.
 
-
-def _look_at_parquet(path: Path) -> TableParts:
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(path) as table:
-        found, metadata = TableParts(table.schema_arrow), table.metadata
-        first_row = 0
-        without = set(table.schema_arrow.names)
-        for number in range(metadata.num_row_groups):
-            group = metadata.row_group(number)
-            if group.num_rows < 0:
-                raise SourceError(f"{path}: row group {number} has {group.num_rows} rows.", path=str(path))
-            without -= {name for name in without if _has_paths(group, name)}
-            found.add(Part(first_row, max(1, group.total_byte_size), number, number + 1))
-            first_row += group.num_rows
-        found.without_paths = without
-    return found
-
-
-# Any: pyarrow's.
-def _has_paths(group: Any, name: str) -> bool:
-    """Whether a row group may have paths of a column of files: its statistics do not say that all are null."""
-    for number in range(group.num_columns):
-        column = group.column(number)
-        if column.path_in_schema == f"{name}.path":
-            known = column.statistics
-            return known is None or not known.has_null_count or known.null_count < column.num_values
-    return False
-
-
-def _parquet_batches(path: Path, start: int, stop: int) -> Iterator[Any]:
-    from pyarrow import parquet
-
-    with parquet.ParquetFile(path) as table:
-        yield from table.iter_batches(_ROWS_AT_ONCE, row_groups=range(start, stop))
-
-
-def _look_at_arrow(path: Path, kind: str) -> TableParts:
+    Raises:
+        SourceError: It is cut, damaged, or has dictionaries.
+    """
     import pyarrow
 
-    if kind == "file":
+    if _is_file(path):
         with pyarrow.OSFile(str(path)) as file:
             reader = pyarrow.ipc.open_file(file)
             count = reader.num_record_batches
@@ -243,20 +179,26 @@ def _length(file: BinaryIO) -> int:
     return int(struct.unpack("<i", found)[0]) if len(found) == 4 else -1
 
 
-def _stream_batches(path: Path, start: int, stop: int) -> Iterator[Any]:
+# Any: a `pyarrow.RecordBatch`.
+def batches(path: Path, start: int, stop: int) -> Iterator[Any]:
+    """Yield the batches of a part."""
     import pyarrow
 
     with pyarrow.OSFile(str(path)) as file:
+        if _is_file(path):
+            reader = pyarrow.ipc.open_file(file)
+            yield from map(reader.get_batch, range(start, stop))
+            return
         schema = pyarrow.ipc.read_schema(file)
         file.seek(start)
         while file.tell() < stop:
             yield pyarrow.ipc.read_record_batch(pyarrow.ipc.read_message(file), schema)
 
 
-def _file_batches(path: Path, start: int, stop: int) -> Iterator[Any]:
-    import pyarrow
-
-    with pyarrow.OSFile(str(path)) as file:
-        reader = pyarrow.ipc.open_file(file)
-        for number in range(start, stop):
-            yield reader.get_batch(number)
+def _is_file(path: Path) -> bool:
+    """Whether an Arrow file has the format with a footer; otherwise it is a stream."""
+    with path.open("rb") as file:
+        head = file.read(6)
+    if not head:
+        raise SourceError(f"{path} is empty.", path=str(path))
+    return head == b"ARROW1"

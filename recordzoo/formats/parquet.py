@@ -1,10 +1,10 @@
-"""Parquet as the Hugging Face hub has it: ``data/train-00000-of-00005.parquet``, with the features in the metadata.
+"""Parquet files: the parts of one, and how an export writes them: ``data/train-00000-of-00005.parquet``, as at the Hub.
 
 ``datasets`` writes its features as JSON under the key ``huggingface`` of the schema (src/datasets/arrow_writer.py).
 """
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,8 +12,10 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.aliases import JSON
-from recordzoo.exporting.samples import Content, Field, Sample, printable
-from recordzoo.exporting.target import Shard, Target, Tick, Written, json_line, plain, sync
+from recordzoo.errors import SourceError
+from recordzoo.formats.arrow import ROWS_AT_ONCE, Part, TableParts
+from recordzoo.formats.samples import Content, Field, Sample, printable
+from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, plain, sync
 from recordzoo.packages import need
 
 if TYPE_CHECKING:
@@ -25,8 +27,47 @@ _GROUP_ROWS = 1000
 _GROUP_BYTES = 64 << 20
 
 
-class Parquet(Target):
-    """See `Target`; columns: image, label, name, the other fields."""
+def look(path: Path) -> TableParts:
+    """Find a file's columns and parts."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as table:
+        found, metadata = TableParts(table.schema_arrow), table.metadata
+        first_row = 0
+        without = set(table.schema_arrow.names)
+        for number in range(metadata.num_row_groups):
+            group = metadata.row_group(number)
+            if group.num_rows < 0:
+                raise SourceError(f"{path}: row group {number} has {group.num_rows} rows.", path=str(path))
+            without -= {name for name in without if _has_paths(group, name)}
+            found.add(Part(first_row, max(1, group.total_byte_size), number, number + 1))
+            first_row += group.num_rows
+        found.without_paths = without
+    return found
+
+
+# Any: pyarrow's.
+def _has_paths(group: Any, name: str) -> bool:
+    """Whether a row group may have paths of a column of files: its statistics do not say that all are null."""
+    for number in range(group.num_columns):
+        column = group.column(number)
+        if column.path_in_schema == f"{name}.path":
+            known = column.statistics
+            return known is None or not known.has_null_count or known.null_count < column.num_values
+    return False
+
+
+# Any: pyarrow's.
+def batches(path: Path, start: int, stop: int) -> Iterator[Any]:
+    """Yield the rows of some row groups, as many as are read at once."""
+    from pyarrow import parquet
+
+    with parquet.ParquetFile(path) as table:
+        yield from table.iter_batches(ROWS_AT_ONCE, row_groups=range(start, stop))
+
+
+class ParquetWriter(Writer):
+    """Writes the columns image, label, name, the other fields."""
 
     name = "parquet"
 
@@ -59,7 +100,7 @@ class Parquet(Target):
 
     @override
     def finish(self, folder: Path, shards: Sequence[Shard], written: Sequence[Written]) -> None:
-        """See `Target`: the schema has the names of the classes."""
+        """Write nothing: the schema has the names of the classes."""
 
     # Any: values of all kinds.
     def _row(self, sample: Sample) -> dict[str, Any]:

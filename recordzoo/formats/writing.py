@@ -1,4 +1,4 @@
-"""What a format has to say: how samples are cut into shards, how one is written, and what comes beside them."""
+"""`Writer`: how a format is written: samples as shards, the files of a shard, and the files beside them."""
 
 import json
 import os
@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from recordzoo import durable
 from recordzoo.aliases import JSON
-from recordzoo.exporting.samples import Content, Sample
 from recordzoo.formats.base import CLASSES_NAME
+from recordzoo.formats.samples import Content, Sample
 
 Tick = Callable[[int], None]
 """Told how many stored bytes more are written."""
@@ -57,7 +57,7 @@ class Written:
     info: Mapping[str, JSON] = field(default_factory=dict)
 
 
-class Target(ABC):
+class Writer(ABC):
     """How a format is written. It pickles: a worker process gets a copy.
 
     Args:
