@@ -13,7 +13,7 @@ import pytest
 from PIL import Image
 
 from recordzoo import catalogue, roots
-from recordzoo.cli import confirm as confirming
+from recordzoo.cli import cache
 from recordzoo.cli.cache import Rules, choose, remove
 from recordzoo.cli.written import Item, Kind, find_items, item_at, why_not_downloaded
 from recordzoo.errors import ArgumentError
@@ -379,11 +379,11 @@ class TestQuestion:
     def test_only_yes_is_yes(self, monkeypatch, answer, is_yes):
         monkeypatch.setattr("sys.stdin", Terminal(answer))
         answers = []
-        drawn = drawn_by(lambda: answers.append(confirming.confirm("Delete 1 record set (3 kB)?", yes=False)))
+        drawn = drawn_by(lambda: answers.append(cache.confirm("Delete 1 record set (3 kB)?", yes=False)))
         assert (answers, drawn) == ([is_yes], "Delete 1 record set (3 kB)? [y/N] ")
 
     def test_yes_asks_nothing(self):
-        assert confirming.confirm("Delete it?", yes=True)
+        assert cache.confirm("Delete it?", yes=True)
 
 
 class TestList:

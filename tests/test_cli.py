@@ -20,8 +20,8 @@ from recordzoo import __version__, catalogue, errors, project, roots
 from recordzoo.bars import BarProgress, default_progress
 from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.cli.info import entry_document
+from recordzoo.cli.outlook import Prospect, check_room
 from recordzoo.cli.output import clean
-from recordzoo.cli.preflight import Prospect, check_room
 from recordzoo.cli.tables import table
 from recordzoo.cli.targets import resolve
 from recordzoo.progress import LogProgress

@@ -3,7 +3,9 @@
 import dataclasses
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import typer
 
 from recordzoo.aliases import JSON
 from recordzoo.bench.chart import Group, draw_chart, write_chart
@@ -14,7 +16,9 @@ from recordzoo.bench.task import FILES, Result, Task
 from recordzoo.bench.transform import DEFAULT
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
+from recordzoo.cli.completion import complete_path
 from recordzoo.cli.exits import Exit
+from recordzoo.cli.options import Json, RecordSet, Split
 from recordzoo.cli.tables import table as table_of
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, FolderError
@@ -24,6 +28,59 @@ from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
 from recordzoo.system.page_cache import CAN_FORGET
 from recordzoo.text import clean
+from recordzoo.workers import default_workers
+
+
+def bench(
+    path: RecordSet,
+    split: Split = None,
+    transform: Annotated[
+        str | None,
+        typer.Option(
+            metavar="MODULE:NAME|FILE.py:NAME",
+            help="Your own transforms; default: RandomResizedCrop(224), RandomHorizontalFlip(), PILToTensor().",
+        ),
+    ] = None,
+    batch_size: Annotated[int, typer.Option(min=1, metavar="N", help="Images in a batch.", show_default=True)] = 64,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=0, metavar="N", help="Processes of DataLoader, threads of RecordLoader; default: a core each."
+        ),
+    ] = None,
+    images: Annotated[
+        int,
+        typer.Option(min=1, metavar="N", help="How many images make an epoch, chosen at random.", show_default=True),
+    ] = 500,
+    repeats: Annotated[
+        int, typer.Option(min=1, metavar="N", help="How often each loader is measured.", show_default=True)
+    ] = 5,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="Also draw the chart into this PNG file.",
+            dir_okay=False,
+            autocompletion=complete_path,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Measure how fast your images become batches: with ImageFolder if the tree is there, and from its records.
+
+    The loaders take turns, each time in a fresh process: images a second, the first epoch with cold caches, the time to
+    the first batch, CPU time and memory. Each number is the median of all rounds; speeds come with the smallest and
+    largest, and with a verdict: "faster" or "slower" only if every round says so.
+    """
+    task = find_task(
+        path,
+        num_images=images,
+        split=split,
+        transform=transform,
+        batch_size=batch_size,
+        workers=default_workers() if workers is None else workers,
+    )
+    return _bench(task, repeats=repeats, chart=output, as_json=as_json)
 
 
 # Any: the other options of the task.
@@ -53,7 +110,7 @@ def find_task(path: str, *, num_images: int, split: str | None, **options: Any) 
     return Task(reader.folder, tree, split, num_images=min(num_images, total), **options)
 
 
-def bench(task: Task, *, repeats: int, chart: Path | None, as_json: bool) -> int:
+def _bench(task: Task, *, repeats: int, chart: Path | None, as_json: bool) -> int:
     """Measure, and print a table; returns the exit code."""
     if chart is not None and chart.suffix.lower() != ".png":
         raise ArgumentError(f"--output {chart} does not end with .png: a chart is a PNG.")

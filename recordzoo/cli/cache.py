@@ -2,17 +2,23 @@
 
 import os
 import shutil
+import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from recordzoo import durable, roots
 from recordzoo.aliases import JSON
 from recordzoo.cli import output
-from recordzoo.cli.confirm import confirm
+from recordzoo.cli.completion import complete_data
 from recordzoo.cli.exits import Exit
+from recordzoo.cli.options import DryRun, Json, Roots, Yes
+from recordzoo.cli.sizes import parse_age, parse_bytes
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
 from recordzoo.cli.written import LEFTOVERS, Item, Kind, cache_folders, find_items, freed_by, item_at, size_of
 from recordzoo.custom.nearby import nothing_there
@@ -26,6 +32,96 @@ from recordzoo.records.remote_directory import cached_addresses, remove_cached
 from recordzoo.remote.cache import Cache
 from recordzoo.remote.url import Url, is_url
 from recordzoo.text import clean
+
+
+def ls(root: Roots = None, as_json: Json = False) -> int:
+    """List what recordzoo wrote: record sets, raw files, cached sets of URLs, and what interrupted work left.
+
+    "USED ABOUT" is the later of the times of the last reading and writing. Many systems note reading once a day, or
+    not at all. Raw files are those that recordzoo downloaded; those that came by other means are not listed.
+    """
+    places = _places(root)
+    items = find_items(places)
+    if as_json:
+        of_kinds = [(kind, [item for item in items if item.kind is kind]) for kind in Kind]
+        kinds = [{"kind": kind.value, "count": len(of), "size_bytes": size_of(of)} for kind, of in of_kinds]
+        texts = [str(place.absolute()) for place in places]
+        found = list(map(_document, items))
+        output.put_json({"roots": texts, "items": found, "kinds": kinds, "size_bytes": size_of(items)})
+    elif items:
+        output.put(_table(items))
+        sums = [f"{_count(of)}, {format_bytes(size_of(of))}" for of in _groups(items)]
+        output.say("; ".join(sums if len(sums) == 1 else [*sums, f"{format_bytes(size_of(items))} in all"]))
+    else:
+        output.say(f"Nothing that recordzoo wrote was found in {_named(places)}.")
+    return Exit.OK
+
+
+def rm(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME|PATH|URL",
+            help="Record sets, by their name in ROOT or their path; cached sets, by their address; or paths of other "
+            "things that `cache ls` lists.",
+            autocompletion=complete_data,
+        ),
+    ],
+    root: Roots = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> int:
+    """Delete record sets, or other things that recordzoo wrote.
+
+    What is being prepared, downloaded or fetched is not deleted, and no set that holds files of yours.
+    """
+    items = list(dict.fromkeys(item for name in names for item in _named_items(name, root)))
+    blocked = [(item, item.obstacle) for item in items if item.obstacle]
+    wanted = [item for item in items if not item.obstacle]
+    code = _delete(wanted, blocked, dry_run=dry_run, yes=yes, as_json=as_json)
+    return Exit.FAILED if blocked else code
+
+
+def prune(
+    sets: Annotated[bool, typer.Option("--sets", help="Choose among record sets.")] = False,
+    raw: Annotated[bool, typer.Option("--raw", help="Choose among raw files whose record sets are prepared.")] = False,
+    remote: Annotated[
+        bool, typer.Option("--remote", help="Choose among the cached files of record sets at URLs.")
+    ] = False,
+    builds: Annotated[
+        bool, typer.Option("--builds", help="Choose among what interrupted builds and downloads left.")
+    ] = False,
+    older_than: Annotated[
+        str | None, typer.Option(metavar="AGE", help="Only what was last used so long ago: 12h, 30d, 4w.")
+    ] = None,
+    keep_size: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Keep what was used last, up to this size in all; delete the rest: 100GB."),
+    ] = None,
+    root: Roots = None,
+    dry_run: DryRun = False,
+    yes: Yes = False,
+    as_json: Json = False,
+) -> int:
+    """Delete what is old or no longer needed.
+
+    Without --sets, --raw, --remote and --builds, record sets and cached sets are chosen among. A cached set is fetched
+    again when it is read; a reader that has it open goes on.
+    Record sets that could not be made again are left: their raw data is gone, and cannot be downloaded by anybody.
+    `cache rm` deletes them.
+    """
+    rules = Rules(
+        sets,
+        raw,
+        remote,
+        builds,
+        None if older_than is None else parse_age("--older-than", older_than),
+        None if keep_size is None else parse_bytes("--keep-size", keep_size),
+    )
+    rules.check()
+    chosen, left = choose(find_items(_places(root)), rules, time.time())
+    return _delete(chosen, left, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,43 +195,6 @@ def choose(items: Sequence[Item], rules: Rules, now: float) -> tuple[list[Item],
             chosen.append(item)
             remaining.remove(item)
     return chosen, left
-
-
-def list_items(folders: Sequence[Path] | None, *, as_json: bool) -> int:
-    """Print one line for each thing that recordzoo wrote, and the sums."""
-    places = _places(folders)
-    items = find_items(places)
-    if as_json:
-        of_kinds = [(kind, [item for item in items if item.kind is kind]) for kind in Kind]
-        kinds = [{"kind": kind.value, "count": len(of), "size_bytes": size_of(of)} for kind, of in of_kinds]
-        texts = [str(place.absolute()) for place in places]
-        found = list(map(_document, items))
-        output.put_json({"roots": texts, "items": found, "kinds": kinds, "size_bytes": size_of(items)})
-    elif items:
-        output.put(_table(items))
-        sums = [f"{_count(of)}, {format_bytes(size_of(of))}" for of in _groups(items)]
-        output.say("; ".join(sums if len(sums) == 1 else [*sums, f"{format_bytes(size_of(items))} in all"]))
-    else:
-        output.say(f"Nothing that recordzoo wrote was found in {_named(places)}.")
-    return Exit.OK
-
-
-def remove_named(
-    names: Sequence[str], folders: Sequence[Path] | None, *, dry_run: bool, yes: bool, as_json: bool
-) -> int:
-    """Delete what was named; returns the exit code."""
-    items = list(dict.fromkeys(item for name in names for item in _named_items(name, folders)))
-    blocked = [(item, item.obstacle) for item in items if item.obstacle]
-    wanted = [item for item in items if not item.obstacle]
-    code = _delete(wanted, blocked, dry_run=dry_run, yes=yes, as_json=as_json)
-    return Exit.FAILED if blocked else code
-
-
-def prune(folders: Sequence[Path] | None, rules: Rules, *, dry_run: bool, yes: bool, as_json: bool) -> int:
-    """Delete what the rules choose; returns the exit code."""
-    rules.check()
-    chosen, left = choose(find_items(_places(folders)), rules, time.time())
-    return _delete(chosen, left, dry_run=dry_run, yes=yes, as_json=as_json)
 
 
 def remove(item: Item) -> str:
@@ -219,6 +278,29 @@ def _delete(
     if done:
         output.say(f"{'Would delete' if dry_run else 'Deleted'} {_counts(done)}, {format_bytes(freed_by(done))}.")
     return Exit.FAILED if failed else Exit.OK
+
+
+def confirm(question: str, *, yes: bool) -> bool:
+    """Ask on the terminal; return whether the answer is yes.
+
+    Args:
+        question: Ends with a question mark.
+        yes: Whether ``--yes`` was given: nothing is asked.
+
+    Raises:
+        ArgumentError: There is no terminal to ask on, and no ``--yes``.
+    """
+    if yes:
+        return True
+    if not _can_ask():
+        raise ArgumentError(f"{question} There is no terminal to ask on: pass --yes, or --dry-run to only look.")
+    output.ask(f"{question} [y/N] ")
+    return sys.stdin.readline().strip().lower() in ("y", "yes")
+
+
+def _can_ask() -> bool:
+    streams = (sys.stdin, sys.stderr)  # None where the shell closed one
+    return all(stream is not None and stream.isatty() for stream in streams)
 
 
 def _named_items(name: str, folders: Sequence[Path] | None) -> list[Item]:

@@ -1,27 +1,29 @@
-"""`merge`, `append`, `add-field`, `split` and `subset`: record sets become a new one."""
+"""The commands that make a new record set of others: `merge`, `append`, `add-field`, `split` and `subset`."""
 
-import functools
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 
+import recordzoo
 from recordzoo.addresses import shown
-from recordzoo.cli import output, targets
+from recordzoo.cli import targets
+from recordzoo.cli.completion import complete_data, complete_path
+from recordzoo.cli.options import Converters, Json, RecordSet, Refresh
+from recordzoo.cli.output import put_json, say
 from recordzoo.cli.progress import make_progress
-from recordzoo.combining.add_field import add_field
-from recordzoo.combining.append import append
-from recordzoo.combining.merge import merge
-from recordzoo.combining.split import split, split_place
-from recordzoo.combining.subset import subset
+from recordzoo.combining.split import split_place
 from recordzoo.copying.places import digest_at
 from recordzoo.errors import ArgumentError
 from recordzoo.progress import format_seconds
 from recordzoo.records.reader import RecordReader
+from recordzoo.remote.url import Url
 from recordzoo.system.npy import map_file
 from recordzoo.text import clean
 
@@ -29,7 +31,224 @@ _NUMBERS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 _MOST_INDICES = 1 << 32
 
 
-def read_indices(text: str) -> NDArray[np.int64]:
+Output = Annotated[
+    Path,
+    typer.Option(
+        "--output",
+        metavar="DIR",
+        help="The new record set's directory.",
+        file_okay=False,
+        autocompletion=complete_path,
+    ),
+]
+
+
+def merge(
+    sets: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="SET...",
+            help="Record sets, in this order: directories, URLs, or trees and lists that sets were made from.",
+            autocompletion=complete_data,
+        ),
+    ],
+    output: Output,
+    classes: Annotated[
+        str,
+        typer.Option(
+            metavar="equal|union",
+            help="union: unite classes by name, and number labels anew. Default: the classes must be equal.",
+            show_default=False,
+        ),
+    ] = "equal",
+    split_of: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SET=SPLIT", help="All records of a set are this split of the new one; may be repeated."),
+    ] = None,
+    workers: Converters = None,
+    refresh: Refresh = False,
+    as_json: Json = False,
+) -> None:
+    """Store the records of several sets, one after another, as one record set.
+
+    The sets must have the same fields, stored alike. Splits of one name are put together. The new set shares the
+    shards of the sets by hard links; from URLs and other file systems they are copied. Run the same command again to
+    go on after any failure or interruption.
+    """
+    paths = {name: str(targets.find_record_set(name)) for name in sets}
+    splits = _read_splits(split_of or [], paths)
+    how: Any = classes  # Any: checked by `merge`
+    make = partial(recordzoo.merge, [paths[name] for name in sets], output, classes=how, splits=splits, workers=workers)
+    _make(make, output, " + ".join(map(shown, sets)), refresh=refresh, as_json=as_json)
+
+
+Grown = Annotated[
+    Path | None,
+    typer.Option(
+        "--output",
+        metavar="DIR",
+        help="The new record set's directory. Default: SET is replaced in one step.",
+        file_okay=False,
+        autocompletion=complete_path,
+    ),
+]
+
+LocalSet = Annotated[
+    str, typer.Argument(metavar="SET", help="The record set, on this machine.", autocompletion=complete_data)
+]
+
+
+def append(
+    path: LocalSet,
+    more: Annotated[
+        str,
+        typer.Argument(
+            metavar="MORE",
+            help="The new records: a record set, or anything that `prepare` takes, such as a directory of images.",
+            autocompletion=complete_data,
+        ),
+    ],
+    output: Grown = None,
+    split: Annotated[
+        str | None, typer.Option(metavar="NAME", help="The new records are this split. Default: they keep theirs.")
+    ] = None,
+    refresh: Refresh = False,
+    as_json: Json = False,
+) -> None:
+    """Add records to a record set.
+
+    MORE must have the same fields, stored alike. New classes come behind the old ones. Shards are shared by hard
+    links: only arrays, and new records that were no record set yet, are written. The same command a second time adds
+    nothing.
+    """
+    found = targets.find_record_set(path)
+    make = partial(recordzoo.append, str(found), more, output=output, split=split)
+    _make(make, _place(found, output), f"{shown(path)} + {shown(more)}", refresh=refresh, as_json=as_json)
+
+
+def add_field(
+    path: LocalSet,
+    values: Annotated[
+        Path,
+        typer.Argument(
+            metavar="FILE",
+            help="The values: a .csv or .tsv with a header, joined by its column `name`, or by position; or a .npy.",
+            dir_okay=False,
+            autocompletion=complete_path,
+        ),
+    ],
+    name: Annotated[str, typer.Option("--as", metavar="NAME", help="The new field's name.")],
+    output: Grown = None,
+    refresh: Refresh = False,
+    as_json: Json = False,
+) -> None:
+    """Give each record of a set a value of a new field.
+
+    Whole numbers become an int field, numbers with a fraction a float field, texts a class field. Records without a
+    value are an error that lists them; names that no record has are listed. Only arrays are written: shards are shared
+    by hard links.
+    """
+    found = targets.find_record_set(path)
+    make = partial(recordzoo.add_field, str(found), values, name, output=output)
+    _make(make, _place(found, output), f"{shown(path)} with {name}", refresh=refresh, as_json=as_json)
+
+
+def split(
+    path: LocalSet,
+    val: Annotated[str, typer.Option(metavar="SHARE", help="The share of val: 10%, or 0.1.")],
+    by: Annotated[
+        str | None,
+        typer.Option(metavar="FIELD", help="Records with the same value of this field stay together."),
+    ] = None,
+    seed: Annotated[int, typer.Option(metavar="N", help="Another number gives another division.")] = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            metavar="DIR",
+            help="The new record set's directory. Default: SET-split.records beside the set.",
+            file_okay=False,
+            autocompletion=complete_path,
+        ),
+    ] = None,
+    refresh: Refresh = False,
+    as_json: Json = False,
+) -> None:
+    """Divide a record set into the splits train and val, in a new set that shares its shards.
+
+    Each class has the same share of val. A split train is divided and other splits stay; without one, all records that
+    are in no split are divided. The same set, share and seed give the same division.
+    """
+    found = str(targets.find_record_set(path))
+    make = partial(recordzoo.split, found, val, by=by, seed=seed, output=output)
+    _make(make, output or split_place(found), shown(path), refresh=refresh, as_json=as_json)
+
+
+def subset(
+    path: RecordSet,
+    output: Output,
+    classes: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME,...",
+            help="Only these classes, by name or number; they are numbered anew, in this order.",
+        ),
+    ] = None,
+    indices: Annotated[
+        str | None,
+        typer.Option(
+            metavar="LIST|FILE",
+            help="Only the records at these places, from 0: 0,5,10-19, or a file with a number a line, or .npy.",
+        ),
+    ] = None,
+    split: Annotated[str | None, typer.Option(metavar="NAME", help="Only records of this split.")] = None,
+    workers: Converters = None,
+    refresh: Refresh = False,
+    as_json: Json = False,
+) -> None:
+    """Store some records of a set as a new record set.
+
+    With several options, a record must fit all of them. Values are copied as they are and their checksums compared.
+    Run the same command again to go on after any failure or interruption. In Python, recordzoo.subset() also shows
+    some samples of a set without copying them.
+    """
+    found = str(targets.find_record_set(path))
+    names = None if classes is None else classes.split(",")
+    places = None if indices is None else _read_indices(indices)
+    make = partial(recordzoo.subset, found, classes=names, indices=places, split=split, output=output, workers=workers)
+    _make(make, output, shown(path), refresh=refresh, as_json=as_json)
+
+
+def _place(path: Path | Url, output: Path | None) -> Path | None:
+    return output or (path if isinstance(path, Path) else None)
+
+
+def _make(make: Callable[..., Path], place: Path | None, title: str, *, refresh: bool, as_json: bool) -> None:
+    """Make a record set, and say what came of it."""
+    before = None
+    if place is not None:
+        targets.refuse_urls("--output", place)
+        before = digest_at(place)
+    began = time.monotonic()
+    made = make(refresh=refresh, progress=make_progress())
+    elapsed_s = time.monotonic() - began
+    reader = RecordReader(made)
+    was_ready = reader.digest == before and not refresh
+    how = "" if was_ready else f", made in {format_seconds(max(1, elapsed_s))}"
+    say(f"{clean(title)}: ready, {len(reader):,} records in {clean(str(made))}{how}")
+    if as_json:
+        put_json(
+            {
+                "path": str(made),
+                "digest": reader.digest,
+                "records": len(reader),
+                "was_ready": was_ready,
+                "elapsed_s": round(elapsed_s, 3),
+            }
+        )
+
+
+def _read_indices(text: str) -> NDArray[np.int64]:
     """Read places: "0,5,10-19"; or a file of them, one a line or an array of NumPy.
 
     Raises:
@@ -50,7 +269,7 @@ def read_indices(text: str) -> NDArray[np.int64]:
         raise ArgumentError(f"--indices {text}: the file holds something else than whole numbers: {err}") from err
 
 
-def read_splits(words: Sequence[str], sets: Mapping[str, str]) -> dict[str, str]:
+def _read_splits(words: Sequence[str], sets: Mapping[str, str]) -> dict[str, str]:
     """Read `SET=SPLIT` words.
 
     Args:
@@ -67,75 +286,3 @@ def read_splits(words: Sequence[str], sets: Mapping[str, str]) -> dict[str, str]
             raise ArgumentError(f"--split-of {shown(word)}: it must be SET=SPLIT, with one of the sets as it is given.")
         found[sets[name]] = split
     return found
-
-
-# Any: the options are checked by the library.
-def merge_sets(
-    names: Sequence[str], place: Path, splits: Sequence[str], options: Mapping[str, Any], *, as_json: bool
-) -> None:
-    """Merge record sets, and say what came of it."""
-    sets = {name: str(targets.find_record_set(name)) for name in names}
-    split_of = read_splits(splits, sets)
-    paths = [sets[name] for name in names]
-    make = functools.partial(merge, paths, place, splits=split_of, progress=make_progress(), **options)
-    _make(make, place, " + ".join(map(shown, names)), refresh=bool(options["refresh"]), as_json=as_json)
-
-
-# Any: as above.
-def append_records(name: str, more: str, options: Mapping[str, Any], *, as_json: bool) -> None:
-    """Add records to a set, and say what came of it."""
-    path = targets.find_record_set(name)
-    make = functools.partial(append, str(path), more, progress=make_progress(), **options)
-    title, refresh = f"{shown(name)} + {shown(more)}", bool(options["refresh"])
-    place = options["output"] or (path if isinstance(path, Path) else None)
-    _make(make, place, title, refresh=refresh, as_json=as_json)
-
-
-# Any: as above.
-def add_values(name: str, values: Path, field: str, options: Mapping[str, Any], *, as_json: bool) -> None:
-    """Add a field to a set, and say what came of it."""
-    path = targets.find_record_set(name)
-    make = functools.partial(add_field, str(path), values, field, progress=make_progress(), **options)
-    place = options["output"] or (path if isinstance(path, Path) else None)
-    _make(make, place, f"{shown(name)} with {field}", refresh=bool(options["refresh"]), as_json=as_json)
-
-
-# Any: as above.
-def divide(name: str, val: str, options: Mapping[str, Any], *, as_json: bool) -> None:
-    """Make a set with the splits train and val, and say what came of it."""
-    path = str(targets.find_record_set(name))
-    make = functools.partial(split, path, val, progress=make_progress(), **options)
-    place = options["output"] or split_place(path)
-    _make(make, place, shown(name), refresh=bool(options["refresh"]), as_json=as_json)
-
-
-# Any: as above.
-def make_subset(name: str, place: Path, options: Mapping[str, Any], *, as_json: bool) -> None:
-    """Store some records of a set, and say what came of it."""
-    path = str(targets.find_record_set(name))
-    make = functools.partial(subset, path, output=place, progress=make_progress(), **options)
-    _make(make, place, shown(name), refresh=bool(options["refresh"]), as_json=as_json)
-
-
-def _make(make: Callable[[], Path], place: Path | None, title: str, *, refresh: bool, as_json: bool) -> None:
-    before = None
-    if place is not None:
-        targets.refuse_urls("--output", place)
-        before = digest_at(place)
-    began = time.monotonic()
-    made = make()
-    elapsed_s = time.monotonic() - began
-    reader = RecordReader(made)
-    was_ready = reader.digest == before and not refresh
-    how = "" if was_ready else f", made in {format_seconds(max(1, elapsed_s))}"
-    output.say(f"{clean(title)}: ready, {len(reader):,} records in {clean(str(made))}{how}")
-    if as_json:
-        output.put_json(
-            {
-                "path": str(made),
-                "digest": reader.digest,
-                "records": len(reader),
-                "was_ready": was_ready,
-                "elapsed_s": round(elapsed_s, 3),
-            }
-        )

@@ -12,10 +12,14 @@ import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
+
+import typer
 
 from recordzoo.cli import output
+from recordzoo.cli.completion import complete_path
 from recordzoo.cli.exits import Exit
+from recordzoo.cli.options import Json
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import NotPreparedError
 from recordzoo.progress import format_bytes
@@ -48,8 +52,24 @@ class Check(NamedTuple):
     run: Callable[[Path], Found]
 
 
-def show_doctor(root: Path, *, as_json: bool) -> int:
-    """Run all checks; returns the exit code: 0 if recordzoo works here."""
+def doctor(
+    root: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Where record sets are, or would be; default: the current directory.",
+            show_default=False,
+            file_okay=False,
+            autocompletion=complete_path,
+        ),
+    ] = Path(),
+    as_json: Json = False,
+) -> int:
+    """Check the installation and the disk, and say what would help.
+
+    Packages with their versions and the commands that add missing ones; the file system of ROOT and its free space. The
+    exit code is 0 unless recordzoo cannot work.
+    """
     if not root.is_dir():
         raise NotPreparedError(f"--root {root} is not there.", path=str(root))
     found = {check.name: check.run(root) for check in CHECKS}

@@ -1,40 +1,72 @@
-"""`export`: a record set becomes files of another tool."""
+"""The command that writes a record set as files of other tools: `export`."""
 
-from collections.abc import Sequence
 from pathlib import Path
+from typing import Annotated
 
-from recordzoo.cli import output
+import typer
+
+from recordzoo.cli.completion import complete_path
+from recordzoo.cli.options import Json, RecordSet
+from recordzoo.cli.output import put_json, say
 from recordzoo.cli.progress import make_progress
+from recordzoo.cli.sizes import parse_bytes
 from recordzoo.cli.targets import find_record_set, refuse_urls
 from recordzoo.exporting.job import ExportJob
+from recordzoo.formats import WRITTEN
 from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
 from recordzoo.text import clean
 
 
-def export_set(
-    text: str,
-    place: Path,
-    to: str,
-    splits: Sequence[str] | None,
-    shard_bytes: int | None,
-    workers: int | None,
-    *,
-    refresh: bool,
-    as_json: bool,
+def _complete_target(incomplete: str) -> list[str]:
+    return [name for name in WRITTEN if name.startswith(incomplete)]
+
+
+def export(
+    path: RecordSet,
+    to: Annotated[
+        str, typer.Option(metavar="|".join(WRITTEN), help="What is written.", autocompletion=_complete_target)
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR", help="The directory that is made; of a zip the file.", autocompletion=complete_path
+        ),
+    ],
+    split: Annotated[
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Only this split; may be repeated. Default: all, if they share no samples."),
+    ] = None,
+    shard_size: Annotated[
+        str | None,
+        typer.Option(metavar="SIZE", help="Target size of a file (100M, 1G). Default: 256M."),
+    ] = None,
+    workers: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Processes that write. Default: a core each, at most 8; one for less than 256 MiB."
+        ),
+    ] = None,
+    refresh: Annotated[bool, typer.Option("--refresh", help="Replace another export that is there.")] = False,
+    as_json: Json = False,
 ) -> None:
-    """Export a record set, and say what was written."""
-    refuse_urls("--output", place)
-    reader = RecordReader(find_record_set(text))
-    job = ExportJob(reader, place, to, split=splits or None, shard_bytes=shard_bytes, progress=make_progress())
+    """Write a record set as files that other programs read.
+
+    The stored bytes of the images are copied; labels, class names, splits, names and other fields go where the format
+    has a place for them. The output appears when it is complete; the same command goes on after an interruption.
+    """
+    shard_bytes = None if shard_size is None else parse_bytes("--shard-size", shard_size)
+    refuse_urls("--output", output)
+    reader = RecordReader(find_record_set(path))
+    job = ExportJob(reader, output, to, split=split or None, shard_bytes=shard_bytes, progress=make_progress())
     done = job.run(workers=workers, refresh=refresh)
     count = sum(done.splits.values())
     named = ", ".join(f"{name} {number:,}" for name, number in done.splits.items() if name)
     files = f"{done.num_files:,} file{'' if done.num_files == 1 else 's'} ({format_bytes(done.num_bytes)})"
     how = "is there already" if done.was_ready else f"written, {files}"
-    output.say(f"{clean(str(done.path))}: {how}, {count:,} samples{f' ({named})' if named else ''}")
+    say(f"{clean(str(done.path))}: {how}, {count:,} samples{f' ({named})' if named else ''}")
     if as_json:
-        output.put_json(
+        put_json(
             {
                 "path": str(done.path),
                 "to": done.to,

@@ -4,12 +4,16 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
+
+import typer
 
 from recordzoo import catalogue
 from recordzoo.catalogue import Entry
 from recordzoo.cli import output
+from recordzoo.cli.completion import complete_path
 from recordzoo.cli.info import OBTAINED, entry_document, number, size
+from recordzoo.cli.options import Json
 from recordzoo.cli.sizes import parse_bytes
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
 from recordzoo.errors import ArgumentError
@@ -18,6 +22,46 @@ from recordzoo.program import command
 from recordzoo.progress import format_bytes
 
 _MOST_WORDS = 4  # of a license: what is longer is a sentence
+
+
+def list_command(
+    words: Annotated[
+        list[str] | None,
+        typer.Argument(metavar="WORD", help="Only those with all these words in their name, description or task."),
+    ] = None,
+    task: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Only those with this word in their task: detection, ...")
+    ] = None,
+    license: Annotated[
+        str | None, typer.Option(metavar="WORD", help="Only those with this word in their license: CC BY, MIT, ...")
+    ] = None,
+    obtained: Annotated[
+        str | None,
+        typer.Option(metavar="HOW", help="Only those whose files are had so: download, terms, partly, by-hand."),
+    ] = None,
+    max_size: Annotated[
+        str | None, typer.Option(metavar="SIZE", help="Only those whose download is known to be at most so large: 2GB.")
+    ] = None,
+    prepared: Annotated[
+        bool, typer.Option("--prepared", help="Only the record sets that are prepared under ROOT, with their sizes.")
+    ] = False,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR", help="With --prepared: where they are; default: here.", autocompletion=complete_path
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> None:
+    """List the datasets that can be prepared by name."""
+
+    wanted = Filter.of(task=task, license=license, obtained=obtained, max_size=max_size, words=words or ())
+    if prepared:
+        list_prepared(wanted, root or Path(), as_json)
+    elif root is not None:
+        raise ArgumentError("--root says where to look for record sets; it needs --prepared.")
+    else:
+        list_datasets(wanted, as_json)
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,27 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
+
+import typer
 
 from recordzoo.aliases import JSON
 from recordzoo.bars import close_bars
-from recordzoo.cli import output
+from recordzoo.cli import output as printed
+from recordzoo.cli.completion import complete_data, complete_path
 from recordzoo.cli.exits import exit_code
-from recordzoo.cli.plans import needs, show_plans
-from recordzoo.cli.preflight import check_room, look_ahead
+from recordzoo.cli.options import AcceptTerms, Converters, DryRun, Json, Refresh
+from recordzoo.cli.outlook import check_room, explained, look_ahead, needs, show_plans
 from recordzoo.cli.progress import make_progress
-from recordzoo.cli.set_check import explained
+from recordzoo.cli.sizes import parse_bytes
 from recordzoo.cli.targets import refuse_urls
-from recordzoo.cli.usage import check_usage
-from recordzoo.custom.targets import Reading, Target, resolve
+from recordzoo.custom.targets import WHAT, Reading, Target, check_reading, resolve
 from recordzoo.errors import ArgumentError, RecordZooError, TermsError
+from recordzoo.formats import FORMATS
 from recordzoo.program import command
 from recordzoo.progress import format_seconds
+from recordzoo.recipes.imports import LAYOUTS
+from recordzoo.recipes.list_columns import TARGET_KINDS, Columns, read_targets
 from recordzoo.text import clean
 
 if TYPE_CHECKING:
@@ -29,75 +34,262 @@ if TYPE_CHECKING:
     from recordzoo.records.reader import RecordReader
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class Request:
-    """What `prepare` was asked for, besides the library's options.
+def prepare(
+    names: Annotated[
+        list[str],
+        typer.Argument(
+            metavar="NAME|PATH|URL",
+            help='Datasets ("imagenet"), parts of one ("imagenet.val"), directories with a folder for each class, '
+            "lists of files (.txt, .csv, .tsv, .jsonl, .parquet), other tools' files or addresses (LMDB, TFRecord, "
+            "hf://, ...), or record sets, of which a variant is made.",
+            autocompletion=complete_data,
+        ),
+    ],
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="Of datasets: where raw files and record sets are, or go to; default: the current directory.",
+            file_okay=False,
+            autocompletion=complete_path,
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Only this split: the part of a dataset that holds it, or this folder of a tree of splits.",
+        ),
+    ] = None,
+    mirror: Annotated[
+        str | None,
+        typer.Option(metavar="URL", help="Try URL/<dataset>/<file> before the official hosts (RECORDZOO_MIRROR)."),
+    ] = None,
+    workers: Converters = None,
+    dask: Annotated[
+        str | None,
+        typer.Option(
+            metavar="ADDRESS",
+            help="Convert on the workers of this Dask scheduler (tcp://host:8786, or its scheduler file).",
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="The record set's own directory. Default: ROOT/NAME.records, or beside own data.",
+            file_okay=False,
+            autocompletion=complete_path,
+        ),
+    ] = None,
+    shards: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="N", help="Exactly how many shards; not of archives, which are read front to back."
+        ),
+    ] = None,
+    shard_size: Annotated[
+        str | None,
+        typer.Option(
+            metavar="SIZE",
+            help="Target shard size (512M, 1G). Default: raw size / 8, 64M to 1G; variants: size / 32, 16M to 1G.",
+        ),
+    ] = None,
+    shuffle: Annotated[
+        int | None,
+        typer.Option(metavar="SEED", help="Lists only: write in a random order; the order of reading is the list's."),
+    ] = None,
+    short_side: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="PIXELS", help="Store images with at most this short side, as ROOT/NAME-SIDE.records."
+        ),
+    ] = None,
+    max_side: Annotated[
+        int | None,
+        typer.Option(
+            min=1, metavar="PIXELS", help="Instead: with at most this longest side, as ROOT/NAME-maxSIDE.records."
+        ),
+    ] = None,
+    format: Annotated[
+        str | None,
+        typer.Option(
+            metavar="jpeg|png|webp|raw",
+            help="Image format of the variant; raw stores decoded pixels. Default: jpeg.",
+        ),
+    ] = None,
+    quality: Annotated[
+        int | None,
+        typer.Option(
+            min=1, max=100, metavar="1-100", help="Of the JPEG or WebP that images are stored as; default: 90."
+        ),
+    ] = None,
+    discard_raw: Annotated[
+        bool, typer.Option("--discard-raw", help="Afterwards delete the archives that this command downloaded.")
+    ] = False,
+    accept_terms: AcceptTerms = False,
+    check_hash: Annotated[
+        bool, typer.Option("--check-hash/--no-check-hash", help="Compare archives with their known hash.")
+    ] = True,
+    on_error: Annotated[
+        str | None,
+        typer.Option(
+            metavar="keep|skip|raise",
+            help="What to do with an image that no decoder recognises. Default: keep, as it is. Of lists, skip also "
+            "leaves out files that are not there.",
+        ),
+    ] = None,
+    check_images: Annotated[
+        bool,
+        typer.Option("--check-images", help="Decode each image while converting; without it only headers are read."),
+    ] = False,
+    dry_run: DryRun = False,
+    from_: Annotated[
+        str | None,
+        typer.Option(
+            "--from",
+            metavar="KIND",
+            help="What own data is: classes (every folder is a class), flat (all images, no classes, target -1), list, "
+            f"or a format: {', '.join((*LAYOUTS, *FORMATS))}. Default: detected.",
+        ),
+    ] = None,
+    field: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="KEY=FIELD",
+            help="Other tools' data: call a key by another name: jpeg=image, class_id=target; may be repeated.",
+        ),
+    ] = None,
+    image: Annotated[
+        str | None,
+        typer.Option(metavar="COLUMN", help="Of lists: the column of paths; default: path, image, file, ..."),
+    ] = None,
+    target: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="COLUMN[:KIND]",
+            help=f"Of lists: a column that is a target, and its kind: {', '.join(TARGET_KINDS)}. May be repeated; the "
+            "first one is the default target. Default: the column label, or the only one.",
+        ),
+    ] = None,
+    split_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Of lists: the column of splits; default: split.")
+    ] = None,
+    name_column: Annotated[
+        str | None, typer.Option(metavar="COLUMN", help="Of lists: the column of record names; default: the paths.")
+    ] = None,
+    allow_empty: Annotated[
+        bool, typer.Option("--allow-empty", help="Of directories: a class may be without images.")
+    ] = False,
+    refresh: Refresh = False,
+    refresh_if_changed: Annotated[
+        bool, typer.Option("--refresh-if-changed", help="Rebuild the record set only if raw files have changed.")
+    ] = False,
+    as_json: Json = False,
+) -> None:
+    """Download what is not there, convert it once, publish the record set.
 
-    Attributes:
-        names: Datasets, parts of them, paths.
-        root: Where the raw data of datasets is or goes to; None for the current directory.
-        split: Only the part that holds this split.
-        reading: How own data is read.
-        shuffle_seed: For lists: the order of writing.
-        dry_run: Only say what would be done.
-        dask: Address of the Dask scheduler whose workers convert.
+    Run the same command again to go on after any failure or interruption. A record set that is there is left alone.
+    A directory whose only folders are called like splits (train, val, test, ...) becomes one record set for each.
+    Nothing that other tools wrote is executed.
+    With a side, a format or a quality a variant is made: of the original record set if it is there, which is left as
+    it is, and else of the raw data.
     """
+    from recordzoo.custom.making import completed  # imports NumPy, as do other imports in functions here
+    from recordzoo.preparing.options import DEFAULTS, Options
 
-    names: Sequence[str]
-    root: Path | None = None
-    split: str | None = None
-    reading: Reading = dataclasses.field(default_factory=Reading)
-    shuffle_seed: int | None = None
-    dry_run: bool = False
-    dask: str | None = None
-
-
-def prepare_all(request: Request, options: "Options", *, as_json: bool = False) -> None:
-    """Prepare every record set that the names mean, one after another; one that fails does not stop the others.
-
-    Of a dataset of several parts, those are prepared whose files are there or may be fetched.
-
-    Raises:
-        ArgumentError: An option does not go with what was named.
-        Exception: The error of the first record set that could not be prepared, after all others were tried.
-    """
-    from recordzoo.custom.making import completed  # imports NumPy
-
-    refuse_urls("--root", request.root)
-    refuse_urls("--output", options.records_dir)
+    options = Options(
+        mirror=mirror,
+        workers=workers,
+        records_dir=output,
+        num_shards=shards,
+        shard_bytes=None if shard_size is None else parse_bytes("--shard-size", shard_size),
+        discard_raw=discard_raw,
+        accept_terms=accept_terms,
+        check_hash=check_hash,
+        on_error=cast(Any, on_error) or DEFAULTS.on_error,  # Any: checked by `Options`
+        check_images=check_images,
+        refresh=refresh or ("if-changed" if refresh_if_changed else False),
+        variant=_variant_name(short_side, max_side, format, quality),
+    )
+    columns = Columns.of(image, read_targets(target or []), split_column, name_column)
+    reading = Reading(from_, allow_empty, _read_fields(field or []), columns=columns)
+    refuse_urls("--root", root)
+    refuse_urls("--output", output)
     wanted = [
-        completed(target, request.shuffle_seed, options)
-        for name in request.names
-        for target in resolve(name, request.root or Path(), request.split, request.reading, options.records_dir)
+        completed(each, shuffle, options)
+        for name in names
+        for each in resolve(name, root or Path(), split, reading, output)
     ]
-    check_usage(request, wanted, options)
-    if options.records_dir is not None and len(wanted) > 1:
-        sets = ", ".join(target.label for target in wanted)
+    _check_usage(wanted, options, root, dask)
+    check_reading(wanted, reading)
+    if output is not None and len(wanted) > 1:
+        sets = ", ".join(each.label for each in wanted)
         raise ArgumentError(
             f"--output names one record set, but {len(wanted)} are asked for: {sets}. Prepare them one "
             "by one, or leave it out."
         )
-    if request.split is None:
+    if split is None:
         _say_splits(wanted)
-    if request.dry_run:
+    if dry_run:
         show_plans(wanted, options, as_json)
-        return
-    with _executor(request.dask) as executor:
+    else:
+        _prepare_all(wanted, options, dask, as_json=as_json)
+
+
+def _prepare_all(wanted: Sequence[Target], options: "Options", dask: str | None, *, as_json: bool) -> None:
+    """Prepare one after another; one that fails does not stop the others.
+
+    Of a dataset of several parts, those are prepared whose files are there or may be fetched.
+
+    Raises:
+        Exception: The error of the first that could not be prepared, after all others were tried.
+    """
+    with _executor(dask) as executor:
         blocked = _look_ahead(wanted, options) if len(wanted) > 1 else {}
         done, failed = _prepare_each(wanted, blocked, dataclasses.replace(options, executor=executor))
     if as_json:
         document: dict[str, JSON] = {"record_sets": done}
         if failed:
             document["failed"] = [_failure(label, err) for label, err in failed.items()]
-        output.put_json(document)
+        printed.put_json(document)
     if len(wanted) > 1:
         names = ", ".join(each["name"] for each in done)
-        output.say(f"{len(done)} of {len(wanted)} record sets are ready{': ' if done else ''}{names}.")
+        printed.say(f"{len(done)} of {len(wanted)} record sets are ready{': ' if done else ''}{names}.")
     for label in failed if done else ():  # where nothing is ready, what failed was just said
-        output.say(f"{label}: not prepared.")
+        printed.say(f"{label}: not prepared.")
     for target in wanted:
         if target.label in failed:
             raise failed[target.label]
+
+
+def _check_usage(wanted: Sequence[Target], options: "Options", root: Path | None, dask: str | None) -> None:
+    """Refuse options that none of the targets takes, --root beside a path, and --workers beside --dask.
+
+    Raises:
+        ArgumentError: There is such an option.
+    """
+    if dask is not None and options.workers is not None:
+        raise ArgumentError(
+            f"--workers {options.workers} is for processes of this machine, and --dask {dask} converts on "
+            "that cluster's workers, however many there are. Pass one of them."
+        )
+    own = [target for target in wanted if target.entry is None]
+    if root is not None and own:
+        first = own[0]
+        raise ArgumentError(
+            f"--root {root} is for datasets, and {first.label} is {WHAT[first.kind]}: its record set lies "
+            f"beside it. For another place, pass --output {root / first.root.name}.records."
+        )
+    for_datasets = {
+        "--mirror": options.mirror is not None,
+        "--accept-terms": options.accept_terms,
+        "--discard-raw": options.discard_raw,
+        "--no-check-hash": not options.check_hash,
+    }
+    for option, is_given in for_datasets.items():
+        if is_given and len(own) == len(wanted):
+            raise ArgumentError(f"{option} is for datasets, and {own[0].label} is {WHAT[own[0].kind]}.")
 
 
 @contextlib.contextmanager
@@ -132,7 +324,7 @@ def _prepare_each(
             failed[target.label] = err
             rest = ", ".join(each.label for each in todo[number:])
             reason = needs(err) if isinstance(err, TermsError) else str(err).partition("\n")[0].rstrip(".")
-            output.say(
+            printed.say(
                 f"{target.label}: failed: {clean(reason or type(err).__name__)}."
                 + (f" Going on with {rest}." if rest else "")
             )
@@ -148,7 +340,7 @@ def _say_splits(wanted: Sequence[Target]) -> None:
     """Say of which trees every folder is taken as a split."""
     for tree in dict.fromkeys(target.split_of for target in wanted if target.split_of):
         names = ", ".join(target.root.name for target in wanted if target.split_of == tree)
-        output.say(
+        printed.say(
             f"{tree} has splits and no classes ({names}): each is a record set of its own. For one record set with "
             f"these as its classes, run: {command('prepare', tree, '--from', 'classes')}"
         )
@@ -171,14 +363,14 @@ def _look_ahead(wanted: Sequence[Target], options: "Options") -> dict[str, Recor
         return {}
     going_on = ", ".join(p.target.label for p in prospects if p.target.label not in blocked)
     for label, err in blocked.items():
-        output.say(
+        printed.say(
             f"{label}: cannot be prepared: {needs(err)} "
             f"({err.details.get('path')} is not there). Going on with {going_on}."
         )
     return blocked
 
 
-def read_fields(words: Sequence[str]) -> dict[str, str]:
+def _read_fields(words: Sequence[str]) -> dict[str, str]:
     """Read `KEY=FIELD` words.
 
     Raises:
@@ -193,7 +385,7 @@ def read_fields(words: Sequence[str]) -> dict[str, str]:
     return fields
 
 
-def variant_name(
+def _variant_name(
     short_side: int | None, max_side: int | None, image_format: str | None, quality: int | None
 ) -> str | None:
     """Name the variant that the options ask for; None for the original.
@@ -221,11 +413,11 @@ def _prepare(target: Target, options: "Options") -> dict[str, Any]:
     path, was_ready, reader = made.path, made.was_ready, RecordReader(made.path)
     warning = _change_warning(target, made.located, reader) if was_ready and made.located is not None else None
     if warning is not None:
-        output.say(f"warning: {clean(warning)}")
+        printed.say(f"warning: {clean(warning)}")
     read_as = _read_as(target, reader)
     what = f"{len(reader):,} records" + (f" of {read_as}" if target.kind == "foreign" else "")
     how = "" if was_ready else f", made in {format_seconds(max(1, elapsed_s))}"
-    output.say(f"{clean(target.label)}: ready, {what} in {clean(str(path))}{how}")
+    printed.say(f"{clean(target.label)}: ready, {what} in {clean(str(path))}{how}")
     return {
         "name": target.label,
         "path": str(path),

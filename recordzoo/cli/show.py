@@ -1,11 +1,15 @@
 """`show`: a record set's images as a contact sheet or a page."""
 
 import io
+import os
+import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
+import typer
 from numpy.typing import NDArray
 from PIL import PngImagePlugin
 
@@ -13,9 +17,10 @@ from recordzoo import durable
 from recordzoo.aliases import JSON
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
+from recordzoo.cli.completion import complete_path
 from recordzoo.cli.exits import Exit
+from recordzoo.cli.options import Json, RecordSet, Split
 from recordzoo.cli.progress import make_progress
-from recordzoo.cli.viewer import is_on_desktop, open_file
 from recordzoo.errors import ArgumentError
 from recordzoo.meant import did_you_mean
 from recordzoo.preview.broken import AT_MOST, find_broken
@@ -31,12 +36,72 @@ from recordzoo.progress import format_bytes
 from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader
 from recordzoo.remote.url import Url
+from recordzoo.system.names import PLATFORM
 from recordzoo.text import clean
 
 DEFAULT_NUMBER = {"png": 48, "html": 200}
 MOST = {"png": 1000, "html": 5000}
 _ENDINGS = {"png": (".png",), "html": (".html", ".htm")}
 _HEAD_BYTES = 4096  # of a page or a sheet, in which it says who made it
+
+
+def show(
+    path: RecordSet,
+    split: Split = None,
+    classes: Annotated[
+        list[str] | None,
+        typer.Option("--class", metavar="NAME|NUMBER", help="Only images of this class; may be repeated."),
+    ] = None,
+    number: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="How many at most; default: 48 on a sheet, 200 on a page.")
+    ] = None,
+    order: Annotated[
+        str,
+        typer.Option(
+            metavar="class|random|largest|smallest|broken",
+            help="Which: evenly by class, at random, the largest or smallest in bytes, or those that are broken.",
+        ),
+    ] = "class",
+    seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another seed chooses other images.")] = 0,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="The file to write; default: NAME.png or NAME.html here.",
+            dir_okay=False,
+            autocompletion=complete_path,
+        ),
+    ] = None,
+    as_html: Annotated[
+        bool, typer.Option("--html", help="Write one self-contained page: larger images, facts, a class filter.")
+    ] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="Look for broken images among all, not among 20,000 at random.")
+    ] = False,
+    font: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="FILE",
+            help="A font file for a sheet with names that are not in Latin letters.",
+            autocompletion=complete_path,
+        ),
+    ] = None,
+    open_viewer: Annotated[
+        bool | None,
+        typer.Option(
+            "--open/--no-open",
+            help="Open the file in the desktop's viewer. Default: in its terminals, but not over SSH or with --json.",
+            show_default=False,
+        ),
+    ] = None,
+    as_json: Json = False,
+) -> int:
+    """Write a contact sheet (PNG) of a record set's images with their classes, or a page that a browser shows.
+
+    On a desktop the file is also opened in its viewer.
+    """
+    options = ShowOptions(split, classes or (), number, seed, order, output, as_html, full, font, open_viewer)
+    return show_images(path, options, as_json=as_json)
 
 
 @dataclass(frozen=True)
@@ -284,3 +349,23 @@ def _document(thumbnail: Thumbnail, labels: Labels | None) -> dict[str, JSON]:
 
 def _images(count: int) -> str:
     return f"{count:,} image{'' if count == 1 else 's'}"
+
+
+def is_on_desktop() -> bool:
+    """Whether the command runs in a terminal on a desktop: its output is not piped, and a viewer would be seen.
+
+    Over SSH there may be a display (``ssh -X``), but a viewer would be slow there: it counts as no desktop.
+    """
+    if not all(stream is not None and stream.isatty() for stream in (sys.stdout, sys.stderr)):
+        return False
+    if any(os.environ.get(name) for name in ("SSH_CONNECTION", "SSH_TTY")):
+        return False
+    if PLATFORM in ("darwin", "win32"):
+        return True
+    return any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+
+
+def open_file(path: Path) -> None:
+    """Open a file in the desktop's viewer (``xdg-open``, ``open``, the Windows shell); say it if none starts."""
+    if typer.launch(str(path.absolute())) != 0:
+        output.say(f"No viewer could be started for {path}. On Linux, xdg-open (package xdg-utils) does it.")

@@ -1,12 +1,17 @@
-"""`push`, `pull` and `copy`: a record set to object storage, from there to this machine, and within it."""
+"""The commands that copy a record set to another place: `copy`, `push` and `pull`."""
 
-import dataclasses
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from recordzoo.addresses import shown
 from recordzoo.aliases import JSON
-from recordzoo.cli import output, targets
+from recordzoo.cli import targets
+from recordzoo.cli.completion import complete_data, complete_path
 from recordzoo.cli.exits import Exit
+from recordzoo.cli.options import DryRun, Json
+from recordzoo.cli.output import put, put_json
 from recordzoo.cli.progress import make_progress
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.copying.arrival import Arrived
@@ -20,83 +25,146 @@ from recordzoo.publish.space import free_bytes
 from recordzoo.remote.url import Url, is_url
 from recordzoo.text import clean
 
+Replace = Annotated[
+    bool, typer.Option("--replace", help="Replace another record set that is there. Default: that is an error.")
+]
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class PushOptions:
-    """How `push` was asked for; see `recordzoo.push`."""
+Check = Annotated[
+    bool,
+    typer.Option(
+        "--verify", help="Read back every file of the copy and compare its hash, also where the store has one."
+    ),
+]
 
-    replace: bool
-    verify: bool
-    workers: int
-    dry_run: bool
-
-
-@dataclasses.dataclass(frozen=True, slots=True)
-class PullOptions:
-    """How `pull` was asked for; see `recordzoo.pull`."""
-
-    replace: bool
-    workers: int
-    dry_run: bool
+Transfers = Annotated[
+    int, typer.Option("--workers", min=1, metavar="N", help="Files copied at a time.", show_default=True)
+]
 
 
-def push_set(text: str, destination: str, options: PushOptions, *, as_json: bool) -> int:
-    """Push a record set, and print what was done; returns the exit code."""
+def copy(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|PATH|URL",
+            help="The record set: its directory or URL, the tree or list that it was made from, or a dataset prepared "
+            "here.",
+            autocompletion=complete_data,
+        ),
+    ],
+    destination: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR|URL",
+            help="Its new place: ends in .records, or is the folder in which it keeps its name.",
+            autocompletion=complete_path,
+        ),
+    ],
+    replace: Replace = False,
+    check: Check = False,
+    workers: Transfers = 8,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> int:
+    """Copy a record set to another place.
+
+    Every file is compared with the hash in the manifest while it is copied. The copy appears in one step, complete.
+    What was copied before an interruption is kept, and the same command goes on from there. From a URL this is
+    `pull`, to a URL `push`.
+    """
+    refuse_two_urls(path, destination)
+    if is_url(destination):
+        return push(path, destination, replace, check, workers, dry_run, as_json)
+    kind = PullJob if is_url(path) else CopyJob
+    source = path if is_url(path) else str(targets.find_local_set(path, "copy"))
+    job = kind(source, Path(destination), replace, workers, make_progress(), check)
+    done = job.plan() if dry_run else job.run()
+    if as_json:
+        counts = {"copied_bytes": done.fetched_bytes, "was_ready": done.was_ready}
+        document = {**_document(done, done.path, dry_run=dry_run), "source": done.source, **counts}
+        del document["url"]
+        put_json(document)
+    else:
+        put(wrapped(clean(_copied(done, dry_run=dry_run)), wrapping_width()))
+    return Exit.OK
+
+
+def push(
+    path: Annotated[
+        str,
+        typer.Argument(
+            metavar="NAME|PATH",
+            help="The record set: its directory, the tree or list that it was made from, or a dataset prepared here.",
+            autocompletion=complete_data,
+        ),
+    ],
+    destination: Annotated[
+        str,
+        typer.Argument(
+            metavar="URL",
+            help="Where it goes: s3://bucket/photos.records, or a folder there, in which it keeps its name.",
+        ),
+    ],
+    replace: Replace = False,
+    check: Check = False,
+    workers: Transfers = 8,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> int:
+    """Copy a record set to object storage.
+
+    Files are compared with the manifest before they are sent. The manifest goes last: what was not pushed to its end
+    is no record set. Files that are there already are not sent again, so the same command goes on after an
+    interruption.
+    """
     if not is_url(destination):
         raise ArgumentError(
             f"{shown(destination)!r} is no URL, such as s3://bucket/datasets. On this machine: "
-            f"{command('copy', text, destination)}"
+            f"{command('copy', path, destination)}"
         )
-    path = targets.find_local_set(text, "push")
-    job = PushJob(
-        path,
-        destination,
-        replace=options.replace,
-        verify=options.verify,
-        workers=options.workers,
-        progress=make_progress(),
-    )
-    done = job.plan() if options.dry_run else job.run()
+    place = targets.find_local_set(path, "push")
+    job = PushJob(place, destination, replace=replace, verify=check, workers=workers, progress=make_progress())
+    done = job.plan() if dry_run else job.run()
     if as_json:
         sent = {"sent_files": done.sent_files, "sent_bytes": done.sent_bytes}
-        output.put_json({**_document(done, job.path, dry_run=options.dry_run), **sent})
-        return Exit.OK
-    output.put(wrapped(clean(_pushed(done, dry_run=options.dry_run)), wrapping_width()))
+        put_json({**_document(done, job.path, dry_run=dry_run), **sent})
+    else:
+        put(wrapped(clean(_pushed(done, dry_run=dry_run)), wrapping_width()))
     return Exit.OK
 
 
-def pull_set(text: str, destination: str, options: PullOptions, *, as_json: bool) -> int:
-    """Pull a record set, and print what was done; returns the exit code."""
-    if not is_url(text):
-        raise ArgumentError(f"{shown(text)!r} is no URL, such as s3://bucket/datasets/photos.records.")
+def pull(
+    url: Annotated[
+        str, typer.Argument(metavar="URL", help="The record set: s3://bucket/photos.records, or the folder it is in.")
+    ],
+    destination: Annotated[
+        str,
+        typer.Argument(
+            metavar="DIR",
+            help="Its new place: ends in .records, or is the folder in which it keeps its name. Default: this one.",
+            autocompletion=complete_path,
+        ),
+    ] = ".",
+    replace: Replace = False,
+    workers: Transfers = 8,
+    dry_run: DryRun = False,
+    as_json: Json = False,
+) -> int:
+    """Copy a record set from object storage to this machine.
+
+    Every file is compared with the hash in the manifest. The record set appears in one step, complete. What was
+    fetched before an interruption is kept, and the same command goes on from there.
+    """
+    if not is_url(url):
+        raise ArgumentError(f"{shown(url)!r} is no URL, such as s3://bucket/datasets/photos.records.")
     if is_url(destination):
         raise ArgumentError(f"{Url.parse(destination)} is a URL. A record set is pulled into a directory.")
-    job = PullJob(text, Path(destination), replace=options.replace, workers=options.workers, progress=make_progress())
-    done = job.plan() if options.dry_run else job.run()
+    job = PullJob(url, Path(destination), replace=replace, workers=workers, progress=make_progress())
+    done = job.plan() if dry_run else job.run()
     if as_json:
         fetched = {"fetched_bytes": done.fetched_bytes, "was_ready": done.was_ready}
-        output.put_json({**_document(done, done.path, dry_run=options.dry_run), **fetched})
-        return Exit.OK
-    output.put(wrapped(clean(_pulled(done, dry_run=options.dry_run)), wrapping_width()))
-    return Exit.OK
-
-
-def copy_set(text: str, destination: str, options: PushOptions, *, as_json: bool) -> int:
-    """Copy a record set to any place, and print what was done; returns the exit code."""
-    refuse_two_urls(text, destination)
-    if is_url(destination):
-        return push_set(text, destination, options, as_json=as_json)
-    kind = PullJob if is_url(text) else CopyJob
-    source = text if is_url(text) else str(targets.find_local_set(text, "copy"))
-    job = kind(source, Path(destination), options.replace, options.workers, make_progress(), options.verify)
-    done = job.plan() if options.dry_run else job.run()
-    if as_json:
-        counts = {"copied_bytes": done.fetched_bytes, "was_ready": done.was_ready}
-        document = {**_document(done, done.path, dry_run=options.dry_run), "source": done.source, **counts}
-        del document["url"]
-        output.put_json(document)
-        return Exit.OK
-    output.put(wrapped(clean(_copied(done, dry_run=options.dry_run)), wrapping_width()))
+        put_json({**_document(done, done.path, dry_run=dry_run), **fetched})
+    else:
+        put(wrapped(clean(_pulled(done, dry_run=dry_run)), wrapping_width()))
     return Exit.OK
 
 

@@ -2,54 +2,74 @@
 
 import dataclasses
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Annotated
+
+import typer
 
 from recordzoo.aliases import JSON
 from recordzoo.cli import output, targets
+from recordzoo.cli.changed import say_changes
+from recordzoo.cli.completion import complete_path
 from recordzoo.cli.exits import Exit
+from recordzoo.cli.options import AcceptTerms, Json, RecordSet
 from recordzoo.cli.progress import make_progress
 from recordzoo.cli.tables import wrapped, wrapping_width
+from recordzoo.errors import ArgumentError
+from recordzoo.preparing.changes import recorded_changes
+from recordzoo.preparing.outlook import MOST_NAMED
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
+from recordzoo.recipes.beside import BESIDE
 from recordzoo.records.manifest import MANIFEST_NAME
+from recordzoo.records.reader import RecordReader
+from recordzoo.records.verify import Report
+from recordzoo.records.verify import verify as check
 from recordzoo.remote.url import Url
+from recordzoo.repair import repair as repair_set
 from recordzoo.text import clean, name_first
-
-if TYPE_CHECKING:
-    from recordzoo.records.reader import RecordReader
-    from recordzoo.records.verify import Report
 
 MAX_PROBLEMS_SHOWN = 50
 _FILES_SHOWN = 5
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
-class RepairOptions:
-    """How `verify --repair` gets raw data.
+def verify(
+    path: RecordSet,
+    full: Annotated[
+        bool, typer.Option("--full", help="Also read every byte: hashes of all files, every record's checksum.")
+    ] = False,
+    repair: Annotated[
+        bool, typer.Option("--repair", help="Check as --full does, and copy, pull or prepare a damaged set again.")
+    ] = False,
+    root: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="PATH",
+            help="With --repair: where the raw data is (tree, list, or a dataset's root). Default: where it was.",
+            autocompletion=complete_path,
+        ),
+    ] = None,
+    download: Annotated[bool, typer.Option("--download", help="With --repair: download missing raw files.")] = False,
+    accept_terms: AcceptTerms = False,
+    as_json: Json = False,
+) -> int:
+    """Check whether a record set is undamaged, and repair it.
 
-    Attributes:
-        root: Where it is; None: where it was, or beside the record set.
-        download: Download what is not there.
-        accept_terms: The terms of its host are accepted.
+    Without --full, the contents of the shards are not read. --repair fetches the damaged files of a set that was copied
+    or pulled from its original, and prepares any other set again: the same bytes as before, published in one step.
     """
+    if repair:
+        return _repair(path, root, download=download, accept_terms=accept_terms, as_json=as_json)
+    if root is not None or download or accept_terms:
+        raise ArgumentError("--root, --download and --accept-terms say how raw data is found; they need --repair.")
+    return _verify(path, full=full, as_json=as_json)
 
-    root: Path | None = None
-    download: bool = False
-    accept_terms: bool = False
 
-
-def repair_set(text: str, wanted: RepairOptions, *, as_json: bool) -> int:
+def _repair(text: str, root: Path | None, *, download: bool, accept_terms: bool, as_json: bool) -> int:
     """Check a record set, repair what is damaged, and print what was done; returns the exit code."""
     place = targets.find_local_set(text, "--repair")
-    from recordzoo.records.reader import RecordReader
-    from recordzoo.repair import repair
-
-    root = wanted.root
     if root is None and place != Path(text) and Path(text).exists():
         root = Path(text)  # the tree or list that was named
-    done = repair(
-        place, root=root, download=wanted.download, accept_terms=wanted.accept_terms, progress=make_progress()
-    )
+    done = repair_set(place, root=root, download=download, accept_terms=accept_terms, progress=make_progress())
     reader = RecordReader(place)
     if as_json:
         repaired = {"files": list(done.report.damaged), "source": done.source}
@@ -67,17 +87,10 @@ def repair_set(text: str, wanted: RepairOptions, *, as_json: bool) -> int:
     return Exit.OK
 
 
-def verify_set(text: str, *, full: bool, as_json: bool) -> int:
+def _verify(text: str, *, full: bool, as_json: bool) -> int:
     """Check a record set and print what was found; returns the exit code."""
     place = targets.find_record_set(text)
-    from recordzoo.cli.changed import say_changes
-    from recordzoo.preparing.changes import recorded_changes
-    from recordzoo.preparing.outlook import MOST_NAMED
-    from recordzoo.recipes.beside import BESIDE
-    from recordzoo.records.reader import RecordReader
-    from recordzoo.records.verify import verify
-
-    report = verify(place, full=full, progress=make_progress())
+    report = check(place, full=full, progress=make_progress())
     changes = None
     if report.ok and isinstance(place, Path):  # raw files are on the machine where a set at a URL was made
         changes = recorded_changes(RecordReader(place), full=True, progress=make_progress())
@@ -106,7 +119,7 @@ def verify_set(text: str, *, full: bool, as_json: bool) -> int:
     return Exit.CORRUPT
 
 
-def _checked(reader: "RecordReader", report: "Report", *, full: bool) -> str:
+def _checked(reader: RecordReader, report: Report, *, full: bool) -> str:
     """Say what was checked, and what was not."""
     records = f"{len(reader):,} record{'' if len(reader) == 1 else 's'}"
     files, size = f"{report.checked['files']:,} files", format_bytes(report.checked["bytes"])
@@ -129,7 +142,7 @@ def _cure(place: Path | Url) -> str:
     return f"To repair it, run: {clean(command('verify', place, '--repair'))}"
 
 
-def _unread(report: "Report", *, full: bool) -> str:
+def _unread(report: Report, *, full: bool) -> str:
     """Say of a damaged set what was not looked at; of one whose manifest is damaged, nothing but that."""
     if MANIFEST_NAME in report.damaged:
         return "Nothing behind the manifest was checked. "

@@ -1,1 +1,25 @@
-"""`recordzoo demo`: the whole way on generated pictures, offline. Its CUB-200-2011 is also the tests' fake."""
+"""`demo`: the whole way of a dataset, offline, in about a minute."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from recordzoo.cli.completion import complete_path
+
+
+def demo(
+    output: Annotated[
+        Path,
+        typer.Option(
+            metavar="DIR",
+            help="Where the demo's files and its contact sheet go.",
+            file_okay=False,
+            autocompletion=complete_path,
+        ),
+    ] = Path("demo-output"),
+) -> int:
+    """Show the whole way in about a minute, offline, with generated pictures in CUB-200-2011's layout."""
+    from recordzoo.cli.demo.story import run_demo
+
+    return run_demo(output)

@@ -1,20 +1,23 @@
-"""`prepare --dry-run`: what would be done, from which files, how much room it takes, and about how long."""
+"""What `prepare` would do, said before it does it: for each record set, and whether all of it will fit."""
 
+import contextlib
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from recordzoo.aliases import JSON
 from recordzoo.cli import output
-from recordzoo.cli.preflight import look_ahead
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.custom.targets import Target
-from recordzoo.errors import RecordZooError, TermsError
+from recordzoo.errors import DownloadError, FolderError, RecordZooError, TermsError
+from recordzoo.program import command
 from recordzoo.progress import format_bytes, format_seconds
 from recordzoo.text import clean
 
 if TYPE_CHECKING:
-    from recordzoo.preparing import Options
+    from recordzoo.preparing import Located, Options
 
 _CHANGES_SHOWN = 3
 _SLOW_NETWORK = 10_000_000
@@ -34,6 +37,89 @@ _SOURCES = {
     "by hand": "{size}, to be downloaded by hand to {path}",
     "terms": "{size}, to be downloaded by hand to {path}, or with --accept-terms",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Prospect:
+    """A record set that was asked for, and what would happen to it.
+
+    Attributes:
+        target: Which.
+        plan: See `recordzoo.preparing.outlook`.
+        obstacle: The error that prevents it: raw files must be downloaded by hand, or need `--accept-terms`. None: it
+            can be prepared.
+    """
+
+    target: Target
+    plan: Mapping[str, JSON]
+    obstacle: TermsError | DownloadError | None
+
+
+def look_ahead(wanted: Sequence[Target], options: "Options", *, measure: bool = False) -> list[Prospect]:
+    """Say of each record set what would happen to it. Writes nothing and fetches nothing.
+
+    Args:
+        wanted: The record sets.
+        options: How they are prepared.
+        measure: Also estimate how long it takes, by a probe of the disk.
+
+    Raises:
+        FolderError: A tree has no classes.
+    """
+    from recordzoo.preparing import describe, locate
+
+    prospects = []
+    for target in wanted:
+        with explained(target):
+            located = locate(target.recipe(), target.root, options)
+            plan = describe(located, measure=measure)
+        obstacle = _obstacle(located) if plan["state"] == "download" else None
+        prospects.append(Prospect(target, plan, obstacle))
+    return prospects
+
+
+def _obstacle(located: "Located") -> TermsError | DownloadError | None:
+    from recordzoo.preparing.raw import check_addresses
+
+    try:
+        check_addresses(located.recipe, located.root, located.options)
+    except (TermsError, DownloadError) as err:
+        return err
+    return None
+
+
+def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
+    """Ask whether all of it will fit, one after another.
+
+    One that was begun, by whomever, is not counted: only it knows how much of it is there, and it asks for itself.
+    Nor is one whose size is not known.
+
+    Raises:
+        DiskSpaceError: It will not.
+    """
+    from recordzoo.preparing.raw import there_bytes
+    from recordzoo.publish.space import check_space, volume
+
+    kept: dict[int, int] = defaultdict(int)
+    for prospect in prospects:
+        plan = prospect.plan
+        target = Path(plan["target"])
+        if plan["state"] not in ("convert", "download") or plan["peak_bytes"] is None or _is_begun(target):
+            continue
+        folder = target.parent
+        paths = [remote.path(prospect.target.root) for remote in prospect.target.recipe().raw_files]
+        there = sum(there_bytes(path) for path in paths if not path.exists())
+        download = max(0, plan["download_bytes"] - there)
+        records = plan["peak_bytes"] - plan["raw_bytes"]
+        check_space(folder, kept[volume(folder)] + download + records)
+        kept[volume(folder)] += records + (0 if discard_raw else download)
+
+
+def _is_begun(target: Path) -> bool:
+    """Whether a process prepares it, or did and was interrupted."""
+    from recordzoo.publish.found import find_builds
+
+    return target.with_name(f".{target.name}.lock").exists() or bool(find_builds(target))
 
 
 def show_plans(wanted: Sequence[Target], options: "Options", as_json: bool) -> None:
@@ -114,3 +200,25 @@ def _downloading(plan: Mapping[str, JSON]) -> str:
 
 def _bytes(value: int | None) -> str:
     return "size not known" if value is None else format_bytes(value)
+
+
+@contextlib.contextmanager
+def explained(target: Target) -> Iterator[None]:
+    """Add the option that helps to the errors of a directory of images; a context manager.
+
+    Raises:
+        FolderError: The same error, with the option in its text.
+    """
+    try:
+        yield
+    except FolderError as err:
+        text = str(err)
+        if target.kind in ("tree", "flat") and not target.root.exists():
+            text = f"{target.label} does not exist, so its record set cannot be made."
+        elif "classes" in err.details:
+            text = f"{text.rstrip('. ')}. Remove these folders, or pass --allow-empty."
+        if target.split_of:
+            # First, because the text may end with a command.
+            as_class = command("prepare", target.split_of, "--from", "classes")
+            text = f"{target.label} is taken as a split (as a class: {as_class}). {text}"
+        raise FolderError(text, **err.details) from err

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from recordzoo.cli.commands.completion import complete_data
+from recordzoo.cli.completion import complete_data
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout; errors as JSON on stderr.")]
 
