@@ -86,7 +86,7 @@ _OURS = (
     _PRELUDE
     + """
 from recordzoo import ImageFolderRecord
-import recordzoo.datasets.image_folder.dataset  # torch and all: not counted
+import recordzoo.datasets.image_folder  # torch and all: not counted
 before = private_mb()
 start = time.perf_counter()
 dataset = ImageFolderRecord(sys.argv[1])
@@ -124,7 +124,7 @@ open(sys.argv[2], "wb").write(data)
 _UNPICKLE = (
     _PRELUDE
     + """
-import torchvision.datasets, recordzoo.datasets.image_folder.dataset  # a worker has imported the user's script already
+import torchvision.datasets, recordzoo.datasets.image_folder  # a worker has imported the user's script already
 data = open(sys.argv[1], "rb").read()
 start = time.perf_counter()
 thing = pickle.loads(data)

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from recordzoo.datasets.image_folder.choose import Candidate, Wanted, candidates
+from recordzoo.datasets.image_folder_choose import Candidate, Wanted, candidates
 
 WHOLE, SELECTED, GIVEN = Path("photos.records"), Path("photos-12345678.records"), Path("given.records")
 

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from recordzoo import catalogue
-from recordzoo.datasets.cifar.recipe import load_batch
+from recordzoo.datasets.cifar_recipe import load_batch
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader

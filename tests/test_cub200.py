@@ -8,8 +8,8 @@ from PIL import Image
 from torchvision.datasets import ImageFolder, wrap_dataset_for_transforms_v2
 from torchvision.datasets.folder import IMG_EXTENSIONS
 
-from recordzoo.datasets.cub200 import annotations
-from recordzoo.datasets.cub200.dataset import CUB200Record
+from recordzoo.datasets import cub200_annotations as annotations
+from recordzoo.datasets.cub200 import CUB200Record
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError, SourceError
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order
 from recordzoo.recipes.declared import dataset_recipe

@@ -671,7 +671,7 @@ def test_lost_or_forged_tree_file(tree: Path, content: bytes | None) -> None:
 
 def test_importing_the_package_imports_no_torch() -> None:
     code = """
-import sys, recordzoo, recordzoo.datasets, recordzoo.recipes.folder, recordzoo.datasets.voc.recipe
+import sys, recordzoo, recordzoo.datasets, recordzoo.recipes.folder, recordzoo.datasets.voc_recipe
 assert "torch" not in sys.modules and "torchvision" not in sys.modules, sorted(sys.modules)
 assert "ImageFolderRecord" in dir(recordzoo)
 for name in ("NoRecord", "__path_of_nothing__"):

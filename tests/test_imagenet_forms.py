@@ -14,8 +14,8 @@ from pyarrow import parquet
 from torchvision.datasets import ImageNet
 
 from recordzoo import catalogue
-from recordzoo.datasets.imagenet.dataset import ImageNetRecord
-from recordzoo.datasets.imagenet.wnids import all_wnids
+from recordzoo.datasets.imagenet import ImageNetRecord
+from recordzoo.datasets.imagenet_wnids import all_wnids
 from recordzoo.errors import NotPreparedError, PrepareError, SourceError
 from recordzoo.preparing import ensure
 from recordzoo.recipes.declared import dataset_recipe

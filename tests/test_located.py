@@ -9,7 +9,7 @@ import pytest
 
 import recordzoo
 from recordzoo import ImageFolderRecord
-from recordzoo.datasets.cub200.dataset import CUB200Record
+from recordzoo.datasets.cub200 import CUB200Record
 from tests.fakes import cub200, folder
 
 

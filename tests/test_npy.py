@@ -16,7 +16,7 @@ import pytest
 
 import recordzoo
 from recordzoo.custom.recipe import columns_of
-from recordzoo.datasets.moving_mnist.recipe import MovingMNIST
+from recordzoo.datasets.moving_mnist_recipe import MovingMNIST
 from recordzoo.formats import file_kinds, indexed, npy
 from recordzoo.preparing.rows import ShardDone, ShardRows, load_rows, save_rows
 

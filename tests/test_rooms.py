@@ -97,7 +97,7 @@ def test_no_imports_go_in_a_circle():
         pytest.fail(f"modules import each other: {' <- '.join(err.args[1])}")
 
 
-@pytest.mark.parametrize("module", sorted(PACKAGE.glob("datasets/*/recipe.py")), ids=lambda path: path.parent.name)
+@pytest.mark.parametrize("module", sorted(PACKAGE.glob("datasets/*_recipe.py")), ids=lambda path: path.stem)
 def test_recipes_of_datasets_import_no_torch(module):
     """Worker processes and the command line import them."""
     assert imported_rooms(module).isdisjoint({"families", "transforms", "pixels", "loader", "sampling"})

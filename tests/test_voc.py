@@ -13,7 +13,7 @@ from torchvision.datasets import VOCDetection, VOCSegmentation
 from torchvision.datasets.voc import DATASET_YEAR_DICT
 
 from recordzoo import VOCDetectionRecord, VOCSegmentationRecord, catalogue
-from recordzoo.datasets.voc.recipe import base_folder
+from recordzoo.datasets.voc_recipe import base_folder
 from recordzoo.errors import ArgumentError, FolderError, NotPreparedError, OtherSourceError, SourceError
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader

@@ -50,7 +50,7 @@ class Meter:
 def opened(path: Path) -> Numbers:
     """Open, length, first sample, another sample, a name, a pickle."""
     import recordzoo
-    import recordzoo.datasets.image_folder.dataset
+    import recordzoo.datasets.image_folder
 
     meter = Meter()
     dataset: Any = recordzoo.open(path)

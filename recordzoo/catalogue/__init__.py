@@ -1,4 +1,4 @@
-"""The facts of each dataset: ``recordzoo/datasets/<source>/<name>.toml``, read without torch, NumPy or the network.
+"""The facts of each dataset: ``recordzoo/datasets/<name>.toml``, read without torch, NumPy or the network.
 
 All that `recordzoo list`, `recordzoo info`, completion, the documentation, recipes and the register of classes say
 about a dataset comes from its file::
@@ -9,7 +9,8 @@ about a dataset comes from its file::
     homepage = "https://..."
     license = "..."
     citation = "..."
-    class = "CUB200Record"                  # or a list; defined in dataset.py beside this file
+    class = "CUB200Record"                  # or a list; defined in <name>.py beside this file
+    module = "cub200"                       # or in module.py, shared with others; the recipe is in module_recipe.py
     num_images = 11_788                     # where that is not the sum of the splits: they may overlap
     num_classes = 200                       # where the dataset has classes
     classes = ["..."]                       # their names, where the raw files do not have them
@@ -37,7 +38,7 @@ about a dataset comes from its file::
     needs_terms = false
     optional = false                        # true: the part is also made without it, as far as that goes
 
-To add a dataset, add a folder with such a file (`docs/add-a-dataset.md`). Nothing else refers to it.
+To add a dataset, add such a file (`docs/add-a-dataset.md`). Nothing else refers to it.
 """
 
 import difflib
@@ -53,8 +54,8 @@ __all__ = ["Entry", "FileFacts", "Part", "Split", "class_modules", "entry", "fin
 
 _FOLDER = Path(__file__).parent.parent / "datasets"
 _WITHOUT_FACTS = {
-    "DatasetFolderRecord": "recordzoo.datasets.image_folder.dataset",  # of any tree
-    "ImageFolderRecord": "recordzoo.datasets.image_folder.dataset",  # of any tree
+    "DatasetFolderRecord": "recordzoo.datasets.image_folder",  # of any tree
+    "ImageFolderRecord": "recordzoo.datasets.image_folder",  # of any tree
 }
 
 
@@ -112,9 +113,9 @@ def unknown(name: str) -> ArgumentError:
 
 @functools.cache
 def _files() -> dict[str, Path]:
-    return {path.stem: path for path in _FOLDER.glob("*/*.toml")}
+    return {path.stem: path for path in _FOLDER.glob("*.toml")}
 
 
 @functools.cache
 def _read(path: Path) -> Entry:
-    return parse(path.stem, path.read_text(encoding="utf-8"), path.parent.name)
+    return parse(path.stem, path.read_text(encoding="utf-8"))

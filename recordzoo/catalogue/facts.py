@@ -91,7 +91,7 @@ class Entry:
 
     Attributes:
         name: What it is called on the command line: "cub200".
-        source: The folder of its declaration, which datasets of one origin share: "cifar".
+        module: The module of its classes, which datasets of one origin share: "cifar".
         title: What people call it: "CUB-200-2011".
         summary: One sentence.
         task: "classification", "detection", "segmentation", ...
@@ -113,7 +113,7 @@ class Entry:
     """
 
     name: str
-    source: str
+    module: str
     title: str
     summary: str
     task: str
@@ -135,12 +135,12 @@ class Entry:
     @property
     def dataset_module(self) -> str:
         """The module of its dataset classes; importing it imports torch."""
-        return f"recordzoo.datasets.{self.source}.dataset"
+        return f"recordzoo.datasets.{self.module}"
 
     @property
     def recipe_module(self) -> str:
         """The module whose ``RECIPES`` has its recipe; it imports no torch."""
-        return f"recordzoo.datasets.{self.source}.recipe"
+        return f"recordzoo.datasets.{self.module}_recipe"
 
     @property
     def default_parts(self) -> list[str]:

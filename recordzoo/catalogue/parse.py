@@ -6,13 +6,12 @@ from recordzoo.catalogue.facts import Entry, FileFacts, Part, Split
 from recordzoo.errors import ArgumentError
 
 
-def parse(name: str, text: str, source: str = "") -> Entry:
+def parse(name: str, text: str) -> Entry:
     """Read a dataset's facts from TOML, strictly: a key that is missing, unknown or of another type is an error.
 
     Args:
         name: The dataset's name.
         text: The TOML.
-        source: The folder of its declaration.
 
     Raises:
         ArgumentError: The text is not such a file; the message names the place.
@@ -39,7 +38,7 @@ def parse(name: str, text: str, source: str = "") -> Entry:
     files = tuple(_file(table) for table in top.table_list("files"))
     result = Entry(
         name=name,
-        source=source,
+        module=top.text("module", name),
         title=top.text("title"),
         summary=top.text("summary"),
         task=top.text("task"),

@@ -14,7 +14,7 @@ from PIL import Image, ImageDraw
 from recordzoo.sources.download import RemoteFile
 
 if TYPE_CHECKING:
-    from recordzoo.datasets.cub200.dataset import CUB200Record
+    from recordzoo.datasets.cub200 import CUB200Record
 
 COLOURS = ["Red", "Orange", "Lime", "Green", "Jade", "Cyan", "Azure", "Blue", "Violet", "Pink"]
 IMAGES_PER_CLASS, SIZE = 40, (400, 300)
@@ -67,7 +67,7 @@ def _add(archive: tarfile.TarFile, name: str, data: bytes) -> None:
 
 def open_birds(root: Path, remote: RemoteFile, **options: Any) -> "CUB200Record":  # Any: CUB200Record's own options
     """Open CUB-200-2011 below `root`, from wherever `remote` says; download and convert what is not there."""
-    from recordzoo.datasets.cub200.dataset import CUB200Record  # imports torch; the tests' pictures need none
+    from recordzoo.datasets.cub200 import CUB200Record  # imports torch; the tests' pictures need none
 
     class DemoBirds(CUB200Record):
         raw_files = (remote,)

@@ -1,0 +1,208 @@
+"""`Caltech101Record` and `Caltech256Record`: torchvision's Caltech101 and Caltech256 from records."""
+
+import io
+import os
+from collections.abc import Sequence
+from typing import Any, ClassVar, Literal, Unpack
+
+from PIL import Image
+from torchvision.datasets import Caltech101, Caltech256
+
+from recordzoo.datasets import caltech_recipe as recipe
+from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
+from recordzoo.families.derived import derived
+from recordzoo.families.selection import Selection
+from recordzoo.images.decode import naming
+from recordzoo.images.pictures import open_picture
+from recordzoo.preparing import PrepareOptions
+from recordzoo.recipes.class_folders import find_name
+from recordzoo.recipes.images import open_image
+
+Caltech101Target = Literal["category", "annotation"]
+
+
+class _Caltech(ZooDataset):
+    """`ZooDataset` with ``index`` and ``y``: for each sample the number of its image in its class, and its label."""
+
+    _ITEMS = "index"
+    _RECIPE: ClassVar[type[recipe.Caltech256]]
+
+    def _show_all(
+        self,
+        root: Root,
+        transform: Transform,
+        target_transform: Transform,
+        download: bool,
+        options: PrepareOptions,
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self._show(Selection(self._open_part(download=download, options=options)))
+        self.root = os.path.expanduser(os.path.join(self.root, self.entry))
+
+    @derived
+    def index(self) -> list[int]:
+        """The numbers of the images in their classes, from 1."""
+        numbers: list[int] = self._selection.array("number").tolist()
+        return numbers
+
+    @derived
+    def y(self) -> list[int]:
+        """The labels."""
+        labels: list[int] = self._selection.targets().tolist()
+        return labels
+
+    @derived
+    def categories(self) -> list[str]:
+        """The class names in the order of their labels."""
+        return self._class_names()
+
+    # Any: what the transforms make of it.
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        """Return (PIL image as it is stored, target)."""
+        image: Any = self._image(index)
+        target = self._target(index)
+        if self.transform is not None:
+            image = self.transform(image)
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        return image, target
+
+    def _image(self, index: int) -> Image.Image:
+        reader, position = self._selection.reader, self._position(index)
+        if position is not None and reader.has("image", position):
+            return open_picture(reader, position)
+        data, name = self._bytes("image", index)
+        with naming(self.records_path, name):
+            return open_image(data)
+
+    # Any: whatever the user assigned.
+    def _target(self, index: int) -> Any:
+        number = self._as_opened("y", index)
+        return self.y[index] if number is None else self._selection.target(number)
+
+    def _bytes(self, field: str, index: int) -> tuple[bytes, object]:
+        """Return a file of a sample, and its name for messages."""
+        return self._file_of(
+            field,
+            self._position(index),
+            lambda: os.path.join(self.root, self._file_name(field, self.y[index], self.index[index])),
+        )
+
+    def _file_name(self, field: str, label: int, number: int) -> str:
+        folder, _ = self._RECIPE.files[field]
+        return folder + recipe.image_name(self._RECIPE.image_name, self.categories, label, number)
+
+    def _position(self, index: int) -> int | None:
+        number = self._as_opened("y", index)
+        if number is not None and number == self._as_opened("index", index):
+            return self._selection.position(number)
+        name = recipe.image_name(self._RECIPE.image_name, self.categories, self.y[index], self.index[index])
+        return find_name(self._selection.reader.names, name)
+
+    def __len__(self) -> int:
+        return self._length("index")
+
+
+class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `Caltech101`, read from records: pictures of objects of 101 classes, with their outlines.
+
+    Args:
+        root: Where ``caltech101/`` with the tree or ``caltech-101.zip`` is or goes to; or the record set.
+        target_type: One of, or several of, "category" and "annotation": the points of the object's outline, an array
+            [2, n].
+        transform: Applied to the image, which has the mode of its file.
+        target_transform: Applied to the target.
+        download: Download the archive if it is not there.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        ArgumentError: `target_type` has another value; or "annotation", in pixels of the originals, is asked for
+            together with a smaller variant.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = Caltech101Record("data", target_type=["category", "annotation"])
+        >>> image, (label, outline) = dataset[0]
+    """
+
+    entry = "caltech101"
+    _RECIPE = recipe.Caltech101
+
+    def __init__(
+        self,
+        root: Root,
+        target_type: list[Caltech101Target] | Caltech101Target = "category",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        kinds = [target_type] if isinstance(target_type, str) else target_type
+        self.target_type = [check_choice(kind, "target_type", ("category", "annotation")) for kind in kinds]
+        self._show_all(root, transform, target_transform, download, options)
+
+    def _in_pixels(self) -> Sequence[str]:
+        return ["target_type 'annotation'"] if "annotation" in self.target_type else []
+
+    @derived
+    def annotation_categories(self) -> list[str]:
+        """The names of the folders with the outlines, in the order of the labels."""
+        return [recipe.ANNOTATIONS.get(name, name) for name in self.categories]
+
+    # Any: a label, an array, or a tuple of them.
+    def _target(self, index: int) -> Any:
+        targets = [
+            super(Caltech101Record, self)._target(index) if kind == "category" else self._outline(index)
+            for kind in self.target_type
+        ]
+        return tuple(targets) if len(targets) > 1 else targets[0]
+
+    # Any: the array that MATLAB wrote.
+    def _outline(self, index: int) -> Any:
+        from scipy.io import loadmat
+
+        data, name = self._bytes("annotation", index)
+        with naming(self.records_path, name):
+            return loadmat(io.BytesIO(data))["obj_contour"]  # type: ignore[arg-type]  # files, too
+
+    def _file_name(self, field: str, label: int, number: int) -> str:
+        if field == "image":
+            return super()._file_name(field, label, number)
+        return f"Annotations/{recipe.annotation_name(self.categories[label], number)}"
+
+    def _hint_positions(self, positions: Sequence[int]) -> None:
+        super()._hint_positions(positions)
+        if "annotation" in self.target_type:
+            self._selection.reader.hint("annotation", positions)
+
+
+class Caltech256Record(_Caltech, Caltech256):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `Caltech256`, read from records: pictures of 256 classes of objects and one of clutter.
+
+    Args:
+        root: Where ``caltech256/`` with the tree or ``256_ObjectCategories.tar`` is or goes to; or the record set.
+        transform: Applied to the image, which has the mode of its file.
+        target_transform: Applied to the label.
+        download: Download the archive if it is not there.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = Caltech256Record("data")
+        >>> image, label = dataset[0]
+    """
+
+    entry = "caltech256"
+    _RECIPE = recipe.Caltech256
+
+    def __init__(
+        self,
+        root: Root,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._show_all(root, transform, target_transform, download, options)

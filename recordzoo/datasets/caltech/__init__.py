@@ -1,1 +1,0 @@
-"""Caltech 101 and Caltech 256."""

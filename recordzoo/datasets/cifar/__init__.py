@@ -1,1 +1,0 @@
-"""CIFAR-10 and CIFAR-100."""

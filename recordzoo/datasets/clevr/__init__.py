@@ -1,1 +1,0 @@
-"""CLEVR, as a task of counting objects."""

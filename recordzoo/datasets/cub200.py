@@ -1,0 +1,191 @@
+"""`CUB200Record`: CUB-200-2011, 200 kinds of birds."""
+
+import os
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, Literal, Unpack
+
+import numpy as np
+from numpy.typing import NDArray
+from PIL import Image
+from torchvision.datasets import ImageFolder
+from torchvision.datasets.folder import default_loader
+
+from recordzoo.datasets.cub200_annotations import IMAGE_LIST, NEEDS, SPLIT
+from recordzoo.datasets.cub200_recipe import IMAGES, CUB200Segmentations, names_digest
+from recordzoo.errors import NotPreparedError, OtherSourceError, RecordError
+from recordzoo.families.at_url import open_one
+from recordzoo.families.base import check_choice
+from recordzoo.families.derived import derived
+from recordzoo.families.path_loader import Loader
+from recordzoo.families.selection import Selection
+from recordzoo.families.target_types import TargetTypesDataset
+from recordzoo.images.decode import RecordName, naming
+from recordzoo.preparing import Options, PrepareOptions, ensure
+from recordzoo.preparing.changes import find_changes, warn_of_changes
+from recordzoo.recipes.images import open_image
+from recordzoo.records.reader import RecordReader
+from recordzoo.remote.url import Url
+
+SPLITS = ("train", "test", "all")
+CUB200Target = Literal["category", "bbox", "parts", "attributes", "segmentation"]
+
+
+class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """CUB-200-2011: 11,788 photographs of 200 kinds of birds, in ImageFolder's order over ``CUB_200_2011/images``.
+
+    ``split="train"`` is the default: 5,994 photographs. The raw data is ``CUB_200_2011/`` or ``CUB_200_2011.tgz`` under
+    `root`; masks come from ``segmentations/`` or ``segmentations.tgz`` and are looked for only when asked for.
+
+    Args:
+        root: Where the raw data is or goes to, or the record set itself.
+        transform: Takes the image.
+        target_transform: Takes the target.
+        loader: Takes the path of an image; torchvision's own decode from the stored bytes.
+        is_valid_file: Takes the path of an image, and says whether it is a sample.
+        allow_empty: Whether a class may be without samples.
+        split: "train", "test" or "all".
+        target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0), "bbox"
+            (float32 [4]: x, y, width, height in pixels; a few stick out of their image), "parts" (float32 [15, 3]: x,
+            y, visible), "attributes" (uint8 [312]: 0 or 1), "segmentation" (PIL image, mode and values as stored).
+        download: Fetch what is missing.
+        **options: See `recordzoo.preparing.PrepareOptions`.
+
+    Attributes:
+        classes: The names of the class folders: "001.Black_footed_Albatross".
+        samples: (path, category) tuples, whatever the target type.
+
+    Raises:
+        ArgumentError: A split or target type that does not exist; or one in pixels together with a smaller variant.
+        NotPreparedError: There is no data; or the raw data lacked the file that the split or the target needs.
+
+    Examples:
+        >>> from recordzoo import CUB200Record
+        >>> birds = CUB200Record("data", target_type=["category", "bbox"], download=True)  # doctest: +SKIP
+        >>> image, (label, box) = birds[0]  # doctest: +SKIP
+    """
+
+    entry = "cub200"
+    _TARGET_TYPES = ("category", "bbox", "parts", "attributes", "segmentation")
+    _IN_PIXELS = frozenset(("bbox", "parts", "segmentation"))
+
+    # Any: transforms take and return what their user wants.
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        transform: Callable[..., Any] | None = None,
+        target_transform: Callable[..., Any] | None = None,
+        loader: Loader = default_loader,
+        is_valid_file: Callable[[str], bool] | None = None,
+        allow_empty: bool = False,
+        *,
+        split: Literal["train", "test", "all"] = "train",
+        target_type: CUB200Target | Sequence[CUB200Target] = "category",
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self.split = check_choice(split, "split", SPLITS)
+        self._choose_targets(target_type)
+        self._start(root, transform=transform, target_transform=target_transform)
+        reader = self._open_part(download=download, options=options)
+        self._refuse_absent(reader)
+        selection = Selection(reader, "" if split == "all" else split)
+        self._show_folder(selection, os.path.join(self.root, IMAGES.rstrip("/")), loader, is_valid_file, allow_empty)
+        self._masks = None
+        if "segmentation" in self._target_types:
+            self._masks = self._open_masks(reader, download, self._chosen(options))
+
+    def _refuse_absent(self, reader: RecordReader) -> None:
+        """Say which annotation file the raw data lacked, where it takes a target or a split away."""
+        for kind in self._target_types:
+            if kind in NEEDS and kind not in reader.manifest.arrays:
+                raise self._absent(reader, f"target_type {kind!r}", NEEDS[kind])
+        if self.split != "all" and self.split not in reader.manifest.splits:
+            raise self._absent(reader, f"split {self.split!r}", SPLIT)
+
+    def _absent(self, reader: RecordReader, wanted: str, file: str) -> NotPreparedError:
+        files = file if file == IMAGE_LIST else f"{file} (with {IMAGE_LIST})"
+        return NotPreparedError(
+            f"{type(self).__name__}: {wanted} needs {files}, which the raw data did not have when {reader.path} was "
+            "prepared. Put it where the archive has it, and prepare again with refresh=True.",
+            path=str(reader.path),
+        )
+
+    def _open_masks(self, reader: RecordReader, download: bool, options: Options) -> RecordReader:
+        """Open the masks' record set, which lies beside that of the images; prepare it if it is not there."""
+        if isinstance(reader.path, Url):
+            return self._masks_at_url(reader, reader.path, options)
+        root = Path(self.root).expanduser().absolute()
+        root = root.parent if root == reader.path else root  # it may be the images' record set itself
+        names = tuple(reader.names)
+        made = CUB200Segmentations(self.entry, "segmentations", self.raw_files)
+        made.images = names
+        # Masks have no variants; those of the originals fit images of the full size.
+        path = ensure(made, root, options, download=download, records_dir=_beside(reader.path), variant=None)
+        masks = RecordReader(path)
+        if changes := find_changes(masks, root):
+            warn_of_changes(masks, changes, made.command(root), stacklevel=3)
+        return self._checked_masks(masks, reader)
+
+    def _masks_at_url(self, reader: RecordReader, url: Url, options: Options) -> RecordReader:
+        """Open the masks beside the images."""
+        place = url.parent / f"{url.name.removesuffix('.records')}.segmentations.records"
+        return self._checked_masks(open_one(type(self).__name__, [place], options), reader)
+
+    def _checked_masks(self, masks: RecordReader, reader: RecordReader) -> RecordReader:
+        """Return the masks."""
+        manifest, names = masks.manifest, tuple(reader.names)
+        found = (manifest.dataset, manifest.part, manifest.metadata.get("images"))
+        if found != ("cub200", "segmentations", names_digest(names)):
+            raise OtherSourceError(
+                f"{type(self).__name__}: the masks in {masks.path} belong to other images than those in {reader.path}. "
+                "Remove the record set of the masks; it will be made again.",
+                path=str(masks.path),
+            )
+        return masks
+
+    # Any: a tensor or an image.
+    def _target(self, kind: str, position: int) -> Any:
+        return self._mask(position) if kind == "segmentation" else super()._target(kind, position)
+
+    def _mask(self, position: int) -> Image.Image:
+        assert self._masks is not None  # the constructor opened it for this target type
+        if not self._masks.has("mask", position):
+            raise RecordError(f"{self._masks.path}: {self._masks.names[position]} has no mask.", position=position)
+        with naming(self._masks.path, RecordName(self._masks, position)):
+            mask = open_image(self._masks.read("mask", position))
+            mask.load()
+            return mask
+
+    def _hint_positions(self, positions: Sequence[int]) -> None:
+        super()._hint_positions(positions)
+        if self._masks is not None:
+            self._masks.hint("mask", positions)
+
+    @derived
+    def image_ids(self) -> NDArray[np.int64]:
+        """The number of each sample in ``images.txt``, from 1; int64 [n]."""
+        reader = self._selection.reader
+        if "image_id" not in reader.manifest.arrays:
+            raise self._absent(reader, "image_ids", IMAGE_LIST)
+        return np.array(reader.array("image_id")[self._selection.all_positions()])
+
+    @derived
+    def attribute_names(self) -> list[str]:
+        """The names of the 312 attributes; empty if ``attributes.txt`` was not there."""
+        return list(self._selection.reader.manifest.metadata.get("attribute_names", ()))
+
+    @derived
+    def part_names(self) -> list[str]:
+        """The names of the 15 parts; empty if ``parts/parts.txt`` was not there."""
+        return list(self._selection.reader.manifest.metadata.get("part_names", ()))
+
+    def extra_repr(self) -> str:
+        """Return the line that `repr` adds: the split."""
+        return f"Split: {self.split}"
+
+
+def _beside(images: Path) -> Path:
+    """Name the masks' record set after that of the images: ``cub200.segmentations.records``."""
+    stem = images.name.removesuffix(".records")
+    return images.with_name(f"{stem}.segmentations.records")

@@ -1,1 +1,0 @@
-"""Describable Textures Dataset."""

@@ -1,1 +1,0 @@
-"""FGVC-Aircraft 2013b."""

@@ -1,1 +1,0 @@
-"""Flickr8k and Flickr30k."""

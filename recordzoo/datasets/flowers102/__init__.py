@@ -1,1 +1,0 @@
-"""Oxford 102 Flowers."""

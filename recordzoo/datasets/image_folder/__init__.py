@@ -1,1 +1,0 @@
-"""A tree with one folder for each class."""

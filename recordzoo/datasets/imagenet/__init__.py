@@ -1,1 +1,0 @@
-"""ImageNet (ILSVRC2012)."""

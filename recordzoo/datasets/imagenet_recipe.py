@@ -1,0 +1,227 @@
+"""How ImageNet (ILSVRC2012) becomes records: `imagenet.train.records` and `imagenet.val.records`.
+
+Training needs nothing but the images: the inner archives, or the folders, are named by their WNIDs. Validation images
+get theirs from the development kit (or torchvision's ``meta.bin``, or Kaggle's lists), unless a tree has them sorted
+already. Whatever the form of the raw data, an image is stored under the key ``<wnid>/<file>``, or ``<file>`` until its
+WNID is known.
+"""
+
+import functools
+import logging
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from typing_extensions import override
+
+from recordzoo.aliases import JSON
+from recordzoo.datasets import imagenet_kaggle as kaggle
+from recordzoo.datasets import imagenet_parquet as parquet
+from recordzoo.datasets.imagenet_meta import DEVKIT, META_BIN, SIDECARS, Meta, meta_source, parse_meta
+from recordzoo.datasets.imagenet_wnids import all_wnids
+from recordzoo.errors import SourceError
+from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Stored, Table
+from recordzoo.recipes.class_folders import class_folder_order, class_labels, is_class_image, is_image
+from recordzoo.recipes.declared import DeclaredRecipe
+from recordzoo.sources.archive import ArchivedSource, ArchiveSource, ChainSource, NestedTarSource
+from recordzoo.sources.member import Member, Source
+from recordzoo.sources.tree import TreeSource
+from recordzoo.text import name_first
+
+DOWNLOAD_PAGE = "https://image-net.org/challenges/LSVRC/2012/2012-downloads.php"
+
+VAL_IMAGES_OF_A_CLASS = 50
+
+_NUMBER = re.compile(r"ILSVRC2012_val_([0-9]{8})\.JPEG")
+
+logger = logging.getLogger("recordzoo")
+_first = functools.partial(name_first, most=10)
+
+
+class ImageNet(DeclaredRecipe):
+    """One split; labels are places in the sorted WNIDs, the order is ImageFolder's over ``<part>/<wnid>/``."""
+
+    _missing_shards: Sequence[str] = ()
+
+    @property
+    @override
+    def tree_marks(self) -> Sequence[str]:
+        return [f"{self.part}/<wnid>/"]
+
+    @override
+    def tree_names(self, base: Path) -> Sequence[str] | None:
+        return None  # `find` looks for it: the tree's lists come from another place
+
+    @override
+    def find(self, root: Path) -> Source | None:
+        meta = meta_source(root)
+        lists = None if meta is not None else kaggle.lists_source(root, self.part)
+        is_labelled = self.part == "train" or meta is not None or kaggle.has_labels(lists)
+        images = self._images(root, is_labelled)
+        if images is not None:
+            others = meta or lists
+            return images if others is None else ChainSource([images, others])
+        shards = parquet.shards_source(root, self.part)
+        if shards is None:
+            return None
+        self._check_package("pyarrow")
+        self._missing_shards = parquet.missing_shards(shards)
+        return shards if meta is None else ChainSource([shards, meta])
+
+    def _trees(self, root: Path) -> list[Path]:
+        """Return where the folder of the split may be."""
+        return [root / self.part, root / kaggle.IMAGES / self.part]
+
+    def _images(self, root: Path, is_labelled: bool) -> ArchivedSource | None:
+        """Find image files, or archives of them; those without classes only if something else tells their labels."""
+        for tree in self._trees(root):
+            found, _ = _look(tree)
+            if found == "sorted":
+                return TreeSource(tree, wanted=is_class_image)
+            if found == "flat" and self.part == "val" and is_labelled:
+                return TreeSource(tree)
+        archive = root / self.raw_files[0].name
+        if archive.is_file() and is_labelled:
+            return NestedTarSource(archive) if self.part == "train" else ArchiveSource(archive)
+        return kaggle.archive_source(root)
+
+    @override
+    def looked_for(self, root: Path) -> list[str]:
+        archive = self.raw_files[0].name
+        found, loose = _look(root / self.part)
+        note = f" (not sorted to the end: {loose} is still in {self.part}/)" if found == "broken" else ""
+        others = [f"{kaggle.IMAGES}/{self.part}/", kaggle.DOWNLOAD, f"{parquet.SPLITS[self.part]}-*.parquet"]
+        if self.part == "train":
+            return [f"train/<wnid>/{note}", archive, *others]
+        has_images = (root / archive).is_file() or any(_look(tree)[0] == "flat" for tree in self._trees(root))
+        return [
+            f"val/<wnid>/{note}",
+            f"{archive} (the images are there)" if has_images else archive,
+            f"{DEVKIT} or torchvision's {META_BIN} or Kaggle's {kaggle.SOLUTION}"
+            + (f" (missing: only they say which class an image has; see {DOWNLOAD_PAGE})" if has_images else ""),
+            *others,
+        ]
+
+    @override
+    def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
+        if member.name.endswith(parquet.ENDING):
+            for name, data in parquet.images(member):
+                yield Blob("image", name, data)
+            return
+        if member.name in SIDECARS:
+            yield Sidecar(member.name, member.read())
+        elif (found := kaggle.sidecar(member, self.part)) is not None:
+            yield found
+        name = kaggle.image_name(member.name, self.part)
+        if is_image(name) and ("/" in name or self.part == "val"):
+            yield Blob("image", name, member.read())
+
+    @override
+    def build_table(self, stored: Stored, sidecars: Mapping[str, bytes]) -> Table:
+        keys = stored.keys.get("image", ())
+        if not keys:
+            raise SourceError(f"ImageNet: there is no image of the split {self.part!r} in the raw data. {INCOMPLETE}")
+        meta = parse_meta(sidecars)
+        synonyms = kaggle.synonyms(sidecars) if meta is None else meta.synonyms
+        placed = keys if self.part == "train" else _sort_into_wnids(keys, meta, kaggle.val_wnids(sidecars))
+        order = class_folder_order(placed)
+        names = [placed[index] for index in order]
+        wnids, target = class_labels(names)
+        incomplete = self._what_is_missing(wnids, target)
+        if incomplete:
+            logger.warning("ImageNet's split %r %s", self.part, incomplete)
+        return Table(
+            names=names,
+            keys={"image": [keys[index] for index in order]},
+            arrays={"target": target},
+            classes=wnids,
+            metadata={**synonyms_metadata(wnids, synonyms), **({"incomplete": incomplete} if incomplete else {})},
+        )
+
+    def _what_is_missing(self, wnids: Sequence[str], target: NDArray[np.int64]) -> str:
+        """Say what is missing, or "": an interrupted extraction or download leaves a tree that looks whole."""
+        expected = next(split.count for split in self.entry.splits if split.name == self.part)
+        if len(target) == expected:
+            return ""
+        facts = [f"has {len(target):,} images, not {expected:,}."]
+        there = set(wnids)
+        missing = [wnid for wnid in all_wnids() if wnid not in there]
+        facts += [f"Classes without images: {_first(missing)}."] if missing else []
+        if self.part == "val":
+            counts = np.bincount(target, minlength=len(wnids)).tolist()
+            few = [wnid for wnid, count in zip(wnids, counts, strict=True) if count < VAL_IMAGES_OF_A_CLASS]
+            facts += [f"Classes with fewer than {VAL_IMAGES_OF_A_CLASS}: {_first(few)}."] if few else []
+        facts += [f"Shards that are missing: {_first(self._missing_shards)}."] if self._missing_shards else []
+        return " ".join(facts)
+
+
+def synonyms_metadata(wnids: Sequence[str], synonyms: Mapping[str, Sequence[str]]) -> dict[str, JSON]:
+    """Give what the record set keeps: the synonyms of each class, if they are known of every class."""
+    if not synonyms or not synonyms.keys() >= set(wnids):
+        return {}
+    return {"synonyms": [list(synonyms[wnid]) for wnid in wnids]}
+
+
+def _sort_into_wnids(keys: Sequence[str], meta: Meta | None, by_kaggle: Mapping[str, str]) -> Sequence[str]:
+    """Name validation images ``<wnid>/<file>``, by the ground truth or by Kaggle's lists."""
+    flat = sorted(key for key in keys if "/" not in key)
+    if not flat:
+        return keys
+    if len(flat) < len(keys):
+        raise SourceError(
+            f"ImageNet: {len(flat)} validation images lie outside of a <wnid> folder (the first is {flat[0]}) and "
+            f"{len(keys) - len(flat)} inside: sorting them was interrupted. Remove the folder val/ and start from "
+            "ILSVRC2012_img_val.tar."
+        )
+    if meta is not None:
+        wnid_of = _by_ground_truth(flat, meta.val_wnids)
+    elif by_kaggle:
+        wnid_of = {key: by_kaggle.get(os.path.splitext(key)[0], "") for key in flat}
+    else:
+        raise SourceError(
+            f"ImageNet: the validation images are not sorted into <wnid> folders, and nothing that says which class "
+            f"each image has ({DEVKIT}, {META_BIN}, {kaggle.SOLUTION}) is there. Get {DEVKIT} from {DOWNLOAD_PAGE}."
+        )
+    if unknown := [key for key, wnid in wnid_of.items() if not wnid]:
+        raise SourceError(f"ImageNet: the lists do not say the class of {len(unknown):,} images: {_first(unknown)}.")
+    return [f"{wnid_of[key]}/{key}" for key in keys]
+
+
+def _by_ground_truth(flat: Sequence[str], val_wnids: Sequence[str]) -> dict[str, str]:
+    """Return the WNID of each image: by its place if all images are there, as in torchvision; else by its number."""
+    if len(flat) == len(val_wnids):
+        return dict(zip(flat, val_wnids, strict=True))
+    numbers = [int(match[1]) if (match := _NUMBER.fullmatch(key)) else 0 for key in flat]
+    if min(numbers) > 0 and max(numbers) <= len(val_wnids):
+        return {key: val_wnids[number - 1] for key, number in zip(flat, numbers, strict=True)}
+    raise SourceError(
+        f"ImageNet: there are {len(flat):,} validation images, but the ground truth of the development kit has "
+        f"{len(val_wnids):,} lines. The images do not belong to it, or were renamed."
+    )
+
+
+def _look(tree: Path) -> tuple[str, str]:
+    """Say what a split's folder is: "sorted", "flat", "broken" (sorting it was interrupted), or "none".
+
+    Returns:
+        That, and for "broken" a file that should not be there any more: torchvision removes an inner archive of "train"
+        when it is extracted, and moves the images of "val" into their folders one by one.
+    """
+    if not tree.is_dir():
+        return "none", ""
+    with os.scandir(tree) as entries:
+        names = sorted((not entry.is_dir(), entry.name) for entry in entries)
+    has_folders = bool(names) and not names[0][0]
+    files = [name for is_file, name in names if is_file]
+    archive = next((name for name in files if name.endswith(".tar")), "")
+    image = next(filter(is_image, files), "")
+    loose = archive or (image if tree.name == "val" else "")
+    if has_folders:
+        return ("broken", loose) if loose else ("sorted", "")
+    return ("flat", "") if image else ("broken", archive) if archive else ("none", "")
+
+
+RECIPES = {"imagenet": ImageNet}

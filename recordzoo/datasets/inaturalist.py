@@ -1,0 +1,121 @@
+"""`INaturalistRecord`: torchvision's INaturalist from records."""
+
+import os
+from typing import Any, Literal, Unpack
+
+from torchvision.datasets import INaturalist
+
+from recordzoo.datasets.inaturalist_recipe import LEVELS, Taxonomy, taxonomy
+from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.category_files import CategoryFilesDataset
+from recordzoo.families.derived import derived
+from recordzoo.families.path_loader import Loader, PillowLoader
+from recordzoo.families.selection import Selection
+from recordzoo.preparing import PrepareOptions
+
+_VERSIONS = ("2017", "2018", "2019", "2021_train", "2021_train_mini", "2021_valid")
+
+INaturalistTarget = Literal["full", "kingdom", "phylum", "class", "order", "family", "genus", "super"]
+
+
+class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `INaturalist`, read from records; each version is a record set of its own.
+
+    The images of a category are sorted by name; torchvision has them in the order of the file system.
+
+    Args:
+        root: Where ``<version>/`` or ``<version>.tgz`` is or goes to; or the record set.
+        version: "2017", "2018", "2019", "2021_train", "2021_train_mini" or "2021_valid".
+        target_type: "full" (the category); in 2021 also "kingdom", "phylum", "class", "order", "family" or "genus",
+            before "super"; or a list of them.
+        transform: Applied to the image.
+        target_transform: Applied to the target.
+        download: Download the archive of the version if it is not there.
+        loader: Makes an image of a path. Default: a PIL image in the mode that its file has.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        ArgumentError: `version` or `target_type` has another value.
+        NotPreparedError: There are no records and no raw data.
+
+    Examples:
+        >>> dataset = INaturalistRecord("data", "2021_valid", target_type=["full", "genus"])
+        >>> image, (species, genus) = dataset[0]
+    """
+
+    entry = "inaturalist"
+    _ITEMS = "index"
+    _FOLDERS = "all_categories"
+    _DEFAULT = PillowLoader()
+
+    def __init__(
+        self,
+        root: Root,
+        version: Literal["2017", "2018", "2019", "2021_train", "2021_train_mini", "2021_valid"] = "2021_train",
+        target_type: list[INaturalistTarget] | INaturalistTarget = "full",
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader | None = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self.version = self._part = check_choice(version, "version", _VERSIONS)
+        self._start(os.path.expanduser(root), transform=transform, target_transform=target_transform)
+        levels = LEVELS if version.startswith("2021") else ("super",)
+        types = target_type if isinstance(target_type, list) else [target_type]
+        self.target_type = [check_choice(kind, "target_type", ("full", *levels)) for kind in types]
+        reader = self._open_part(download=download, options=options)
+        self.root = os.path.join(self.root, version)
+        self._show(Selection(reader, next(iter(reader.manifest.splits))))
+        self._load_with(loader, reader, self.root)
+
+    @derived
+    def index(self) -> list[tuple[int, str]]:
+        """The category and the file's name of each image."""
+        return list(zip(self._selection.targets().tolist(), self._files(), strict=True))
+
+    @derived
+    def all_categories(self) -> list[str]:
+        """The folders of the categories."""
+        return self._folders()
+
+    @derived
+    def categories_index(self) -> dict[str, dict[str, int]]:
+        """For each level the numbers of its names."""
+        return self._taxonomy()[0]
+
+    @derived
+    def categories_map(self) -> list[dict[str, int]]:
+        """For each category its number on each level."""
+        return self._taxonomy()[1]
+
+    def _taxonomy(self) -> Taxonomy:
+        return taxonomy(self.version, self._class_names())
+
+    def _listed(self, index: int) -> tuple[str, int]:
+        category, file = self.index[index]
+        return os.path.join(self.root, self.all_categories[category], file), category
+
+    # Any: what the loader and the transforms make of it.
+    def __getitem__(self, index: int) -> tuple[Any, Any]:
+        """Return (image, target): one target, or a tuple of several.
+
+        Raises:
+            IndexError: There is no such sample.
+            ImageError: The image cannot be decoded.
+            CorruptRecordError: The stored bytes are damaged.
+        """
+        image, category = self._load(index)
+        targets = [category if kind == "full" else self._level(kind, index, category) for kind in self.target_type]
+        target: Any = tuple(targets) if len(targets) > 1 else targets[0]
+        if self.transform is not None:
+            image = self.transform(image)
+        if self.target_transform is not None:
+            target = self.target_transform(target)
+        return image, target
+
+    def _level(self, kind: str, index: int, category: int) -> int:
+        number = self._as_opened("index", index)
+        if number is None or "categories_map" in self._made or "categories_map" in self.__dict__:
+            return self.categories_map[category][kind]
+        return int(self._selection.reader.array(kind)[self._selection.position(number)])

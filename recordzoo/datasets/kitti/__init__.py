@@ -1,1 +1,0 @@
-"""KITTI, object detection."""

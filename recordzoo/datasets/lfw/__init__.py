@@ -1,1 +1,0 @@
-"""Labeled Faces in the Wild."""

@@ -1,1 +1,0 @@
-"""EMNIST, Fashion-MNIST, Kuzushiji-MNIST, MNIST and QMNIST."""

@@ -1,1 +1,0 @@
-"""Oxford-IIIT Pet."""

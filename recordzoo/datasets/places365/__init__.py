@@ -1,1 +1,0 @@
-"""Places365, standard and challenge, in two sizes."""

@@ -1,1 +1,0 @@
-"""Rendered SST2."""

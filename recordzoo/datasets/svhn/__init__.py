@@ -1,1 +1,0 @@
-"""SVHN (cropped digits)."""

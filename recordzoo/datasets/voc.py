@@ -1,0 +1,124 @@
+"""`VOCDetectionRecord` and `VOCSegmentationRecord`: torchvision's Pascal VOC classes from the records of a year."""
+
+import io
+import os
+from collections.abc import Callable
+from typing import Any, Literal, Unpack
+
+from PIL import Image
+from torchvision.datasets import VOCDetection, VOCSegmentation
+from torchvision.datasets.voc import ET_parse
+
+from recordzoo.addresses import public_url
+from recordzoo.datasets.voc_recipe import FOLDER_OF, base_folder, image_name, list_name, split_name
+from recordzoo.families.base import check_choice
+from recordzoo.families.derived import derived
+from recordzoo.families.paths import Files, PairsDataset
+from recordzoo.families.selection import Selection, join_name
+from recordzoo.preparing import PrepareOptions
+from recordzoo.recipes.declared import dataset_recipe
+from recordzoo.recipes.images import open_image
+
+_YEARS = [str(year) for year in range(2007, 2013)]
+
+
+class _VOCRecord(PairsDataset):
+    """What both classes share: `images` and `targets`, paths that torchvision would use, existing or not."""
+
+    entry = "voc"
+    _PREFIX = image_name("").removesuffix(".jpg")
+    _SPLITS_DIR: str
+
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        year: Literal["2007", "2008", "2009", "2010", "2011", "2012"] = "2012",
+        image_set: Literal["train", "trainval", "val", "test"] = "train",
+        download: bool = False,
+        transform: Callable[..., Any] | None = None,
+        target_transform: Callable[..., Any] | None = None,
+        transforms: Callable[..., Any] | None = None,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
+        self.year = check_choice(year, "year", _YEARS)
+        valid = ["train", "trainval", "val", *(["test"] if year == "2007" else [])]
+        self.image_set = check_choice(image_set, "image_set", valid)
+        self._part = "2007-test" if image_set == "test" else year
+        archive = dataset_recipe(self.entry, self._part, self.raw_files).raw_files[0]
+        self.url, self.filename, self.md5 = public_url(next(iter(archive.urls), "")), archive.name, archive.md5
+        reader = self._open_part(download=download, options=options)
+        split = split_name(self._SPLITS_DIR, image_set)
+        base = join_name(os.fspath(self.root), base_folder(self._part))
+        attributes = {"image": "images", self._TARGET: self._target_attribute()}
+        files = {
+            field: Files(attribute, os.path.join(base, FOLDER_OF[field][0]), FOLDER_OF[field][1])
+            for field, attribute in attributes.items()
+        }
+        self._show_paths(Selection(reader, split, listed_in=list_name(split)), files)
+
+    def _target_attribute(self) -> str:
+        """Return the attribute with the paths of the targets: torchvision's other name for it, if overridden."""
+        return "targets"
+
+    @derived
+    def images(self) -> list[str]:
+        """The paths of the images."""
+        return self._paths("image")
+
+    @derived
+    def targets(self) -> list[str]:
+        """The paths of the annotations or masks."""
+        return self._paths(self._TARGET)
+
+
+class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `VOCDetection`, read from records.
+
+    A tree needs no other lists than those that are opened. A listed file that is missing is logged when the records are
+    prepared, and is an error when its sample is read.
+
+    Args:
+        root: Where ``VOCdevkit/`` or the year's archive is or goes to; or the record set.
+        year: "2007" to "2012".
+        image_set: "train", "val" or "trainval"; "test" for 2007.
+        download: Download the year's archive if it is not there.
+        transform: Applied to the image.
+        target_transform: Applied to the annotation.
+        transforms: Applied to both, instead of the other two.
+        **options: See `PrepareOptions`.
+
+    Raises:
+        ArgumentError: `year` or `image_set` has another value, or `transforms` comes with one of the others.
+        NotPreparedError: There are no records and no raw data, or there was no such list in it.
+
+    Examples:
+        >>> dataset = VOCDetectionRecord("data", image_set="val")
+        >>> image, annotation = dataset[0]
+    """
+
+    _TARGET = "annotation"
+
+    def _target_attribute(self) -> str:
+        return "targets" if type(self).annotations is VOCDetection.annotations else "annotations"
+
+    # Any: a nested dict.
+    def _load_target(self, data: bytes) -> Any:
+        return self.parse_voc_xml(ET_parse(io.BytesIO(data)).getroot())
+
+
+class VOCSegmentationRecord(_VOCRecord, VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
+    """torchvision's `VOCSegmentation`, read from the same records as `VOCDetectionRecord`, which see.
+
+    Examples:
+        >>> dataset = VOCSegmentationRecord("data", image_set="val")
+        >>> image, mask = dataset[0]
+    """
+
+    _TARGET = "mask"
+
+    def _target_attribute(self) -> str:
+        return "targets" if type(self).masks is VOCSegmentation.masks else "masks"
+
+    def _load_target(self, data: bytes) -> Image.Image:
+        return open_image(data)
