@@ -3,6 +3,7 @@
 import os
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from recordzoo.bars import default_progress
 from recordzoo.custom.options import options_to_make
@@ -18,15 +19,15 @@ from recordzoo.records.reader import RecordReader
 from recordzoo.remote.url import Url, is_url
 
 
-def make_combined(
-    parts: Sequence[Part],
-    output: str | os.PathLike[str],
-    options: Options,
-    *,
-    unite: bool = False,
-    keeps_names: bool = False,
-    change: Change | None = None,
-) -> Path:
+class How(TypedDict, total=False):
+    """How the parts become one set, as `CombinedRecipe` takes it."""
+
+    unite: bool
+    keeps_names: bool
+    change: Change | None
+
+
+def make_combined(parts: Sequence[Part], output: str | os.PathLike[str], options: Options, **how: Unpack[How]) -> Path:
     """Make a set of the parts, unless it is there.
 
     Raises:
@@ -35,15 +36,7 @@ def make_combined(
     """
     place = _place(parts, output)
     check_place(place, ANOTHER_PATH)
-    recipe = CombinedRecipe(
-        parts,
-        place,
-        unite=unite,
-        written=options.layout,
-        change=change,
-        is_linked=_may_link(parts, options),
-        keeps_names=keeps_names,
-    )
+    recipe = CombinedRecipe(parts, place, written=options.layout, is_linked=_may_link(parts, options), **how)
     to_make = options_to_make(place, options, lambda: _check_same(place, recipe))
     if to_make is not None:
         if recipe.is_linked:
@@ -56,13 +49,7 @@ def make_combined(
 
 
 def make_linked(
-    parts: Sequence[Part],
-    output: str | os.PathLike[str] | None,
-    options: Options,
-    *,
-    unite: bool = False,
-    keeps_names: bool = False,
-    change: Change | None = None,
+    parts: Sequence[Part], output: str | os.PathLike[str] | None, options: Options, **how: Unpack[How]
 ) -> Path:
     """Make a set that shares the shards of the parts; without `output` in the place of the first one.
 
@@ -77,10 +64,10 @@ def make_linked(
                 f"Run: {command('pull', part.reader.path)}"
             )
     if output is not None:
-        return make_combined(parts, output, options, unite=unite, keeps_names=keeps_names, change=change)
+        return make_combined(parts, output, options, **how)
     place = behind_links(parts[0].reader.folder)
     check_place(place, ANOTHER_PATH)
-    recipe = CombinedRecipe(parts, place, unite=unite, change=change, is_linked=True, keeps_names=keeps_names)
+    recipe = CombinedRecipe(parts, place, is_linked=True, **how)
     LinkJob(recipe, options.progress or default_progress(), replace=True).run()
     if not recipe.is_of(RecordReader(place).manifest, place):
         raise OtherSourceError(
