@@ -62,19 +62,15 @@ class FieldSelection(Selection):
 
     has_labels = False
 
-    # Any: the base class has one name here, as nearly all selections.
-    def __init__(
-        self,
-        reader: RecordReader,
-        split: str = "",
-        positions: NDArray[np.int64] | None = None,
-        targets: NDArray[np.int64] | None = None,
-        column: Any = "target",
-    ) -> None:
-        super().__init__(reader, split, positions, targets, column)
-        self._is_one = isinstance(column, str)
-        self._fields: tuple[str, ...] = (column,) if self._is_one else column
-        self._specs = [reader.manifest.fields[name] for name in self._fields]
+    column: Any  # a name, or a tuple of names; the base class has one name
+
+    @functools.cached_property
+    def _is_one(self) -> bool:
+        return isinstance(self.column, str)
+
+    @functools.cached_property
+    def _fields(self) -> tuple[str, ...]:
+        return (self.column,) if self._is_one else self.column
 
     @functools.cached_property
     def _form(self) -> "SampleForm":
@@ -83,7 +79,8 @@ class FieldSelection(Selection):
     @property
     def classes(self) -> tuple[str, ...]:
         """The class names of the first target that is a class."""
-        return next((spec.names or () for spec in self._specs if spec.kind is FieldKind.CLASS), ())
+        specs = map(self.reader.manifest.fields.__getitem__, self._fields)
+        return next((spec.names or () for spec in specs if spec.kind is FieldKind.CLASS), ())
 
     # Any: values of all kinds.
     def target(self, index: int) -> Any:
