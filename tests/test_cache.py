@@ -15,7 +15,7 @@ from PIL import Image
 from recordzoo import catalogue, roots
 from recordzoo.cli import cache
 from recordzoo.cli.cache import Rules, choose, remove
-from recordzoo.cli.written import Item, Kind, find_items, item_at, why_not_downloaded
+from recordzoo.cli.written import Item, Kind, Shared, find_items, item_at, size_of, why_not_downloaded
 from recordzoo.errors import ArgumentError
 from recordzoo.owner import Owner
 from recordzoo.preparing import download_mark
@@ -334,6 +334,23 @@ class TestPrune:
         chosen, left = choose(ITEMS, rules, now=0)
         assert [item.name for item in chosen] == names
         assert {item.name for item, _ in left} <= {"irreplaceable", "busy", "needed", "fetched"}
+
+    @pytest.mark.parametrize("keep_bytes", range(0, 80, 5))
+    def test_a_shared_file_counts_until_its_last_name_goes(self, keep_bytes):
+        file, other = Shared(1, 2, 10, 5), Shared(1, 3, 5, 2)
+        items = [
+            an_item("a", age_days=5, size=21, shared=[file, file]),  # as `merge` of a set with itself writes it
+            an_item("b", age_days=4, size=17, shared=[file, other]),
+            an_item("c", age_days=3, kept="its raw data is gone", shared=[other]),
+            an_item("d", age_days=2, size=13, shared=[file]),
+            an_item("e", age_days=1, size=12, shared=[file]),
+        ]
+        remaining = list(items)
+        for item in items:
+            if not item.kept and size_of(remaining) > keep_bytes:
+                remaining.remove(item)
+        chosen, _ = choose(items, Rules(keep_bytes=keep_bytes), now=0)
+        assert chosen == [item for item in items if item not in remaining]
 
     @pytest.mark.parametrize("rules", [Rules(), Rules(sets=True), Rules(sets=True, builds=True)])
     def test_rules_that_say_nothing_are_refused(self, rules):

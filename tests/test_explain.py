@@ -15,7 +15,7 @@ from torchvision.transforms import v2
 
 from recordzoo import ImageFolderRecord, MultiView, RecordLoader
 from recordzoo.images import frames
-from recordzoo.loader import explain, missing
+from recordzoo.loader import explain
 from recordzoo.loader.choice import slowdown
 from tests.batching import FIXED, JITTER, RANDOM, UINT8, make_tree
 from tests.fakes.folder import cut_image, write_tree
@@ -72,13 +72,12 @@ def test_all_is_fused(tree: Path) -> None:
 def test_what_is_missing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     dataset = ImageFolderRecord(tree, transform=FIXED)
     monkeypatch.setattr(explain, "compiled_code", lambda **_: None)
-    for module in (explain, missing):
-        monkeypatch.setattr(module, "why_not_compiled", lambda: "numba is not installed")
-        monkeypatch.setattr(module, "library", lambda: None)
+    monkeypatch.setattr(explain, "why_not_compiled", lambda: "numba is not installed")
+    monkeypatch.setattr(explain, "library", lambda: None)
     monkeypatch.setattr(frames, "library", lambda: None)
     monkeypatch.setattr(frames, "simplejpeg", object())
-    monkeypatch.setattr(missing, "how_to_install", lambda package: f"pip install --upgrade {package}")
-    monkeypatch.setattr(missing, "how_to_install_library", lambda: "pip install --upgrade turbojpeg")
+    monkeypatch.setattr(explain, "how_to_install", lambda package: f"pip install --upgrade {package}")
+    monkeypatch.setattr(explain, "how_to_install_library", lambda: "pip install --upgrade turbojpeg")
     decoded, resampled, half, *_ = all_lines(dataset)
     assert decoded == "decoded by simplejpeg, then Pillow; libjpeg-turbo 3 would decode only what is kept"
     less = "; compiled code would be faster, but numba is not installed"
@@ -89,7 +88,7 @@ def test_what_is_missing(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         "Install: pip install --upgrade numba turbojpeg"
     )
     monkeypatch.setattr(explain, "compiled_code", lambda **_: SimpleNamespace(exact=frozenset()))
-    monkeypatch.setattr(missing, "why_not_compiled", lambda: "")
+    monkeypatch.setattr(explain, "why_not_compiled", lambda: "")
     said = "the compiled code, which is faster, gives other pixels than this version"
     assert lines(dataset)[1] == f"PIL images are resampled by Pillow {PIL.__version__}: {said}"
     assert lines(dataset, precision="fast")[1] == "PIL images are resampled by compiled code (numba)"

@@ -9,7 +9,7 @@ import pytest
 
 from recordzoo import CIFAR10Record, ImageFolderRecord
 from recordzoo.images import turbojpeg
-from recordzoo.loader import missing
+from recordzoo.loader import explain
 from recordzoo.loader.source import BatchSource
 from recordzoo.pixels import compiling
 from recordzoo.pixels.compiling import DISABLED
@@ -99,26 +99,26 @@ def test_what_is_missing_depends_on_the_samples(tree: Path, tmp_path: Path, monk
 
     jpegs, raw = BatchSource(ImageFolderRecord(tree, RANDOM)), BatchSource(Record(tmp_path))
     others = BatchSource(Samples("small"))
-    monkeypatch.setattr(missing, "why_not_compiled", lambda: "")
-    monkeypatch.setattr(missing, "library", lambda: None)
+    monkeypatch.setattr(explain, "why_not_compiled", lambda: "")
+    monkeypatch.setattr(explain, "library", lambda: None)
     monkeypatch.setattr(turbojpeg.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(platform, "machine", lambda: "riscv64")
-    assert missing.missing(jpegs) == (
+    assert explain.missing(jpegs) == (
         "libjpeg-turbo 3 is not installed. Install: the system's package of libjpeg-turbo 3"
     )
-    assert missing.missing(raw) == missing.missing(others) == ""
-    monkeypatch.setattr(missing, "why_not_compiled", lambda: "numba is not installed")
-    assert missing.missing(raw) == (
+    assert explain.missing(raw) == explain.missing(others) == ""
+    monkeypatch.setattr(explain, "why_not_compiled", lambda: "numba is not installed")
+    assert explain.missing(raw) == (
         "numba is not installed. "
         "Install: numba from conda-forge or its source (it has no wheel for this Python and machine)"
     )
     monkeypatch.setattr(wheels, "has_wheel", lambda *asked: True)
-    assert missing.missing(raw) == "numba is not installed. Install: pip install --upgrade numba"
+    assert explain.missing(raw) == "numba is not installed. Install: pip install --upgrade numba"
     both = "numba is not installed and libjpeg-turbo 3 is not installed. Install: pip install --upgrade numba"
-    assert missing.missing(jpegs) == f"{both} turbojpeg"
+    assert explain.missing(jpegs) == f"{both} turbojpeg"
     # PyTurboJPEG's module has the name of the wheel's, which would hide it.
     monkeypatch.setattr(turbojpeg.importlib.util, "find_spec", lambda name: object())
-    assert missing.missing(jpegs) == f"{both}, and the system's package of libjpeg-turbo 3"
-    assert missing.missing(others) == ""
-    monkeypatch.setattr(missing, "why_not_compiled", lambda: DISABLED)
-    assert missing.missing(raw) == ""
+    assert explain.missing(jpegs) == f"{both}, and the system's package of libjpeg-turbo 3"
+    assert explain.missing(others) == ""
+    monkeypatch.setattr(explain, "why_not_compiled", lambda: DISABLED)
+    assert explain.missing(raw) == ""

@@ -20,7 +20,17 @@ from recordzoo.cli.exits import Exit
 from recordzoo.cli.options import DryRun, Json, Roots, Yes
 from recordzoo.cli.sizes import parse_age, parse_bytes
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
-from recordzoo.cli.written import LEFTOVERS, Item, Kind, cache_folders, find_items, freed_by, item_at, size_of
+from recordzoo.cli.written import (
+    LEFTOVERS,
+    Item,
+    Kind,
+    cache_folders,
+    find_items,
+    freed_by,
+    item_at,
+    num_names,
+    size_of,
+)
 from recordzoo.custom.nearby import nothing_there
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordZooError
 from recordzoo.meant import did_you_mean
@@ -181,19 +191,22 @@ def choose(items: Sequence[Item], rules: Rules, now: float) -> tuple[list[Item],
         it is left.
     """
     wanted = sorted((item for item in items if item.kind in rules.kinds), key=lambda item: item.last_used)
-    remaining = list(wanted)
+    remaining_bytes, names = size_of(wanted), num_names(wanted)
     chosen, left = [], []
     for item in wanted:
         if rules.older_than_s is not None and now - item.last_used < rules.older_than_s:
             continue
-        if rules.keep_bytes is not None and size_of(remaining) <= rules.keep_bytes:
+        if rules.keep_bytes is not None and remaining_bytes <= rules.keep_bytes:
             break
         reason = item.obstacle or item.kept
         if reason:
             left.append((item, reason))
         else:
             chosen.append(item)
-            remaining.remove(item)
+            remaining_bytes -= item.size_bytes
+            for file in item.shared:
+                names[file] -= 1
+                remaining_bytes += file.size_bytes if names[file] else 0
     return chosen, left
 
 

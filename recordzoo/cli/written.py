@@ -120,17 +120,18 @@ class Item:
 
 def size_of(items: Sequence[Item]) -> int:
     """Return the size of some items together; a file that several of them share counts once."""
-    times = _times(items)
+    times = num_names(items)
     return sum(item.size_bytes for item in items) - sum((n - 1) * file.size_bytes for file, n in times.items())
 
 
 def freed_by(items: Sequence[Item]) -> int:
     """Return how much room there is when these items are deleted: a file goes with its last name."""
-    kept = sum(file.size_bytes for file, number in _times(items).items() if number < file.num_names)
+    kept = sum(file.size_bytes for file, number in num_names(items).items() if number < file.num_names)
     return size_of(items) - kept
 
 
-def _times(items: Sequence[Item]) -> Counter[Shared]:
+def num_names(items: Sequence[Item]) -> Counter[Shared]:
+    """Count the names that each shared file has in some items."""
     return Counter(file for item in items for file in item.shared)
 
 

@@ -1,19 +1,25 @@
-"""What a loader does itself, what it leaves to the transforms, and why: in lines for people."""
+"""What a loader does itself, what it leaves to the transforms, and why; and which packages would make it faster."""
 
-from collections.abc import Iterator
+import logging
+import os
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import PIL
 
 from recordzoo.images.frames import decoders
-from recordzoo.images.turbojpeg import library
+from recordzoo.images.turbojpeg import how_to_install_library, library
 from recordzoo.loader.leaf import ImageLeaf, JointLeaf
 from recordzoo.loader.making import Making
-from recordzoo.loader.missing import missing
 from recordzoo.loader.source import BatchSource
-from recordzoo.pixels.compiling import compiled_code, why_not_compiled
+from recordzoo.pixels.compiling import DISABLED, OFF, compiled_code, why_not_compiled
+from recordzoo.system.wheels import how_to_install, together
 from recordzoo.transforms.joint import JointPlan
 from recordzoo.transforms.plan import Plan
+
+logger = logging.getLogger("recordzoo")
+
+_said: list[str] = []
 
 
 def sample_lines(dataset: object, source: BatchSource, precision: str) -> list[str]:
@@ -56,13 +62,36 @@ def batch_lines(making: Making, source: BatchSource) -> Iterator[str]:
         )
 
 
+def warn(source: BatchSource) -> None:
+    """Log what is missing: once in a process, and on the first rank of a machine only.
+
+    It is a log line and no Python warning: a test suite that turns warnings into errors must not fail for it. Python
+    prints log lines of this level to stderr where logging is not configured.
+    """
+    if not _said and os.environ.get("LOCAL_RANK", "0") == "0" and (text := missing(source)):
+        _said.append(text)
+        logger.warning("RecordLoader is slower than it could be: %s", text)
+
+
+def missing(source: BatchSource) -> str:
+    """Name the missing packages that would make these samples faster, and how to install them; "" if none."""
+    reasons: list[str] = []
+    cures: list[str] = []
+    why = why_not_compiled() if source.leaves else ""
+    if why and why not in (DISABLED, OFF):
+        reasons.append(why)
+        cures.append(how_to_install("numba"))
+    if any(not leaf.store.is_raw for leaf in source.leaves) and library() is None:
+        reasons.append("libjpeg-turbo 3 is not installed")
+        cures.append(how_to_install_library())
+    return f"{' and '.join(reasons)}. Install: {together(cures)}" if reasons else ""
+
+
 def _plan_lines(plan: Plan, precision: str) -> list[str]:
     lines = [f"fused: {_line(transform)}" for transform in plan.fused]
     if plan.steps and precision == "fast":
         lines.append("fast: decoded at half the size where that is enough")
-    for number, transform in enumerate(plan.rest):
-        why = "it comes behind one that is not fused" if number else plan.reason
-        lines.append(f"not fused: {_line(transform)}: {why}; runs for each sample, as written")
+    lines += _rest_lines(plan.rest, plan.reason)
     if plan.ending is not None:
         lines += [f"fused at the end: {_line(transform)}" for transform in plan.ending.fused]
     elif not plan.is_tensor and not plan.rest:
@@ -77,11 +106,15 @@ def _joint_lines(plan: JointPlan) -> list[str]:
         return [
             f"not fused: target_transform {_line(each)}; runs for each sample, as written" for each in plan.of_target
         ]
-    lines = ["boxes and masks are moved as the image is, by torchvision"]
-    for number, transform in enumerate(plan.rest):
-        why = "it comes behind one that is not fused" if number else plan.image.reason
-        lines.append(f"not fused: {_line(transform)}: {why}; runs for each sample, as written")
-    return lines
+    rest = _rest_lines(plan.rest, plan.image.reason)
+    return ["boxes and masks are moved as the image is, by torchvision", *rest]
+
+
+# Any: whatever transforms.
+def _rest_lines(rest: Sequence[Any], reason: str) -> Iterator[str]:
+    for number, transform in enumerate(rest):
+        why = "it comes behind one that is not fused" if number else reason
+        yield f"not fused: {_line(transform)}: {why}; runs for each sample, as written"
 
 
 def _decoder() -> str:

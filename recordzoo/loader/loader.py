@@ -22,12 +22,11 @@ from recordzoo.loader.arguments import (
 from recordzoo.loader.buffers import Buffers
 from recordzoo.loader.choice import Choice, choose, choose_seeded, is_other, seeded_code
 from recordzoo.loader.device import OnDevice
-from recordzoo.loader.explain import batch_lines, sample_lines
+from recordzoo.loader.explain import batch_lines, sample_lines, warn
 from recordzoo.loader.iterated import IteratedOrders
 from recordzoo.loader.iteration import Epoch, Iteration, Pace, Unbegun
 from recordzoo.loader.makers import Maker, RowMaker
 from recordzoo.loader.making import Making
-from recordzoo.loader.missing import warn
 from recordzoo.loader.order import EpochBatches, Orders, SampledOrders, Wanted
 from recordzoo.loader.processes import ProcessIteration, Tasks, WorkerInit, Workers, Workplace, as_made
 from recordzoo.loader.skipping import Counting
