@@ -17,7 +17,7 @@ from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError, Remo
 from recordzoo.formats import arrow
 from recordzoo.formats import parquet as our_parquet
 from recordzoo.formats.hub import Hub
-from recordzoo.formats.table_layout import layout
+from recordzoo.formats.sets import table_files
 from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from tests.fakes.hub import HubServer
@@ -317,7 +317,7 @@ def test_a_missing_shard_and_other_columns(tmp_path: Path) -> None:
 
 
 def split_of(*names: str) -> list[str]:
-    return [file.split for file in layout("x", dict.fromkeys(names, 1))]
+    return [file.split for file in table_files("x", dict.fromkeys(names, 1))]
 
 
 def test_splits_from_names() -> None:

@@ -15,7 +15,7 @@ from braceexpand import braceexpand
 from recordzoo import ImageFolderRecord
 from recordzoo.custom.importing import default_place
 from recordzoo.errors import ArgumentError
-from recordzoo.formats import braces, file_kinds
+from recordzoo.formats import file_kinds, sets
 from recordzoo.records.reader import RecordReader
 from tests.fakes import archives as fake
 from tests.faults import fault
@@ -265,13 +265,13 @@ def test_arrays_in_the_order_of_fortran() -> None:
     ],
 )
 def test_braces_stand_for_what_they_stand_for_elsewhere(text: str) -> None:
-    assert braces.expand(text) == list(braceexpand(text))
+    assert sets.expand(text) == list(braceexpand(text))
 
 
 def test_too_many_names() -> None:
     for text in ("{0..99999999999}", "{0..9999}{0..9999}"):
         with pytest.raises(ArgumentError, match="more than 1,000,000 names"):
-            braces.expand(text)
+            sets.expand(text)
 
 
 @fault("F3")

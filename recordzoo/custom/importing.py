@@ -14,8 +14,8 @@ from recordzoo.custom.schema import Kind, UnevenError
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError
 from recordzoo.formats import FORMATS
 from recordzoo.formats.base import Foreign, classes_beside
-from recordzoo.formats.braces import without_braces
 from recordzoo.formats.find import find_foreign
+from recordzoo.formats.sets import without_braces
 from recordzoo.preparing import Options, ensure
 from recordzoo.publish.exchange import check_place
 from recordzoo.publish.output import ANOTHER_PATH

@@ -12,7 +12,8 @@ from typing_extensions import override
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, field_name, split_name
+from recordzoo.formats.base import Foreign, Piece, Sample
+from recordzoo.formats.naming import CLASSES, IMAGES, LABELS, SPLITS, field_name, split_name
 from recordzoo.recipes.images import sniffed_ending
 from recordzoo.records.manifest import MAX_DIMENSIONS
 from recordzoo.sources.member import MAX_MEMBER_BYTES
@@ -20,10 +21,6 @@ from recordzoo.sources.member import MAX_MEMBER_BYTES
 Content = Literal["numbers", "text", "files", "other"]
 """What a column holds: numbers, text, encoded images or other bytes, or what is not read."""
 
-_IMAGES = ("images", "image", "imgs", "img", "pixels", "x", "set_x", "data", "inputs", "input")
-_TARGETS = ("labels", "label", "targets", "target", "y", "set_y", "ans", "class", "classes")
-_CLASSES = ("classes", "class_names", "label_names", "list_classes", "names")
-_SPLITS = ("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "extra")
 _WORDS = re.compile(r"[/_.\-\s]+")
 _CHANNELS = (1, 3, 4)
 _SMALL, _NOTES = 4096, 100
@@ -112,7 +109,7 @@ class Columns(Foreign):
         if not parts:
             shown = ", ".join(f"{c.key} ({_shown(c)})" for c in columns[:20]) or "nothing"
             raise SourceError(
-                f"{self.location} has no images with a usual name ({', '.join(_IMAGES[:4])}, x, ...). It has {shown}. "
+                f"{self.location} has no images with a usual name (images, image, img, x, ...). It has {shown}. "
                 "Name them: --field KEY=image (fields=).",
                 path=self.location,
             )
@@ -154,7 +151,7 @@ class Columns(Foreign):
                 raise SourceError(f"{said.place} has {_shown(said)}, which are not one image a sample.")
             return said
         return next(
-            (c for key in _IMAGES if (c := group.columns.get(key)) and self._is_free(c, key) and c.is_image), None
+            (c for key in IMAGES if (c := group.columns.get(key)) and self._is_free(c, key) and c.is_image), None
         )
 
     def _said(self, group: _Group, meaning: str) -> Column | None:
@@ -170,7 +167,7 @@ class Columns(Foreign):
         target = self._said(group, "target") or next(
             (
                 c
-                for key in _TARGETS
+                for key in LABELS
                 if (c := group.columns.get(key)) and c is not image and self._is_free(c, key) and c.content == "numbers"
             ),
             None,
@@ -203,7 +200,7 @@ class Columns(Foreign):
                 continue
             values = self.whole(column).tolist()
             base = _WORDS.sub("_", column.key.rpartition("/")[2].lower())
-            if column.content == "text" and base in _CLASSES and len(column.shape) == 1 and self.classes is None:
+            if column.content == "text" and base in CLASSES and len(column.shape) == 1 and self.classes is None:
                 self.classes = values
             elif column.dtype.kind != "f" or np.isfinite(np.asarray(values)).all():  # JSON has finite numbers only
                 notes[column.key] = values
@@ -228,13 +225,13 @@ class Columns(Foreign):
 
 def has_images(keys: Sequence[str]) -> bool:
     """Whether the names of some arrays are those of images."""
-    return any(_names(key)[1] in _IMAGES for key in keys)
+    return any(_names(key)[1] in IMAGES for key in keys)
 
 
 def _names(key: str) -> tuple[str, str]:
     """Return the split that a key names, or else its folder; and what is left of its name."""
     folder, _, last = key.lower().rpartition("/")
-    known = next((word for word in _WORDS.split(key.lower()) if word in _SPLITS), None)
+    known = next((word for word in _WORDS.split(key.lower()) if word in SPLITS), None)
     if known is None:
         return split_name(folder), "_".join(_WORDS.split(last))
     return known, "_".join(word for word in _WORDS.split(last) if word != known) or known
@@ -249,7 +246,7 @@ def _grouped(columns: Sequence[Column]) -> list[_Group]:
         if base in group.columns:
             raise SourceError(f"{column.place} and {group.columns[base].place} have the same meaning: {split} {base}.")
         group.columns[base] = column
-    order = {name: number for number, name in enumerate(_SPLITS)}
+    order = {name: number for number, name in enumerate(SPLITS)}
     return sorted(groups.values(), key=lambda group: order.get(group.split, len(order)))
 
 

@@ -3,7 +3,6 @@
 import hashlib
 import itertools
 import json
-import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,8 +11,8 @@ from typing import Any, ClassVar, TypeVar
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError, SourceError
+from recordzoo.formats.naming import field_name
 from recordzoo.meant import did_you_mean
-from recordzoo.records.manifest import is_field_name
 from recordzoo.sources.file_table import FileTable
 
 Sample = Mapping[str, Any]
@@ -22,10 +21,13 @@ Sample = Mapping[str, Any]
 CLASSES_NAME = "classes.json"
 """In a folder: the names of the classes in the order of labels, of a format that itself has no place for them."""
 
-_NO_NAME = re.compile(r"[^a-z0-9_]+")
-_LONGEST = 64
 _MAX_CLASSES_BYTES = 16 << 20
 _LOOKED_AT, _PIECES_LOOKED_AT = 64, 8
+
+PIECE_SAMPLES = 256
+"""At most so many samples are a piece: as many as share a file of numbers while they are converted."""
+
+_PIECE_BYTES = 16 << 20
 
 _T = TypeVar("_T")
 _S = TypeVar("_S")
@@ -187,14 +189,15 @@ def classes_beside(location: str) -> list[str] | None:
     return found
 
 
-def field_name(key: str) -> str:
-    """Return a valid name of a field for a key: ``image/class/text`` becomes ``image_class_text``."""
-    name = _NO_NAME.sub("_", key.lower()).strip("_")[:_LONGEST]
-    if not is_field_name(name):
-        name = f"field_{name}".rstrip("_")[:_LONGEST]
-    return name
+def ranges(count: int, sample_bytes: int, step: int = 1) -> Iterator[tuple[int, int]]:
+    """Yield (start, stop) of pieces of up to 256 samples and about 16 MiB, at least one step each.
 
-
-def split_name(text: str) -> str:
-    """Return a valid name of a split: small letters, digits and "-" only."""
-    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+    Args:
+        count: How many samples there are.
+        sample_bytes: About how many bytes one has.
+        step: Pieces begin at multiples of it, where samples are compressed in groups.
+    """
+    wanted = max(1, min(PIECE_SAMPLES, _PIECE_BYTES // max(1, sample_bytes)))
+    length = max(step, wanted // step * step)
+    for start in range(0, count, length):
+        yield start, min(start + length, count)

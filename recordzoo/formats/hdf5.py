@@ -16,8 +16,7 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.formats.arrays import Column, Columns, Content, Part
-from recordzoo.formats.base import Foreign, Piece
-from recordzoo.formats.ranges import ranges
+from recordzoo.formats.base import Foreign, Piece, ranges
 from recordzoo.packages import need
 from recordzoo.sources.member import MAX_MEMBER_BYTES
 

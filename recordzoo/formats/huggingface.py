@@ -18,15 +18,13 @@ from recordzoo.formats.arrow import ROWS_AT_ONCE, TableParts, reading
 from recordzoo.formats.arrow_values import Column, holds_files, shape_of, stored_as, values_of
 from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.hub import Hub, is_address
-from recordzoo.formats.table_layout import TableFile, layout, names_below
+from recordzoo.formats.naming import IMAGES, LABELS, image_ending
+from recordzoo.formats.sets import TableFile, table_files, tables_below
 from recordzoo.packages import need
-from recordzoo.recipes.images import sniffed_ending
 
 LOOKS_FOR = "files *.parquet or *.arrow, or a repository hf://datasets/user/name"
 
 _ENDINGS = (".parquet", ".arrow")
-_IMAGES = ("image", "img", "jpg", "jpeg", "png", "webp")
-_LABELS = ("target", "label", "labels")
 _MAX_INFO_BYTES = 16 << 20
 
 
@@ -34,11 +32,11 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
     """See `Format`."""
     if is_address(location):
         hub = Hub(location)
-        return HuggingFace(location, fields, layout(location, hub.sizes()), hub)
+        return HuggingFace(location, fields, table_files(location, hub.sizes()), hub)
     path = Path(location)
     if path.suffix in _ENDINGS and path.is_file():
         return HuggingFace(location, fields, [TableFile(path.name, path.stat().st_size)], path.parent)
-    files = layout(location, names_below(path)) if path.is_dir() else []
+    files = table_files(location, tables_below(path)) if path.is_dir() else []
     return HuggingFace(location, fields, files, path) if files else None
 
 
@@ -107,9 +105,9 @@ class HuggingFace(Foreign):
         usual = {}
         files = [column.name for column in schema if holds_files(column.type, features.get(column.name, {}))]
         images = [name for name in files if features.get(name, {}).get("_type", "Image") == "Image"]
-        images += [c.name for c in schema if c.name in _IMAGES and stored_as(c.type) == "bytes"]
+        images += [c.name for c in schema if c.name in IMAGES and stored_as(c.type) == "bytes"]
         labels = [name for name in schema.names if features.get(name, {}).get("_type") == "ClassLabel"]
-        labels += [name for name in _LABELS if name in schema.names]
+        labels += [name for name in LABELS if name in schema.names]
         for field, keys in (("image", images), ("target", labels)):
             free = [key for key in keys if key not in self.fields]
             if free and field not in self.fields.values():
@@ -159,9 +157,7 @@ class HuggingFace(Foreign):
                     raise SourceError(f"{where}: {err}.", path=str(path)) from err
             for row in zip(*found.values(), strict=True):
                 sample = dict(zip(found, row, strict=True))
-                image = sample.get("image")
-                ending = sniffed_ending(image) if isinstance(image, bytes) else ""
-                yield {"name": f"{stem}/{number:06d}{ending}", **sample}
+                yield {"name": f"{stem}/{number:06d}{image_ending(sample)}", **sample}
                 number += 1
 
 

@@ -18,7 +18,7 @@ from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
-from recordzoo.formats.columns import columns_as_fields, image_ending
+from recordzoo.formats.naming import image_ending, usual_fields
 from recordzoo.sources.member import MAX_MEMBER_BYTES
 from recordzoo.system.npy import map_file
 
@@ -87,7 +87,7 @@ class IndexedFile(Foreign):
         self.check_fields([self._content, *columns])
         values = itertools.islice(self._contents(range(len(self._starts))), _LOOKED_AT)
         given = {self._content: list(values), **{key: column[:_LOOKED_AT] for key, column in columns.items()}}
-        self._fields = columns_as_fields(self, given)
+        self._fields = self.name_fields(list(given), usual_fields(location, fields, given))
         self._columns = columns
         self._digest = hashlib.sha256(index.read_bytes()).hexdigest()
         self.pieces = list(self._cut((path, index)))

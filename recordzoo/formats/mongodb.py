@@ -18,7 +18,7 @@ from typing_extensions import override
 from recordzoo.addresses import public_url, shown
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
-from recordzoo.formats.columns import columns_as_fields, image_ending
+from recordzoo.formats.naming import image_ending, usual_fields
 from recordzoo.packages import need
 from recordzoo.sources.member import MAX_MEMBER_BYTES
 
@@ -78,7 +78,8 @@ class MongoCollection(Foreign):
             keys = list(dict.fromkeys(key for sample in samples for key in sample))
             keys += [key for key in fields if key not in keys and self._is_anywhere(documents, key)]
         self.check_fields(keys)
-        self._keys = columns_as_fields(self, {key: [sample.get(key) for sample in samples] for key in keys})
+        values = {key: [sample.get(key) for sample in samples] for key in keys}
+        self._keys = self.name_fields(keys, usual_fields(self.location, fields, values))
         self.pieces = [
             Piece(f"{self._place.collection}-{number:06d}", size_bytes * count, (), number)
             for number, count in enumerate(self._counts)

@@ -16,9 +16,8 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.formats.arrays import Column, Columns, Content, Part, has_images
-from recordzoo.formats.base import Foreign, Piece
+from recordzoo.formats.base import Foreign, Piece, ranges
 from recordzoo.formats.npy import Array, arrays
-from recordzoo.formats.ranges import ranges
 
 LOOKS_FOR = "a file *.npz, or files *.npy with images and labels"
 

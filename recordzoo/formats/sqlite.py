@@ -16,7 +16,7 @@ from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
-from recordzoo.formats.columns import columns_as_fields, holds_images, image_ending
+from recordzoo.formats.naming import holds_images, image_ending, usual_fields
 from recordzoo.meant import did_you_mean
 from recordzoo.sources.member import MAX_MEMBER_BYTES
 
@@ -78,7 +78,7 @@ class SQLiteTable(Foreign):
             ends = self._ends(connection)
         self.check_fields(list(columns))
         values = {key: [row[place] for row in rows] for place, key in enumerate(columns)}
-        self._fields = columns_as_fields(self, values)
+        self._fields = self.name_fields(list(values), usual_fields(location, fields, values))
         empty = [key for key, kind in columns.items() if "BLOB" in kind.upper() and not any(values[key])]
         self.kinds = {self._fields[key]: "bytes" for key in empty}
         self.pieces = list(self._cut(*ends)) if ends else []

@@ -7,7 +7,7 @@ tsl/lib/io/record_writer.h). An `Example` maps keys to lists of bytes, floats or
 
 import re
 import struct
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -15,9 +15,11 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, first_of, split_name
+from recordzoo.formats.base import Foreign, Piece, Sample, first_of
+from recordzoo.formats.naming import IMAGES, LABELS, holds_images, image_ending, usual_key
 from recordzoo.formats.samples import Content, Field
 from recordzoo.formats.samples import Sample as Record
+from recordzoo.formats.sets import refuse_missing, split_names
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, sync
 from recordzoo.packages import is_installed, need
 from recordzoo.recipes.images import sniffed_ending
@@ -26,8 +28,6 @@ from recordzoo.sources.member import MAX_MEMBER_BYTES
 
 LOOKS_FOR = "files *.tfrecord, *.tfrecords or *-00000-of-00001"
 
-_IMAGES = ("image/encoded", "image", "image_raw")
-_LABELS = ("image/class/label", "label")
 _SHARD = re.compile(r"(?P<prefix>.*?)[-.](?P<number>\d{5})-of-(?P<total>\d{5})(?P<ending>\..*)?")
 _FILE = re.compile(r".*\.tfrecords?(-\d{5}-of-\d{5})?")
 _LENGTH = struct.Struct("<Q")
@@ -57,27 +57,22 @@ class TFRecords(Foreign):
     def __init__(self, location: str, fields: Mapping[str, str], files: list[Path]) -> None:
         super().__init__(location, fields)
         need("google_crc32c", "tfrecord", "TFRecord is read")
-        _check_complete(files)
-        prefixes = {path: _prefix(path) for path in files}
-        are_split = len(set(prefixes.values())) > 1
+        refuse_missing([path.name for path in files], location)
+        splits = split_names([re.sub(r"\.tfrecords?(?=$|-)", "", path.name) for path in files], is_any=True)
         self.pieces = [
-            Piece(path.name, path.stat().st_size, (path,), split=split_name(prefixes[path]) if are_split else "")
-            for path in files
+            Piece(path.name, path.stat().st_size, (path,), split=split)
+            for path, split in zip(files, splits, strict=True)
         ]
         examples = [example for _, example in first_of(self.pieces, _examples)]
         keys = sorted({key for example in examples for key in example})
+        values = {key: [example.get(key) for example in examples] for key in keys}
         self.check_fields(keys)
-        self._keys = self.name_fields(keys, self._usual(keys))
-        self._texts = {key for key in keys if _are_texts(key, [example.get(key) for example in examples])}
-
-    def _usual(self, keys: Collection[str]) -> dict[str, str]:
-        """Return which keys are the image and the label, unless the person names others."""
-        found = {}
-        for field, names in (("image", _IMAGES), ("target", _LABELS)):
-            first = next((name for name in names if name in keys and name not in self.fields), None)
-            if first is not None and field not in self.fields.values():
-                found[first] = field
-        return found
+        images = {key for key in keys if key.startswith("image") or holds_images(values[key])}
+        image = usual_key(fields, "image", images, IMAGES)
+        label = usual_key(fields, "target", keys, LABELS)
+        usual = {key: field for key, field in ((image, "image"), (label, "target")) if key is not None}
+        self._keys = self.name_fields(keys, usual)
+        self._texts = {key for key in keys if self._keys[key] != "image" and _are_texts(values[key])}
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:
@@ -88,9 +83,7 @@ class TFRecords(Foreign):
                     path=str(piece.files[0]),
                 )
             sample = {field: self._value(key, example, where) for key, field in self._keys.items()}
-            image = sample.get("image")
-            ending = sniffed_ending(image) if isinstance(image, bytes) else ""
-            yield {"name": f"{piece.name}/{number:06d}{ending}", **sample}
+            yield {"name": f"{piece.name}/{number:06d}{image_ending(sample)}", **sample}
 
     # Any, here and below: numbers, bytes, arrays or None.
     def _value(self, key: str, example: Mapping[str, Any], where: str) -> Any:
@@ -110,33 +103,6 @@ def _begins_with_a_record(path: Path) -> bool:
     with path.open("rb") as file:
         head = file.read(_HEADER.size)
     return len(head) == _HEADER.size and _HEADER.unpack(head)[1] == _masked_crc(head[:8])
-
-
-def _prefix(path: Path) -> str:
-    """Return what tells the files of a split: ``train`` of ``train-00000-of-01024``."""
-    match = _SHARD.fullmatch(path.name)
-    prefix = match["prefix"] if match else path.stem
-    prefix = re.sub(r"\.tfrecords?$", "", prefix)
-    if match is None:
-        prefix = re.sub(r"[-_.]?\d+$", "", prefix)  # train_07 is a file of train
-    return prefix.rpartition("-")[2] or prefix
-
-
-def _check_complete(files: list[Path]) -> None:
-    """Refuse shards of which some are missing, by the number of all that each name has."""
-    there = {path.name for path in files}
-    for path in files:
-        match = _SHARD.fullmatch(path.name)
-        if match is None:
-            continue
-        start, end = match.span("number")
-        names = [f"{path.name[:start]}{number:05d}{path.name[end:]}" for number in range(int(match["total"]))]
-        if missing := [name for name in names if name not in there]:
-            raise SourceError(
-                f"{path.parent}: {len(missing)} of {len(names)} files are missing: {', '.join(missing[:10])}"
-                f"{' and more' if len(missing) > 10 else ''}.",
-                path=str(path.parent),
-            )
 
 
 def _records(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
@@ -207,10 +173,10 @@ def _as_text(value: bytes) -> str:
     return value.decode("utf-8", "backslashreplace")
 
 
-def _are_texts(key: str, values: Iterable[Any]) -> bool:
-    """Whether there are values of a key, and all are UTF-8 and no images."""
+def _are_texts(values: Iterable[Any]) -> bool:
+    """Whether there are values, and all are UTF-8 and no images."""
     there = [value for value in values if value is not None]
-    return bool(there) and key not in _IMAGES and all(map(_is_text, there))
+    return bool(there) and all(map(_is_text, there))
 
 
 def _is_text(value: Any) -> bool:

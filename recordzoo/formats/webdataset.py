@@ -20,7 +20,7 @@ from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.file_kinds import as_text, decode, stored_as
 from recordzoo.formats.folder import split_ending, unique
 from recordzoo.formats.samples import Sample as Record
-from recordzoo.formats.shards import TAR_ENDINGS, Shards, find_shards
+from recordzoo.formats.sets import TAR_ENDINGS, Shards, find_shards
 from recordzoo.formats.tar_keys import Keys, look
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, sync
 from recordzoo.recipes.images import sniffed_ending

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.errors import ArchiveError, FolderError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, split_name
+from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.folder import FolderWriter, with_ending
+from recordzoo.formats.naming import split_name
 from recordzoo.formats.writing import Shard, Tick, Written, sync
 from recordzoo.recipes.class_folders import are_splits, class_folder_order, is_image
 from recordzoo.sources.member import MAX_MEMBER_BYTES, Member

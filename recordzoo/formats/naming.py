@@ -1,0 +1,100 @@
+"""Keys of other tools as fields: which one is the image, which one the label, and valid names for the others."""
+
+import re
+from collections.abc import Container, Mapping, Sequence
+from typing import Any
+
+from recordzoo.errors import ArgumentError
+from recordzoo.recipes.images import sniffed_ending
+from recordzoo.records.manifest import is_field_name
+
+IMAGES = (
+    "image/encoded",
+    *("images", "image", "imgs", "img", "jpg", "jpeg", "png", "webp", "image_raw"),
+    *("img_data", "image_data", "bson_img", "image_bytes", "img_bytes", "picture", "photo"),
+    *("pixels", "x", "set_x", "data", "content", "inputs", "input"),
+)
+"""Usual keys of images, the most usual first."""
+
+LABELS = (
+    "image/class/label",
+    *("target", "targets", "label", "labels", "y", "set_y", "ans", "img_label", "image_label"),
+    *("class_id", "label_id", "class_index", "category_id", "class", "classes"),
+)
+"""Usual keys of labels, the most usual first."""
+
+CLASSES = ("classes", "class_names", "label_names", "list_classes", "names")
+"""Usual keys of the names of classes."""
+
+SPLITS = ("train", "training", "val", "valid", "validation", "dev", "test", "testing", "eval", "extra", "unsupervised")
+"""Usual words for splits, in the order in which they are listed."""
+
+_NO_NAME = re.compile(r"[^a-z0-9_]+")
+_LONGEST = 64
+
+
+def field_name(key: str) -> str:
+    """Return a valid name of a field for a key: ``image/class/text`` becomes ``image_class_text``."""
+    name = _NO_NAME.sub("_", key.lower()).strip("_")[:_LONGEST]
+    if not is_field_name(name):
+        name = f"field_{name}".rstrip("_")[:_LONGEST]
+    return name
+
+
+def split_name(text: str) -> str:
+    """Return a valid name of a split: small letters, digits and "-" only."""
+    return re.sub(r"[^a-z0-9]+", "-", text.lower()).strip("-")
+
+
+def usual_key(named: Mapping[str, str], field: str, keys: Container[str], table: Sequence[str]) -> str | None:
+    """Return the key that becomes a field by its usual name; None if the person names a key for the field.
+
+    Args:
+        named: The fields of some keys, as the person names them.
+        field: The field.
+        keys: The keys that can be it.
+        table: The usual names, the most usual first.
+    """
+    if field in named.values():
+        return None
+    return next((key for key in table if key in keys and key not in named), None)
+
+
+# Any, here and below: values of all kinds.
+def usual_fields(location: str, named: Mapping[str, str], columns: Mapping[str, Sequence[Any]]) -> dict[str, str]:
+    """Return the key that becomes "image", because it holds images, and the one that becomes "target", by its name.
+
+    Args:
+        location: For messages.
+        named: The fields of some keys, as the person names them. They win.
+        columns: The first values of each key.
+
+    Raises:
+        ArgumentError: Several keys hold images, and none has a usual name.
+    """
+    usual: dict[str, str] = {}
+    images = {key.lower(): key for key, values in columns.items() if key not in named and holds_images(values)}
+    if images and "image" not in named.values():
+        key = next(iter(images)) if len(images) == 1 else usual_key(named, "image", images, IMAGES)
+        if key is None:
+            keys = list(images.values())
+            raise ArgumentError(
+                f"{location}: {', '.join(map(repr, keys))} hold images. Say which one is the field image: "
+                f"--field {keys[0]}=image, or fields={{{keys[0]!r}: 'image'}}."
+            )
+        usual[images[key]] = "image"
+    others = {key.lower(): key for key in columns if key not in named and not holds_images(columns[key])}
+    label = usual_key(named, "target", others, LABELS)
+    return usual | ({others[label]: "target"} if label else {})
+
+
+def holds_images(values: Sequence[Any]) -> bool:
+    """Whether the first value that is there is an encoded image."""
+    first = next((value for value in values if value is not None), None)
+    return isinstance(first, bytes) and sniffed_ending(first) != ""
+
+
+def image_ending(sample: Mapping[str, Any]) -> str:
+    """Return the ending for the record's name: that of its image's file."""
+    image = sample.get("image")
+    return sniffed_ending(image) if isinstance(image, bytes) else ""
