@@ -2,6 +2,7 @@
 
 import numbers
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -70,8 +71,18 @@ def check_drop_cache(drop_cache: bool, sampler: object) -> None:
         raise ArgumentError('drop_cache=True needs shuffle="block": else any sample may soon be read again.')
 
 
-def check_order(batch_size: object, shuffle: object, sampler: object, batch_sampler: object, drop_last: bool) -> None:
+# Any: of whatever type.
+def check_order(
+    batch_size: object,
+    shuffle: object,
+    sampler: object,
+    batch_sampler: object,
+    drop_last: bool,
+    draws: Mapping[str, Any],
+) -> None:
     """Accept one way to set the order."""
+    if draws and (sampler is not None or batch_sampler is not None):
+        raise ArgumentError(f"A sampler sets the order, and so does {', '.join(draws)}: give these to RecordSampler.")
     if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
         raise ArgumentError("batch_sampler replaces batch_size, shuffle, sampler and drop_last: pass it, or those.")
     if sampler is not None and shuffle:

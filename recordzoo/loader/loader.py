@@ -1,7 +1,7 @@
 """`RecordLoader`: batches for training, made by threads where that is faster than by processes."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal
+from typing import Any, Literal, Unpack
 
 import torch
 from torch.utils.data import DataLoader
@@ -38,6 +38,7 @@ from recordzoo.sampling.ahead import keeping_values
 from recordzoo.sampling.permutation import hash_key
 from recordzoo.sampling.ranks import Ranks, Seed
 from recordzoo.sampling.samplers import RecordSampler
+from recordzoo.sampling.schemes import Draws
 from recordzoo.sampling.state import whole_number
 
 ON_ERROR = ("raise", "skip")
@@ -62,7 +63,7 @@ class RecordLoader(DataLoader[Any]):
         dataset: A dataset of this package, one of torchvision's that lists image files (`ImageFolder`), one of your own
             with `HasImageBytes`, or a `Subset` or `ConcatDataset` of them. Any other works, without the speed.
         batch_size: Samples in a batch, of each rank. None gives single samples.
-        shuffle: True, False or "block", as `RecordSampler` has them.
+        shuffle: True, False or "block", as `RecordSampler` has them. Default: False; True with `draws`.
         sampler: Which samples, in which order, instead of `shuffle`; best a `RecordSampler`.
         batch_sampler: Gives lists of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
         num_workers: Threads or processes, at least 1; by default the cores that this process may use, divided by
@@ -95,6 +96,7 @@ class RecordLoader(DataLoader[Any]):
             user gets: v2's `MixUp` or `CutMix`, for example.
         on_error: "skip": leave out samples that cannot be read or decoded. Batches get smaller, never fewer. The number
             of samples left out is logged at the end of an epoch, and is in `state_dict`.
+        **draws: `weights`, `weights_by`, `num_samples` and `replacement`, as `RecordSampler` has them.
 
     Raises:
         ArgumentError: A value is not one of the valid ones, or contradicts another.
@@ -142,6 +144,7 @@ class RecordLoader(DataLoader[Any]):
         workers: Literal["auto", "threads", "processes"] = "auto",
         batch_transform: Callable[..., Any] | None = None,
         on_error: Literal["raise", "skip"] = "raise",
+        **draws: Unpack[Draws],
     ) -> None:
         check_choice("precision", precision, PRECISIONS)
         check_choice("memory_format", memory_format, (torch.contiguous_format, torch.channels_last))
@@ -151,15 +154,16 @@ class RecordLoader(DataLoader[Any]):
         check_worker_init_fn(worker_init_fn, workers)
         check_function("batch_transform", batch_transform)
         check_sizes(num_workers=num_workers, timeout=timeout, prefetch_factor=prefetch_factor)
-        check_order(batch_size, shuffle, sampler, batch_sampler, drop_last)
+        check_order(batch_size, shuffle, sampler, batch_sampler, drop_last, draws)
         # Every argument is an attribute of its name: Lightning makes another loader of the attributes.
         self.precision, self.memory_format, self.deterministic = precision, memory_format, deterministic
         self.device = checked_device(device)
         self.seed, self.num_replicas, self.rank, self.drop_cache = seed, num_replicas, rank, drop_cache
         chosen = Seed.drawn(generator) if seed is None else Seed(seed)
         if sampler is None and batch_sampler is None:
+            shuffle = bool(draws) if shuffle is None else shuffle
             own = RecordSampler(
-                dataset, shuffle=shuffle or False, num_replicas=num_replicas, rank=rank, drop_last=drop_last
+                dataset, shuffle=shuffle, num_replicas=num_replicas, rank=rank, drop_last=drop_last, **draws
             )
             own.share_seed(chosen)
             sampler = own

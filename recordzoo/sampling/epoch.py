@@ -19,8 +19,9 @@ CHUNK = 2048
 class Epoch:
     """One epoch of one rank: an immutable view, which any thread may use.
 
-    The epoch is one sequence of *places*, the same on all ranks, dealt in turn: of W ranks each takes every W-th. A
-    rank counts its own from 0, the epoch's beginning, also where it begins later because some samples were consumed.
+    The epoch is one sequence of *places*, the same on all ranks, dealt in turn: of W ranks each takes every W-th, or
+    every W-th unit of the order. A rank counts its own from 0, the epoch's beginning, also where it begins later
+    because some samples were consumed.
 
     Args:
         number: The number of the epoch.
@@ -48,21 +49,26 @@ class Epoch:
     @property
     def end(self) -> int:
         """The number after that of this rank's last place; equal on all ranks."""
-        left = max(0, self.length - self.consumed)
-        return self.first + (left if self.drop_last else left + self.num_replicas - 1) // self.num_replicas
+        left = max(0, self.length - self.consumed) // self.order.unit
+        rows = (left if self.drop_last else left + self.num_replicas - 1) // self.num_replicas
+        return self.first + rows * self.order.unit
 
     def consumed_at(self, end: int) -> int:
         """Return how many places all ranks consumed together, once each has come to the place of this number.
 
-        With `drop_last`, at the end, that is all of them: nobody will take what is left over, on other ranks neither.
+        With `drop_last`, at the end, that is all of them: the rest is left out on any number of ranks. Of a unit that
+        was begun, nothing counts.
         """
         if self.drop_last and end >= self.end:
             return max(self.length, self.consumed)
-        return self.consumed + (end - self.first) * self.num_replicas
+        taken = end - self.first
+        return self.consumed + (taken - taken % self.order.unit) * self.num_replicas
 
     def places(self, start: int, end: int) -> Int64s:
         """Return this rank's places from number `start` up to `end`; those from `length` on repeat the first ones."""
-        return self.consumed % self.num_replicas + self.rank + self.num_replicas * np.arange(start, end, dtype=np.int64)
+        unit = self.order.unit
+        rows, within = np.divmod(np.arange(start - self.first, end - self.first, dtype=np.int64), unit)
+        return self.consumed + (rows * self.num_replicas + self.rank) * unit + within
 
     def indices(self, start: int, end: int) -> Int64s:
         """Return the indices of the samples at this rank's places from number `start` up to `end`."""

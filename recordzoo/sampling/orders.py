@@ -1,11 +1,15 @@
 """The order of an epoch: which sample stands at each place, computed from the place alone."""
 
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.aliases import JSON
 from recordzoo.sampling.permutation import Network, Permutation, hash_key, hash_keys
 
 Int64s = NDArray[np.int64]
@@ -15,9 +19,14 @@ class Order(Protocol):
     """The samples of an epoch in their order, and what is read together.
 
     Places that read from the same *window* come again and again every `cycle` places, until the next window begins.
+
+    Attributes:
+        cycle: As above.
+        unit: How many consecutive places a rank takes together. The length of an epoch is a multiple of it.
     """
 
     cycle: int
+    unit: int
 
     def __call__(self, places: Int64s) -> Int64s:
         """Return the index of the sample at each place."""
@@ -30,20 +39,22 @@ class Order(Protocol):
 
 
 class SampleOrder:
-    """Each sample is a window of its own: as they come, or permuted.
+    """Each sample is a window of its own: as they come, or as a function says.
 
     Args:
-        permutation: Place → index; None for the order of the indices.
+        index_of: Place → index; None for the order of the indices.
+        unit: As `Order` has it.
     """
 
     cycle = 1
 
-    def __init__(self, permutation: Permutation | None) -> None:
-        self._permutation = permutation
+    def __init__(self, index_of: Callable[[Int64s], Int64s] | None, unit: int = 1) -> None:
+        self._index_of = index_of
+        self.unit = unit
 
     def __call__(self, places: Int64s) -> Int64s:
         """Return the index of the sample at each place."""
-        return places if self._permutation is None else self._permutation(places)
+        return places if self._index_of is None else self._index_of(places)
 
     def windows(self, places: Int64s) -> Int64s:
         """Return the places: each is a window."""
@@ -54,8 +65,42 @@ class SampleOrder:
         return self(windows)
 
 
+class Scheme(ABC):
+    """Makes the order of each epoch: what a sampler keeps for all of them.
+
+    Attributes:
+        length: Number of places in an epoch.
+    """
+
+    length: int
+
+    @property
+    def identity(self) -> dict[str, JSON]:
+        """What tells this scheme from others in a sampler's state: "blocks" or "draws"."""
+        return {}
+
+    @abstractmethod
+    def order(self, seed: int, epoch: int) -> Order:
+        """Return the order of an epoch: a function of seed and epoch."""
+
+    def window_bytes(self, num_replicas: int) -> int:
+        """Return how many bytes a rank mixes at a time, on average; 0 if samples are drawn one by one."""
+        return 0
+
+
+class SampleScheme(Scheme):
+    """All samples once, shuffled or in the order of the dataset."""
+
+    def __init__(self, length: int, is_shuffled: bool) -> None:
+        self.length, self._is_shuffled = length, is_shuffled
+
+    def order(self, seed: int, epoch: int) -> SampleOrder:
+        """See `Scheme`."""
+        return SampleOrder(Permutation(self.length, hash_key(seed, epoch)) if self._is_shuffled else None)
+
+
 @dataclass(frozen=True, eq=False)
-class BlockLayout:
+class BlockLayout(Scheme):
     """What of shuffling by blocks is the same in every epoch.
 
     Place p belongs to virtual rank p % virtual_ranks, and a rank reads whole virtual ranks. Each of them is dealt
@@ -68,13 +113,20 @@ class BlockLayout:
         blocks_per_rank: Blocks of each virtual rank.
         window: Blocks that a virtual rank mixes at a time.
         storage: The indices in storage order; None if that is 0, 1, 2, ...
+        mean_bytes: Of a sample.
     """
 
     length: int
     virtual_ranks: int
     blocks_per_rank: int
     window: int
-    storage: NDArray[np.signedinteger] | None = None
+    storage: NDArray[np.signedinteger] | None
+    mean_bytes: float
+
+    @property
+    def identity(self) -> dict[str, JSON]:
+        """See `Scheme`."""
+        return {"blocks": [self.virtual_ranks, self.blocks_per_rank, self.window]}
 
     @property
     def num_blocks(self) -> int:
@@ -86,6 +138,15 @@ class BlockLayout:
         """Number of samples in the larger blocks."""
         return -(-self.length // self.num_blocks)
 
+    def order(self, seed: int, epoch: int) -> "BlockOrder":
+        """See `Scheme`."""
+        return BlockOrder(self, hash_key(seed, epoch))
+
+    def window_bytes(self, num_replicas: int) -> int:
+        """See `Scheme`."""
+        virtual_ranks = self.virtual_ranks // math.gcd(self.virtual_ranks, num_replicas)
+        return int(min(self.length, virtual_ranks * self.window * self.max_block) * self.mean_bytes)
+
 
 class BlockOrder:
     """Blocks of samples that are stored together, permuted over the whole set and mixed in windows.
@@ -96,6 +157,8 @@ class BlockOrder:
         layout: The blocks.
         key: As of `hash_key`.
     """
+
+    unit = 1
 
     def __init__(self, layout: BlockLayout, key: int) -> None:
         self._layout = layout

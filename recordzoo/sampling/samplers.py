@@ -1,7 +1,6 @@
 """`RecordSampler`: the order in which a DataLoader takes samples, on every rank, in every epoch, from any place on."""
 
-import math
-from collections.abc import Iterator, Sized
+from collections.abc import Sized
 from typing import Any, Literal
 
 import numpy as np
@@ -9,17 +8,11 @@ from numpy.typing import NDArray
 from torch.utils.data import DistributedSampler
 
 from recordzoo.aliases import JSON
-from recordzoo.errors import ArgumentError
-from recordzoo.sampling.ahead import ahead_of
 from recordzoo.sampling.epoch import Epoch
-from recordzoo.sampling.orders import BlockLayout, BlockOrder, SampleOrder
-from recordzoo.sampling.permutation import Permutation, hash_key
+from recordzoo.sampling.iterator import EpochIterator
 from recordzoo.sampling.ranks import Ranks, Seed, check_dealt_once
+from recordzoo.sampling.schemes import Draws, scheme_of
 from recordzoo.sampling.state import check_state, whole_number
-from recordzoo.sampling.storage import hint, storage_of
-
-_MIN_WINDOWS = 4
-"""A virtual rank has at least so many windows: where samples are few, blocks are small."""
 
 
 class RecordSampler(DistributedSampler[int]):
@@ -43,6 +36,12 @@ class RecordSampler(DistributedSampler[int]):
         num_replicas: Number of ranks. Default: that of `torch.distributed` when an epoch begins; 1 without it.
         rank: This rank, from 0. Default: likewise.
         drop_last: Leave samples out, rather than repeat some, where they do not divide by the number of ranks.
+        weights: Draw samples by weight: a number of 0 or more for each, or "balanced", for classes that are drawn
+            equally often. Draw i of an epoch is a function of seed, epoch and i. An array is not copied.
+        weights_by: With "balanced", the field of the record set whose values are the classes. Default: the target.
+            Samples of class -1, which stands for none, are not drawn.
+        num_samples: Draws in an epoch. Default: as many as the dataset has samples.
+        replacement: False: no sample twice in an epoch. Default: True.
         block_bytes: "block": the size of a block; smaller if there would be too few.
         window: "block": how many blocks each virtual rank mixes at a time.
         virtual_ranks: "block": a world size that divides it reads each block on one rank only, once an epoch. Any other
@@ -69,31 +68,25 @@ class RecordSampler(DistributedSampler[int]):
         num_replicas: int | None = None,
         rank: int | None = None,
         drop_last: bool = False,
+        weights: Any = None,  # an array, a list, a tensor, or "balanced"
+        weights_by: str | None = None,
+        num_samples: int | None = None,
+        replacement: bool | None = None,
         block_bytes: int = 2 << 20,
         window: int = 4,
         virtual_ranks: int = 64,
     ) -> None:
         # Not super().__init__(): it wants a process group, and fixes number of ranks and rank.
         self._ranks = Ranks(num_replicas, rank)
-        if shuffle not in (True, False, "block"):
-            raise ArgumentError(f"shuffle={shuffle!r} is not one of True, False and 'block'.")
-        for name, value in {"block_bytes": block_bytes, "window": window, "virtual_ranks": virtual_ranks}.items():
-            if value < 1:
-                raise ArgumentError(f"{name}={value} must be at least 1.")
+        draws = Draws(weights=weights, weights_by=weights_by, num_samples=num_samples, replacement=replacement)
+        self._scheme = scheme_of(
+            dataset, shuffle, draws, block_bytes=block_bytes, window=window, virtual_ranks=virtual_ranks
+        )
         # Any: DistributedSampler declares a Dataset, for which anything with a length does.
         self.dataset: Any = dataset
         self.shuffle: Any = shuffle  # there a bool
         self.drop_last = drop_last
         self._seed = Seed(seed)
-        self._length = len(dataset)
-        self._mean_bytes = 0.0
-        self._blocks: BlockLayout | None = None
-        if shuffle == "block":
-            storage = storage_of(dataset)
-            wanted = math.ceil(self._length * storage.mean_bytes / block_bytes / virtual_ranks)
-            per_rank = max(wanted, _MIN_WINDOWS * window)
-            self._blocks = BlockLayout(self._length, virtual_ranks, per_rank, window, storage.order)
-            self._mean_bytes = storage.mean_bytes
         self._next = (0, 0)  # number of the epoch that comes next, and how much of it was consumed; if none has begun
         self._begun: Epoch | None = None
         self._begun_seed = seed
@@ -102,7 +95,7 @@ class RecordSampler(DistributedSampler[int]):
     def __len__(self) -> int:
         """Return how many samples this rank takes in a whole epoch; equal on all ranks that there are now."""
         num_replicas = self.num_replicas
-        return (self._length if self.drop_last else self._length + num_replicas - 1) // num_replicas
+        return (self._scheme.length if self.drop_last else self._scheme.length + num_replicas - 1) // num_replicas
 
     def __iter__(self) -> "EpochIterator":
         """Iterate over this rank's indices; the epoch begins with the first of them that is drawn."""
@@ -137,11 +130,7 @@ class RecordSampler(DistributedSampler[int]):
     @property
     def window_bytes(self) -> int:
         """How much this rank mixes at a time, and the page cache should hold, on average; 0 unless "block"."""
-        if self._blocks is None:
-            return 0
-        virtual_ranks = self._blocks.virtual_ranks // math.gcd(self._blocks.virtual_ranks, self.num_replicas)
-        mixed = min(self._length, virtual_ranks * self._blocks.window * self._blocks.max_block)
-        return int(mixed * self._mean_bytes)
+        return self._scheme.window_bytes(self.num_replicas)
 
     @property
     def epoch(self) -> int:  # type: ignore[override]
@@ -178,9 +167,8 @@ class RecordSampler(DistributedSampler[int]):
     def make_epoch(self, number: int, consumed: int = 0) -> Epoch:
         """Return any epoch, from a place on, for the ranks that there are now; this sampler stays where it is."""
         num_replicas, rank = self._ranks.now()
-        key = hash_key(self._seed.among(num_replicas), number)
-        order = BlockOrder(self._blocks, key) if self._blocks else SampleOrder(self._permutation(key))
-        return Epoch(number, order, self._length, rank, num_replicas, consumed, self.drop_last)
+        order = self._scheme.order(self._seed.among(num_replicas), number)
+        return Epoch(number, order, self._scheme.length, rank, num_replicas, consumed, self.drop_last)
 
     def begin(self, epoch: Epoch | None = None) -> Epoch:
         """Begin the epoch that was set or loaded, otherwise the one after the last, and return it: for loaders.
@@ -241,66 +229,11 @@ class RecordSampler(DistributedSampler[int]):
         self._set_next(state["epoch"], state["consumed"])
 
     def _identity(self) -> dict[str, JSON]:
-        blocks = self._blocks and [self._blocks.virtual_ranks, self._blocks.blocks_per_rank, self._blocks.window]
-        return {"length": self._length, "shuffle": self.shuffle, "blocks": blocks}
+        own = {"length": self._scheme.length, "shuffle": self.shuffle, "blocks": None, "draws": None}
+        return own | self._scheme.identity
 
     def _current(self) -> Epoch:
         return self._begun or self.upcoming()
 
     def _set_next(self, number: int, consumed: int = 0) -> None:
         self._next, self._begun = (number, consumed), None
-
-    def _permutation(self, key: int) -> Permutation | None:
-        return Permutation(self._length, key) if self.shuffle else None
-
-
-class EpochIterator(Iterator[int]):
-    """Draws this rank's indices one by one; begins the epoch with the first.
-
-    torchdata's StatefulDataLoader makes iterators that it never draws from. It loads the sampler's state, then that of
-    an iterator: there nothing may be left of the epoch, which the sampler's own state does not tell from the next one.
-    """
-
-    def __init__(self, sampler: RecordSampler) -> None:
-        self._sampler = sampler
-        self._loaded: tuple[int, int] | None = None  # number of an epoch, and how much of it was consumed
-        self._epoch: Epoch | None = None
-        self._drawn: Iterator[int] = iter(())
-        self._taken = 0
-
-    def __next__(self) -> int:
-        if self._epoch is None:
-            self._epoch = self._sampler.begin(self._from_state())
-            self._taken = self._epoch.first
-            self._drawn = self._draw(self._epoch)
-        index = next(self._drawn)
-        self._taken += 1
-        self._sampler.mark(self._epoch, self._taken)
-        return index
-
-    def _from_state(self) -> Epoch | None:
-        return None if self._loaded is None else self._sampler.make_epoch(*self._loaded)
-
-    def _draw(self, epoch: Epoch) -> Iterator[int]:
-        ahead = ahead_of(self._sampler.dataset, epoch, self._sampler.shuffle)
-        for start, end in epoch.chunks():
-            if self._sampler.shuffle == "block" and ahead is None:
-                hint(self._sampler.dataset, epoch.opened(start, end))
-            indices = epoch.indices(start, end).tolist()
-            if ahead is None:
-                yield from indices
-                continue
-            for first in range(0, len(indices), ahead.step):
-                ahead.advance(start + first)
-                yield from indices[first : first + ahead.step]
-
-    def state_dict(self) -> dict[str, int]:
-        """Return the number of the epoch, and how much of it was consumed."""
-        if self._epoch is not None:
-            return {"epoch": self._epoch.number, "consumed": self._epoch.consumed_at(self._taken)}
-        epoch = self._from_state() or self._sampler.upcoming()
-        return {"epoch": epoch.number, "consumed": epoch.consumed}
-
-    def load_state_dict(self, state: dict[str, int]) -> None:
-        """Go on where `state_dict` was called."""
-        self._loaded, self._epoch = (state["epoch"], state["consumed"]), None

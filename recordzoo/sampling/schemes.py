@@ -1,0 +1,74 @@
+"""Which scheme a sampler's arguments ask for; arguments that contradict each other are refused here, and only here."""
+
+import math
+from collections.abc import Sized
+from typing import Any, TypedDict
+
+from recordzoo.errors import ArgumentError
+from recordzoo.sampling.orders import BlockLayout, SampleScheme, Scheme
+from recordzoo.sampling.state import whole_number
+from recordzoo.sampling.storage import storage_of
+from recordzoo.sampling.weighted import BalancedWeights, GivenWeights, WithoutReplacement, WithReplacement
+
+_MIN_WINDOWS = 4
+"""A virtual rank has at least so many windows: where samples are few, blocks are small."""
+
+
+class Draws(TypedDict, total=False):
+    """The arguments of `RecordSampler` that draw samples in other numbers than once each."""
+
+    weights: Any  # an array, a list, a tensor, or "balanced"
+    weights_by: str | None
+    num_samples: int | None
+    replacement: bool | None
+
+
+def scheme_of(dataset: Sized, shuffle: object, draws: Draws, **blocks: int) -> Scheme:
+    """Return how a sampler orders its epochs.
+
+    Args:
+        dataset: Whose samples.
+        shuffle, draws: As of `RecordSampler`.
+        blocks: Its `block_bytes`, `window` and `virtual_ranks`.
+
+    Raises:
+        ArgumentError: A value is not one of the valid ones, or contradicts another.
+    """
+    if shuffle not in (True, False, "block"):
+        raise ArgumentError(f"shuffle={shuffle!r} is not one of True, False and 'block'.")
+    for name, value in blocks.items():
+        if value < 1:
+            raise ArgumentError(f"{name}={value} must be at least 1.")
+    given = {name for name, value in draws.items() if value is not None}
+    if given:
+        return _drawn(dataset, shuffle, draws, given)
+    return _block_layout(dataset, **blocks) if shuffle == "block" else SampleScheme(len(dataset), shuffle is True)
+
+
+def _drawn(dataset: Sized, shuffle: object, draws: Draws, given: set[str]) -> Scheme:
+    if "weights" not in given:
+        raise ArgumentError(f"{', '.join(sorted(given))} without weights: pass weights, or leave them out.")
+    if shuffle is not True:
+        raise ArgumentError(
+            f"shuffle={shuffle!r} with weights: samples are drawn at random, one by one. Leave one out."
+        )
+    weights, field = draws["weights"], draws.get("weights_by")
+    is_balanced = isinstance(weights, str)
+    if is_balanced and weights != "balanced":
+        raise ArgumentError(f"weights={weights!r} is not 'balanced', and no array of numbers.")
+    if field is not None and not is_balanced:
+        raise ArgumentError(f"weights_by={field!r} is for weights='balanced': it names the field with the classes.")
+    num_samples = draws.get("num_samples")
+    if num_samples is not None:
+        num_samples = whole_number("num_samples", num_samples, at_least=1)
+    found = BalancedWeights(dataset, field) if is_balanced else GivenWeights(weights, len(dataset))
+    if draws.get("replacement") in (None, True):
+        return WithReplacement(found, len(dataset) if num_samples is None else num_samples)
+    return WithoutReplacement(found, num_samples)
+
+
+def _block_layout(dataset: Sized, *, block_bytes: int, window: int, virtual_ranks: int) -> BlockLayout:
+    storage, length = storage_of(dataset), len(dataset)
+    wanted = math.ceil(length * storage.mean_bytes / block_bytes / virtual_ranks)
+    per_rank = max(wanted, _MIN_WINDOWS * window)
+    return BlockLayout(length, virtual_ranks, per_rank, window, storage.order, storage.mean_bytes)

@@ -1,0 +1,297 @@
+"""`RecordSampler(weights=...)`: who is drawn how often; draws are a function of seed, epoch and place."""
+
+import json
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from scipy import stats
+from torch.utils.data import ConcatDataset, Subset
+
+import recordzoo
+from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
+from recordzoo.errors import ArgumentError
+from tests.fakes import folder
+from tests.test_samplers import dealt, samplers
+
+TAIL = [500, 60, 7, 1]  # samples of each class
+
+
+class Labelled:
+    """Numbers, with labels as torchvision's datasets have them."""
+
+    def __init__(self, targets: Any) -> None:
+        self.targets = targets
+
+    def __len__(self) -> int:
+        return len(self.targets)
+
+    def __getitem__(self, index: int) -> tuple[int, int]:
+        return index, int(self.targets[index])
+
+
+def drawn(sampler: RecordSampler, epochs: int) -> NDArray[np.int64]:
+    found = [sampler.make_epoch(number) for number in range(epochs)]
+    return np.concatenate([epoch.indices(0, epoch.end) for epoch in found])
+
+
+def p_value(indices: NDArray[np.int64], weights: Any) -> float:
+    weights = np.asarray(weights, np.float64)
+    counts, expected = np.bincount(indices, minlength=len(weights)), weights / weights.sum() * len(indices)
+    assert not counts[weights == 0].any()
+    return float(stats.chisquare(counts[weights > 0], expected[weights > 0]).pvalue)
+
+
+weights = st.lists(st.sampled_from([0.0, 1e-3, 0.5, 1.0, 3.0, 1e3]), min_size=1, max_size=200).filter(any)
+ranks = st.integers(1, 8)
+
+
+@given(weights, st.booleans(), ranks, ranks, st.integers(0, 3), st.booleans(), st.data())
+def test_resumed_anywhere_on_any_ranks(
+    weights: list[float], replacement: bool, before: int, after: int, epoch: int, drop_last: bool, data: st.DataObject
+) -> None:
+    options = {"weights": weights, "replacement": replacement, "drop_last": drop_last}
+    saved = samplers(len(weights), before, **options)
+    order = RecordSampler(range(len(weights)), weights=weights, replacement=replacement).make_epoch(epoch)
+    whole = order.indices(0, order.end).tolist()
+    steps = data.draw(st.integers(0, len(saved[0])))
+    states = []
+    for sampler in saved:
+        sampler.set_epoch(epoch)
+        assert len(list(islice(sampler, steps))) == steps
+        states.append(json.loads(json.dumps(sampler.state_dict())))
+    assert all(state == states[0] for state in states)
+    assert len(json.dumps(states[0])) < 200
+    consumed = states[0]["consumed"]
+    resumed = samplers(len(weights), after, **{**options, "seed": 99})
+    for sampler in resumed:
+        sampler.load_state_dict(states[0])
+    if consumed and (consumed >= len(whole) or (drop_last and len(whole) - consumed < after)):
+        assert resumed[0].upcoming().number == epoch + 1
+        return
+    found = dealt([sampler.begin() for sampler in resumed])
+    rest = whole[consumed:]
+    if drop_last:
+        assert found == rest[: len(rest) // after * after]
+    else:
+        assert found[: len(rest)] == rest
+        assert len(found) - len(rest) < after
+
+
+@given(weights, st.integers(0, 5))
+def test_zeros_are_never_drawn_and_without_replacement_all_others_are(weights: list[float], seed: int) -> None:
+    positive = np.flatnonzero(weights).tolist()
+    assert set(RecordSampler(range(len(weights)), weights=weights, seed=seed)) <= set(positive)
+    once = RecordSampler(range(len(weights)), weights=weights, replacement=False, seed=seed)
+    assert len(once) == len(positive)
+    assert sorted(once) == positive
+    assert list(once) != list(once) or len(positive) < 8
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64, np.uint8, torch.float32, torch.int32, list])
+def test_draws_with_replacement_are_distributed_as_the_weights(kind: Any) -> None:
+    values = np.random.default_rng(1).integers(1, 9, 50)
+    given = values.tolist() if kind is list else torch.tensor(values).to(kind) if "torch" in str(kind) else kind(values)
+    sampler = RecordSampler(range(50), weights=given, num_samples=5000)
+    assert len(sampler) == 5000
+    found = drawn(sampler, 10)
+    assert p_value(found, values) > 1e-3
+    pairs = np.bincount(found[:-1] % 7 * 7 + found[1:] % 7, minlength=49)  # a draw says nothing of the next one
+    each = np.bincount(np.arange(50) % 7, values) / values.sum()
+    assert stats.chisquare(pairs, np.outer(each, each).ravel() * pairs.sum()).pvalue > 1e-3
+
+
+def test_draws_without_replacement_are_distributed_as_the_weights() -> None:
+    """The first by weight; the second by the weights that are left: of three samples, all six orders are compared."""
+    weights = np.array([5.0, 3.0, 2.0])
+    sampler = RecordSampler(range(3), weights=weights, replacement=False)
+    orders = drawn(sampler, 6000).reshape(-1, 3)
+    expected = {}
+    for first, second in ((a, b) for a in range(3) for b in range(3) if a != b):
+        expected[first, second] = weights[first] / 10 * weights[second] / (10 - weights[first])
+    counts = [int(np.all(orders[:, :2] == pair, axis=1).sum()) for pair in expected]
+    assert stats.chisquare(counts, [6000 * chance for chance in expected.values()]).pvalue > 1e-3
+    few = RecordSampler(range(3), weights=weights, replacement=False, num_samples=1)
+    assert p_value(drawn(few, 3000), weights) > 1e-3
+
+
+@pytest.mark.parametrize("replacement", [True, False])
+def test_weights_of_all_sizes(replacement: bool) -> None:
+    """Sums that overflow, one weight beside which the others are nothing, and numbers below the normal ones."""
+    for weights, first in (
+        ([1e308] * 9, None),
+        ([5e-324] * 9, None),
+        ([1.0, 1e300, 1.0, 0.0], 1),
+        ([0.0, 5e-324, 1e308], 2),
+    ):
+        sampler = RecordSampler(range(len(weights)), weights=weights, replacement=replacement, num_samples=1)
+        found = drawn(sampler, 900)
+        if first is None:
+            assert p_value(found, np.ones(9)) > 1e-3
+        else:
+            assert set(found.tolist()) == {first}
+    whole = RecordSampler(range(4), weights=[1.0, 1e300, 1.0, 0.0], replacement=False)
+    assert sorted(whole) == [0, 1, 2]
+
+
+@settings(max_examples=20)
+@given(st.integers(0, 1 << 62), st.integers(0, 1 << 40))
+def test_a_draw_depends_on_seed_epoch_and_place_alone(seed: int, epoch: int) -> None:
+    weights = np.arange(1, 30)
+    short, long = (RecordSampler(range(29), weights=weights, num_samples=n, seed=seed) for n in (10, 4000))
+    places = short.make_epoch(epoch).indices(0, 10)
+    assert np.array_equal(places, long.make_epoch(epoch).indices(0, 10))
+    assert np.array_equal(places[3:7], long.make_epoch(epoch).indices(3, 7))
+    assert not np.array_equal(long.make_epoch(epoch).indices(0, 99), long.make_epoch(epoch + 1).indices(0, 99))
+
+
+def test_an_order_by_weights_never_changes() -> None:
+    """As that of permutations: checkpoints name it by seed and epoch."""
+    assert list(RecordSampler(range(1000), weights=np.arange(1000), seed=1, num_samples=6)) == [
+        832,
+        650,
+        336,
+        925,
+        699,
+        368,
+    ]
+    once = RecordSampler(range(1000), weights=np.arange(1000), seed=1, num_samples=6, replacement=False)
+    assert list(once) == [917, 755, 466, 992, 533, 592]
+
+
+def tail() -> NDArray[np.int64]:
+    return np.random.default_rng(0).permutation(np.repeat(np.arange(len(TAIL)), TAIL))
+
+
+@pytest.mark.parametrize("as_targets", [np.ndarray.tolist, np.asarray, torch.tensor, lambda t: (t - 1) * 2**40])
+def test_balanced_classes_are_drawn_equally_often(as_targets: Any) -> None:
+    labels = tail()
+    sampler = RecordSampler(Labelled(as_targets(labels)), weights="balanced")
+    assert len(sampler) == len(labels)
+    found = drawn(sampler, 20)
+    assert p_value(labels[found], np.ones(len(TAIL))) > 1e-3
+    members = np.flatnonzero(labels == 1)
+    assert p_value(np.searchsorted(members, found[labels[found] == 1]), np.ones(len(members))) > 1e-3
+
+
+def test_samples_without_a_class_are_not_drawn() -> None:
+    sampler = RecordSampler(Labelled([-1, 0, -1, 1, 1, -1]), weights="balanced", num_samples=3000)
+    assert p_value(drawn(sampler, 1), [0, 2, 0, 1, 1, 0]) > 1e-3
+    with pytest.raises(ArgumentError, match="no sample has a class; all labels are -1"):
+        RecordSampler(Labelled([-1, -1]), weights="balanced")
+
+
+def test_balanced_through_subsets_and_concatenations() -> None:
+    one, two = Labelled([0] * 90 + [1] * 10), Labelled([1] * 5 + [2] * 200)
+    parts = ConcatDataset([two, Subset(one, range(80, 100)), Subset(ConcatDataset([one, two]), [0, 99, 100, 304])])
+    labels = np.array([parts[index][1] for index in range(len(parts))])
+    found = drawn(RecordSampler(parts, weights="balanced", num_samples=3000), 5)
+    assert p_value(labels[found], np.ones(3)) > 1e-3
+
+
+@pytest.fixture(scope="module")
+def birds(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Thirty images of three classes, with two more columns of a table."""
+    root = tmp_path_factory.mktemp("weights")
+    lines = ["path,breed,place,age"]
+    for number in range(30):
+        name = f"{number}.png"
+        (root / name).write_bytes(folder.image_bytes(name, number))
+        lines.append(f"{name},{'abc'[(number > 20) + (number > 28)]},{'xy'[number % 10 == 0]},{number / 2}")
+    (root / "birds.csv").write_text("\n".join(lines) + "\n")
+    return root / "birds.csv"
+
+
+def test_balanced_by_target_and_by_field(birds: Path, tmp_path: Path) -> None:
+    recordzoo.prepare(birds, image="path", targets={"breed": "class"}, output=tmp_path / "b.records")
+    dataset = recordzoo.open(tmp_path / "b.records")
+    breeds = np.array([dataset[index][1] for index in range(30)])
+    assert np.bincount(breeds).tolist() == [21, 8, 1]
+    found = drawn(RecordSampler(dataset, weights="balanced", num_samples=3000), 1)
+    assert p_value(breeds[found], np.ones(3)) > 1e-3
+    part = Subset(dataset, range(15, 30))
+    found = drawn(RecordSampler(part, weights="balanced", weights_by="place", num_samples=3000), 1)
+    assert p_value((found + 15) % 10 == 0, np.ones(2)) > 1e-3
+    with pytest.raises(
+        ArgumentError, match=r"weights_by='name' is no field of .* one value a sample: age, breed, place"
+    ):
+        RecordSampler(dataset, weights="balanced", weights_by="name")
+    dataset.samples = dataset.samples[20:]  # what the user leaves out is not drawn
+    assert set(drawn(RecordSampler(dataset, weights="balanced"), 30).tolist()) == set(range(10))
+    assert p_value(breeds[20:][drawn(RecordSampler(dataset, weights="balanced"), 100)], np.ones(3)) > 1e-3
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"weights": [1.0, float("nan"), 1.0]}, r"weights\[1\] is nan: a weight is a finite number, 0 or more"),
+        ({"weights": [1.0, 1.0, -2.0]}, r"weights\[2\] is -2\.0"),
+        ({"weights": [float("inf"), 1.0, 1.0]}, r"weights\[0\] is inf"),
+        ({"weights": [0, 0, 0]}, "The sum of the 3 weights is 0"),
+        ({"weights": [1.0, 1.0]}, r"weights must be 3 numbers, .* float64 of shape \[2\]"),
+        ({"weights": [[1.0], [1.0], [1.0]]}, r"of shape \[3, 1\]"),
+        ({"weights": [1.0, [2.0], 3.0]}, "weights cannot be made an array"),
+        ({"weights": ["a", "b", "c"]}, "weights must be 3 numbers"),
+        ({"weights": "even"}, "weights='even' is not 'balanced'"),
+        ({"weights": "balanced"}, "range has no labels"),
+        ({"weights": "balanced", "weights_by": "breed"}, "weights_by='breed': range is not of a record set"),
+        ({"weights": [1.0] * 3, "weights_by": "breed"}, "weights_by='breed' is for weights='balanced'"),
+        ({"weights": [1.0] * 3, "num_samples": 0}, "num_samples=0 must be 1 or more"),
+        ({"weights": [1.0] * 3, "num_samples": 2.5}, r"num_samples=2\.5 must be a whole number"),
+        ({"weights": [1.0, 0, 2], "num_samples": 3, "replacement": False}, "only 2 samples have a weight above 0"),
+        ({"num_samples": 3}, "num_samples without weights"),
+        ({"replacement": False, "weights_by": "a"}, "replacement, weights_by without weights"),
+        ({"weights": [1.0] * 3, "shuffle": "block"}, "shuffle='block' with weights"),
+        ({"weights": [1.0] * 3, "shuffle": False}, "shuffle=False with weights"),
+    ],
+)
+def test_what_is_wrong_is_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        RecordSampler(range(3), **options)
+    with pytest.raises(ArgumentError, match=message):
+        RecordLoader(range(3), **options)
+
+
+@pytest.mark.parametrize("targets", [[[0, 1]] * 3, [None] * 3, [[0], [1, 2], []], [{}] * 3, [0, 1]])
+def test_targets_that_are_no_labels_are_refused(targets: list[Any]) -> None:
+    class Three(Labelled):
+        def __len__(self) -> int:
+            return 3
+
+    with pytest.raises(ArgumentError, match="Three has no labels"):
+        RecordSampler(Three(targets), weights="balanced")
+
+
+def test_states_of_other_weights_are_refused() -> None:
+    state = RecordSampler(range(3), weights=[1, 2, 3]).state_dict()
+    RecordSampler(range(3), weights=[2, 4, 6]).load_state_dict(state)
+    for others in ({"weights": [1, 2, 4]}, {"weights": [1, 2, 3], "replacement": False}, {}):
+        with pytest.raises(ArgumentError, match="of another order: draws was"):
+            RecordSampler(range(3), **others).load_state_dict(state)
+    with pytest.raises(ArgumentError, match="length was 3 and is 4 here"):
+        RecordSampler(range(3), weights=[1, 2, 3], num_samples=4).load_state_dict(state)
+
+
+@pytest.mark.parametrize("workers", ["threads", "processes"])
+def test_a_loader_gives_the_samplers_draws(tmp_path: Path, workers: Any) -> None:
+    tree = folder.write_tree(tmp_path / "t", {f"{i % 2}/{i}.png": folder.image_bytes("1.png", i) for i in range(24)})
+    dataset = ImageFolderRecord(tree, transform=lambda image: image.size[0])
+    weights = np.arange(24) % 5
+    loader = RecordLoader(dataset, 5, weights=weights, num_samples=23, seed=2, num_workers=2, workers=workers)
+    order = drawn(RecordSampler(dataset, weights=weights, num_samples=23, seed=2), 1)
+    wanted = [dataset[index][0] for index in order.tolist()]
+    steps = iter(loader)
+    assert torch.cat([next(steps)[0] for _ in range(2)]).tolist() == wanted[:10]
+    again = RecordLoader(dataset, 5, weights=weights, num_samples=23, num_workers=1, workers=workers)
+    again.load_state_dict(json.loads(json.dumps(loader.state_dict())))
+    again.set_epoch(0)
+    assert torch.cat([images for images, _ in again]).tolist() == wanted[10:]
+    assert len(loader) == len(again) == 5
+    with pytest.raises(ArgumentError, match="A sampler sets the order, and so does weights"):
+        RecordLoader(dataset, sampler=RecordSampler(dataset), weights=weights)
