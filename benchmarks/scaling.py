@@ -32,8 +32,8 @@ same loader with one worker.
 
 {parts}
 
-All read the same files, or what they stored of them; FFCV encodes images anew. The loaders take turns, each in a fresh
-process, the first epoch not counted; medians of {repeats}. {photos}. {machine}
+All read the same files, or what they stored of them; FFCV re-encodes the images. The loaders take turns, each in a
+fresh process, the first epoch not counted; medians of {repeats}. {photos}. {machine}
 
 ```
 python -m benchmarks.scaling --photos folder-with-photographs --page

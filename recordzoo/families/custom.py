@@ -213,7 +213,7 @@ def stored_selection(
     else:
         raise OtherSourceError(
             f'{reader.path} has no "target", which ImageFolder gives with each image. target_type chooses another '
-            'field; convert gives a field that name if it is told to: fields={"label": "target"}.',
+            'field. To rename the field "label", convert the dataset again with fields={"label": "target"}.',
             path=str(reader.path),
         )
     spec = manifest.arrays.get(column) if isinstance(column, str) else None

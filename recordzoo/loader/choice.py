@@ -199,6 +199,6 @@ def slowdown(work: Callable[[], object], num_threads: int = 2, warm_up: Callable
 def _pickling_problem(sent: Any) -> str:  # Any: whatever is sent
     try:
         pickle.dumps(sent)
-    except Exception as err:  # noqa: BLE001 - pickle's, or whatever a class of somebody raises
+    except Exception as err:  # noqa: BLE001 - pickle calls methods of the user's classes
         return f"{type(err).__name__}: {err}"
     return ""

@@ -201,7 +201,7 @@ class IteratedOrders:
             yield Wanted(keys, places, self._mark(begun, reached, is_last=is_last), upcoming, NONE)
 
     def _resumed(self, place: _Place) -> tuple[Iterator[list[Any]], int]:
-        """Return the batches from a place on, and the checksum of what is before it.
+        """Return the batches from a place on, and the checksum of the keys before it.
 
         Raises:
             ArgumentError: The sampler does not give again what it gave then.
@@ -278,7 +278,7 @@ def _with_last(batches: Iterable[list[Any]]) -> Iterator[tuple[list[Any], bool]]
         try:
             following = next(upcoming, None)
         except BaseException:
-            yield batch, False  # the sampler fails behind this batch, not before it
+            yield batch, False  # the sampler fails after this batch, not before it
             raise
         yield batch, following is None
         batch = following

@@ -13,7 +13,7 @@ from recordzoo.transforms.joint import JointPlan, as_plain
 from recordzoo.transforms.plan import Views
 from recordzoo.transforms.read import read_views
 
-# Any, in all of this module: datasets are somebody's, targets and transforms too.
+# Any, in all of this module: datasets, targets and transforms have the user's types.
 
 
 class Leaf(ABC):

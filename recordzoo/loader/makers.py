@@ -131,7 +131,7 @@ class Maker(ABC):
 
     @abstractmethod
     def _batch(self, memory: Memory, parts: list[Any]) -> Any:
-        """Make a batch of what `_make` returned."""
+        """Assemble a batch from the parts that `_make` returned."""
 
     def arrived(self, batch: Any) -> Any:
         """Finish a batch on the user's device."""

@@ -9,7 +9,7 @@ from torchvision.datasets.vision import StandardTransform
 
 from recordzoo.loader.stores import Files
 
-# Any, in all of this module: datasets and transforms are somebody's.
+# Any, in all of this module: datasets and transforms have the user's types.
 Look = Callable[[int], tuple[Any, Any]]
 """Returns a sample's path and its target, before all transforms."""
 

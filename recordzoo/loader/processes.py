@@ -68,7 +68,7 @@ class _Failed:
 
 
 class Tasks:
-    """Stands in for the DataLoader's batch sampler: yields a task for each batch of the epoch set by `begin`.
+    """The batch sampler of the worker processes' `DataLoader`: yields a task for each batch of the current epoch.
 
     Args:
         dataset: The user's dataset.
@@ -84,10 +84,10 @@ class Tasks:
         self._num_hinted = -(-num_hinted // num_workers) * num_workers
         self._order: EpochBatches | None = None
         self.given: collections.deque[Wanted] = collections.deque()
-        self.failure: Exception | None = None  # raised behind the last batch
+        self.failure: Exception | None = None  # raised after the last batch
 
     def begin(self, order: EpochBatches) -> None:
-        """Begin an epoch."""
+        """Make this epoch the current one."""
         self._order, self.failure = order, None
         self.given.clear()
 
@@ -166,7 +166,7 @@ class Workplace:
 def _is_picklable(err: Exception) -> bool:
     try:
         return type(pickle.loads(pickle.dumps(err))) is type(err)  # noqa: S301 - its own
-    except Exception:  # noqa: BLE001 - whatever a class of somebody raises
+    except Exception:  # noqa: BLE001 - pickle calls methods of the user's classes
         return False
 
 

@@ -1,4 +1,4 @@
-"""Where a loader takes encoded images and their targets from: a record set, files, or a dataset of somebody's own."""
+"""Sources of encoded images and their targets: a record set, files, or a user's dataset with `HasImageBytes`."""
 
 import os
 import weakref
@@ -21,7 +21,7 @@ from recordzoo.recipes.jpeg import PLAIN, UNKNOWN, is_plain_jpeg, mark_of
 _SMALL_BYTES = 2048
 _LOOKED_AT = 1000
 
-# Any, in all of this module: datasets are somebody's, and so are targets.
+# Any, in all of this module: datasets and targets have the user's types.
 
 
 class Store(ABC):
