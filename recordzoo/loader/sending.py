@@ -55,8 +55,15 @@ class _Pickler(ForkingPickler):
         self._kept: list[torch.UntypedStorage] = []  # so that no other gets the same address
 
     def reducer_override(self, value: Any) -> Any:
-        """Take tensors apart as `torch.save` does, not as multiprocessing does."""
+        """Take tensors apart as `torch.save` does, not as multiprocessing does; except sparse ones.
+
+        torch keeps a sparse tensor that `torch.save` took apart until the next `torch.load`, which validates it.
+        """
         if not isinstance(value, torch.Tensor):
+            return NotImplemented
+        if value.layout is torch.sparse_coo:
+            return _sparse, (value._indices(), value._values(), value.shape, value.is_coalesced())
+        if value.layout is not torch.strided:
             return NotImplemented
         return value.__reduce_ex__(_PROTOCOL)  # type: ignore[no-untyped-call]
 
@@ -71,6 +78,10 @@ class _Pickler(ForkingPickler):
             is_small = storage.nbytes() <= _SMALL_BYTES and storage.device.type == "cpu"
             self.storages.append(_view(storage).numpy().tobytes() if is_small else storage)
         return number, value.dtype
+
+
+def _sparse(indices: torch.Tensor, values: torch.Tensor, shape: torch.Size, is_coalesced: bool) -> torch.Tensor:
+    return torch.sparse_coo_tensor(indices, values, shape, check_invariants=False, is_coalesced=is_coalesced)
 
 
 class _Unpickler(pickle.Unpickler):
