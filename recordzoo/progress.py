@@ -29,6 +29,22 @@ class Progress(Protocol):
         ...
 
 
+class SilentProgress:
+    """Ignores everything; see `Progress`."""
+
+    def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
+        """See `Progress`."""
+
+    def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
+        """See `Progress`."""
+
+    def note(self, text: str) -> None:
+        """See `Progress`."""
+
+    def end(self) -> None:
+        """See `Progress`."""
+
+
 class LogProgress:
     """One line through `logging` at the start and the end of a stage, and now and then between.
 

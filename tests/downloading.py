@@ -12,8 +12,8 @@ from typing import Any
 
 import pytest
 
+from recordzoo.net import retry
 from recordzoo.owner import Owner
-from recordzoo.sources import _transfer
 from recordzoo.sources.download import RemoteFile, fetch
 from tests.fakes.server import Fault, FileServer
 
@@ -27,7 +27,7 @@ PAGE = b"<!DOCTYPE html>\n<html><head><title> Sign in &amp;\n accept </title></h
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """No waits between attempts, no proxy between this process and the loopback."""
-    monkeypatch.setattr(_transfer, "BACKOFF_S", 0.001)
+    monkeypatch.setattr(retry, "BACKOFF_S", 0.001)
     for name in list(os.environ):
         if name.lower().endswith("_proxy") or name.startswith("RECORDZOO_"):
             monkeypatch.delenv(name)
@@ -114,9 +114,9 @@ def dead_owner() -> str:
 CHILD = """
 import json, sys
 from pathlib import Path
-from recordzoo.sources import _transfer
+from recordzoo.net import retry
 from recordzoo.sources.download import RemoteFile, fetch
-_transfer.BACKOFF_S = 0.001
+retry.BACKOFF_S = 0.001
 urls, size_bytes, sha256, folder = json.loads(sys.argv[1])
 fetch(RemoteFile("birds.tgz", tuple(urls), size_bytes, sha256=sha256), Path(folder), dataset="birds")
 """

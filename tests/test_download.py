@@ -20,6 +20,7 @@ from recordzoo.errors import (
     HashMismatchError,
     PrepareError,
 )
+from recordzoo.net import retry
 from recordzoo.owner import Owner
 from recordzoo.sources import _part, _transfer
 from recordzoo.sources.download import RemoteFile
@@ -201,7 +202,7 @@ def test_a_link_that_always_drops_still_finishes(tmp_path: Path) -> None:
     with serve_always(Fault(drop_after=50_000)) as server:
         assert get(remote(server), tmp_path).read_bytes() == DATA
     assert server.sent(NAME) == len(DATA)
-    assert len(server.log) == 21 > _transfer.ATTEMPTS
+    assert len(server.log) == 21 > retry.ATTEMPTS
 
 
 def test_a_link_that_brings_nothing_is_given_up_and_what_came_is_kept(tmp_path: Path) -> None:
@@ -220,7 +221,7 @@ def test_a_host_that_ignores_range_and_drops_is_given_up(tmp_path: Path) -> None
         pytest.raises(DownloadError, match="attempts"),
     ):
         get(remote(server), tmp_path)
-    assert len(server.log) == 1 + _transfer.ATTEMPTS
+    assert len(server.log) == 1 + retry.ATTEMPTS
 
 
 @fault("D11")
@@ -532,7 +533,7 @@ def test_a_part_is_young_while_its_owner_waits_and_asks(tmp_path: Path, monkeypa
         get(remote(server), tmp_path, progress=recorder)
     assert len(recorder.ages) == 4
     assert max(recorder.ages) < 60
-    assert _part.SILENT_S >= 2 * _transfer.RETRY_AFTER_CAP_S
+    assert _part.SILENT_S >= 2 * retry.RETRY_AFTER_CAP_S
 
 
 def test_who_was_stopped_and_lost_its_part_says_so_and_leaves_it_alone(

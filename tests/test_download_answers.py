@@ -13,6 +13,7 @@ from recordzoo.errors import (
     DownloadError,
     HashMismatchError,
 )
+from recordzoo.net import retry
 from recordzoo.sources import _headers, _transfer
 from recordzoo.sources.download import RemoteFile
 from tests.downloading import (
@@ -148,7 +149,7 @@ def test_a_range_that_cannot_be_had_starts_over(tmp_path: Path) -> None:
 def test_a_range_that_can_never_be_had_is_given_up(tmp_path: Path) -> None:
     with FileServer({}, {NAME: itertools.repeat(Fault(status=416))}) as server, pytest.raises(DownloadError):
         get(remote(server), tmp_path)
-    assert len(server.log) == _transfer.ATTEMPTS
+    assert len(server.log) == retry.ATTEMPTS
 
 
 @fault("D9", "the file changes on the server between two attempts", "the new one is taken from the start")
@@ -257,7 +258,7 @@ def test_a_busy_server_is_asked_again(tmp_path: Path, status: int) -> None:
 def test_a_server_that_stays_busy_is_given_up(tmp_path: Path) -> None:
     with serve_always(Fault(status=503)) as server, pytest.raises(DownloadError, match="503 Service Unavailable"):
         get(remote(server), tmp_path)
-    assert len(server.log) == _transfer.ATTEMPTS
+    assert len(server.log) == retry.ATTEMPTS
     assert files(tmp_path) == set()
 
 
@@ -304,11 +305,11 @@ def test_retry_after_is_kept_to(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 @fault("D13")
 def test_waits_grow_and_are_jittered(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorded = waits(monkeypatch)
-    monkeypatch.setattr(_transfer, "BACKOFF_S", 20.0)
+    monkeypatch.setattr(retry, "BACKOFF_S", 20.0)
     with serve_always(Fault(status=500)) as server, pytest.raises(DownloadError):
         get(remote(server), tmp_path)
     assert 10 <= recorded[0] <= 20
-    assert all(15 <= wait <= _transfer.BACKOFF_CAP_S for wait in recorded[1:])
+    assert all(15 <= wait <= retry.BACKOFF_CAP_S for wait in recorded[1:])
     assert len(set(recorded)) == len(recorded) == 4
 
 
@@ -342,7 +343,7 @@ def test_a_server_that_asks_to_wait_for_long_has_failed(tmp_path: Path) -> None:
     ],
 )
 def test_retry_after_as_seconds_or_date(text: str, expected: float | None) -> None:
-    assert _headers.retry_after_s(text, datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)) == expected
+    assert retry.retry_after_s(text, datetime.datetime(2000, 1, 1, tzinfo=datetime.UTC)) == expected
 
 
 @pytest.mark.parametrize(

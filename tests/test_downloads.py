@@ -11,7 +11,7 @@ import pytest
 
 from recordzoo.errors import DownloadError
 from recordzoo.preparing import ensure
-from recordzoo.preparing.downloads import MOST, MOST_PER_HOST, Download, Downloads
+from recordzoo.preparing.downloads import MOST, MOST_PER_HOST, Download, download_all
 from recordzoo.records.reader import is_record_set
 from recordzoo.sources.download import RemoteFile
 from recordzoo.sources.member import Source
@@ -107,7 +107,7 @@ def test_how_many_at_once(tmp_path: Path) -> None:
 
     ended: list[str] = []
     wanted = [Download(RemoteFile(f"{host}{number}"), host, 0) for host in "ab" for number in range(4)]
-    Downloads(fetch, lambda remote, result: ended.append(remote.name), Heard()).run(wanted)
+    download_all(wanted, fetch, lambda remote, result: ended.append(remote.name), Heard())
     assert sorted(ended) == sorted(each.remote.name for each in wanted)
     assert most == {"a": MOST_PER_HOST, "b": MOST_PER_HOST, "all": MOST}
 

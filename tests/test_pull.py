@@ -9,6 +9,7 @@ import recordzoo
 from recordzoo import settings
 from recordzoo.copying.pull import PullJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, OtherSourceError, RemoteError
+from recordzoo.net import retry
 from recordzoo.records.verify import verify
 from recordzoo.remote import store
 from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
@@ -22,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(store, "BACKOFF_S", 0.01)
+    monkeypatch.setattr(retry, "BACKOFF_S", 0.01)
 
 
 @pytest.fixture

@@ -11,6 +11,7 @@ import recordzoo
 from recordzoo.copying.claim import CLAIM_NAME
 from recordzoo.copying.push import PushJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RemoteError
+from recordzoo.net import retry
 from recordzoo.progress import LogProgress
 from recordzoo.records.reader import RecordReader
 from recordzoo.remote import store
@@ -27,7 +28,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(autouse=True)
 def short_pauses(monkeypatch):
-    monkeypatch.setattr(store, "BACKOFF_S", 0.01)
+    monkeypatch.setattr(retry, "BACKOFF_S", 0.01)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from torch.utils.data import DataLoader
 import recordzoo
 from recordzoo import RecordReader
 from recordzoo.errors import RecordError, RemoteError
-from recordzoo.remote import store as store_module
+from recordzoo.net import retry
 from tests.fakes.records import some_values, write_records
 from tests.fakes.s3 import EXPIRED, SECRET_KEY, SESSION_TOKEN, SLOW_DOWN, Fault
 
@@ -23,7 +23,7 @@ VALUES = some_values(40)
 @pytest.fixture
 def url(s3: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """The address of a record set of four shards."""
-    monkeypatch.setattr(store_module, "BACKOFF_S", 0.001)
+    monkeypatch.setattr(retry, "BACKOFF_S", 0.001)
     monkeypatch.setenv("RECORDZOO_CACHE_DIR", str(tmp_path / "cache"))
     write_records(tmp_path / "x.records", VALUES, per_shard=10)
     recordzoo.push(tmp_path / "x.records", s3.url)

@@ -11,6 +11,7 @@ import fsspec
 import pytest
 
 from recordzoo.errors import ArgumentError, RemoteError
+from recordzoo.net import retry
 from recordzoo.remote import store as store_module
 from recordzoo.remote import url as url_module
 from recordzoo.remote.store import Store
@@ -24,7 +25,7 @@ DATA = random.Random(3).randbytes(PIECE_BYTES * 2 + 12_345)
 @pytest.fixture(autouse=True)
 def quick(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """No pauses between attempts, small pieces, no proxy, no login of another test."""
-    monkeypatch.setattr(store_module, "BACKOFF_S", 0.001)
+    monkeypatch.setattr(retry, "BACKOFF_S", 0.001)
     monkeypatch.setattr(store_module, "PIECE_BYTES", PIECE_BYTES)
     for name in list(os.environ):
         if name.lower().endswith("_proxy") or name.startswith("RECORDZOO_"):

@@ -6,7 +6,7 @@ import pytest
 
 import recordzoo
 from recordzoo.errors import ManifestError, RemoteError
-from recordzoo.remote import store
+from recordzoo.net import retry
 from tests.copying import MANIFEST_NAME, assert_no_secret, shard, write_set
 from tests.fakes import folder
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(autouse=True)
 def own_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("RECORDZOO_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(store, "BACKOFF_S", 0.01)
+    monkeypatch.setattr(retry, "BACKOFF_S", 0.01)
 
 
 @pytest.fixture

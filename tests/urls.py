@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from recordzoo.remote import store
+from recordzoo.net import retry
 
 
 def with_own_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Give a test a cache of its own, without pauses between attempts, without a proxy."""
-    monkeypatch.setattr(store, "BACKOFF_S", 0.001)
+    monkeypatch.setattr(retry, "BACKOFF_S", 0.001)
     for name in list(os.environ):
         if name.lower().endswith("_proxy") or name.startswith("RECORDZOO_"):
             monkeypatch.delenv(name)

@@ -33,7 +33,7 @@ from recordzoo.preview.stats import (
     spread,
 )
 from recordzoo.program import command
-from recordzoo.progress import format_bytes
+from recordzoo.progress import SilentProgress, format_bytes
 from recordzoo.records.reader import RecordReader
 from recordzoo.text import clean, display_width
 
@@ -157,16 +157,8 @@ def _headers(reader: RecordReader, *, full: bool) -> Headers | None:
         return None
     if full:
         return read_headers(reader, field, make_progress(), sample=None)
-    return read_headers(reader, field, _Silent(), sample=SAMPLE if isinstance(reader.path, Path) else SAMPLE_AT_URL)
-
-
-class _Silent:
-    """Progress of what takes a second."""
-
-    def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None: ...
-    def advance(self, num_bytes: int = 0, num_images: int = 0) -> None: ...
-    def note(self, text: str) -> None: ...
-    def end(self) -> None: ...
+    sample = SAMPLE if isinstance(reader.path, Path) else SAMPLE_AT_URL
+    return read_headers(reader, field, SilentProgress(), sample=sample)
 
 
 def _lines(reader: RecordReader, headers: Headers | None, document: Mapping[str, JSON]) -> list[str]:

@@ -10,12 +10,12 @@ from typing import ClassVar
 
 from recordzoo import durable
 from recordzoo.bars import default_progress
-from recordzoo.copying.crew import WORKERS, Crew
 from recordzoo.copying.fetching import PART, Fetch, Supply, has_size, remove_all_but
 from recordzoo.copying.files import SetFile, named_files
 from recordzoo.copying.places import digest_at
 from recordzoo.crash_points import crash_point
 from recordzoo.errors import CorruptRecordError, OtherSourceError
+from recordzoo.net.crew import WORKERS, Crew
 from recordzoo.progress import Progress
 from recordzoo.publish.build import Build
 from recordzoo.publish.found import dead_builds
@@ -191,7 +191,7 @@ class Arrival(ABC):
     def _write(self, build: Build, progress: Progress) -> None:
         """Write the record set into a build."""
         build.claim({self.verb: self.origin.digest}, sum(file.size_bytes for file in self._fetched_files()))
-        crew = Crew(self.workers, progress)
+        crew = Crew(progress, self.workers)
         supply, folder = self.origin.supply, build.set
         fetch = Fetch(supply, folder, crew, build.check, self._count, self.damaged, self.verify)
         progress.begin(f"{self.verb}ing {self.origin.name}", self.num_bytes)

@@ -4,8 +4,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordzoo.copying.crew import Crew
 from recordzoo.copying.files import PIECE_BYTES
+from recordzoo.net.crew import Crew
 from recordzoo.remote.store import Store, part_bytes
 from recordzoo.sources.hashing import hash_text
 
@@ -31,7 +31,7 @@ def checksums(path: Path, crew: Crew) -> Checksums:
 
     Raises:
         OSError: It cannot be read.
-        Stopped: The crew is to end.
+        StoppedError: The crew is to end.
     """
     size_bytes = path.stat().st_size
     part = part_bytes(size_bytes)
@@ -57,7 +57,7 @@ def stored_hash(store: Store, name: str, size_bytes: int, crew: Crew) -> str:
 
     Raises:
         RemoteError: It cannot be read.
-        Stopped: The crew is to end.
+        StoppedError: The crew is to end.
     """
     state = hashlib.sha256()
     for data in store.pieces(name, size_bytes):

@@ -6,13 +6,13 @@ from pathlib import Path
 from typing_extensions import override
 
 from recordzoo.copying.arrival import Arrival, Origin
-from recordzoo.copying.crew import WORKERS
 from recordzoo.copying.fetching import Folder
 from recordzoo.copying.files import local_extras, local_marks, named_files
 from recordzoo.copying.places import local_target
 from recordzoo.copying.pull import PullJob
 from recordzoo.copying.push import push
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
+from recordzoo.net.crew import WORKERS
 from recordzoo.program import command
 from recordzoo.progress import Progress
 from recordzoo.records.files import Directory

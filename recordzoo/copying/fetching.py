@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Protocol
 
 from recordzoo import durable
-from recordzoo.copying.crew import Crew
 from recordzoo.copying.files import PIECE_BYTES, SetFile
 from recordzoo.crash_points import crash_point
 from recordzoo.errors import CorruptRecordError, PrepareError, RecordError
+from recordzoo.net.crew import Crew
 from recordzoo.records.files import Directory, pread
 from recordzoo.sources.hashing import hash_of, hash_text
 from recordzoo.system.files import DONT_NEED, advise

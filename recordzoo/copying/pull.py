@@ -7,10 +7,10 @@ from typing_extensions import override
 
 from recordzoo import durable
 from recordzoo.copying.arrival import Arrival, Origin
-from recordzoo.copying.crew import WORKERS
 from recordzoo.copying.files import named_files
 from recordzoo.copying.places import find_set, local_target, parsed
 from recordzoo.errors import ArgumentError, CorruptRecordError, RemoteError
+from recordzoo.net.crew import WORKERS
 from recordzoo.progress import Progress
 from recordzoo.records.files import Directory
 from recordzoo.records.marks import marks_name, read_marks

@@ -9,11 +9,11 @@ from pathlib import Path
 from recordzoo.bars import default_progress
 from recordzoo.copying.checksums import Checksums, checksums, stored_hash
 from recordzoo.copying.claim import Claim
-from recordzoo.copying.crew import WORKERS, Crew
 from recordzoo.copying.files import SetFile, local_marks, named_files
 from recordzoo.copying.places import destination, parsed, read_manifest
 from recordzoo.crash_points import crash_point
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError
+from recordzoo.net.crew import WORKERS, Crew
 from recordzoo.program import command
 from recordzoo.progress import Progress
 from recordzoo.records.files import Directory
@@ -189,7 +189,7 @@ class PushJob:
         progress = self.progress or default_progress()
         progress.begin(f"pushing {self.path.name}", sum(file.size_bytes for file in files))
         for number in range(_ROUNDS):
-            self._wrong = self._round(files, Crew(self.workers, progress), is_first=number == 0)
+            self._wrong = self._round(files, Crew(progress, self.workers), is_first=number == 0)
             if not self._wrong:
                 progress.end()
                 return

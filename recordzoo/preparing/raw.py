@@ -10,8 +10,9 @@ from pathlib import Path
 from recordzoo import durable, roots
 from recordzoo.addresses import Address, host
 from recordzoo.errors import DownloadError, HashMismatchError, NotPreparedError, SourceError, TermsError
+from recordzoo.net.crew import Stop
 from recordzoo.preparing.download_mark import is_marked, mark_path, remove_marked, write_mark
-from recordzoo.preparing.downloads import Download, Downloads
+from recordzoo.preparing.downloads import Download, download_all
 from recordzoo.preparing.estimates import files_bytes, records_bytes
 from recordzoo.preparing.located import Located
 from recordzoo.preparing.options import Options
@@ -22,7 +23,6 @@ from recordzoo.records.manifest import RawFile
 from recordzoo.sources.download import RemoteFile, addresses, fetch
 from recordzoo.sources.hashing import BackgroundHash, other_sha256
 from recordzoo.sources.member import Source
-from recordzoo.sources.stop import Stop
 
 logger = logging.getLogger("recordzoo")
 
@@ -118,7 +118,7 @@ class RawData:
         """Download what is missing: one file in this thread, several in one each."""
         if len(missing) > 1:
             wanted = [Download(each, self._host(each), there_bytes(each.path(self.root))) for each in missing]
-            Downloads(self._fetch, self._fetched, self.progress).run(wanted)
+            download_all(wanted, self._fetch, self._fetched, self.progress)
             return
         for remote in missing:
             try:

@@ -3,7 +3,6 @@
 import inspect
 import logging
 import os
-import random
 import secrets
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -14,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from recordzoo import settings
 from recordzoo.errors import RemoteError
+from recordzoo.net import retry
 from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE, may_pass, remote_error, status_of
 from recordzoo.remote.url import Url
 
@@ -32,10 +32,6 @@ PARALLEL = 4
 
 RANGES_AT_ONCE = 64
 """Ranges that are under way at once."""
-
-ATTEMPTS = 5
-BACKOFF_S = 0.5
-"""The pause before the second attempt; each later one is twice as long."""
 
 S3_SCHEMES = ("s3", "s3a")
 _HERE = ("file", "local", "memory")
@@ -354,21 +350,21 @@ class Store:
     ) -> T:
         """Do something, again if it fails in a way that may pass."""
         url = self.url / name if name else self.url
-        for attempt in range(1, ATTEMPTS + 1):
+        for attempt in range(1, retry.ATTEMPTS + 1):
             try:
                 return action()
             except RemoteError:
                 raise
             except Exception as err:  # noqa: BLE001 - packages raise errors of all kinds
                 failure = remote_error(err, url, doing)
-                again = attempt < ATTEMPTS and may_pass(err)
+                again = attempt < retry.ATTEMPTS and may_pass(err)
                 if failed is not None:
                     failed(err)
             # Not within `except`: the other package's error may show credentials.
             if not again:
                 raise failure
             logger.debug("%s attempt %d: %s", url, attempt, failure)
-            time.sleep(BACKOFF_S * 2 ** (attempt - 1) * random.Random().uniform(0.7, 1.0))
+            time.sleep(retry.pause_s(attempt))
         raise AssertionError("unreachable")
 
     def _too_short(self, name: str, size_bytes: int) -> RemoteError:

@@ -1,12 +1,9 @@
 """What the headers of an answer say, in numbers that a file can have: a server may send anything."""
 
-import datetime
-import email.utils
 import re
 
 _MAX_DIGITS = 18
 """More than any file's size has; Python itself refuses to read some thousand digits."""
-_FOREVER_S = 1e9
 
 _CONTENT_RANGE = re.compile(r"bytes\s+([0-9]+)-([0-9]+)/([0-9]+|\*)")
 _UNSATISFIED_RANGE = re.compile(r"bytes\s+\*/([0-9]+)")
@@ -24,18 +21,3 @@ def content_range(text: str) -> tuple[int | None, int | None]:
         return count(match[1]), count(match[3])
     match = _UNSATISFIED_RANGE.fullmatch(text.strip())
     return None, count(match[1]) if match else None
-
-
-def retry_after_s(text: str, now: datetime.datetime) -> float | None:
-    """Read a Retry-After header, seconds or a date; None if it is neither (RFC 9110, section 10.2.3)."""
-    text = text.strip()
-    if text.isascii() and text.isdigit():
-        seconds = count(text)
-        return _FOREVER_S if seconds is None else float(min(seconds, _FOREVER_S))
-    try:
-        when = email.utils.parsedate_to_datetime(text)
-        if when.tzinfo is None:  # "-0000": UTC, of a clock that does not know where it is
-            when = when.replace(tzinfo=datetime.UTC)
-        return max(0.0, (when - now).total_seconds())
-    except (ValueError, TypeError, OverflowError):
-        return None

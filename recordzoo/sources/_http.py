@@ -18,6 +18,7 @@ import urllib3.exceptions  # requests raises these through `Response.raw`, and i
 from recordzoo import settings
 from recordzoo.addresses import Address, host, public_text
 from recordzoo.errors import DownloadError
+from recordzoo.net.retry import retry_after_s
 from recordzoo.progress import format_bytes
 from recordzoo.sources import _drive, _headers
 from recordzoo.sources._pace import Pace
@@ -288,7 +289,7 @@ def _check_status(url: str, response: requests.Response) -> None:
     if status in (200, 206, 416):
         return
     if not _is_final(status):
-        wait_s = _headers.retry_after_s(response.headers.get("Retry-After", ""), datetime.datetime.now(datetime.UTC))
+        wait_s = retry_after_s(response.headers.get("Retry-After", ""), datetime.datetime.now(datetime.UTC))
         raise TryAgainError(f"{host(url)} answered {_status(status)}", wait_s=wait_s)
     hint = "Try a mirror (RECORDZOO_MIRROR)."
     if status in (401, 403):

@@ -20,7 +20,7 @@ from recordzoo.system.files import rename, replace
 
 SILENT_S = 600.0
 """A part of a process that cannot be asked for, unchanged for this long, is nobody's: at least twice the longest wait
-between two attempts (`_transfer.RETRY_AFTER_CAP_S`)."""
+between two attempts (`retry.RETRY_AFTER_CAP_S`)."""
 
 CHECKING = "checking what is there of"
 """How the name of the stage begins in which an earlier run's bytes are read."""

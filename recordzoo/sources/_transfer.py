@@ -2,7 +2,6 @@
 
 import contextlib
 import logging
-import random
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,22 +11,15 @@ import requests
 from recordzoo import crash_points
 from recordzoo.addresses import Address
 from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, SourceError
+from recordzoo.net import retry
+from recordzoo.net.crew import Stop
 from recordzoo.progress import Progress, format_bytes, format_seconds
 from recordzoo.sources import _drive, _http
 from recordzoo.sources._http import Answer, TryAgainError
 from recordzoo.sources._part import NO_ROOM, PartialFile, Stamp
 from recordzoo.sources.hashing import other_sha256
-from recordzoo.sources.stop import Stop
 
 logger = logging.getLogger("recordzoo")
-
-ATTEMPTS = 5
-"""How often in a row a host may fail without a new byte: a line that drops every 100 MB still brings 148 GB."""
-BACKOFF_S = 1.0
-"""The first wait; each further one is twice as long, up to `BACKOFF_CAP_S`, less a random part of up to a half."""
-BACKOFF_CAP_S = 30.0
-RETRY_AFTER_CAP_S = 300.0
-"""A host that asks to wait longer than this has failed; the part is kept for later."""
 
 _REPLACED = (
     "If the host replaced the file, a newer recordzoo may know it; check_hash=False (--no-check-hash) takes it as it "
@@ -231,18 +223,17 @@ class Transfer:
             self._stop.check()
         kept = self._part.size_bytes
         fate = f"{format_bytes(kept)} are kept; the same command goes on from there" if kept else "Nothing was received"
-        if failed >= ATTEMPTS:
+        if failed >= retry.ATTEMPTS:
             raise DownloadError(
-                f"{address}: {err}; {ATTEMPTS} attempts in a row failed. {fate}.", path=self._target
+                f"{address}: {err}; {retry.ATTEMPTS} attempts in a row failed. {fate}.", path=self._target
             ) from err
         wait_s = err.wait_s
         if wait_s is None:
-            # Half of it random, so that a thousand jobs that lost the same server do not come back as one.
-            wait_s = min(BACKOFF_CAP_S, BACKOFF_S * 2.0 ** max(0, failed - 1)) * random.uniform(0.5, 1.0)
-        elif wait_s > RETRY_AFTER_CAP_S:
+            wait_s = retry.pause_s(failed)
+        elif wait_s > retry.RETRY_AFTER_CAP_S:
             raise DownloadError(
                 f"{address}: {err} and asks to come back in {format_seconds(wait_s)}; recordzoo waits at most "
-                f"{format_seconds(RETRY_AFTER_CAP_S)}. {fate}.",
+                f"{format_seconds(retry.RETRY_AFTER_CAP_S)}. {fate}.",
                 path=self._target,
             ) from err
         self._progress.note(f"{self._target.name}: {err}; trying again in {format_seconds(wait_s)}")
