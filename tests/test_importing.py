@@ -30,9 +30,10 @@ from recordzoo.errors import (
     PrepareError,
     SourceError,
 )
-from recordzoo.recipes.imports import LAYOUTS, arrow, caffe, folder2lmdb, msgpack, protobuf, torchrecord
-from recordzoo.recipes.imports.sample import ForeignValueError
-from recordzoo.recipes.imports.source import find_source
+from recordzoo.formats import LAYOUTS, folder2lmdb, lmdb_layouts, msgpack, protobuf, pyarrow_values
+from recordzoo.formats.find import find_foreign
+from recordzoo.formats.lmdb_values import ForeignValueError
+from recordzoo.formats.pieces import ForeignSource
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import lmdb_options
 from tests.fakes import legacy
@@ -40,6 +41,13 @@ from tests.fakes.progress import Publishes
 from tests.preparing import contents, prepared
 
 REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def source_of(path: Path) -> ForeignSource:
+    foreign = find_foreign(str(path), None, {})
+    assert foreign is not None
+    foreign.open()
+    return ForeignSource(foreign)
 
 
 # Any: the options of `prepare`.
@@ -121,8 +129,8 @@ def test_what_pyarrow_wrote_in_the_order_of_its_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", legacy.OLDER_PYARROWS)
 def test_what_older_pyarrows_wrote(version: str) -> None:
     pair, keys = legacy.OLDER_PYARROWS[version]
-    assert arrow.deserialize(pair) == [b"abcdef", 7]
-    assert arrow.deserialize(keys) == [b"0", b"1"]
+    assert pyarrow_values.deserialize(pair) == [b"abcdef", 7]
+    assert pyarrow_values.deserialize(keys) == [b"0", b"1"]
 
 
 @pytest.mark.parametrize(("keys", "length"), [(True, False), (False, True), (False, False)])
@@ -203,6 +211,9 @@ def test_two_records_of_one_name_are_never_one(on_error: str, tmp_path: Path) ->
     with lmdb.open(str(tmp_path / "x.lmdb"), map_size=1 << 24) as env, env.begin(write=True) as txn:
         for key, value in keys.items():
             txn.put(key, value)
+    if on_error == "skip":
+        assert_files(imported(tmp_path / "x.lmdb", on_error=on_error), [values[b"0"], values[b"1"]])
+        return
     with pytest.raises(SourceError, match="two records are called"):
         imported(tmp_path / "x.lmdb", on_error=on_error)
 
@@ -311,9 +322,8 @@ def test_caffe_floats_as_they_were(tmp_path: Path) -> None:
 
 
 def test_a_datum_without_a_label_has_the_label_0() -> None:
-    assert (
-        caffe.parse(legacy.number(1, 1) + legacy.number(2, 1) + legacy.number(3, 2) + legacy.chunk(4, b"ab")).label == 0
-    )
+    size = legacy.number(1, 1) + legacy.number(2, 1) + legacy.number(3, 2)
+    assert lmdb_layouts.caffe_value(size + legacy.chunk(4, b"ab")).label == 0
 
 
 @pytest.mark.parametrize(
@@ -360,7 +370,11 @@ def test_what_is_no_known_layout_is_shown(tmp_path: Path) -> None:
     )
     assert caught.value.sample == {"key": "\\x1b[2J", "begins": " ".join(["de ad"] * 16), "size_bytes": 80}
     assert caught.value.reasons.keys() == {*LAYOUTS} - {"lmdb_text"}
-    assert all(layout.EXPECTED in caught.value.reasons[layout.NAME] for layout in (caffe, torchrecord, folder2lmdb))
+    assert all(
+        layout.expected in caught.value.reasons[name]
+        for name, layout in lmdb_layouts.KNOWN.items()
+        if name != "lmdb_text"
+    )
 
 
 def test_the_layout_may_be_told(tmp_path: Path) -> None:
@@ -507,12 +521,12 @@ def test_killed_between_two_databases_and_run_again(tmp_path: Path) -> None:
 
 def test_a_database_that_changes_meanwhile(tmp_path: Path) -> None:
     path = legacy.folder2lmdb(tmp_path / "train.lmdb", legacy.files(40))
-    units = find_source(path, None).units(20_000)
+    units = source_of(path).units(20_000)
     assert len(units) > 2
     with lmdb.open(str(path), **lmdb_options()) as env, env.begin(write=True) as txn:
         txn.put(b"40", b"another")
     with pytest.raises(SourceError, match="changed while it was read"):
-        next(units[1].members())
+        [list(member.piece.values()) for member in units[1].members()]
 
 
 # Damaged and forged
@@ -534,13 +548,14 @@ DAMAGED = """
 import json, resource, sys
 from pathlib import Path
 from recordzoo.errors import RecordZooError
-from recordzoo.recipes.imports.source import find_source
+from recordzoo.formats import lmdb
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 path, work = Path(sys.argv[1]), Path(sys.argv[2])
 good = path.read_bytes()
 def read():
-    source = find_source(work, None)
-    return [value for unit in source.units(1 << 20) for block in unit.members() for value in block.values()]
+    found = lmdb.find(str(work), {})
+    found.open()
+    return [value for piece in found.cut(0, len(found.sizes())) for value in piece.values()]
 work.write_bytes(good)
 right = read()
 told = same = other = 0
@@ -713,22 +728,22 @@ def test_protobuf_that_is_refused(data: bytes, text: str) -> None:
 def test_a_pyarrow_that_points_before_its_beginning() -> None:
     value = bytearray(legacy.PYARROW[b"0"])
     struct.pack_into("<i", value, 40, 100)  # the first table's list of its fields
-    with pytest.raises(arrow.ArrowError, match="lies outside"):
-        arrow.deserialize(bytes(value))
+    with pytest.raises(pyarrow_values.ArrowError, match="lies outside"):
+        pyarrow_values.deserialize(bytes(value))
 
 
 def test_a_pyarrow_of_too_many_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(arrow, "_MAX_COLUMNS", 6)
-    with pytest.raises(arrow.ArrowError, match="too many kinds"):
-        arrow.deserialize(legacy.PYARROW[b"0"])
+    monkeypatch.setattr(pyarrow_values, "_MAX_COLUMNS", 6)
+    with pytest.raises(pyarrow_values.ArrowError, match="too many kinds"):
+        pyarrow_values.deserialize(legacy.PYARROW[b"0"])
 
 
 PARSERS: dict[str, tuple[Callable[[bytes], object], type[ValueError]]] = {
-    "caffe": (caffe.parse, ForeignValueError),
-    "torchrecord": (torchrecord.parse, ForeignValueError),
-    "folder2lmdb": (folder2lmdb.parse, ForeignValueError),
+    "caffe": (lmdb_layouts.caffe_value, ForeignValueError),
+    "torchrecord": (lmdb_layouts.torchrecord_value, ForeignValueError),
+    "folder2lmdb": (folder2lmdb.pair_value, ForeignValueError),
     "msgpack": (msgpack.unpack, msgpack.MsgpackError),
-    "arrow": (arrow.deserialize, arrow.ArrowError),
+    "arrow": (pyarrow_values.deserialize, pyarrow_values.ArrowError),
 }
 
 SEEDS = [
@@ -761,8 +776,8 @@ def test_every_bit_of_what_pyarrow_wrote() -> None:
             for bit in range(8):
                 changed = value[:place] + bytes([value[place] ^ 1 << bit]) + value[place + 1 :]
                 try:
-                    arrow.deserialize(changed)
-                except arrow.ArrowError:
+                    pyarrow_values.deserialize(changed)
+                except pyarrow_values.ArrowError:
                     refused += 1
     assert refused > 1000
 

@@ -22,10 +22,9 @@ from recordzoo.cli.sizes import parse_bytes
 from recordzoo.cli.targets import refuse_urls
 from recordzoo.custom.targets import WHAT, Reading, Target, check_reading, resolve
 from recordzoo.errors import ArgumentError, RecordZooError, TermsError
-from recordzoo.formats import FORMATS
+from recordzoo.formats import FORMATS, LAYOUTS
 from recordzoo.program import command
 from recordzoo.progress import format_seconds
-from recordzoo.recipes.imports import LAYOUTS
 from recordzoo.recipes.list_columns import TARGET_KINDS, Columns, read_targets
 from recordzoo.text import clean
 

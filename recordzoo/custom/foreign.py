@@ -4,7 +4,6 @@ import functools
 import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,12 +17,12 @@ from recordzoo.custom.recipe import Rows, SchemaRecipe, columns_of
 from recordzoo.custom.schema import Kind, Schema, at_position
 from recordzoo.custom.values import describe
 from recordzoo.errors import SampleError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample, first_of
+from recordzoo.formats.base import Foreign, Sample
+from recordzoo.formats.pieces import ForeignSource, PieceMember
 from recordzoo.program import command
 from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
-from recordzoo.sources.member import Member, Source, Unit
-from recordzoo.sources.sized import SizedSource
+from recordzoo.sources.member import Member, Source
 
 _SIDE = "names"
 
@@ -35,7 +34,7 @@ def schema_of(foreign: Foreign, kinds: Mapping[str, Kind]) -> Schema:
         SourceError: There are no samples.
         SampleError: A value cannot be stored.
     """
-    samples = first_of(foreign.pieces, foreign.read)
+    samples = foreign.first()
     if not samples:
         raise SourceError(f"{foreign.location} is empty: there is no sample in it.", path=foreign.location)
     stored = {name: cast(Kind, kind) for name, kind in foreign.kinds.items() if name != "name"}
@@ -64,8 +63,8 @@ class ForeignRecipe(SchemaRecipe):
             "named": foreign.fields,
         }
         super().__init__(schema, 0, foreign.classes, metadata, output, 0)
-        self.dataset = self.origin = foreign.format
-        self.class_names = foreign.class_names
+        self.dataset, self.origin = foreign.format, foreign.origin or foreign.format
+        self.specs = foreign.specs
         self._foreign: Foreign | None = foreign
 
     def widened(self, field: str, kind: Kind) -> "ForeignRecipe":
@@ -115,16 +114,17 @@ class ForeignRecipe(SchemaRecipe):
             SourceError: The piece is damaged.
             SampleError: A sample cannot be stored.
         """
-        assert isinstance(member, _PieceMember)
+        assert isinstance(member, PieceMember)
         foreign = self._foreign if self._foreign is not None else _in_worker[self._token]
         rows, names = Rows(), []
         for number, sample in enumerate(foreign.read(member.piece)):
             key = f"{member.name}-{number:09d}"
             with at_position(number, f"of {member.piece.name} in {foreign.location}"):
                 encoded = self.schema.encode(_without_name(sample))
-                names.append(_name_of(sample, f"{member.piece.name}/{number:06d}"))
+                name = _name_of(sample, f"{member.piece.name}/{number:06d}")
+            names.append(name)
             for plan, data, ending in encoded.blobs:
-                yield Blob(plan.name, f"{key}{ending}", data, checked=plan.kind == "image")
+                yield Blob(plan.name, f"{key}{ending}", data, checked=plan.kind == "image", name=name)
             yield from (_of_piece(member, side) for side in rows.add(number, encoded))
         yield from (_of_piece(member, side) for side in rows.rest())
         content = {"piece": member.piece.name, "names": names, "split": member.piece.split}
@@ -159,11 +159,7 @@ class ForeignRecipe(SchemaRecipe):
             arrays={name: column[kept] for name, column in columns.items() if not name.endswith(".shape")},
             splits={split: np.flatnonzero(splits[kept] == split) for split in dict.fromkeys(splits.tolist()) if split},
             classes=self.classes,
-            fields={
-                name: FieldSpec(FieldKind.CLASS, tuple(names))
-                for name, names in self.class_names.items()
-                if name in columns and columns[name].ndim == 1 and columns[name].dtype.kind in "iu"
-            },
+            fields={name: spec for name, spec in self.specs.items() if _fits(spec, columns.get(name))},
             metadata={**self.metadata, "sample": self.schema.to_json()},
             shapes={name.removesuffix(".shape"): c[kept] for name, c in columns.items() if name.endswith(".shape")},
         )
@@ -175,6 +171,12 @@ def _name_of(sample: Sample, otherwise: str) -> str:
     if not isinstance(name, str) or not name:
         raise SampleError(f"its name is a {describe(name)}, not a text")
     return name
+
+
+# Any: of any dtype.
+def _fits(spec: FieldSpec, column: NDArray[Any] | None) -> bool:
+    """Whether a field is stored as its kind needs it: classes as whole numbers."""
+    return spec.kind is not FieldKind.CLASS or (column is not None and column.ndim == 1 and column.dtype.kind in "iu")
 
 
 def _of_piece(member: Member, side: Sidecar) -> Sidecar:
@@ -197,7 +199,7 @@ def _distinct_names(sides: Sequence[Mapping[str, Any]]) -> list[str]:  # Any: JS
 def _check_names(names: Sequence[str], output: Path) -> None:
     if len(set(names)) != len(names):
         twice = next(name for name, count in Counter(names).items() if count > 1)
-        raise SourceError(f"{output}: two samples are called {twice!r}.", path=str(output))
+        raise SourceError(f"{output}: two records are called {twice!r}.", path=str(output))
 
 
 # Any: labels may be numbers of any dtype and shape.
@@ -216,58 +218,3 @@ _in_worker: dict[str, Foreign] = {}
 def _bring(token: str, foreign: Foreign) -> None:
     """In a worker process: keep the dataset."""
     _in_worker[token] = foreign
-
-
-@dataclass(frozen=True)
-class ForeignSource(SizedSource):
-    """The pieces of a foreign dataset."""
-
-    foreign: Foreign
-
-    @property
-    @override
-    def description(self) -> str:
-        return self.foreign.location
-
-    @override
-    def member_sizes(self) -> Sequence[int]:
-        return [piece.size_bytes for piece in self.foreign.pieces]
-
-    def fingerprint(self) -> str:
-        """See `Source`."""
-        return self.foreign.files(self.foreign.pieces).fingerprint(self.foreign.identity().encode())
-
-    def files(self) -> None:
-        """See `Source`: pieces stand for their samples."""
-
-    @override
-    def unit(self, start: int, stop: int) -> Unit:
-        pieces = tuple(self.foreign.pieces[start:stop])
-        table = self.foreign.files(pieces)
-        return _ForeignUnit(start, pieces, table.stamp(0, len(table)))
-
-
-@dataclass(frozen=True, slots=True)
-class _ForeignUnit:
-    """Some consecutive pieces; see `Unit`."""
-
-    start: int
-    pieces: tuple[Piece, ...]
-    stamp: str
-
-    @property
-    def size_bytes(self) -> int:
-        """See `Unit`."""
-        return sum(piece.size_bytes for piece in self.pieces)
-
-    def members(self) -> Iterator[Member]:
-        """See `Unit`."""
-        for number, piece in enumerate(self.pieces, self.start):
-            yield _PieceMember(f"{number:06d}", piece.size_bytes, bytes, piece)
-
-
-@dataclass(frozen=True, slots=True)
-class _PieceMember(Member):
-    """A piece as a member; its name is its number."""
-
-    piece: Piece

@@ -1,4 +1,4 @@
-"""What another tool stored → a record set; the formats are modules of `recordzoo.formats` and `recipes.imports`."""
+"""What another tool stored → a record set; the formats are modules of `recordzoo.formats`."""
 
 import itertools
 import re
@@ -11,8 +11,8 @@ from recordzoo.bars import default_progress
 from recordzoo.custom.foreign import ForeignRecipe, schema_of
 from recordzoo.custom.options import options_to_make
 from recordzoo.custom.schema import Kind, UnevenError
-from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError
-from recordzoo.formats import FORMATS
+from recordzoo.errors import NotPreparedError, OtherSourceError
+from recordzoo.formats import FORMATS, LAYOUTS
 from recordzoo.formats.base import Foreign, classes_beside
 from recordzoo.formats.find import find_foreign
 from recordzoo.formats.sets import without_braces
@@ -20,10 +20,6 @@ from recordzoo.preparing import Options, ensure
 from recordzoo.publish.exchange import check_place
 from recordzoo.publish.output import ANOTHER_PATH
 from recordzoo.recipes.base import Recipe
-from recordzoo.recipes.imports import LAYOUTS
-from recordzoo.recipes.imports.places import database_files, may_be_database
-from recordzoo.recipes.imports.recipe import ImportRecipe
-from recordzoo.recipes.imports.source import identity
 from recordzoo.recipes.list_table import LIST_ENDINGS
 from recordzoo.records.reader import RecordReader
 
@@ -38,11 +34,7 @@ def is_known(path: Path, fields: Mapping[str, str]) -> bool:
         ArgumentError, SourceError: It does, and they are not one dataset, or damaged.
         PrepareError: A package that reads them is missing.
     """
-    try:
-        database_files(path)
-    except NotPreparedError:
-        return find_foreign(str(path.absolute()), None, fields) is not None
-    return True
+    return find_foreign(str(path.absolute()), None, fields) is not None
 
 
 def default_place(location: str) -> Path:
@@ -77,31 +69,40 @@ def foreign_recipe(
         location: An absolute path, or an address.
         output: The record set's directory.
         format: One of `NAMES`. Default: detected.
-        fields: What keys are called as fields. Not for LMDB.
-        kinds: How fields are stored, as `convert` has it. Not for LMDB.
+        fields: What keys are called as fields.
+        kinds: How fields are stored, as `convert` has it.
 
     Raises:
         NotPreparedError: There is nothing of a known format.
         SourceError, PrepareError: As `Format.find`.
-        ArgumentError: `location` holds several databases, or fields are given for LMDB.
+        ArgumentError: `location` holds several databases.
     """
-    foreign = _find(location, format, fields or {}, kinds or {})
-    return ImportRecipe(Path(location), output, format) if foreign is None else _recipe_of(foreign, output, kinds or {})
+    return _recipe_of(_find(location, format, fields or {}), output, kinds or {})
 
 
-def _find(location: str, format: str | None, fields: Mapping[str, str], kinds: Mapping[str, Kind]) -> Foreign | None:
-    """Find what is at a place; None for LMDB databases. Raises as `foreign_recipe`."""
-    foreign = None if format in LAYOUTS else find_foreign(location, format, fields)
-    if foreign is None:
-        if "://" in location:
-            raise NotPreparedError(f"{shown(location)} is an address; LMDB databases are on this machine.")
-        if fields or kinds:
-            raise ArgumentError(
-                "fields (--field) and kinds are not for LMDB databases, whose fields are image and target."
-            )
-        if format is None:
-            _check_known(Path(location))
-    return foreign
+def recipe_again(reader: RecordReader, place: Path) -> Recipe:
+    """Return the recipe that made a record set of another tool's data, given where that data is.
+
+    Raises:
+        RecordZooError: As `foreign_recipe`.
+    """
+    named = reader.manifest.metadata.get("named")
+    fields = {str(key): str(field) for key, field in named.items()} if isinstance(named, dict) else {}
+    return foreign_recipe(str(place.absolute()), reader.folder, reader.manifest.dataset, fields)
+
+
+def _find(location: str, format: str | None, fields: Mapping[str, str]) -> Foreign:
+    """Find what is at a place. Raises as `foreign_recipe`."""
+    foreign = find_foreign(location, format, fields)
+    if foreign is not None:
+        return foreign
+    if "://" not in location and not Path(location).exists():
+        raise NotPreparedError(f"There is nothing at {location}.", path=location)
+    raise NotPreparedError(
+        f"{shown(location)} is of no known format. Known are: a directory with one folder for each class, a list of "
+        f"files ({', '.join(LIST_ENDINGS)}), and {', '.join(NAMES)}. Anything else: recordzoo.convert(dataset).",
+        path=shown(location),
+    )
 
 
 def _recipe_of(foreign: Foreign, output: Path, kinds: Mapping[str, Kind]) -> ForeignRecipe:
@@ -133,19 +134,15 @@ def import_foreign(
         SampleError: A sample cannot be stored.
     """
     check_place(output, ANOTHER_PATH)
-    foreign = _find(location, format, fields, kinds)
+    foreign = _find(location, format, fields)
 
     def check() -> None:
-        _check_same(output, location, format) if foreign is None else _check_foreign(output, foreign)
+        _check_same(output, foreign, format)
 
     to_make = options_to_make(output, options, check)
-    if to_make is None:
-        return output
-    if foreign is None:
-        ensure(ImportRecipe(Path(location), output, format), output.parent, to_make)
-    else:
+    if to_make is not None:
         _ensure_even(_recipe_of(foreign, output, kinds), kinds, to_make)
-    check()  # another process may have been faster, with something else
+        check()  # another process may have been faster, with something else
     return output
 
 
@@ -164,38 +161,14 @@ def _ensure_even(recipe: ForeignRecipe, kinds: Mapping[str, Kind], options: Opti
             return
 
 
-def _check_known(path: Path) -> None:
-    """Refuse what is no LMDB database, and so of no known format."""
-    try:
-        database_files(path)
-        reason = f"{path} is of no known format."
-        is_known = not path.is_file() or may_be_database(path)
-    except NotPreparedError as err:
-        if not path.exists():
-            raise NotPreparedError(f"There is nothing at {path}.", path=str(path)) from None
-        reason, is_known = f"{err} It is of no other known format either.", False
-    if not is_known:
-        raise NotPreparedError(
-            f"{reason} Known are: a directory with one folder for each class, a list of files "
-            f"({', '.join(LIST_ENDINGS)}), and {', '.join(NAMES)}. Anything else: recordzoo.convert(dataset).",
-            path=str(path),
-        )
-
-
-def _check_foreign(place: Path, foreign: Foreign) -> None:
+def _check_same(place: Path, foreign: Foreign, format: str | None) -> None:
     """Compare what is there with what is asked for."""
-    held = RecordReader(place).manifest.metadata
-    if held.get("identity") != foreign.identity():
+    manifest = RecordReader(place).manifest
+    held = manifest.metadata
+    if held.get("identity") != foreign.identity() or format not in (None, manifest.dataset):
         _refuse(place, f"other records than {foreign.location}")
     if held.get("named") != foreign.fields:
         _refuse(place, f"the same samples with other fields: {held.get('named') or 'the default ones'}")
-
-
-def _check_same(place: Path, databases: str, format: str | None) -> None:
-    """Compare what is there with what is asked for."""
-    manifest = RecordReader(place).manifest
-    if manifest.metadata.get("databases") != identity(Path(databases)) or format not in (None, manifest.dataset):
-        _refuse(place, f"other records than {databases}")
 
 
 def _refuse(place: Path, what: str) -> NoReturn:

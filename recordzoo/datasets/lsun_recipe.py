@@ -9,10 +9,12 @@ from pathlib import Path
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.formats.lmdb import LMDB, Records, as_name
+from recordzoo.formats.lmdb_layouts import STORED
+from recordzoo.formats.lmdb_pages import DATA_FILE, Database
+from recordzoo.formats.pieces import ForeignSource, PieceMember
 from recordzoo.recipes.base import Blob, Stored, Table
 from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.recipes.imports.database import DATA_FILE, Database
-from recordzoo.recipes.imports.source import Block, as_name, image_source
 from recordzoo.sources.member import Member, Source
 
 ENDING = "_lmdb"
@@ -29,7 +31,11 @@ class LSUN(DeclaredRecipe):
     @override
     def find(self, root: Path) -> Source | None:
         file = root / self._database
-        return image_source(file) if file.is_file() else super().find(root)
+        if not file.is_file():
+            return super().find(root)
+        database = LMDB(str(file), {}, {"": file}, STORED)
+        database.open()
+        return ForeignSource(database)
 
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:
@@ -42,8 +48,8 @@ class LSUN(DeclaredRecipe):
 
     @override
     def extract(self, member: Member) -> Iterator[Blob]:
-        if isinstance(member, Block):
-            for name, _, value, _ in member.values():
+        if isinstance(member, PieceMember) and isinstance(member.piece, Records):
+            for name, _, value, _ in member.piece.values():
                 yield Blob("image", name, value)
         elif member.name == self._database:
             with _unpacked(member) as database:

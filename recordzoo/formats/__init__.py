@@ -13,6 +13,9 @@ FORMATS = (
 )
 """The modules, in the order in which they are tried."""
 
+LAYOUTS = ("folder2lmdb", "torchrecord", "caffe", "lmdb_arrays", "lmdb_objects", "lmdb_text", "lmdb_images")
+"""The layouts of LMDB databases that are known; LMDB is tried last."""
+
 WRITTEN = {
     "folder": "FolderWriter",
     "webdataset": "WebDatasetWriter",

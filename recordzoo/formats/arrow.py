@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from recordzoo.errors import SourceError
-from recordzoo.recipes.imports.arrow import ArrowError, FlatTable
+from recordzoo.formats.flatbuffers import FlatTable
 
 ROWS_AT_ONCE = 64
 """So many rows are values at a time."""
@@ -73,7 +73,7 @@ def reading(path: Path) -> Iterator[None]:
 
     try:
         yield
-    except (pyarrow.ArrowException, ArrowError, OSError, ValueError, IndexError, struct.error, MemoryError) as err:
+    except (pyarrow.ArrowException, OSError, ValueError, IndexError, struct.error, MemoryError) as err:
         if isinstance(err, SourceError):
             raise
         text = " ".join(str(err).split())[:200]

@@ -7,12 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats.naming import field_name
 from recordzoo.meant import did_you_mean
+from recordzoo.records.kinds import FieldSpec
 from recordzoo.sources.file_table import FileTable
 
 Sample = Mapping[str, Any]
@@ -62,10 +63,11 @@ class Foreign(ABC):
 
     Attributes:
         format: What `--format` calls the tool's format.
+        origin: What the record set calls its source, if not by its format.
         pieces: What it consists of, in its order.
         classes: Names of the classes by label, if they are stored.
         kinds: How fields are stored (as `convert` has it), where the format says it. Others are inferred from values.
-        class_names: Names of the classes of fields other than "target".
+        specs: What the record set says of fields, where the format knows it: names of classes, text.
         notes: What the record set's metadata keep besides.
 
     Raises:
@@ -73,14 +75,15 @@ class Foreign(ABC):
         SourceError: It is not complete, or damaged.
     """
 
-    format: ClassVar[str]
+    format: str
+    origin = ""
 
     def __init__(self, location: str, fields: Mapping[str, str]) -> None:
         self.location, self.fields = location, dict(fields)
         self.pieces: Sequence[Piece] = ()
         self.classes: Sequence[str] | None = None
         self.kinds: Mapping[str, str] = {}
-        self.class_names: Mapping[str, Sequence[str]] = {}
+        self.specs: Mapping[str, FieldSpec] = {}
         self.notes: Mapping[str, JSON] = {}
 
     def open(self) -> None:  # noqa: B027 - most have nothing to do
@@ -97,6 +100,18 @@ class Foreign(ABC):
         Raises:
             SourceError: It is damaged, or holds what is not read; the message says where.
         """
+
+    def sizes(self) -> Sequence[int]:
+        """Return the size in bytes of each part between which shards may be cut: the pieces, or smaller ones."""
+        return [piece.size_bytes for piece in self.pieces]
+
+    def cut(self, start: int, stop: int) -> Sequence[Piece]:
+        """Return consecutive parts, as `sizes` counts them, as pieces."""
+        return self.pieces[start:stop]
+
+    def first(self) -> list[Sample]:
+        """Return some samples that tell which fields there are."""
+        return first_of(self.pieces, self.read)
 
     def identity(self) -> str:
         """Return a digest that tells it from another one: names and sizes; no times, so that a copy has the same."""

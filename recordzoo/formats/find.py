@@ -1,12 +1,13 @@
 """Which formats there are, and of which one something is."""
 
 import importlib
+import os
 from collections.abc import Mapping
 from typing import Protocol, cast
 
 from recordzoo.addresses import shown
 from recordzoo.errors import NotPreparedError
-from recordzoo.formats import FORMATS, WRITTEN
+from recordzoo.formats import FORMATS, LAYOUTS, WRITTEN, lmdb
 from recordzoo.formats.base import Foreign
 from recordzoo.formats.writing import Writer
 
@@ -54,13 +55,15 @@ def find_foreign(location: str, name: str | None, fields: Mapping[str, str]) -> 
         NotPreparedError: It is not of the format that the person says.
         SourceError, PrepareError: As `Format.find`.
     """
-    for each in FORMATS if name is None else (name,):
-        found = format_module(each).find(location, fields)
-        if found is not None:
-            return found
-    if name is None:
-        return None
-    raise NotPreparedError(
-        f"There is nothing of format {name} at {shown(location)} (looked for {format_module(name).LOOKS_FOR}).",
-        path=shown(location),
-    )
+    if name in LAYOUTS:
+        found, looks_for = lmdb.find(location, fields, name), lmdb.LOOKS_FOR
+    elif name is not None:
+        found, looks_for = format_module(name).find(location, fields), format_module(name).LOOKS_FOR
+    else:
+        there = (format_module(each).find(location, fields) for each in (*FORMATS, "lmdb"))
+        return next((each for each in there if each is not None), None)
+    if found is not None:
+        return found
+    is_there = "://" in location or "{" in location or os.path.lexists(location)
+    text = f" (looked for {looks_for})" if is_there else ": it does not exist"
+    raise NotPreparedError(f"There is nothing of format {name} at {shown(location)}{text}.", path=shown(location))

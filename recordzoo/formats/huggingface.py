@@ -21,6 +21,7 @@ from recordzoo.formats.hub import Hub, is_address
 from recordzoo.formats.naming import IMAGES, LABELS, image_ending
 from recordzoo.formats.sets import TableFile, table_files, tables_below
 from recordzoo.packages import need
+from recordzoo.records.kinds import FieldKind, FieldSpec
 
 LOOKS_FOR = "files *.parquet or *.arrow, or a repository hf://datasets/user/name"
 
@@ -141,7 +142,7 @@ class HuggingFace(Foreign):
                 self.classes = names
             else:
                 others[column.name] = names
-        self.class_names = others
+        self.specs = {name: FieldSpec(FieldKind.CLASS, tuple(names)) for name, names in others.items()}
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:

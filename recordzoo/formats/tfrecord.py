@@ -17,13 +17,13 @@ from typing_extensions import override
 from recordzoo.errors import SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, first_of
 from recordzoo.formats.naming import IMAGES, LABELS, holds_images, image_ending, usual_key
+from recordzoo.formats.protobuf import Message, WireError, chunk, packed
 from recordzoo.formats.samples import Content, Field
 from recordzoo.formats.samples import Sample as Record
 from recordzoo.formats.sets import refuse_missing, split_names
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, sync
 from recordzoo.packages import is_installed, need
 from recordzoo.recipes.images import sniffed_ending
-from recordzoo.recipes.imports.protobuf import Message, WireError, chunk, packed
 from recordzoo.sources.member import MAX_MEMBER_BYTES
 
 LOOKS_FOR = "files *.tfrecord, *.tfrecords or *-00000-of-00001"

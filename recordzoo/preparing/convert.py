@@ -135,9 +135,15 @@ class UnitConverter:
     def _keeps(self, blob: Blob, problem: str) -> bool:
         """Note what is wrong with an image, and say whether it is stored all the same."""
         if self._task.on_error == "raise":
-            raise PrepareError(f"{blob.key}: {problem}. Pass on_error='keep' or 'skip' to go on without it.")
+            raise PrepareError(
+                f"{blob.name or blob.key}: {problem}. Pass on_error='keep' or 'skip' to go on without it."
+            )
         keep = self._task.on_error == "keep"
-        (self._bad if keep else self._skipped.setdefault(blob.field, {}))[blob.key] = problem
+        if keep:
+            self._bad[blob.name or blob.key] = problem
+        else:
+            reason = f"{blob.name}: {problem}" if blob.name else problem
+            self._skipped.setdefault(blob.field, {})[blob.key] = reason
         return keep
 
 

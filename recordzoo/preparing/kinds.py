@@ -1,9 +1,10 @@
 """The kinds of record sets: what opens each, how people call it, and what it was made from."""
 
+import importlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from recordzoo import catalogue
 from recordzoo.preparing.directories import KnownDirectories
@@ -11,7 +12,6 @@ from recordzoo.recipes import flat, folder, listing
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.combined.recipe import combined_again
 from recordzoo.recipes.declared import dataset_recipe
-from recordzoo.recipes.imports.recipe import LMDB, ImportRecipe
 from recordzoo.recipes.list_columns import Columns
 from recordzoo.recipes.list_table import LIST_ENDINGS
 from recordzoo.records.kinds import SetKind
@@ -96,8 +96,11 @@ def _list_words(reader: RecordReader, root: str) -> list[str]:
 
 
 def _import_recipe(reader: RecordReader, places: Sequence[Path]) -> Recipe | None:
-    is_known = reader.manifest.source == LMDB and places
-    return ImportRecipe(places[0].absolute(), reader.folder) if is_known else None
+    if not places:
+        return None
+    # By its name: what stores samples of a person's own is below this room.
+    again = importlib.import_module("recordzoo.custom.importing").recipe_again
+    return cast(Recipe, again(reader, places[0]))
 
 
 def _tree(reader: RecordReader) -> Iterable[Path]:

@@ -43,6 +43,7 @@ class Blob:
         data: What is stored, untouched.
         checked: Whether an image's header is looked at: not if nobody says that it is an image.
         problem: Why this image is not what it should be, if the recipe has found that out.
+        name: What messages call it, if not by its key.
     """
 
     field: str
@@ -50,6 +51,7 @@ class Blob:
     data: bytes
     checked: bool = True
     problem: str | None = None
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,11 +13,12 @@ import itertools
 import math
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from recordzoo.formats.flatbuffers import FlatTable, unsigned
 
 _SCHEMA, _BATCH, _TENSOR = 1, 3, 4  # MessageHeader
 _KINDS = {_SCHEMA: "schema", _BATCH: "values", _TENSOR: "array"}
@@ -61,10 +62,10 @@ def deserialize(data: bytes) -> Any:
 
 def _deserialize(data: bytes) -> Any:
     position = 0
-    while position < 4 * _MAX_COUNTS and _unsigned(data, position) == 0:
+    while position < 4 * _MAX_COUNTS and unsigned(data, position) == 0:
         position += 4
-    has_array = _unsigned(data, position) == 1
-    while has_array and position < 4 * _MAX_COUNTS and _unsigned(data, position) < 2:
+    has_array = unsigned(data, position) == 1
+    while has_array and position < 4 * _MAX_COUNTS and unsigned(data, position) < 2:
         position += 4
     message, schema, position = _message(data, position, _SCHEMA)
     fields = schema.tables(1)
@@ -83,7 +84,7 @@ def _deserialize(data: bytes) -> Any:
 # Any: of any numeric dtype.
 def _array(data: bytes, position: int) -> NDArray[Any]:
     """Read the array behind the end of the stream, of which the stream has nothing but that there is one."""
-    while _unsigned(data, position) == 0 or data[position : position + 8] == _END:
+    while unsigned(data, position) == 0 or data[position : position + 8] == _END:
         position += 4
     _, tensor, position = _message(data, position, _TENSOR)
     kind, found = tensor.number(0, "B"), tensor.table(1)
@@ -108,96 +109,17 @@ def _array(data: bytes, position: int) -> NDArray[Any]:
     raise ArrowError("its array has gaps")
 
 
-def _message(data: bytes, position: int, wanted: int) -> tuple["FlatTable", "FlatTable", int]:
+def _message(data: bytes, position: int, wanted: int) -> tuple[FlatTable, FlatTable, int]:
     """Return a message of a kind, its header, and where its body begins."""
-    if _unsigned(data, position) == _CONTINUATION:
+    if unsigned(data, position) == _CONTINUATION:
         position += 4
-    length = _unsigned(data, position)
+    length = unsigned(data, position)
     start = position + 4
-    table = FlatTable(data, start + _unsigned(data, start))
+    table = FlatTable(data, start + unsigned(data, start))
     header = table.table(2)
     if header is None or table.number(1, "B") != wanted:
         raise ArrowError(f"it has no {_KINDS[wanted]}")
     return table, header, start + length
-
-
-@dataclass(frozen=True)
-class FlatTable:
-    """A Flatbuffers table: its first 4 bytes lead back to where its fields' places are listed."""
-
-    data: bytes
-    position: int
-
-    def _field(self, index: int) -> int:
-        places = self.position - _read(self.data, self.position, "i")
-        size = _read(self.data, places, "H")
-        place = _read(self.data, places + 4 + 2 * index, "H") if 4 + 2 * index < size else 0
-        return self.position + place if place else 0
-
-    def number(self, index: int, kind: str) -> int:
-        """Return a number, of a kind that `struct` has; 0 if the field is absent."""
-        place = self._field(index)
-        return _read(self.data, place, kind) if place else 0
-
-    def table(self, index: int) -> "FlatTable | None":
-        """Return another table; None if the field is absent."""
-        place = self._field(index)
-        return FlatTable(self.data, place + _unsigned(self.data, place)) if place else None
-
-    def _vector(self, index: int, item_bytes: int) -> tuple[int, int]:
-        """Return how many items a vector has, and where they begin."""
-        place = self._field(index)
-        if not place:
-            return 0, 0
-        start = place + _unsigned(self.data, place)
-        count = _unsigned(self.data, start)
-        if count * item_bytes > len(self.data) - start:
-            raise ArrowError("it says that it has more items than bytes")
-        return count, start + 4
-
-    def tables(self, index: int) -> Sequence["FlatTable"]:
-        """Return a vector of tables.
-
-        Raises:
-            ArrowError: It lies outside.
-        """
-        count, start = self._vector(index, 4)
-        places = (start + 4 * i for i in range(count))
-        return [FlatTable(self.data, place + _unsigned(self.data, place)) for place in places]
-
-    def pairs(self, index: int) -> Sequence[tuple[int, int]]:
-        """Return a vector of structs of two numbers of 8 bytes.
-
-        Raises:
-            ArrowError: It lies outside.
-        """
-        count, start = self._vector(index, 16)
-        return [struct.unpack_from("<qq", self.data, start + 16 * i) for i in range(count)]
-
-    def pair(self, index: int) -> tuple[int, int]:
-        """Return a struct of two numbers of 8 bytes."""
-        place = self._field(index)
-        return _read(self.data, place, "q"), _read(self.data, place + 8, "q")
-
-    def item(self, index: int, number: int) -> int:
-        """Return a number of a vector of those of 8 bytes.
-
-        Raises:
-            ArrowError: It has fewer.
-        """
-        count, start = self._vector(index, 8)
-        if number >= count:
-            raise ArrowError("an array has too few strides")
-        return _read(self.data, start + 8 * number, "q")
-
-    def text(self, index: int) -> str:
-        """Return a string.
-
-        Raises:
-            ArrowError: It lies outside.
-        """
-        count, start = self._vector(index, 1)
-        return self.data[start : start + count].decode()
 
 
 class _Columns:
@@ -287,13 +209,3 @@ def _item(column: Sequence[Any], place: int) -> Any:
     if not 0 <= place < len(column):
         raise ArrowError("a value is missing")
     return column[place]
-
-
-def _unsigned(data: bytes, position: int) -> int:
-    return _read(data, position, "I")
-
-
-def _read(data: bytes, position: int, kind: str) -> int:
-    if position < 0:  # struct would count from the end
-        raise ArrowError("a place lies outside")
-    return int(struct.unpack_from("<" + kind, data, position)[0])

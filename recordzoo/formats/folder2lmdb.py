@@ -5,6 +5,16 @@ Lyken17/Efficient-PyTorch tools/folder2lmdb.py and its many copies. Over the yea
 DataLoader make batches of one, so that the image is a list of one item and the label an array of one number.
 Tensorpack's LMDBSerializer, the model of all of them, writes keys of eight digits and no `__len__`; the image's file is
 an array of bytes there.
+
+Two more layouts are pickled, or stored with pyarrow, alike:
+
+* NumPy arrays, one for each key, without labels, by copies of folder2lmdb that store decoded images. An array is an
+  image [H, W, C] or a tensor [C, H, W]; of 4 dimensions, a DataLoader's batch. Nothing says whether the channels are
+  RGB: OpenCV's are BGR.
+* Objects with an image's pixels and its label, the class `CIFAR_Image` or `LMDB_Image` of tutorials (realpython.com
+  "Three Ways of Storing and Accessing Lots of Images in Python", and its copies): `channels`, `size` (height, width),
+  `image` (the bytes of a uint8 array) and `label`, which some leave out. The name of the class and other attributes do
+  not matter.
 """
 
 import pickle
@@ -15,14 +25,21 @@ from typing import Any
 
 import numpy as np
 
-from recordzoo.recipes.imports.arrow import ArrowError, deserialize
-from recordzoo.recipes.imports.msgpack import MsgpackError, unpack
-from recordzoo.recipes.imports.sample import ForeignValueError, Order, Read, Sample, as_label, numbered, type_name
-from recordzoo.recipes.pickled import PickledArray
+from recordzoo.formats.lmdb_values import (
+    ForeignValueError,
+    Layout,
+    Order,
+    Read,
+    Value,
+    array_value,
+    as_label,
+    numbered,
+    type_name,
+)
+from recordzoo.formats.msgpack import MsgpackError, unpack
+from recordzoo.formats.pyarrow_values import ArrowError, deserialize
+from recordzoo.recipes.pickled import PickledArray, PickledObject
 from recordzoo.recipes.unpickle import unpickle
-
-NAME = "folder2lmdb"
-EXPECTED = "a pair of folder2lmdb (an image's file, a label), pickled, or by msgpack or pyarrow"
 
 KEYS, LENGTH = OWN_KEYS = b"__keys__", b"__len__"
 
@@ -34,7 +51,7 @@ _CONVERT = (
 )
 
 
-def parse(value: bytes) -> Sample:
+def pair_value(value: bytes) -> Value:
     """Read a pair.
 
     Raises:
@@ -44,7 +61,7 @@ def parse(value: bytes) -> Sample:
     if not isinstance(pair, tuple | list) or len(pair) != 2:
         what = f"{type_name(pair)} of {len(pair)}" if isinstance(pair, tuple | list) else type_name(pair)
         raise ForeignValueError(f"it is a {what}, not a pair of an image's file and a label. {_CONVERT}")
-    return Sample(_image(pair[0]), as_number(pair[1]))
+    return Value(_image(pair[0]), as_number(pair[1]))
 
 
 def order(keys: Sequence[bytes], read: Read, file: Path) -> Order:
@@ -173,3 +190,53 @@ def _msgpack_number(value: dict[Any, Any]) -> int:
 def _get(value: dict[Any, Any], name: str) -> Any:
     """Return an item of a map whose keys are text or bytes, as the writer's version had it."""
     return value.get(name, value.get(name.encode()))
+
+
+def _array_value(value: bytes) -> Value:
+    """Read an array.
+
+    Raises:
+        ForeignValueError: It is none, or none of an image.
+    """
+    found = loaded(value)
+    values = found.values if isinstance(found, PickledArray) else found
+    if not isinstance(values, np.ndarray):
+        raise ForeignValueError(f"it is a {type_name(found)}, not a numpy.ndarray")
+    return array_value(values)
+
+
+def _object_value(value: bytes) -> Value:
+    """Read an object.
+
+    Raises:
+        ForeignValueError: It is none, or its attributes are not pixels and a whole number.
+    """
+    made = loaded(value, objects=True)
+    if not isinstance(made, PickledObject):
+        raise ForeignValueError(f"it is a {type_name(made)}, not an object with attributes")
+    found = made.attributes
+    image, shape = found.get("image"), _shape(found)
+    if not isinstance(image, bytes) or len(image) != np.prod(shape, dtype=object):
+        size = f"{len(image):,} bytes" if isinstance(image, bytes) else type_name(image)
+        raise ForeignValueError(f"the image of its {made.name[:80]} is {size}, not the pixels of size {list(shape)}")
+    label = found.get("label")
+    return array_value(np.frombuffer(image, np.uint8).reshape(shape), None if label is None else as_number(label))
+
+
+# Any: whatever was stored.
+def _shape(found: dict[str, Any]) -> tuple[int, ...]:
+    size, channels = found.get("size"), found.get("channels", 1)
+    shape = (*size, channels) if isinstance(size, tuple | list) else ()
+    if len(shape) != 3 or not all(type(number) is int and number > 0 for number in shape):
+        raise ForeignValueError(f"it has no size and channels, but the attributes {', '.join(found)[:200]}")
+    return shape
+
+
+PAIRS = Layout(
+    "folder2lmdb",
+    "a pair of folder2lmdb (an image's file, a label), pickled, or by msgpack or pyarrow",
+    pair_value,
+    order,
+)
+ARRAYS = Layout("lmdb_arrays", "a numpy.ndarray, pickled or by pyarrow", _array_value, order)
+OBJECTS = Layout("lmdb_objects", "a pickled object with image, size, channels and label", _object_value, order)
