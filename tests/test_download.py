@@ -20,9 +20,10 @@ from recordzoo.errors import (
     HashMismatchError,
     PrepareError,
 )
+from recordzoo.net import part as part_module
 from recordzoo.net import retry
 from recordzoo.owner import Owner
-from recordzoo.sources import _part, _transfer
+from recordzoo.sources import _transfer
 from recordzoo.sources.download import RemoteFile
 from tests.downloading import (
     CHUNK,
@@ -30,7 +31,6 @@ from tests.downloading import (
     NAME,
     OTHER,
     Recorder,
-    dead_owner,
     files,
     get,
     leave_part,
@@ -411,23 +411,6 @@ def test_a_torn_side_file_is_none(tmp_path: Path, text: str) -> None:
     assert files(tmp_path) == {NAME}
 
 
-def test_a_part_that_is_longer_than_the_file_is_dropped(tmp_path: Path) -> None:
-    leave_part(tmp_path, DATA + b"x")
-    with serve() as server:
-        assert get(remote(server), tmp_path).read_bytes() == DATA
-    assert server.log[0].range is None
-
-
-def test_the_longest_part_of_the_dead_is_taken_and_the_others_go(tmp_path: Path) -> None:
-    leave_part(tmp_path, DATA[:10])
-    leave_part(tmp_path, DATA[:2000], dead_owner())
-    leave_part(tmp_path, DATA[:300], dead_owner())
-    with serve() as server:
-        get(remote(server), tmp_path)
-    assert server.log[0].range == "bytes=2000-"
-    assert files(tmp_path) == {NAME}
-
-
 def test_parts_of_the_living_are_let_be(tmp_path: Path) -> None:
     mine = Owner.current()
     parts = {leave_part(tmp_path, DATA[:5000], str(owner)).name for owner in (mine, ELSEWHERE)}
@@ -448,14 +431,6 @@ def make_old(path: Path, age_s: float) -> None:
     os.utime(path, (then, then))
 
 
-def test_a_silent_part_of_another_host_is_resumed(tmp_path: Path) -> None:
-    make_old(leave_part(tmp_path, DATA[:5000], str(ELSEWHERE)), _part.SILENT_S + 60)
-    with serve() as server:
-        assert get(remote(server), tmp_path).read_bytes() == DATA
-    assert [(request.range, request.sent) for request in server.log] == [("bytes=5000-", len(DATA) - 5000)]
-    assert files(tmp_path) == {NAME}
-
-
 def test_a_part_whose_machine_was_restarted_is_resumed(tmp_path: Path) -> None:
     """Without a hash, so that what lies beside the part must come along."""
     with serve() as server:
@@ -464,7 +439,7 @@ def test_a_part_whose_machine_was_restarted_is_resumed(tmp_path: Path) -> None:
         for path in list(tmp_path.iterdir()):
             owner = Owner.current().host
             path = path.rename(path.with_name(path.name.replace(f".part.{owner}-", f".part.{owner}0-")))
-            make_old(path, _part.SILENT_S + 60)
+            make_old(path, part_module.SILENT_S + 60)
         assert get(file, tmp_path).read_bytes() == DATA
     assert server.log[1].range == f"bytes={CHUNK}-"
     assert server.log[1].if_range
@@ -474,7 +449,7 @@ def test_a_part_whose_machine_was_restarted_is_resumed(tmp_path: Path) -> None:
 @pytest.mark.parametrize("variable", ["RECORDZOO_STALE_S", "RECORDZOO_TIMEOUT"])
 def test_a_longer_patience_holds_for_parts_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, variable: str) -> None:
     part = leave_part(tmp_path, DATA[:5000], str(ELSEWHERE))
-    make_old(part, _part.SILENT_S + 60)
+    make_old(part, part_module.SILENT_S + 60)
     monkeypatch.setenv(variable, "7200")
     with serve() as server:
         get(remote(server), tmp_path)
@@ -487,7 +462,7 @@ def test_what_lies_beside_a_living_part_of_another_host_is_let_be(tmp_path: Path
     part = leave_part(tmp_path, DATA[:5000], str(ELSEWHERE))
     side = part.with_name(f"{part.name}.json")
     side.write_text("{}")
-    make_old(side, _part.SILENT_S + 60)
+    make_old(side, part_module.SILENT_S + 60)
     with serve() as server:
         get(remote(server), tmp_path)
     assert files(tmp_path) == {NAME, part.name, side.name}
@@ -516,8 +491,8 @@ def test_a_claimed_part_is_young_at_once_and_while_it_is_checked(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_old(leave_part(tmp_path, DATA[:500_000]), 9000)
-    monkeypatch.setattr(_part, "_READ_BYTES", 100_000)
-    monkeypatch.setattr(_part, "_TOUCH_S", 0)
+    monkeypatch.setattr(part_module, "_READ_BYTES", 100_000)
+    monkeypatch.setattr(part_module, "_TOUCH_S", 0)
     recorder = Aging(tmp_path)
     with serve() as server:
         get(remote(server), tmp_path, progress=recorder)
@@ -533,7 +508,7 @@ def test_a_part_is_young_while_its_owner_waits_and_asks(tmp_path: Path, monkeypa
         get(remote(server), tmp_path, progress=recorder)
     assert len(recorder.ages) == 4
     assert max(recorder.ages) < 60
-    assert _part.SILENT_S >= 2 * retry.RETRY_AFTER_CAP_S
+    assert part_module.SILENT_S >= 2 * retry.RETRY_AFTER_CAP_S
 
 
 def test_who_was_stopped_and_lost_its_part_says_so_and_leaves_it_alone(

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from recordzoo import hashing
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.sources import hashing
-from recordzoo.sources.hashing import BackgroundHash, new_hash
+from recordzoo.hashing import BackgroundHash, new_hash
 
 DATA = bytes(range(256)) * 1001
 

@@ -28,6 +28,7 @@ from recordzoo.errors import (
     PrepareError,
     SourceError,
 )
+from recordzoo.hashing import BackgroundHash
 from recordzoo.owner import Owner
 from recordzoo.preparing import Options, describe, ensure, job, locate, shards
 from recordzoo.preparing.raw import RawData
@@ -42,7 +43,6 @@ from recordzoo.recipes.base import Blob, Sidecar
 from recordzoo.recipes.jpeg import look
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
-from recordzoo.sources.hashing import BackgroundHash
 from recordzoo.sources.member import Member
 from tests import preparing
 from tests.fakes import simple

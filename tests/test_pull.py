@@ -141,16 +141,6 @@ class TestInterrupted:
         assert min(int(each.range.split("=")[1].split("-")[0]) for each in gets(s3, name)) == kept
         assert copied_files(here / "a.records") == there
 
-    @fault("S7")
-    def test_a_part_that_was_damaged_is_fetched_again(self, s3, there, here):
-        killed("pull.received:3", "pull", f"{s3.url}/data/a.records", here, "--workers", 1, cwd=here)
-        found = sorted(here.glob("a.records.build.*/set/*"))
-        assert len(found) == 3
-        for each in found:
-            each.write_bytes(bytes(each.stat().st_size))
-        recordzoo.pull(f"{s3.url}/data/a.records", here)
-        assert copied_files(here / "a.records") == there
-
 
 class TestFaults:
     @fault(

@@ -10,12 +10,14 @@ from typing import ClassVar
 
 from recordzoo import durable
 from recordzoo.bars import default_progress
-from recordzoo.copying.fetching import PART, Fetch, Supply, has_size, remove_all_but
-from recordzoo.copying.files import SetFile, named_files
+from recordzoo.copying.fetching import PART, Fetch, has_size, remove_all_but
+from recordzoo.copying.files import named_files
 from recordzoo.copying.places import digest_at
 from recordzoo.crash_points import crash_point
 from recordzoo.errors import CorruptRecordError, OtherSourceError
+from recordzoo.hashing import hash_of
 from recordzoo.net.crew import WORKERS, Crew
+from recordzoo.net.part import HashedFile, Supply
 from recordzoo.progress import Progress
 from recordzoo.publish.build import Build
 from recordzoo.publish.found import dead_builds
@@ -24,7 +26,6 @@ from recordzoo.publish.publishing import publish
 from recordzoo.recipes.beside import COPIED_FILE
 from recordzoo.records.manifest import MANIFEST_NAME, Manifest
 from recordzoo.records.reader import is_record_set
-from recordzoo.sources.hashing import hash_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +71,7 @@ class Origin:
     manifest: Manifest
     digest: str
     supply: Supply
-    files: list[SetFile]
+    files: list[HashedFile]
 
 
 @dataclass
@@ -170,12 +171,12 @@ class Arrival(ABC):
             what += " (replace=True) to replace it, or name another directory"
         raise OtherSourceError(f"{self.target} {what}.", path=str(self.target))
 
-    def _is_whole(self, file: SetFile) -> bool:
+    def _is_whole(self, file: HashedFile) -> bool:
         """Whether a file is there, by its size; to `verify`, by its hash."""
         path = self.target / file.name
         return has_size(path, file.size_bytes) and (not self.verify or hash_of(path) == file.hash)
 
-    def _fetched_files(self) -> list[SetFile]:
+    def _fetched_files(self) -> list[HashedFile]:
         """Return the files that are fetched: all, or the damaged ones of a damaged copy."""
         return [file for file in self.files if file.name not in (self.whole or ())]
 
@@ -204,7 +205,7 @@ class Arrival(ABC):
         durable.sync_directory(folder)
         crash_point("set.manifest_written")
 
-    def _keep(self, file: SetFile, folder: Path, crew: Crew) -> bool:
+    def _keep(self, file: HashedFile, folder: Path, crew: Crew) -> bool:
         """Take over an undamaged file of the damaged copy: by a second name, or as a copy."""
         old = self.target / file.name
         if self.whole is None or file.name not in self.whole or not has_size(old, file.size_bytes):

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recordzoo.copying.files import PIECE_BYTES
+from recordzoo.hashing import hash_text
 from recordzoo.net.crew import Crew
 from recordzoo.remote.store import Store, part_bytes
-from recordzoo.sources.hashing import hash_text
 
 _MD5_BYTES = 16
 

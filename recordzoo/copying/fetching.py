@@ -1,41 +1,24 @@
 """The files of a record set → a folder of this machine: each complete, and compared with its hash."""
 
-import hashlib
 import os
 import secrets
+import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from recordzoo import durable
-from recordzoo.copying.files import PIECE_BYTES, SetFile
+from recordzoo.copying.files import PIECE_BYTES
 from recordzoo.crash_points import crash_point
 from recordzoo.errors import CorruptRecordError, PrepareError, RecordError
+from recordzoo.hashing import hash_of
 from recordzoo.net.crew import Crew
+from recordzoo.net.part import HashedFile, Part, Supply
 from recordzoo.records.files import Directory, pread
-from recordzoo.sources.hashing import hash_of, hash_text
 from recordzoo.system.files import DONT_NEED, advise
 
 PART = ".part-"
 """Stands between a file's name and a random word, as long as it is not complete."""
-
-
-class Supply(Protocol):
-    """Where files come from: a `Store`, or a `Folder` of this machine."""
-
-    def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
-        """Yield a file's bytes in order, from `start` on.
-
-        Args:
-            name: The file.
-            size_bytes: Its size.
-            start: The first byte.
-
-        Raises:
-            RecordError: It cannot be read, or is shorter than that.
-        """
-        ...
 
 
 @dataclass(frozen=True)
@@ -89,7 +72,7 @@ class Fetch:
     damaged: Callable[[str], CorruptRecordError]
     reads_back: bool = False
 
-    def file(self, file: SetFile) -> None:
+    def file(self, file: HashedFile) -> None:
         """Bring a file here under its name, complete and checked.
 
         Raises:
@@ -103,16 +86,16 @@ class Fetch:
                 self.crew.advance(file.size_bytes)
                 return
             durable.remove(path)
-        for _ in range(2):
-            part = self._new_part(file)
-            if self._receive(file, part) == file.hash:
-                durable.rename(part, path)
-                self._read_back(path, file.hash)
-                crash_point("pull.fetched")
-                return
-            durable.remove(part)
-            self.crew.advance(-file.size_bytes)
-        raise self.damaged(file.name)
+        with Part(self._new_part(file)) as part:
+            is_right = part.complete(self.supply, file, lambda data: self._write(part, data), self.crew.advance)
+            if is_right:
+                part.sync()
+        if not is_right:
+            durable.remove(part.path)
+            raise self.damaged(file.name)
+        durable.rename(part.path, path)
+        self._read_back(path, file.hash)
+        crash_point("pull.fetched")
 
     def _read_back(self, path: Path, expected: str) -> None:
         """Compare a new file as the disk has it, if that is wished: its pages are dropped from the cache first."""
@@ -126,40 +109,24 @@ class Fetch:
                 f"{path} reads back otherwise than it was written. Check the disk, or choose another.", path=str(path)
             )
 
-    def _new_part(self, file: SetFile) -> Path:
+    def _new_part(self, file: HashedFile) -> Path:
         """Return a new file that has what an interrupted run fetched.
 
-        It is copied: a process that only looked dead may still write to the old one.
+        The bytes are copied: a process that only looked dead may still write to the old part.
         """
         part = self.folder / f"{file.name}{PART}{secrets.token_hex(4)}"
         old = sorted(self.folder.glob(f"{file.name}{PART}*"), key=lambda path: path.stat().st_size)
-        with open(part, "wb") as target:
-            if old and old[-1].stat().st_size <= file.size_bytes:
-                with open(old[-1], "rb") as source:
-                    while data := source.read(1 << 20):
-                        target.write(data)
+        if old and old[-1].stat().st_size <= file.size_bytes:
+            shutil.copyfile(old[-1], part)
         for path in old:
             durable.remove(path)
         return part
 
-    def _receive(self, file: SetFile, part: Path) -> str:
-        """Fetch what a part lacks, and return the hash of all of it."""
-        state = hashlib.sha256()
-        with open(part, "r+b") as target:
-            while data := target.read(1 << 20):
-                state.update(data)
-            start = target.tell()
-            self.crew.advance(start)
-            for data in self.supply.pieces(file.name, file.size_bytes, start):
-                self.check()
-                target.write(data)
-                state.update(data)
-                self.count(len(data))
-                self.crew.advance(len(data))
-                target.flush()
-                crash_point("pull.received")
-            os.fsync(target.fileno())
-        return hash_text(state)
+    def _write(self, part: Part, data: bytes) -> None:
+        self.check()
+        part.write(data)
+        self.count(len(data))
+        crash_point("pull.received")
 
 
 def has_size(path: Path, size_bytes: int) -> bool:

@@ -9,11 +9,12 @@ from pathlib import Path
 from recordzoo.bars import default_progress
 from recordzoo.copying.checksums import Checksums, checksums, stored_hash
 from recordzoo.copying.claim import Claim
-from recordzoo.copying.files import SetFile, local_marks, named_files
+from recordzoo.copying.files import local_marks, named_files
 from recordzoo.copying.places import destination, parsed, read_manifest
 from recordzoo.crash_points import crash_point
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError
 from recordzoo.net.crew import WORKERS, Crew
+from recordzoo.net.part import HashedFile
 from recordzoo.program import command
 from recordzoo.progress import Progress
 from recordzoo.records.files import Directory
@@ -122,7 +123,7 @@ class PushJob:
         self._is_compared = True
         self._checksums: dict[str, Checksums] = {}
         self._sent: dict[str, int] = {}
-        self._wrong: list[SetFile] = []
+        self._wrong: list[HashedFile] = []
 
     def plan(self) -> Pushed:
         """Return what would be done, as far as sizes tell."""
@@ -184,7 +185,7 @@ class PushJob:
             url=str(self.url),
         )
 
-    def _send_all(self, files: Sequence[SetFile]) -> None:
+    def _send_all(self, files: Sequence[HashedFile]) -> None:
         """Send what is not there, and see that it is."""
         progress = self.progress or default_progress()
         progress.begin(f"pushing {self.path.name}", sum(file.size_bytes for file in files))
@@ -200,11 +201,11 @@ class PushJob:
             url=str(url),
         )
 
-    def _round(self, files: Sequence[SetFile], crew: Crew, *, is_first: bool) -> list[SetFile]:
+    def _round(self, files: Sequence[HashedFile], crew: Crew, *, is_first: bool) -> list[HashedFile]:
         """Look at what is there, send what is not; return what was sent."""
         there = self.store.entries()
 
-        def work(file: SetFile) -> bool:
+        def work(file: HashedFile) -> bool:
             if self._is_there(file, there.get(file.name), crew):
                 if is_first:
                     crew.advance(file.size_bytes)
@@ -221,7 +222,7 @@ class PushJob:
         sent = crew.run(work, files)
         return [file for file, was_sent in zip(files, sent, strict=True) if was_sent]
 
-    def _is_there(self, file: SetFile, entry: Entry | None, crew: Crew) -> bool:
+    def _is_there(self, file: HashedFile, entry: Entry | None, crew: Crew) -> bool:
         """Whether the store has a file's bytes."""
         local = self._checksums_of(file, crew)
         if entry is None or entry.size_bytes != file.size_bytes:
@@ -239,7 +240,7 @@ class PushJob:
                 return False  # of the set that is replaced
         return stored_hash(self.store, file.name, file.size_bytes, crew) == file.hash
 
-    def _checksums_of(self, file: SetFile, crew: Crew) -> Checksums:
+    def _checksums_of(self, file: HashedFile, crew: Crew) -> Checksums:
         """Read a local file, once."""
         found = self._checksums.get(file.name)
         if found is None:

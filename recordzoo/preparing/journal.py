@@ -13,6 +13,7 @@ from typing import Any
 from recordzoo import durable
 from recordzoo.aliases import JSON
 from recordzoo.crash_points import crash_point
+from recordzoo.hashing import hash_of
 from recordzoo.preparing.rows import ShardDone, UnitDone, has_sidecars
 from recordzoo.preparing.threads import in_threads
 from recordzoo.progress import Progress
@@ -21,7 +22,6 @@ from recordzoo.publish.exchange import REPLACING
 from recordzoo.publish.found import SET
 from recordzoo.publish.plan import PLAN_NAME, canonical
 from recordzoo.records.manifest import shard_name
-from recordzoo.sources.hashing import hash_of
 
 JOURNAL_NAME = "journal.jsonl"
 

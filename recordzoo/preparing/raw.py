@@ -10,6 +10,7 @@ from pathlib import Path
 from recordzoo import durable, roots
 from recordzoo.addresses import Address, host
 from recordzoo.errors import DownloadError, HashMismatchError, NotPreparedError, SourceError, TermsError
+from recordzoo.hashing import BackgroundHash, other_sha256
 from recordzoo.net.crew import Stop
 from recordzoo.preparing.download_mark import is_marked, mark_path, remove_marked, write_mark
 from recordzoo.preparing.downloads import Download, download_all
@@ -21,7 +22,6 @@ from recordzoo.publish.space import check_space, volume
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.manifest import RawFile
 from recordzoo.sources.download import RemoteFile, addresses, fetch
-from recordzoo.sources.hashing import BackgroundHash, other_sha256
 from recordzoo.sources.member import Source
 
 logger = logging.getLogger("recordzoo")

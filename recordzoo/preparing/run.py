@@ -8,6 +8,7 @@ from concurrent.futures import Executor, Future
 from dataclasses import dataclass
 
 from recordzoo.errors import PrepareError
+from recordzoo.hashing import BackgroundHash
 from recordzoo.preparing.convert import Task, UnitConverter
 from recordzoo.preparing.elsewhere import elsewhere
 from recordzoo.preparing.journal import Journal
@@ -15,7 +16,6 @@ from recordzoo.preparing.meter import PoolProgress, UnitProgress
 from recordzoo.preparing.pools import Pool, local_pool
 from recordzoo.preparing.rows import UnitDone
 from recordzoo.progress import Progress
-from recordzoo.sources.hashing import BackgroundHash
 
 AHEAD_BYTES = 2 << 30
 """How far units are handed out ahead of the archive's hash, so that both read the same pages of the cache."""

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from recordzoo.aliases import JSON
+from recordzoo.hashing import hash_text
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
-from recordzoo.sources.hashing import hash_text
 from recordzoo.system.names import is_device
 
 FORMAT = "recordzoo"

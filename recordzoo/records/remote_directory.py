@@ -11,16 +11,17 @@ from collections.abc import Iterator, Sequence
 
 from recordzoo import settings
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, RemoteError
+from recordzoo.hashing import hash_text
+from recordzoo.net.part import HashedFile
 from recordzoo.program import command
 from recordzoo.records.arrays import file_name
 from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ShardSpec, manifest_digest
 from recordzoo.records.remote_shards import RemoteShards, close_evicted
 from recordzoo.remote.cache import Cache, NoRoomError
 from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
-from recordzoo.remote.fetching import Wanted, WrongBytesError, open_cached
+from recordzoo.remote.fetching import WrongBytesError, open_cached
 from recordzoo.remote.store import Store
 from recordzoo.remote.url import Url
-from recordzoo.sources.hashing import hash_text
 
 logger = logging.getLogger("recordzoo")
 
@@ -39,8 +40,8 @@ class RemoteDirectory:
     def __init__(self, url: Url, cache_bytes: int | None = None) -> None:
         self.path, self.cache, self.store = url, Cache.default(cache_bytes), Store(url)
         self.digest = ""
-        self._arrays: dict[str, Wanted] = {}
-        self._shards: dict[str, Wanted] = {}
+        self._arrays: dict[str, HashedFile] = {}
+        self._shards: dict[str, HashedFile] = {}
 
     def read_manifest(self, digest: str | None = None) -> bytes:
         """Return the manifest: that of a digest from the cache without asking the server, otherwise the present one.
@@ -75,9 +76,9 @@ class RemoteDirectory:
         """Set which files there are, and their hashes."""
         self.digest = digest
         for name, spec in manifest.arrays.items():
-            self._arrays[file_name(name)] = Wanted(file_name(name), spec.size_bytes, spec.hash)
+            self._arrays[file_name(name)] = HashedFile(file_name(name), spec.size_bytes, spec.hash)
         for shard in manifest.shards:
-            self._shards[shard.name] = Wanted(shard.name, shard.size_bytes, shard.hash)
+            self._shards[shard.name] = HashedFile(shard.name, shard.size_bytes, shard.hash)
 
     def open(self, name: str, size_bytes: int | None = None) -> int:
         """Open a file of the record set; fetch it if it is not in the cache.
@@ -152,7 +153,7 @@ class RemoteDirectory:
             path=str(self.path / name),
         )
 
-    def _fetch(self, file: Wanted, *, is_bounded: bool) -> int:
+    def _fetch(self, file: HashedFile, *, is_bounded: bool) -> int:
         try:
             return open_cached(self.cache, self.store, self.digest, file, close_evicted if is_bounded else None)
         except WrongBytesError:
@@ -161,7 +162,7 @@ class RemoteDirectory:
             failure = self.explained(file.name, err)
         raise failure
 
-    def _array(self, file: Wanted) -> bytes:
+    def _array(self, file: HashedFile) -> bytes:
         data = b"".join(self.store.pieces(file.name, file.size_bytes))
         if hash_text(hashlib.sha256(data)) != file.hash:
             raise self.explained(file.name, None)

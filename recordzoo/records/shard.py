@@ -18,9 +18,9 @@ from numpy.typing import NDArray
 
 from recordzoo.crash_points import crash_point
 from recordzoo.errors import CorruptRecordError, PrepareError
+from recordzoo.hashing import hash_text
 from recordzoo.records import layout
 from recordzoo.records.crc import crc32
-from recordzoo.sources.hashing import hash_text
 from recordzoo.system.files import MAPS_ARE_FILES, cut, drop_pages
 
 MAX_VALUE_BYTES = (1 << 31) - (1 << 20)

@@ -23,6 +23,7 @@ from pathlib import Path
 import filelock
 
 from recordzoo import settings
+from recordzoo.net.part import claim, is_abandoned
 from recordzoo.owner import Owner
 from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, rename, replace
 
@@ -144,13 +145,13 @@ class Cache:
     def claim_part(self, digest: str, name: str, size_bytes: int) -> Path:
         """Return a part that another process left, made this one's; otherwise a new one, which is not there yet."""
         mine = self.new_part(digest, name, size_bytes)
-        for path in self._entries(mine.parent):
-            match = _PART.fullmatch(path.name)
-            is_alike = match and match["name"] == name and int(match["size"]) == size_bytes
-            if is_alike and not _is_living_part(path):
-                with contextlib.suppress(OSError):
-                    rename(path, mine)
-                    return mine
+        start = f".{name}.{size_bytes}."
+        alike = [path for path in self._entries(mine.parent) if path.name.startswith(start)]
+        left = [path for path in alike if _PART.fullmatch(path.name) and not _is_living_part(path)]
+        claim(left, mine)
+        for path in left:  # the shorter ones
+            with contextlib.suppress(OSError):
+                path.unlink()
         return mine
 
     def release_part(self, part: Path) -> None:
@@ -258,11 +259,7 @@ def _is_living_part(path: Path) -> bool:
     """Whether a part is being written: by a process of this machine that lives, or lately by one of another."""
     match = _PART.fullmatch(path.name)
     owner = match and Owner.parse(match["owner"])
-    if owner is None or owner.host == _FREE or owner.is_gone():
-        return False
-    with contextlib.suppress(OSError):
-        return time.time() - path.stat().st_mtime < max(600.0, settings.stale_s())
-    return False
+    return owner is not None and owner.host != _FREE and not is_abandoned(owner, path)
 
 
 @contextlib.contextmanager

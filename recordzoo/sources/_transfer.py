@@ -11,13 +11,14 @@ import requests
 from recordzoo import crash_points
 from recordzoo.addresses import Address
 from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, SourceError
+from recordzoo.hashing import other_sha256
 from recordzoo.net import retry
 from recordzoo.net.crew import Stop
+from recordzoo.net.part import NO_ROOM
+from recordzoo.net.partial import PartialFile, Stamp
 from recordzoo.progress import Progress, format_bytes, format_seconds
 from recordzoo.sources import _drive, _http
 from recordzoo.sources._http import Answer, TryAgainError
-from recordzoo.sources._part import NO_ROOM, PartialFile, Stamp
-from recordzoo.sources.hashing import other_sha256
 
 logger = logging.getLogger("recordzoo")
 
@@ -71,7 +72,7 @@ class Transfer:
         if part.size_bytes:
             self._progress.note(f"{self._target.name}: resuming after {format_bytes(part.size_bytes)}")
             try:
-                part.hash_present(self._progress)
+                part.check_present(self._progress)
             except OSError as err:
                 raise self._write_error(err) from err
         failures: list[SourceError] = []

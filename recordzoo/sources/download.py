@@ -12,9 +12,10 @@ from recordzoo import crash_points, settings
 from recordzoo.addresses import Address
 from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, PrepareError, TermsError
 from recordzoo.net.crew import Stop
+from recordzoo.net.part import NO_ROOM
+from recordzoo.net.partial import CHECKING, PartialFile, leftovers
 from recordzoo.program import command
 from recordzoo.progress import LogProgress, Progress, format_bytes
-from recordzoo.sources._part import CHECKING, NO_ROOM, PartialFile, leftovers
 from recordzoo.system.names import quote
 
 __all__ = ["CHECKING", "RemoteFile", "addresses", "fetch", "unfinished"]

@@ -24,12 +24,12 @@ import numpy as np
 
 from recordzoo import project
 from recordzoo.errors import ManifestError, RecordError
+from recordzoo.hashing import hash_text
 from recordzoo.records import lmdb_walk
 from recordzoo.records.layout import read_meta
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
-from recordzoo.sources.hashing import hash_text
 from tests.fakes.records import edit_manifest, flip, signed, some_values, write_records
 from tests.fakes.walks import Walks
 

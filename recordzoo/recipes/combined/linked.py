@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 from recordzoo import durable
 from recordzoo.crash_points import crash_point
 from recordzoo.errors import CorruptRecordError
+from recordzoo.hashing import hash_of
 from recordzoo.recipes.combined.part import Part
 from recordzoo.recipes.combined.recipe import CombinedRecipe
 from recordzoo.recipes.combined.source import distinct_names
 from recordzoo.records.manifest import NO_SHARD, BlobSpec, ShardSpec, shard_name
 from recordzoo.records.writer import SetContents, write_set
-from recordzoo.sources.hashing import hash_of
 
 MOST_NAMED = 1000
 """How many broken images the manifest names; of more it has the number."""

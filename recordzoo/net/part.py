@@ -1,0 +1,258 @@
+"""`Part`: a file that grows, hashed as it is appended, and taken over from a process that is gone."""
+
+import contextlib
+import errno
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from recordzoo import settings
+from recordzoo.hashing import hash_text, new_hash
+from recordzoo.owner import Owner
+from recordzoo.system.files import rename
+
+SILENT_S = 600.0
+"""A part whose owner cannot be asked for counts as abandoned when it was unchanged for this long. It is at least twice
+the longest pause between two attempts (`retry.RETRY_AFTER_CAP_S`)."""
+
+NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
+
+_READ_BYTES = 4 << 20
+_TOUCH_S = 30.0
+"""How often a part that is only read is touched, to say that its owner lives."""
+
+
+@dataclass(frozen=True, slots=True)
+class HashedFile:
+    """A file whose size and hash are known before it is fetched.
+
+    Attributes:
+        name: Without a folder.
+        size_bytes: Its size.
+        hash: Its SHA-256, as the manifest has it.
+    """
+
+    name: str
+    size_bytes: int
+    hash: str
+
+
+class Supply(Protocol):
+    """Where files come from: a `Store`, or a folder of this machine."""
+
+    def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
+        """Yield a file's bytes in order, from `start` on.
+
+        Args:
+            name: The file.
+            size_bytes: Its size.
+            start: The first byte.
+
+        Raises:
+            RecordError: It cannot be read, or is shorter than that.
+        """
+        ...
+
+
+class Part:
+    """The first bytes of a file: appended, and hashed as they come.
+
+    Args:
+        path: Created if it is not there.
+        algorithm: hashlib's name of the hash; None for no hash.
+
+    Attributes:
+        size_bytes: How many bytes are there; they are always the first ones of the file.
+        restarts: How often bytes were dropped.
+    """
+
+    def __init__(self, path: Path, algorithm: str | None = "sha256") -> None:
+        self.path = path
+        self._algorithm = algorithm
+        self._hash = new_hash(algorithm) if algorithm else None
+        self._file = open(path, "ab+", buffering=0)  # noqa: SIM115 - its lifetime is this object's
+        self.size_bytes = os.fstat(self._file.fileno()).st_size
+        self.restarts = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        self._file.close()
+
+    def fileno(self) -> int:
+        """Return the descriptor of the open file."""
+        return self._file.fileno()
+
+    def hash_present(self, advance: Callable[[int], None] = lambda num_bytes: None) -> None:
+        """Count the bytes of an earlier process in the hash; once, before any `write`.
+
+        Raises:
+            OSError: They cannot be read, or another process took the part over.
+        """
+        if self._hash is not None:
+            self._read(self._hash, advance)
+
+    def hash_again(self, algorithm: str) -> str:
+        """Read all bytes that are there and return another hash of them.
+
+        Raises:
+            OSError: As `hash_present`.
+        """
+        digest = new_hash(algorithm)
+        self._read(digest, lambda count: None)
+        return digest.hexdigest()
+
+    def _read(self, digest: "hashlib._Hash", advance: Callable[[int], None]) -> None:
+        buffer = memoryview(bytearray(_READ_BYTES))
+        touched = time.monotonic()
+        with open(self.path, "rb", buffering=0) as file:
+            while count := file.readinto(buffer):
+                digest.update(buffer[:count])
+                advance(count)
+                if time.monotonic() - touched >= _TOUCH_S:
+                    self.touch()
+                    touched = time.monotonic()
+
+    def touch(self) -> None:
+        """Show other hosts that this process lives, though nothing is written now.
+
+        Raises:
+            FileNotFoundError: This process was silent for so long that another one took the part over.
+        """
+        try:
+            os.utime(self.path)
+        except FileNotFoundError as err:
+            text = "this process stood still for long and another process took it over"
+            raise FileNotFoundError(errno.ENOENT, text) from err
+        except OSError:  # a failing disk fails in the next write, too, and more clearly
+            pass
+
+    def write(self, data: bytes) -> None:
+        """Append bytes; when the disk refuses some, exactly those before them count as received.
+
+        Raises:
+            OSError: The disk is full or failed.
+        """
+        view = memoryview(data)
+        while view:
+            count = self._file.write(view)
+            if self._hash is not None:
+                self._hash.update(view[:count])
+            self.size_bytes += count
+            view = view[count:]
+
+    def start_over(self) -> None:
+        """Drop all bytes."""
+        self.restarts += bool(self.size_bytes)
+        self._file.truncate(0)
+        self.size_bytes = 0
+        self._hash = new_hash(self._algorithm) if self._algorithm else None
+
+    def hexdigest(self) -> str:
+        """Return the hash of all bytes that are there; "" if none is computed."""
+        return self._hash.hexdigest() if self._hash is not None else ""
+
+    def is_alone(self) -> bool:
+        """Whether no other process wrote to the file: the hash would not have those bytes."""
+        return os.fstat(self._file.fileno()).st_size == self.size_bytes
+
+    def sync(self) -> None:
+        """Bring the bytes to the disk.
+
+        Raises:
+            OSError: The disk is full or failed, or another process wrote to the file. The bytes are dropped: after a
+                failed fsync it is not known which of them are on the disk.
+        """
+        try:
+            if not self.is_alone():
+                raise OSError(errno.EIO, "another process wrote to it; run the same command again")
+            os.fsync(self._file.fileno())
+        except OSError:
+            self.start_over()
+            raise
+
+    def complete(
+        self,
+        supply: Supply,
+        file: HashedFile,
+        write: Callable[[bytes], None],
+        advance: Callable[[int], None] = lambda num_bytes: None,
+    ) -> bool:
+        """Fetch what is missing, and compare the hash of all.
+
+        If it is another one, all bytes are fetched once more: the part may have been damaged on the disk, or a proxy
+        may have sent an old copy.
+
+        Args:
+            supply: Where the file comes from.
+            file: What it must be.
+            write: Appends bytes to this part.
+            advance: Told of bytes that are there or were written; negative when they are dropped.
+
+        Returns:
+            Whether the hash is the right one.
+        """
+        self.hash_present(advance)
+        for _ in range(2):
+            if self.size_bytes <= file.size_bytes:
+                for piece in supply.pieces(file.name, file.size_bytes, self.size_bytes):
+                    write(piece)
+                    advance(len(piece))
+                if self._hash is not None and hash_text(self._hash) == file.hash and self.is_alone():
+                    return True
+            advance(-self.size_bytes)
+            self.start_over()
+        return False
+
+
+def claim(abandoned: Iterable[Path], ours: Path) -> Path | None:
+    """Give the longest abandoned part that can be had the name `ours`.
+
+    Args:
+        abandoned: Parts without a living owner.
+        ours: A name with this process as the owner.
+
+    Returns:
+        The name that the part had; None if there is none.
+    """
+    found: list[tuple[int, Path]] = []
+    for path in abandoned:
+        with contextlib.suppress(FileNotFoundError):
+            facts = path.lstat()
+            if stat.S_ISREG(facts.st_mode) and os.access(path, os.R_OK | os.W_OK):
+                found.append((facts.st_size, path))
+    for _, path in sorted(found, reverse=True):
+        try:
+            os.utime(path)  # a rename keeps the time, and other hosts would take this part for abandoned
+            rename(path, ours)
+        except OSError:  # another process was faster; or another user's, in /tmp
+            if not ours.exists():  # otherwise it was done, and a network drive lost the answer
+                continue
+        return path
+    return None
+
+
+def is_abandoned(owner: Owner, *paths: Path) -> bool:
+    """Whether the process that owns a part is gone, or cannot be asked for and is silent.
+
+    Args:
+        owner: The process.
+        paths: The part, or what else has a time if the part is gone.
+    """
+    if owner.can_be_asked_for:
+        return owner.is_gone()
+    # An attempt may follow five redirects, each of which may be silent for so long.
+    patience_s = max(SILENT_S, settings.stale_s(), 10 * settings.timeout_s())
+    for path in paths:
+        with contextlib.suppress(FileNotFoundError):
+            return abs(time.time() - path.lstat().st_mtime) > patience_s  # a time in the future says as little
+    return False
