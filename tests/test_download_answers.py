@@ -14,7 +14,7 @@ from recordzoo.errors import (
     HashMismatchError,
 )
 from recordzoo.net import retry
-from recordzoo.sources import _headers, _transfer
+from recordzoo.sources import _answer, _transfer
 from recordzoo.sources.download import RemoteFile
 from tests.downloading import (
     CHUNK,
@@ -352,7 +352,7 @@ def test_retry_after_as_seconds_or_date(text: str, expected: float | None) -> No
     + [("9" * digits, None) for digits in (19, 400, 5000)],
 )
 def test_a_number_of_bytes(text: str, expected: int | None) -> None:
-    assert _headers.count(text) == expected
+    assert _answer.count(text) == expected
 
 
 MANY = b"9" * 400

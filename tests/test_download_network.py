@@ -20,7 +20,7 @@ from recordzoo.errors import (
     HashMismatchError,
     TermsError,
 )
-from recordzoo.sources import _pace
+from recordzoo.sources import _answer
 from recordzoo.sources.download import RemoteFile
 from tests.downloading import (
     CHUNK,
@@ -443,8 +443,8 @@ def test_the_rest_of_a_trickle_comes_from_the_next_attempt(tmp_path: Path, monke
 def feed(monkeypatch: pytest.MonkeyPatch, *seconds: tuple[float, int]) -> list[int | None]:
     """Say after each receiving, of so many seconds and bytes, what the pace is; the clock is the test's."""
     now = [0.0]
-    monkeypatch.setattr(_pace.time, "monotonic", lambda: now[0])
-    pace = _pace.Pace()
+    monkeypatch.setattr(_answer.time, "monotonic", lambda: now[0])
+    pace = _answer.Pace()
     found = []
     for waited_s, num_bytes in seconds:
         now[0] += 1000  # what happens between two receivings does not count

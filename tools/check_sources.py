@@ -18,8 +18,9 @@ from recordzoo.addresses import Address, public_url
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.cli.tables import table, wrapping_width
 from recordzoo.errors import ArgumentError, DownloadError
+from recordzoo.net.retry import TryAgainError
 from recordzoo.sources import _http
-from recordzoo.sources._http import Session, TryAgainError
+from recordzoo.sources._http import Session
 
 _ATTEMPTS = 2
 

@@ -18,6 +18,25 @@ RETRY_AFTER_CAP_S = 300.0
 _FOREVER_S = 1e9
 
 
+class TryAgainError(Exception):
+    """This attempt failed and another may not; never leaves this room.
+
+    Args:
+        reason: What happened, to follow a file's name and a colon.
+        wait_s: What the server asks for; None: as long as the caller thinks right.
+        from_zero: The bytes that are there cannot be continued at this address.
+        slow_bytes: How many of the bytes that this attempt brought came too slowly to be called progress.
+    """
+
+    def __init__(
+        self, reason: str, *, wait_s: float | None = None, from_zero: bool = False, slow_bytes: int = 0
+    ) -> None:
+        super().__init__(reason)
+        self.wait_s = wait_s
+        self.from_zero = from_zero
+        self.slow_bytes = slow_bytes
+
+
 def pause_s(failed: int) -> float:
     """Return the pause after so many failures in a row.
 

@@ -16,9 +16,10 @@ from recordzoo.net import retry
 from recordzoo.net.crew import Stop
 from recordzoo.net.part import NO_ROOM
 from recordzoo.net.partial import PartialFile, Stamp
+from recordzoo.net.retry import TryAgainError
 from recordzoo.progress import Progress, format_bytes, format_seconds
 from recordzoo.sources import _drive, _http
-from recordzoo.sources._http import Answer, TryAgainError
+from recordzoo.sources._answer import Answer
 
 logger = logging.getLogger("recordzoo")
 
