@@ -104,6 +104,20 @@ def test_what_may_pass_is_tried_again_and_nobody_notices(fault):
         assert len(server.requests("a.bin")) == 5
 
 
+def test_the_pause_that_a_server_asks_for_is_kept_up_to_five_minutes(monkeypatch):
+    recorded = []
+    monkeypatch.setattr(store_module.time, "sleep", recorded.append)
+    faults = [Fault(status=429, retry_after="7"), Fault(status=503, retry_after="soon"), Fault(status=503)]
+    with FileServer({"a.bin": DATA}, {"a.bin": faults}) as server:
+        assert Store(Url.parse(server.url)).read("a.bin", 100) == DATA[:100]
+    assert recorded[0] == 7
+    assert max(recorded[1:]) < 1
+    with FileServer({"a.bin": DATA}, {"a.bin": [Fault(status=429, retry_after="301")]}) as server:
+        with pytest.raises(RemoteError, match="429"):
+            Store(Url.parse(server.url)).read("a.bin", 100)
+        assert len(server.requests("a.bin")) == 1
+
+
 def test_what_stalls_is_noticed_and_requested_again(monkeypatch):
     monkeypatch.setenv("RECORDZOO_TIMEOUT", "1")
     with FileServer({"a.bin": DATA}, {"a.bin": [Fault(stall_after=5000)]}) as server:

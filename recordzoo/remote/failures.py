@@ -1,11 +1,13 @@
 """What an error of a file system means: whether it may pass, and the `RemoteError` that says what helps."""
 
+import datetime
 import errno
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from recordzoo.addresses import public_text
 from recordzoo.errors import RemoteError
+from recordzoo.net.retry import retry_after_s
 from recordzoo.remote.url import Url
 
 EXTRAS = {
@@ -70,6 +72,20 @@ def status_of(err: BaseException) -> int | None:
             if isinstance(found, int) and 100 <= found < 600:
                 return found
     return NOT_FOUND if isinstance(err, FileNotFoundError) else None
+
+
+def asked_pause_s(err: BaseException) -> float | None:
+    """Return the pause that the server asks for by Retry-After; None if there is no such header."""
+    for each in _chain(err):
+        response = getattr(each, "response", None)
+        if isinstance(response, dict):  # botocore's
+            headers = response.get("ResponseMetadata", {}).get("HTTPHeaders")
+        else:
+            headers = getattr(each, "headers", None) or getattr(response, "headers", None)
+        if isinstance(headers, Mapping):
+            found = {str(name).lower(): str(value) for name, value in headers.items()}
+            return retry_after_s(found.get("retry-after", ""), datetime.datetime.now(datetime.UTC))
+    return None
 
 
 def may_pass(err: BaseException) -> bool:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from recordzoo import settings
 from recordzoo.errors import RemoteError
 from recordzoo.net import retry
-from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE, may_pass, remote_error, status_of
+from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE, asked_pause_s, may_pass, remote_error, status_of
 from recordzoo.remote.url import Url
 
 if TYPE_CHECKING:
@@ -62,8 +62,9 @@ class Entry:
 class Store:
     """The files below a URL. Any thread may use it; each process makes its own file system.
 
-    What may pass (a timeout, a lost connection, status 5xx, 408, 429) is tried again with growing pauses; what will not
-    (no such file, no access) is not. Every failure is a `RemoteError` that shows no credentials.
+    What may pass (a timeout, a lost connection, status 5xx, 408, 429) is tried again with growing pauses, or after the
+    pause that the server asks for (Retry-After, up to 5 minutes). What will not pass (no such file, no access) is not
+    tried again. Every failure is a `RemoteError` that shows no credentials.
 
     Args:
         url: The folder.
@@ -357,14 +358,15 @@ class Store:
                 raise
             except Exception as err:  # noqa: BLE001 - packages raise errors of all kinds
                 failure = remote_error(err, url, doing)
-                again = attempt < retry.ATTEMPTS and may_pass(err)
+                pause_s = asked_pause_s(err) or retry.pause_s(attempt)
+                again = attempt < retry.ATTEMPTS and pause_s <= retry.RETRY_AFTER_CAP_S and may_pass(err)
                 if failed is not None:
                     failed(err)
             # Not within `except`: the other package's error may show credentials.
             if not again:
                 raise failure
             logger.debug("%s attempt %d: %s", url, attempt, failure)
-            time.sleep(retry.pause_s(attempt))
+            time.sleep(pause_s)
         raise AssertionError("unreachable")
 
     def _too_short(self, name: str, size_bytes: int) -> RemoteError:
