@@ -154,3 +154,30 @@ def test_pixels_that_are_none(tmp_path: Path) -> None:
         writer.write({"image": np.zeros((4, 4, 2), np.uint8), "target": 0})
     with pytest.raises(OtherSourceError, match=r"record 0 \(.*\): an array uint8\[4, 4, 2\] is no image"):
         recordzoo.export(tmp_path / "a.records", tmp_path / "out", to="webdataset")
+
+
+def one_sample(path: Path, **fields: Any) -> Path:
+    with RecordWriter(path) as writer:
+        writer.write({"image": pairs(1)[0][0], "target": 1, **fields})
+    return path
+
+
+def test_numbers_that_tfrecord_has_not(tmp_path: Path) -> None:
+    good = one_sample(tmp_path / "good.records", big=np.uint64((1 << 63) - 1))
+    recordzoo.export(good, tmp_path / "good", to="tfrecord")
+    bad = one_sample(tmp_path / "bad.records", big=np.array([1, 1 << 63], np.uint64))
+    with pytest.raises(OtherSourceError, match=r"0.*: big holds 9223372036854775808; TFRecord has whole numbers up to"):
+        recordzoo.export(bad, tmp_path / "bad", to="tfrecord")
+    assert not (tmp_path / "bad").exists()
+
+
+@pytest.mark.parametrize("to", ["tfrecord", "parquet", "webdataset"])
+def test_half_of_a_letter(tmp_path: Path, to: str) -> None:
+    """JSON has it as an escape; UTF-8 has it not."""
+    path = one_sample(tmp_path / "a.records", caption="a\ud83d")
+    if to == "webdataset":
+        back = prepared(recordzoo.export(path, tmp_path / "out", to=to), tmp_path / "back.records", workers=1)
+        assert RecordReader(back).value("json", 0)["caption"] == "a\ud83d"
+        return
+    with pytest.raises(OtherSourceError, match=r"0.*: caption has '\\ud83d', half of a letter"):
+        recordzoo.export(path, tmp_path / "out", to=to)

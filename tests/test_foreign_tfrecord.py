@@ -1,14 +1,18 @@
 """TFRecord files, as TensorFlow wrote them, become record sets."""
 
+import gzip
 import shutil
 import struct
+import zlib
 from pathlib import Path
 
 import google_crc32c
+import numpy as np
 import pytest
 
 from recordzoo import packages
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError
+from recordzoo.formats.protobuf import chunk
 from recordzoo.records.reader import RecordReader
 from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, written
@@ -38,6 +42,29 @@ def test_what_tensorflow_wrote(tmp_path: Path) -> None:
     reader = check(path, expected, tmp_path / "one.records")
     assert list(reader.names)[2:4] == ["train-00000-of-00002/000002.jpg", "train-00000-of-00002/000003.png"]
     assert reader.manifest.source == "tfrecord"
+
+
+@pytest.mark.slow
+def test_objects_of_a_compressed_file(tmp_path: Path) -> None:
+    """Lists with a value for each object: numbers as arrays of their own length, words as lists."""
+    path, expected = written("tfrecord-objects")
+    reader = check(path, expected, tmp_path / "one.records")
+    assert reader.manifest.blobs["image_object_bbox_xmin"].encoding == "raw"
+    assert reader.value("image_object_bbox_xmin", 2).dtype == np.float32
+
+
+@pytest.mark.slow
+def test_sequences(tmp_path: Path) -> None:
+    path, expected = written("tfrecord-sequences")
+    check(path, expected, tmp_path / "one.records")
+
+
+def test_bytes_that_are_no_text(tmp_path: Path) -> None:
+    """Several values that are no UTF-8 are in base64, as bytes within Parquet's lists are."""
+    path = tmp_path / "a.tfrecord"
+    masks = chunk(1, chunk(1, b"\xff\x00") + chunk(1, b"\x01"))
+    path.write_bytes(framed(chunk(1, chunk(1, chunk(1, b"masks") + chunk(2, masks)))))
+    assert RecordReader(prepared(path, tmp_path / "one.records", workers=1)).value("masks", 0) == ["/wA=", "AQ=="]
 
 
 @pytest.mark.slow
@@ -86,6 +113,23 @@ def test_a_cut_file(files: Path, tmp_path: Path) -> None:
 def test_a_missing_file(files: Path, tmp_path: Path) -> None:
     (files / "train-00001-of-00002").unlink()
     check_refused(files, tmp_path / "one.records", "1 of 2 files are missing: train-00001-of-00002")
+
+
+@fault("F2")
+def test_a_compressed_file(files: Path, tmp_path: Path) -> None:
+    """It is read; what is cut, damaged, too large when unpacked, or compressed otherwise, is named as such."""
+    plain = (files / "validation-00000-of-00001").read_bytes()
+    path = tmp_path / "val.tfrecord.gz"
+    path.write_bytes(gzip.compress(plain))
+    assert len(RecordReader(prepared(path, tmp_path / "one.records", workers=1))) == 3
+    path.write_bytes(gzip.compress(plain)[:-20])
+    check_refused(path, tmp_path / "two.records", str(path), "the compressed file is cut or damaged")
+    flipped = bytearray(gzip.compress(plain))
+    flipped[-6] ^= 1
+    path.write_bytes(flipped)
+    check_refused(path, tmp_path / "two.records", str(path), "the compressed file is cut or damaged")
+    path.write_bytes(zlib.compress(plain))
+    check_refused(path, tmp_path / "two.records", f"{path} is compressed with zlib")
 
 
 def test_no_example(tmp_path: Path) -> None:

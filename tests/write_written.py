@@ -1,4 +1,4 @@
-"""Write `tests/written/tfrecord`: small files of TensorFlow, which is too large for the tests' own environment.
+"""Write `tests/written/`: small files of TensorFlow, which is too large for the tests' own environment.
 
     python tests/write_written.py
 
@@ -42,18 +42,24 @@ def expect(name: str, pairs: list[tuple[bytes, int]], **more: Any) -> None:
     (WRITTEN / name / "expected.json").write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")
 
 
+# Any: a feature of TensorFlow, and what is put into it.
+def feature(value: Any, kind: type = int) -> Any:
+    """Make a feature of a value, or of a list; `kind` is that of an empty list."""
+    import tensorflow as tf
+
+    values = value if isinstance(value, list) else [value]
+    kind = type(values[0]) if values else kind
+    if kind in (bytes, str):
+        found = [each.encode() if isinstance(each, str) else each for each in values]
+        return tf.train.Feature(bytes_list=tf.train.BytesList(value=found))
+    if kind is float:
+        return tf.train.Feature(float_list=tf.train.FloatList(value=values))
+    return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
+
+
 def tfrecord(folder: Path) -> None:
     """TensorFlow's own writer: ImageNet's keys, three files of two splits. Last written with TensorFlow 2.21.0."""
     import tensorflow as tf
-
-    def feature(value: Any) -> Any:
-        if isinstance(value, bytes | str):
-            data = value.encode() if isinstance(value, str) else value
-            return tf.train.Feature(bytes_list=tf.train.BytesList(value=[data]))
-        values = value if isinstance(value, list) else [value]
-        if isinstance(values[0], float):
-            return tf.train.Feature(float_list=tf.train.FloatList(value=values))
-        return tf.train.Feature(int64_list=tf.train.Int64List(value=values))
 
     pairs = samples(12)
     files = {
@@ -85,11 +91,72 @@ def tfrecord(folder: Path) -> None:
     )
 
 
+def objects(folder: Path) -> None:
+    """Files of the Object Detection API, with its keys (create_pascal_tf_record.py), compressed with gzip."""
+    import tensorflow as tf
+
+    pairs = samples(7)
+    boxes = [[(0.25 * (n % 3), 0.5, 0.125 * n, 1.0) for n in range(number % 3)] for number in range(len(pairs))]
+    texts = [[CLASSES[n] for n in range(len(each))] for each in boxes]
+    options = tf.io.TFRecordOptions(compression_type="GZIP")
+    with tf.io.TFRecordWriter(str(folder / "pascal_train.record-00000-of-00001"), options) as writer:
+        for (image, _), each, names in zip(pairs, boxes, texts, strict=True):
+            keys = {
+                "image/encoded": feature(image),
+                "image/filename": feature("a.jpg"),
+                **{
+                    f"image/object/bbox/{side}": feature([box[place] for box in each], float)
+                    for place, side in enumerate(("xmin", "ymin", "xmax", "ymax"))
+                },
+                "image/object/class/text": feature(names, str),
+                "image/object/class/label": feature([CLASSES.index(name) for name in names]),
+            }
+            writer.write(tf.train.Example(features=tf.train.Features(feature=keys)).SerializeToString())
+    fields = {
+        "image_object_bbox_xmin": [[box[0] for box in each] or None for each in boxes],
+        "image_object_class_text": [names or None for names in texts],
+        "image_object_class_label": [[CLASSES.index(name) for name in names] or None for names in texts],
+    }
+    expect(folder.parent.name, pairs, targets=None, fields=fields)
+
+
+def sequences(folder: Path) -> None:
+    """`SequenceExample`s: a picture, and numbers and words for each step."""
+    import tensorflow as tf
+
+    pairs = samples(6)
+    with tf.io.TFRecordWriter(str(folder / "clips.tfrecord")) as writer:
+        for number, (image, label) in enumerate(pairs):
+            lists = {
+                "words": [feature(f"w{step}") for step in range(1 + number % 3)],
+                "positions": [feature([step / 2, 1.0]) for step in range(1 + number % 3)],
+                "times": [feature(step) for step in range(1 + number % 3)],
+            }
+            message = tf.train.SequenceExample(
+                context=tf.train.Features(feature={"image": feature(image), "label": feature(label)}),
+                feature_lists=tf.train.FeatureLists(
+                    feature_list={key: tf.train.FeatureList(feature=steps) for key, steps in lists.items()}
+                ),
+            )
+            writer.write(message.SerializeToString())
+    counts = [1 + number % 3 for number in range(len(pairs))]
+    fields = {
+        "words": [[f"w{step}" for step in range(count)] for count in counts],
+        "positions": [[[step / 2, 1.0] for step in range(count)] for count in counts],
+        "times": [list(range(count)) for count in counts],
+    }
+    expect(folder.parent.name, pairs, fields=fields)
+
+
+WRITERS = {"tfrecord": tfrecord, "tfrecord-objects": objects, "tfrecord-sequences": sequences}
+
+
 def main() -> None:
-    folder = WRITTEN / "tfrecord" / "data"
-    shutil.rmtree(folder.parent, ignore_errors=True)
-    folder.mkdir(parents=True)
-    tfrecord(folder)
+    for name, write in WRITERS.items():
+        folder = WRITTEN / name / "data"
+        shutil.rmtree(folder.parent, ignore_errors=True)
+        folder.mkdir(parents=True)
+        write(folder)
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing_extensions import override
 from recordzoo.aliases import JSON
 from recordzoo.errors import SourceError
 from recordzoo.formats.arrow import ROWS_AT_ONCE, Part, TableParts
-from recordzoo.formats.samples import Content, Field, Sample, printable
+from recordzoo.formats.samples import Content, Field, Sample, text_of
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, plain, sync
 from recordzoo.packages import need
 
@@ -114,7 +114,9 @@ class ParquetWriter(Writer):
             elif field.kind == "image":
                 row[_column(field)] = {"bytes": value, "path": None}
             elif field.kind == "json":
-                row[_column(field)] = printable(value) if isinstance(value, str) else json_line(value)[:-1].decode()
+                row[_column(field)] = (
+                    text_of(field, sample) if isinstance(value, str) else json_line(value)[:-1].decode()
+                )
             else:
                 row[_column(field)] = plain(value)
         return row

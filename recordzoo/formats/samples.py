@@ -194,3 +194,18 @@ def _all_splits(reader: RecordReader) -> dict[str, NDArray[np.int64]]:
         name = REST if REST not in found else f"{REST}-2"
         found[name] = rest
     return found
+
+
+def text_of(field: Field, sample: Sample) -> str:
+    """Return the text of a field as one that can be written as UTF-8.
+
+    Raises:
+        OtherSourceError: It has half of a pair of UTF-16, which is no text.
+    """
+    try:
+        return printable(sample.fields[field.name])
+    except UnicodeEncodeError as err:
+        raise OtherSourceError(
+            f"{sample.name}: {field.name} has {err.object[err.start : err.end]!a}, half of a letter, which UTF-8 has "
+            "not. Export to webdataset, which writes JSON, or correct the text."
+        ) from err

@@ -1,40 +1,49 @@
 """TFRecord: files of framed `tf.train.Example` messages, as TensorFlow, TFDS and many scripts write them.
 
 A record is its length (8 bytes), the masked CRC-32C of these, the bytes, and their masked CRC-32C (TensorFlow's
-tsl/lib/io/record_writer.h). An `Example` maps keys to lists of bytes, floats or integers
-(tensorflow/core/example/{example,feature}.proto).
+tsl/lib/io/record_writer.h). `tf_examples` says what the bytes are. A file may be compressed as a whole, with gzip.
 """
 
+import contextlib
+import dataclasses
+import gzip
 import re
 import struct
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
-import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, first_of
-from recordzoo.formats.naming import IMAGES, LABELS, holds_images, image_ending, usual_key
-from recordzoo.formats.protobuf import Message, WireError, chunk, packed
-from recordzoo.formats.samples import Content, Field
+from recordzoo.formats.naming import IMAGES, LABELS, image_ending, usual_key
+from recordzoo.formats.samples import Content
 from recordzoo.formats.samples import Sample as Record
 from recordzoo.formats.sets import refuse_missing, split_names
-from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, sync
+from recordzoo.formats.tf_examples import (
+    Example,
+    bytes_feature,
+    feature_of,
+    features_of_field,
+    integers_feature,
+    read_example,
+    written_example,
+)
+from recordzoo.formats.writing import Shard, Tick, Writer, Written, sync
 from recordzoo.packages import is_installed, need
-from recordzoo.recipes.images import sniffed_ending
 from recordzoo.sources.member import MAX_MEMBER_BYTES
+from recordzoo.sources.stream import unpacked_cap
 
-LOOKS_FOR = "files *.tfrecord, *.tfrecords or *-00000-of-00001"
+LOOKS_FOR = "files *.tfrecord, *.tfrecords, *.record, *.tfrec or *-00000-of-00001"
 
-_SHARD = re.compile(r"(?P<prefix>.*?)[-.](?P<number>\d{5})-of-(?P<total>\d{5})(?P<ending>\..*)?")
-_FILE = re.compile(r".*\.tfrecords?(-\d{5}-of-\d{5})?")
+_MAYBE = re.compile(r".*[-.]\d{5}-of-\d{5}(\..*)?|.*\.(record|tfrec)(\.gz)?")
+_FILE = re.compile(r".*\.tfrecords?(-\d{5}-of-\d{5})?(\.gz)?")
 _LENGTH = struct.Struct("<Q")
 _HEADER = struct.Struct("<QI")
 _CRC = struct.Struct("<I")
-_FEATURES, _FEATURE, _KEY, _VALUE = 1, 1, 1, 2
-_BYTES, _FLOATS, _INTEGERS, _LIST = 1, 2, 3, 1
+_GZIP, _ZLIB = b"\x1f\x8b", b"\x78"
 _FORMATS = {".jpg": b"JPEG", ".tiff": b"TIFF"}
 
 
@@ -44,8 +53,8 @@ def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
     there = [path] if path.is_file() else sorted(path.iterdir()) if path.is_dir() else []
     files = [each for each in there if _FILE.fullmatch(each.name) and each.is_file()]
     if not files:
-        numbered = [each for each in there if _SHARD.fullmatch(each.name) and each.is_file()]
-        files = numbered if any(map(_begins_with_a_record, numbered)) else []  # one may be damaged
+        others = [each for each in there if _MAYBE.fullmatch(each.name) and each.is_file()]
+        files = others if any(map(_begins_like_one, others)) else []  # one may be damaged
     return TFRecords(location, fields, files) if files else None
 
 
@@ -58,25 +67,44 @@ class TFRecords(Foreign):
         super().__init__(location, fields)
         need("google_crc32c", "tfrecord", "TFRecord is read")
         refuse_missing([path.name for path in files], location)
-        splits = split_names([re.sub(r"\.tfrecords?(?=$|-)", "", path.name) for path in files], is_any=True)
+        splits = split_names([re.sub(r"\.tfrecords?(?=$|-|\.)|\.gz$", "", path.name) for path in files], is_any=True)
         self.pieces = [
             Piece(path.name, path.stat().st_size, (path,), split=split)
             for path, split in zip(files, splits, strict=True)
         ]
-        examples = [example for _, example in first_of(self.pieces, _examples)]
+        self._seen = first_of(self.pieces, lambda piece: ((piece, each) for each in _examples(piece)))
+        examples = [example for _, (_, example) in self._seen]
         keys = sorted({key for example in examples for key in example})
-        values = {key: [example.get(key) for example in examples] for key in keys}
         self.check_fields(keys)
-        images = {key for key in keys if key.startswith("image") or holds_images(values[key])}
+        self._features = {
+            key: feature_of(key, [each[key] for each in examples if len(each.get(key, ()))]) for key in keys
+        }
+        images = {key for key in keys if key.startswith("image") or self._features[key].is_image}
         image = usual_key(fields, "image", images, IMAGES)
         label = usual_key(fields, "target", keys, LABELS)
         usual = {key: field for key, field in ((image, "image"), (label, "target")) if key is not None}
         self._keys = self.name_fields(keys, usual)
-        self._texts = {key for key in keys if self._keys[key] != "image" and _are_texts(values[key])}
+        lists = [self._keys[key] for key, kind in self._features.items() if kind.is_uneven]
+        self.kinds = dict.fromkeys(lists, "raw")
+        for key, name in self._keys.items():
+            if name == "image":
+                self._features[key] = dataclasses.replace(self._features[key], is_text=False)
+
+    # Any: what pickle keeps.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_seen": []}
+
+    @override
+    def first(self) -> list[Sample]:
+        seen, self._seen = self._seen, []
+        return [sample for piece, found in seen for sample in self._samples(piece, iter([found]))]
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:
-        for number, (where, example) in enumerate(_examples(piece)):
+        return self._samples(piece, _examples(piece))
+
+    def _samples(self, piece: Piece, examples: Iterator[tuple[str, Example]]) -> Iterator[Sample]:
+        for number, (where, example) in enumerate(examples):
             if other := example.keys() - self._keys.keys():
                 raise SourceError(
                     f"{where}: it has {', '.join(sorted(other))}, which the first examples have not.",
@@ -85,30 +113,35 @@ class TFRecords(Foreign):
             sample = {field: self._value(key, example, where) for key, field in self._keys.items()}
             yield {"name": f"{piece.name}/{number:06d}{image_ending(sample)}", **sample}
 
-    # Any, here and below: numbers, bytes, arrays or None.
-    def _value(self, key: str, example: Mapping[str, Any], where: str) -> Any:
-        value = example.get(key)
-        if key not in self._texts or value is None:
-            return value
+    # Any: numbers, bytes, arrays, lists or None.
+    def _value(self, key: str, example: Example, where: str) -> Any:
         try:
-            return value.decode()
-        except (AttributeError, UnicodeDecodeError) as err:
+            return self._features[key].value(example[key]) if key in example else None
+        except UnicodeDecodeError as err:
             raise SourceError(f"{where}: {key} is text in the first examples, and not here ({err}).") from err
 
 
-def _begins_with_a_record(path: Path) -> bool:
-    """Whether the checksum of the first length is right; without the package, any file may be one."""
+def _begins_like_one(path: Path) -> bool:
+    """Whether the checksum of the first length is right, or a file is compressed. Without the package, any is one."""
     if not is_installed("google_crc32c"):
         return True
     with path.open("rb") as file:
         head = file.read(_HEADER.size)
+    return head.startswith(_GZIP) or _is_header(head)
+
+
+def _is_header(head: bytes) -> bool:
     return len(head) == _HEADER.size and _HEADER.unpack(head)[1] == _masked_crc(head[:8])
 
 
 def _records(file: BinaryIO, path: Path) -> Iterator[tuple[str, bytes]]:
     """Yield where each record is, for messages, and its bytes."""
-    offset = 0
+    offset, cap_bytes = 0, unpacked_cap(path.stat().st_size)
     while head := file.read(_HEADER.size):
+        if offset > cap_bytes:
+            raise SourceError(
+                f"{path} unpacks to more than {cap_bytes:,} bytes, far more than data does.", path=str(path)
+            )
         where = f"{path}, byte {offset:,}"
         if len(head) < _HEADER.size:
             raise SourceError(f"{where}: the file is cut.", path=str(path))
@@ -134,59 +167,32 @@ def _masked_crc(data: bytes) -> int:
     return ((crc >> 15 | crc << 17) + 0xA282EAD8) & 0xFFFFFFFF
 
 
-def _examples(piece: Piece) -> Iterator[tuple[str, dict[str, Any]]]:
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file; one that is compressed as a whole is unpacked while it is read."""
+    with path.open("rb") as file:
+        head = file.read(_HEADER.size)
+        file.seek(0)
+        if _is_header(head) or not head.startswith((_GZIP, _ZLIB)):
+            yield file
+        elif head.startswith(_ZLIB):
+            raise SourceError(
+                f"{path} is compressed with zlib, which is not read. Write it again with gzip.", path=str(path)
+            )
+        else:
+            try:
+                with gzip.open(file) as unpacked:
+                    yield cast(BinaryIO, unpacked)
+            except (EOFError, zlib.error, gzip.BadGzipFile) as err:
+                raise SourceError(f"{path}: the compressed file is cut or damaged ({err}).", path=str(path)) from err
+
+
+def _examples(piece: Piece) -> Iterator[tuple[str, Example]]:
     """Yield where each example of a file is, for messages, and its values."""
     (path,) = piece.files
-    with path.open("rb") as file:
+    with _opened(path) as file:
         for where, data in _records(file, path):
-            yield where, _example(data, where)
-
-
-def _example(data: bytes, where: str) -> dict[str, Any]:
-    """Read an `Example`: one value is itself, several are an array or a list, none is None."""
-    found = {}
-    try:
-        for features in Message(data).all_bytes(_FEATURES):
-            for entry in Message(features).all_bytes(_FEATURE):
-                pair = Message(entry)
-                found[(pair.bytes_of(_KEY) or b"").decode()] = _feature(pair.bytes_of(_VALUE) or b"")
-    except (WireError, UnicodeDecodeError) as err:
-        raise SourceError(f"{where}: it is no tf.train.Example: {err}.") from err
-    if not found:
-        raise SourceError(f"{where}: it is no tf.train.Example with features.")
-    return found
-
-
-def _feature(data: bytes) -> Any:
-    feature = Message(data)
-    for kind in feature.numbers & {_BYTES, _FLOATS, _INTEGERS}:
-        inner = Message(feature.bytes_of(kind) or b"")
-        if kind == _BYTES:
-            values = inner.all_bytes(_LIST)
-            return None if not values else values[0] if len(values) == 1 else [_as_text(value) for value in values]
-        numbers = inner.floats(_LIST) if kind == _FLOATS else np.array(inner.integers(_LIST), np.int64)
-        return None if not len(numbers) else numbers[0].item() if len(numbers) == 1 else numbers
-    return None
-
-
-def _as_text(value: bytes) -> str:
-    return value.decode("utf-8", "backslashreplace")
-
-
-def _are_texts(values: Iterable[Any]) -> bool:
-    """Whether there are values, and all are UTF-8 and no images."""
-    there = [value for value in values if value is not None]
-    return bool(there) and all(map(_is_text, there))
-
-
-def _is_text(value: Any) -> bool:
-    if not isinstance(value, bytes) or sniffed_ending(value):
-        return False
-    try:
-        value.decode()
-    except UnicodeDecodeError:
-        return False
-    return True
+            yield where, read_example(data, where)
 
 
 class TFRecordWriter(Writer):
@@ -203,50 +209,19 @@ class TFRecordWriter(Writer):
         name = f"{shard.split or 'data'}-{shard.number:05d}-of-{shard.total:05d}.tfrecord"
         with open(folder / name, "wb") as file:
             for _, sample in self.samples(shard, tick):
-                data = self._example(sample)
+                data = written_example(self._features(sample))
                 length = _LENGTH.pack(len(data))
                 file.write(length + _CRC.pack(_masked_crc(length)) + data + _CRC.pack(_masked_crc(data)))
             sync(file)
             return Written({name: file.tell()})
 
-    def _example(self, sample: Record) -> bytes:
-        pairs = (chunk(_KEY, key.encode()) + chunk(_VALUE, value) for key, value in sorted(self._features(sample)))
-        return chunk(_FEATURES, b"".join(chunk(_FEATURE, pair) for pair in pairs))
-
     def _features(self, sample: Record) -> Iterator[tuple[str, bytes]]:
-        yield "image/encoded", _bytes(sample.image)
-        yield "image/format", _bytes(_FORMATS.get(sample.ending, sample.ending[1:].upper().encode()))
-        yield "image/filename", _bytes(sample.name.encode())
+        yield "image/encoded", bytes_feature(sample.image)
+        yield "image/format", bytes_feature(_FORMATS.get(sample.ending, sample.ending[1:].upper().encode()))
+        yield "image/filename", bytes_feature(sample.name.encode())
         if sample.label is not None:
-            yield "image/class/label", _integers([sample.label])
+            yield "image/class/label", integers_feature([sample.label])
         if self.content.classes:
-            yield "image/class/text", _bytes(sample.class_name.encode())
+            yield "image/class/text", bytes_feature(sample.class_name.encode())
         for field in self.content.fields:
-            yield from _of_field(field, sample.fields[field.name])
-
-
-# Any, here and below: values of all kinds.
-def _of_field(field: Field, value: Any) -> Iterator[tuple[str, bytes]]:
-    """Yield the features of a field. An `Example` has lists only: arrays get their shape beside them."""
-    if value is None:
-        yield field.name, b""
-    elif field.kind in ("image", "bytes"):
-        yield field.name, _bytes(value)
-    elif field.kind == "json":
-        yield field.name, _bytes(value.encode("utf-8", "replace") if isinstance(value, str) else json_line(value)[:-1])
-    else:
-        numbers = np.asarray(value)
-        if numbers.dtype.kind == "f":
-            yield field.name, chunk(_FLOATS, chunk(_LIST, numbers.astype("<f4").tobytes()))
-        else:
-            yield field.name, _integers(numbers.astype(np.int64).ravel().tolist())
-        if numbers.ndim > 1:
-            yield f"{field.name}/shape", _integers(list(numbers.shape))
-
-
-def _bytes(value: bytes) -> bytes:
-    return chunk(_BYTES, chunk(_LIST, value))
-
-
-def _integers(values: list[int]) -> bytes:
-    return chunk(_INTEGERS, chunk(_LIST, packed(values)))
+            yield from features_of_field(field, sample)
