@@ -9,10 +9,9 @@ import pytest
 
 from benchmarks import cluster_simulation
 from benchmarks.cluster_simulation import journal_in
-from recordzoo.preparing.journal import JOURNAL_NAME, read_lines
+from recordzoo.preparing.journal import JOURNAL_NAME, in_threads, read_lines
 from recordzoo.preparing.meter import PoolProgress
 from recordzoo.preparing.rows import ShardDone, UnitDone
-from recordzoo.preparing.threads import in_threads
 from recordzoo.progress import LogProgress
 
 

@@ -214,8 +214,8 @@ class TestFaults:
 
         convert = running.run_tasks
 
-        def replacing(*arguments):
-            convert(*arguments)
+        def replacing(*arguments, **options):
+            convert(*arguments, **options)
             shutil.rmtree(path)
             shutil.copytree(sets[2].path, path)
 

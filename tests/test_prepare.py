@@ -31,6 +31,7 @@ from recordzoo.errors import (
 from recordzoo.hashing import BackgroundHash
 from recordzoo.owner import Owner
 from recordzoo.preparing import Options, describe, ensure, job, locate, shards
+from recordzoo.preparing.archives import Archives
 from recordzoo.preparing.raw import RawData
 from recordzoo.preparing.rows import ShardDone, UnitDone
 from recordzoo.preparing.shards import Shards
@@ -607,14 +608,14 @@ class TestRawData:
         right = archive.read_bytes()
         raw_files = (simple.remote(archive, sha256="0" * 64),)
         archive.write_bytes(right[:4] + b"\x01" + right[5:])  # another time in gzip's header
-        waited = RawData._hash_of
+        waited = Archives._hash_of
 
-        def hash_of(self: RawData, path: Path, running: BackgroundHash, size: int) -> str:
+        def hash_of(self: Archives, path: Path, running: BackgroundHash, size: int) -> str:
             found = waited(self, path, running, size)
             archive.write_bytes(right)
             return found
 
-        monkeypatch.setattr(RawData, "_hash_of", hash_of)
+        monkeypatch.setattr(Archives, "_hash_of", hash_of)
         with pytest.raises(HashMismatchError, match="Nothing was published"):
             prepare(archive.parent, "stream", raw_files=raw_files)
 

@@ -7,11 +7,9 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.preparing.journal import Journal
-from recordzoo.preparing.matching import are_repeated
-from recordzoo.preparing.resolve import check_counts, resolve
+from recordzoo.preparing.journal import Journal, in_threads
+from recordzoo.preparing.resolve import are_repeated, check_counts, resolve
 from recordzoo.preparing.rows import load_rows, load_sidecars
-from recordzoo.preparing.threads import in_threads
 from recordzoo.recipes.base import ABSENT, BlobField, Recipe, Stored
 from recordzoo.recipes.jpeg import UNKNOWN
 from recordzoo.records.manifest import INDEX_DTYPE, NO_SHARD, BlobSpec, RawFile, ShardSpec, shard_name

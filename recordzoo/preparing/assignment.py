@@ -13,7 +13,7 @@ import socket
 import sys
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -45,14 +45,9 @@ def versions() -> dict[str, str]:
     }
 
 
-def share(task: Task, setup: Callable[[], None] | None) -> dict[str, str]:
-    """Write what all units share into the build directory; return what each call needs of it.
-
-    Args:
-        task: One of the units.
-        setup: What each process calls before its first unit.
-    """
-    data = cloudpickle.dumps((_without_unit(task), setup))
+def share(task: Task) -> dict[str, str]:
+    """Write what a unit shares with all others into the build directory; return what each call needs of it."""
+    data = cloudpickle.dumps((_without_unit(task), task.recipe.worker_setup()))
     digest = hashlib.sha256(data).hexdigest()
     path = task.folder / f"task.{digest[:16]}.pickle"
     durable.write_file(path, data)

@@ -1,26 +1,24 @@
 """Have the raw files changed since a record set was made of them?
 
-Of every set that was made from a tree or from the files of a list. A full comparison looks at all files; a quick one,
-for each opening, at a bounded number of them.
+Answers for sets that were made from a tree or from the files of a list. A full comparison looks at all files; a quick
+one, for each opening, at a bounded number of them.
 """
 
 import contextlib
 import os
 import random
-import stat
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from recordzoo.errors import ArgumentError, OtherSourceError
-from recordzoo.preparing.directories import KnownDirectories, directory_positions, is_inside
+from recordzoo.preparing.comparison import Comparison
+from recordzoo.preparing.directories import KnownDirectories, directory_positions
 from recordzoo.preparing.kinds import kind_of
-from recordzoo.preparing.stored_content import StoredContent
 from recordzoo.program import command
 from recordzoo.progress import Progress
 from recordzoo.recipes.variants import Variant
-from recordzoo.records.kinds import SetKind
 from recordzoo.records.made_from import MadeFrom, directory_of, relative_names
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
@@ -85,8 +83,8 @@ def find_changes(
         reader: The record set.
         root: The tree; or the list. Files of it that are gone are changes in a tree of class folders only: others may
             be put away once they are converted.
-        full: Compare all files, and the content of each with another time. Else some hundred files, chosen anew each
-            time, those in directories that were written to among them, and the content of up to 16.
+        full: Compare all files, and the content of each with another time. Default: some hundred files, chosen at
+            random, files of directories that were written to among them, and the content of up to 16.
         now: The files that are there now, to find new ones anywhere. Without it, new ones are found only in trees of
             class folders.
         new_names: Whether files that the set does not have are changes.
@@ -109,7 +107,7 @@ def find_changes(
         stored = set(made_from[:])
         found.update({f"{name} is new": None for name in relative_names(now, root) if name not in stored})
     runs = [(0, len(made_from))] if full else _some_runs(made_from, written)
-    comparison = _Comparison(
+    comparison = Comparison(
         reader,
         base,
         is_moved=made_in != base,
@@ -138,7 +136,7 @@ def recorded_changes(reader: RecordReader, *, full: bool = False, progress: Prog
 
 
 def warn_of_changes(reader: RecordReader, changes: Changes, command: str, *, stacklevel: int) -> None:
-    """Warn, once a process, directory and record set, that raw files have changed.
+    """Warn that raw files have changed: once for each directory and record set in a process.
 
     Args:
         reader: The record set.
@@ -199,54 +197,3 @@ def _chunks(runs: Iterable[tuple[int, int]]) -> Iterator[tuple[int, int]]:
     for start, stop in runs:
         for low in range(start, stop, _CHUNK_FILES):
             yield low, min(stop, low + _CHUNK_FILES)
-
-
-class _Comparison:
-    """Compares files with what they were.
-
-    Args:
-        reader: The record set.
-        base: The directory that the files' names are relative to.
-        is_moved: Whether they lay elsewhere when the records were made.
-        counts_gone: Whether a file that is gone is a change.
-        contents: How many files with another time to read; None for all.
-
-    Attributes:
-        num_compared: How many files were looked at.
-    """
-
-    def __init__(
-        self, reader: RecordReader, base: str, *, is_moved: bool, counts_gone: bool, contents: int | None
-    ) -> None:
-        self.num_compared = 0
-        self._base, self._is_moved, self._counts_gone, self._contents = base, is_moved, counts_gone, contents
-        # The files of a list may lie anywhere; others' names lead out only if they are forged.
-        self._is_list = reader.manifest.kind is SetKind.LIST
-        self._stored = StoredContent(reader)
-
-    def differences(self, files: Iterable[tuple[str, int, int]]) -> Iterator[str]:
-        """Yield what differs of files given as name, size and time."""
-        for name, size, mtime in files:
-            if "\0" in name or not (self._is_list or is_inside(name)):
-                continue
-            self.num_compared += 1
-            path = os.path.join(self._base, name)
-            try:
-                status = os.stat(path)
-            except OSError:
-                if self._counts_gone:
-                    yield f"{name} is gone"
-                continue
-            if status.st_size != size or not stat.S_ISREG(status.st_mode):
-                yield f"{name} has another size"
-            elif status.st_mtime_ns != mtime and not self._is_same(name, path):
-                yield f"{name} was written to"
-
-    def _is_same(self, name: str, path: str) -> bool:
-        """Whether a file with another time holds what is stored of it; of too many to look at, it is assumed."""
-        if self._contents is not None:
-            if not self._contents:
-                return True
-            self._contents -= 1
-        is_content = self._stored.is_content(name, path)
-        return self._is_moved if is_content is None else is_content

@@ -1,12 +1,12 @@
-"""How raw data is divided: into units and shards, and among how many processes."""
+"""Raw data → units and shards: how large the records will be, how many units there are, how many processes convert."""
 
 from dataclasses import dataclass
 
 from recordzoo.aliases import JSON
-from recordzoo.preparing.estimates import records_bytes
 from recordzoo.preparing.options import Options
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.manifest import ORIGINAL
+from recordzoo.records.shard import stored_bytes
 from recordzoo.sources.member import Source, Unit
 from recordzoo.workers import default_workers
 
@@ -15,6 +15,18 @@ _SPILL = 1.03
 
 _FEW_BYTES = 16 << 20
 """Less raw data than this is converted before worker processes have started, which takes about a second."""
+
+
+def records_bytes(recipe: Recipe, raw: Source | int) -> int:
+    """Estimate the size of the records.
+
+    Args:
+        recipe: How the records are made.
+        raw: The raw data; if it is not there yet, the size of its archives.
+    """
+    if isinstance(raw, int):
+        return int(raw * recipe.expansion)
+    return raw.records_bytes(recipe.expansion, lambda size: stored_bytes(recipe.stored_bytes(size)))
 
 
 def default_shard_bytes(recipe: Recipe, source: Source) -> int:
@@ -36,11 +48,11 @@ class Division:
     options: Options
 
     def shard_bytes(self, source: Source) -> int:
-        """Return the target shard size in bytes; nothing depends on it if the number of shards is given."""
+        """Return the target shard size in bytes; not used if the number of shards is given."""
         return self.options.shard_bytes or default_shard_bytes(self.recipe, source)
 
     def plan(self, source: Source) -> dict[str, JSON]:
-        """Return what the shards depend on, for the plan of a build."""
+        """Return the part of a build's plan that says how shards are cut."""
         return self.options.layout or {"shard_bytes": self.shard_bytes(source)}
 
     def units(self, source: Source) -> list[Unit]:
@@ -51,14 +63,14 @@ class Division:
         """
         if self.options.num_shards:
             return source.cut(self.options.num_shards)
-        # A little less raw data than fills a shard: what spills over would be a shard of its own.
+        # A little less raw data than fills a shard: the rest would become a small shard of its own.
         expansion = max(self.recipe.expansion, records_bytes(self.recipe, source) / max(1, source.size_bytes))
         return source.units(int(self.shard_bytes(source) / (_SPILL * expansion)))
 
     def num_workers(self, num_bytes: int) -> int:
-        """Return how many processes convert so much raw data: one, if others would start for too little.
+        """Return how many processes convert this much raw data; one if the data is small.
 
-        How long a sample of a user's own dataset takes does not follow from its size; such a recipe has a set-up.
+        The size says nothing of the work if samples come from a user's own dataset; such a recipe has a set-up.
         """
         if self.options.workers:
             return self.options.workers

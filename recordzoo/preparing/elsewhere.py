@@ -1,20 +1,18 @@
-"""Units that the workers of somebody else's executor convert: threads, processes, other hosts."""
+"""The user's executor as a pool: its workers are threads, processes, or on other hosts."""
 
-import contextlib
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future, ThreadPoolExecutor
 
 from recordzoo.errors import PrepareError, RecordZooError
 from recordzoo.preparing import dask_cluster
 from recordzoo.preparing.assignment import call_of, convert_assigned, convert_watched, share
 from recordzoo.preparing.convert import Task
-from recordzoo.preparing.pools import Pool
 from recordzoo.preparing.rows import UnitDone
 from recordzoo.progress import Progress
 
 _LEAST_AHEAD = 8
-"""How many units wait with an executor at least: a cluster that grows by what waits must see something."""
+"""How many units wait in an executor at least: a cluster that grows with its queue must see one."""
 
 _ASK_S = 5.0
 """How often an executor is asked for the number of its workers, which may come and go."""
@@ -22,31 +20,21 @@ _ASK_S = 5.0
 _KEPT = "What is finished is kept; run the same command again."
 
 
-@contextlib.contextmanager
-def elsewhere(
-    executor: Executor, tasks: Sequence[Task], setup: Callable[[], None] | None, progress: Progress
-) -> Iterator[Pool]:
-    """Hand units to an executor, which is left running.
+class Elsewhere:
+    """The workers of an executor, which is left running; see `Pool`.
 
     Args:
-        executor: Whose workers convert.
+        executor: Its workers convert.
         tasks: The units, all of one build.
-        setup: What each process calls before its first unit.
         progress: Told if there are no workers.
     """
-    if isinstance(executor, ThreadPoolExecutor):
-        yield _Threads(executor, len(tasks), progress)
-    else:
-        yield _Elsewhere(executor, tasks, setup, progress)
-
-
-class _Threads:
-    """Threads of this process; see `Pool`. They have what they need."""
 
     shares_cache = False
 
-    def __init__(self, executor: Executor, num_tasks: int, progress: Progress) -> None:
-        self._executor, self._num_tasks, self._progress = executor, num_tasks, progress
+    def __init__(self, executor: Executor, tasks: Sequence[Task], progress: Progress) -> None:
+        self._executor, self._num_tasks, self._progress = executor, len(tasks), progress
+        # Threads of this process have what they need.
+        self._shared = None if isinstance(executor, ThreadPoolExecutor) else share(tasks[0])
         self._workers: int | None = None
         self._asked = float("-inf")
         self._said = False
@@ -66,11 +54,11 @@ class _Threads:
 
     def submit(self, task: Task) -> Future[UnitDone]:
         """See `Pool`."""
-        return self._begin(lambda: self._executor.submit(convert_watched, task))
-
-    def _begin(self, submit: Callable[[], Future[UnitDone]]) -> Future[UnitDone]:
+        call = None if self._shared is None else call_of(task, self._shared)
         try:
-            return submit()
+            if call is None:
+                return self._executor.submit(convert_watched, task)
+            return self._executor.submit(convert_assigned, call)
         except RecordZooError:
             raise
         except Exception as err:
@@ -88,21 +76,6 @@ class _Threads:
             raise
 
 
-class _Elsewhere(_Threads):
-    """Other processes, of this host or others; see `Pool`."""
-
-    def __init__(
-        self, executor: Executor, tasks: Sequence[Task], setup: Callable[[], None] | None, progress: Progress
-    ) -> None:
-        super().__init__(executor, len(tasks), progress)
-        self._shared = share(tasks[0], setup)
-
-    def submit(self, task: Task) -> Future[UnitDone]:
-        """See `Pool`."""
-        call = call_of(task, self._shared)
-        return self._begin(lambda: self._executor.submit(convert_assigned, call))
-
-
 def num_workers(executor: Executor) -> int | None:
     """Return how many calls an executor runs at once, now; None if it does not say."""
     if dask_cluster.is_dask(executor):
@@ -115,7 +88,7 @@ def num_workers(executor: Executor) -> int | None:
 
 
 def _problem(executor: Executor, err: Exception) -> str | None:
-    """Say what befell an executor; None if the error is the conversion's own."""
+    """Say what went wrong with an executor; None if the conversion itself failed."""
     if dask_cluster.is_dask(executor) and (problem := dask_cluster.problem(err)):
         return problem
     if isinstance(err, CancelledError):

@@ -5,17 +5,17 @@ import json
 import os
 import shutil
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from recordzoo import durable
 from recordzoo.aliases import JSON
 from recordzoo.crash_points import crash_point
 from recordzoo.hashing import hash_of
 from recordzoo.preparing.rows import ShardDone, UnitDone, has_sidecars
-from recordzoo.preparing.threads import in_threads
 from recordzoo.progress import Progress
 from recordzoo.publish.build import Build
 from recordzoo.publish.exchange import REPLACING
@@ -24,6 +24,12 @@ from recordzoo.publish.plan import PLAN_NAME, canonical
 from recordzoo.records.manifest import shard_name
 
 JOURNAL_NAME = "journal.jsonl"
+
+T = TypeVar("T")
+R = TypeVar("R")
+
+_THREADS = 16
+_AT_ONCE = 256
 
 
 # Any, here and below: JSON values.
@@ -199,6 +205,22 @@ class Journal:
             file.write(b"".join(map(encode_line, lines)))
             file.flush()
             os.fsync(file.fileno())
+
+
+def in_threads(function: Callable[[T], R], items: Sequence[T]) -> Iterator[R]:
+    """Yield what a function returns for each item, in their order; at most 256 calls are ahead of the caller.
+
+    For small file operations: on a network drive each waits for an answer.
+
+    Raises:
+        Exception: What the function raised, at its place. Calls that were ahead of it are finished.
+    """
+    if len(items) < 2:
+        yield from map(function, items)
+        return
+    with ThreadPoolExecutor(min(_THREADS, len(items)), "recordzoo-files") as pool:
+        for start in range(0, len(items), _AT_ONCE):
+            yield from pool.map(function, items[start : start + _AT_ONCE])
 
 
 def _remove_all(entries: Iterable[os.DirEntry[str]]) -> None:

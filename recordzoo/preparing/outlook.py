@@ -11,9 +11,9 @@ from typing import Any
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import DownloadError, SourceError, TermsError
-from recordzoo.preparing.estimates import files_bytes, records_bytes
+from recordzoo.preparing.division import records_bytes
 from recordzoo.preparing.located import Located
-from recordzoo.preparing.raw import there_bytes
+from recordzoo.preparing.raw import files_bytes, there_bytes
 from recordzoo.publish.found import dead_builds
 from recordzoo.publish.space import existing, free_bytes, volume
 from recordzoo.records.manifest import ORIGINAL

@@ -1,7 +1,7 @@
 """Where units are converted: the interface, and processes of our own, which end when this one does."""
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
 from concurrent.futures.process import BrokenProcessPool
 from typing import Protocol
@@ -46,16 +46,16 @@ class Pool(Protocol):
 
 
 @contextlib.contextmanager
-def local_pool(number: int, num_tasks: int, setup: Callable[[], None] | None) -> Iterator[Pool]:
+def local_pool(number: int, tasks: Sequence[Task]) -> Iterator[Pool]:
     """Start processes on this machine; they end with the block, or when this process does.
 
     Args:
         number: How many, at most.
-        num_tasks: How many units there are.
-        setup: What each process calls before its first unit.
+        tasks: The units, all of one build.
     """
+    setup = tasks[0].recipe.worker_setup()
     executor = loky.ProcessPoolExecutor(
-        max_workers=min(number, num_tasks), initializer=serve, initargs=(Owner.current(), setup)
+        max_workers=min(number, len(tasks)), initializer=serve, initargs=(Owner.current(), setup)
     )
     try:
         yield _LocalPool(executor, number + 1)

@@ -1,35 +1,26 @@
-"""Raw data of one preparation: found or downloaded, and its archives' hashes compared."""
+"""Raw data of one preparation: found or downloaded, or the reason why not."""
 
 import contextlib
 import glob
-import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recordzoo import durable, roots
+from recordzoo import durable, roots, settings
 from recordzoo.addresses import Address, host
-from recordzoo.errors import DownloadError, HashMismatchError, NotPreparedError, SourceError, TermsError
-from recordzoo.hashing import BackgroundHash, other_sha256
+from recordzoo.errors import DownloadError, NotPreparedError, PrepareError, SourceError, TermsError
 from recordzoo.net.crew import Stop
+from recordzoo.preparing.division import records_bytes
 from recordzoo.preparing.download_mark import is_marked, mark_path, remove_marked, write_mark
 from recordzoo.preparing.downloads import Download, download_all
-from recordzoo.preparing.estimates import files_bytes, records_bytes
 from recordzoo.preparing.located import Located
 from recordzoo.preparing.options import Options
 from recordzoo.progress import Progress, format_bytes
 from recordzoo.publish.space import check_space, volume
 from recordzoo.recipes.base import Recipe
-from recordzoo.records.manifest import RawFile
+from recordzoo.records.reader import is_record_set
 from recordzoo.sources.download import RemoteFile, addresses, fetch
 from recordzoo.sources.member import Source
-
-logger = logging.getLogger("recordzoo")
-
-_POLL_S = 0.2
-
-_RECORDED = "sha256"
-"""Hash of raw files of which no hash is published."""
 
 
 @dataclass
@@ -37,61 +28,115 @@ class RawData:
     """Finds and fetches what a recipe needs, and remembers what it fetched.
 
     Attributes:
+        located: The record set that is made.
+        download: Download raw data that is not there. None: no, and errors do not suggest it, because the caller has
+            no such argument.
         fetched: Archives that this preparation downloaded, and that were therefore hashed already.
     """
 
     located: Located
-    download: bool
+    download: bool | None
     fetched: list[Path] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.recipe, self.root, self.options = self.located.recipe, self.located.root, self.located.options
         self.progress = self.located.progress
 
-    def find(self) -> Source | None:
-        """Find the raw data, or download it; None if there is none and it may not be downloaded.
+    @property
+    def title(self) -> str:
+        """The dataset's name in messages."""
+        return self.recipe.title(self.root)
+
+    def find(self) -> Source:
+        """Find the raw data, or download it.
 
         Raises:
-            SourceError: Something of it is missing, or cannot be had.
+            NotPreparedError: There is none and it may not be downloaded, or it may not be converted unasked.
+            SourceError: Some of it is missing, or cannot be downloaded.
         """
+        if self.download and self._is_forbidden:
+            raise self._forbidden()
+        source = self._found()
+        if source is None and self.download:
+            source = self._downloaded()
+        if source is None:
+            raise NotPreparedError(f"{self._missing()} {self._how_to_get()}".strip(), root=str(self.root))
+        self._check_size(source)
+        return source
+
+    def check(self) -> None:
+        """Raise what `find` would raise, without a download; called before a directory is made."""
+        if not self.download or self._is_forbidden:
+            self.find()
+        elif self._found() is None:
+            check_addresses(self.recipe, self.root, self.options)
+
+    def _found(self) -> Source | None:
+        """Find the raw data; None if there is none, or if some is missing and may be downloaded."""
         try:
-            source = self.located.source()
+            return self.located.source()
         except SourceError:
             if not self.download or not self.recipe.raw_files:
                 raise
-            source = None  # something of it is missing; it is fetched now
-        if source is None and self.download:
-            if not self.recipe.raw_files:
-                name = self.recipe.title(self.root)
-                looked = ", ".join(self.recipe.looked_for(self.root))
-                raise NotPreparedError(
-                    f"{name}: no raw data in {self.root} (looked for {looked}). It cannot be downloaded: pass the path "
-                    "of data that you have.",
-                    root=str(self.root),
-                )
-            self._ask_for_terms()
-            self._check_room()
-            missing = [remote for remote in self.recipe.raw_files if not remote.path(self.root).exists()]
-            self.progress.note(stages(missing, checked=self.options.check_hash))
-            self._fetch_all(missing)
-            source = self.located.source()
-        return source
+            return None
 
-    def check_terms(self) -> None:
-        """Look, before a directory is made for it, whether what is missing may be downloaded.
-
-        Raises:
-            TermsError: As `find`.
-        """
-        source = None
-        with contextlib.suppress(SourceError):  # something of it is missing
-            source = self.located.source()
-        if source is None:
-            self._ask_for_terms()
-
-    def _ask_for_terms(self) -> None:
-        """Ask, before anything else, whether all that is missing may be downloaded."""
+    def _downloaded(self) -> Source | None:
+        """Download what is missing, and find the raw data."""
+        if not self.recipe.raw_files:
+            looked = ", ".join(self.recipe.looked_for(self.root))
+            raise NotPreparedError(
+                f"{self.title}: no raw data in {self.root} (looked for {looked}). It cannot be downloaded: pass the "
+                "path of data that you have.",
+                root=str(self.root),
+            )
         check_addresses(self.recipe, self.root, self.options)
+        self._check_room()
+        missing = [remote for remote in self.recipe.raw_files if not remote.path(self.root).exists()]
+        self.progress.note(stages(missing, checked=self.options.check_hash))
+        self._fetch_all(missing)
+        return self.located.source()
+
+    def _missing(self) -> str:
+        looked = [self.located.target.name, *self.recipe.looked_for(self.root)]
+        return f"{self.title}: no records and no raw data in {self.root} (looked for {', '.join(looked)})."
+
+    def _how_to_get(self) -> str:
+        """Say how to get the raw data, by the command or by hand."""
+        if not self.recipe.raw_files:
+            return ""
+        try:
+            check_addresses(self.recipe, self.root, self.options)
+        except (DownloadError, TermsError) as err:
+            return str(err)
+        command = self.recipe.command(self.root)
+        return f"Run: {command}" if self.download is None else f"Pass download=True, or run: {command}"
+
+    def _check_size(self, source: Source) -> None:
+        """Refuse to convert unasked what is large, or anything with prepare=False."""
+        if self._is_forbidden:
+            raise self._forbidden()
+        if self.options.prepare or self.download or self.located.refresh:
+            return
+        if source.size_bytes > settings.auto_prepare_bytes():
+            raise NotPreparedError(
+                f"{self.title}: {source.description} ({format_bytes(source.size_bytes)}) is not converted "
+                f"unasked: it is more than {format_bytes(settings.auto_prepare_bytes())} "
+                f"(RECORDZOO_AUTO_PREPARE_GB). {self._command}"
+            )
+
+    @property
+    def _is_forbidden(self) -> bool:
+        return self.options.prepare is False
+
+    def _forbidden(self) -> NotPreparedError:
+        target = self.located.target
+        is_there = is_record_set(target)
+        what = f"{target} is not made again, for prepare=False" if is_there else f"no records at {target}"
+        return NotPreparedError(f"{self.title}: {what}. {self._command}", root=str(self.root))
+
+    @property
+    def _command(self) -> str:
+        return f"Run: {self.recipe.command(self.root)} (or pass prepare=True)"
 
     def _check_room(self) -> None:
         """Ask, before the first byte, for room for what is still to be downloaded and for the records.
@@ -161,104 +206,26 @@ class RawData:
         self.progress.note(f"{remote.name} cannot be downloaded; the records are made without it. {reason}")
 
     def discard_raw(self) -> None:
-        """Delete, now that the records are published, what was downloaded for them, if `discard_raw` is given.
+        """Delete what was downloaded for the published records, if the option `discard_raw` says so.
 
-        Only what carries our mark is deleted, and only if it is still the same file. The mark is a file beside it, so
-        that the process which ends the work need not be the one that began it. Of a file that is kept the mark stays,
-        for `recordzoo cache`; the mark of a file that was replaced is removed.
+        Only a file with our mark is deleted, and only if it is still the same file. The mark is a file beside it, so
+        that another process may end the work. A file that is kept keeps its mark, for `recordzoo cache`; the mark of a
+        file that was replaced is removed.
+
+        Raises:
+            PrepareError: A file cannot be deleted.
         """
         for remote in self.recipe.raw_files:
             path = remote.path(self.root)
-            with contextlib.suppress(FileNotFoundError):
+            try:
                 if not (path.exists() and is_marked(path)):
                     durable.remove(mark_path(path))
                 elif self.options.discard_raw:
                     remove_marked(path)
-
-    def is_checked(self, source: Source) -> bool:
-        """Whether archives of a source are hashed beside the conversion."""
-        return self.options.check_hash and any(remote is not None for remote in self.archives(source).values())
-
-    def archives(self, source: Source) -> dict[Path, RemoteFile | None]:
-        """Return the archives of a source, each with what is known of it; none for a tree."""
-        known = {remote.path(self.root): remote for remote in self.recipe.raw_files}
-        paths: Sequence[Path] = getattr(source, "archives", ())
-        return {path: known.get(path) for path in paths}
-
-    def start_hashes(self, archives: dict[Path, RemoteFile | None]) -> dict[Path, BackgroundHash]:
-        """Begin to hash, beside the conversion, what was not hashed while it was downloaded.
-
-        A file whose hash is published nowhere is hashed too: the manifest then tells which bytes were received.
-
-        Raises:
-            HashMismatchError: An archive has not even the right size.
-        """
-        wanted = []
-        for path, remote in archives.items():
-            if remote is None or not self.options.check_hash:
+            except FileNotFoundError:
                 continue
-            size = path.stat().st_size
-            if remote.size_bytes is not None and size != remote.size_bytes:
-                raise _mismatch(path, f"{remote.size_bytes:,} bytes", f"{size:,}")
-            if remote.hash is None:
-                wanted.append((path, "md5" if remote.likely_md5 else _RECORDED))
-            elif path not in self.fetched or remote.second_md5:  # which of the two a fetched file has is not known here
-                wanted.append((path, remote.hash[0]))
-        return {path: BackgroundHash(path, algorithm) for path, algorithm in wanted}
-
-    def checked(self, path: Path, remote: RemoteFile | None, running: BackgroundHash | None) -> RawFile:
-        """Wait for an archive's hash, compare it if one is known, and return what the manifest says of the archive.
-
-        Raises:
-            HashMismatchError: It has another hash than the expected one.
-        """
-        size = path.stat().st_size
-        if remote is None or not self.options.check_hash:
-            return RawFile(path.name, size, None)
-        algorithm, expected = remote.hash or ("md5" if remote.likely_md5 else _RECORDED, None)
-        if running is not None:
-            found = self._hash_of(path, running, size)
-            if expected not in (None, found) and not self._has_second_md5(path, remote, found, size):
-                second = f" or md5 {remote.second_md5}" if remote.second_md5 else ""
-                raise _mismatch(path, f"{algorithm} {expected}{second}", found)
-            if remote.likely_md5 not in (None, found):
-                logger.warning(
-                    "%s has the MD5 %s, not %s. The file was kept and its records are made: that MD5 is known from a "
-                    "single source. If the images are right, please report the file's MD5.",
-                    path,
-                    found,
-                    remote.likely_md5,
-                )
-            expected = found
-        return RawFile(path.name, size, f"{algorithm}:{expected}")
-
-    def _has_second_md5(self, path: Path, remote: RemoteFile, found: str, size: int) -> bool:
-        """Whether a file of another SHA-256 has the MD5 that it may have instead; warn if so."""
-        if remote.sha256 is None or remote.second_md5 is None:
-            return False
-        # The SHA-256 again: records were made of the bytes that had it, and the file may have changed since.
-        running = [BackgroundHash(path, algorithm) for algorithm in ("md5", "sha256")]
-        try:
-            md5, sha256 = [self._hash_of(path, each, size) for each in running]
-        finally:
-            for each in running:
-                each.close()
-        if (md5, sha256) != (remote.second_md5, found):
-            return False
-        logger.warning("%s", other_sha256(path, found, remote.sha256, md5))
-        return True
-
-    def _hash_of(self, path: Path, running: BackgroundHash, size: int) -> str:
-        """Wait for a hash, and tell how far it is."""
-        done = running.position
-        self.progress.begin(f"checking {path.name}", size, min(done, size))
-        while not running.wait(_POLL_S):
-            self.progress.advance(running.position - done)
-            done = running.position
-        self.progress.advance(size - done)
-        found = running.hexdigest()
-        self.progress.end()
-        return found
+            except OSError as err:
+                raise PrepareError(f"{self.root}: a downloaded archive cannot be removed: {err.strerror}.") from err
 
 
 def stages(missing: Sequence[RemoteFile] = (), *, checked: bool) -> str:
@@ -268,13 +235,17 @@ def stages(missing: Sequence[RemoteFile] = (), *, checked: bool) -> str:
         missing: The files that are downloaded.
         checked: Whether hashes of archives are compared.
     """
-    download = [f"download ({_size(files_bytes(missing))})"] if missing else []
+    size = files_bytes(missing)
+    download = [f"download ({'size not known' if size is None else format_bytes(size)})"] if missing else []
     check = ["check"] if checked else []
     return "Stages: " + ", ".join([*download, *check, "convert", "read back", "publish"])
 
 
-def _size(num_bytes: int | None) -> str:
-    return "size not known" if num_bytes is None else format_bytes(num_bytes)
+def files_bytes(files: Iterable[RemoteFile]) -> int | None:
+    """Add up the sizes of raw files, exact or about; None if the size of one is not known."""
+    sizes = [file.expected_bytes for file in files]
+    known = [size for size in sizes if size is not None]
+    return sum(known) if len(known) == len(sizes) else None
 
 
 def check_addresses(recipe: Recipe, root: Path, options: Options) -> None:
@@ -299,14 +270,3 @@ def there_bytes(path: Path) -> int:
         return path.stat().st_size
     parts = path.parent.glob(f"{glob.escape(path.name)}.part*")
     return max((part.stat().st_size for part in parts if part.suffix != ".json"), default=0)
-
-
-def _mismatch(path: Path, expected: str, found: str) -> HashMismatchError:
-    return HashMismatchError(
-        f"{path} is not the expected file: expected {expected}, found {found}. Nothing was published. "
-        "Remove the file and download it again; if you re-packed it yourself, pass check_hash=False "
-        "(--no-check-hash).",
-        path=str(path),
-        expected=expected,
-        found=found,
-    )

@@ -1,5 +1,6 @@
 """A damaged record set is prepared again, and exchanged if the result is the same."""
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -9,17 +10,30 @@ from typing import Any
 from typing_extensions import override
 
 from recordzoo.bars import default_progress
-from recordzoo.errors import DownloadError, FolderError, ManifestError, NotPreparedError, OtherSourceError, TermsError
+from recordzoo.errors import (
+    DownloadError,
+    FolderError,
+    ManifestError,
+    NotPreparedError,
+    OtherSourceError,
+    RecordError,
+    TermsError,
+)
 from recordzoo.preparing.job import Job
+from recordzoo.preparing.kinds import kind_of
 from recordzoo.preparing.linking import LinkJob
-from recordzoo.preparing.located import Located, locate
+from recordzoo.preparing.located import locate
 from recordzoo.preparing.options import Options
-from recordzoo.preparing.origin import find_origin
-from recordzoo.preparing.raw import check_addresses
+from recordzoo.preparing.raw import RawData, check_addresses
 from recordzoo.publish.build import Build
+from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.beside import LAYOUT_FILE
 from recordzoo.recipes.combined.recipe import CombinedRecipe
-from recordzoo.records.reader import RecordReader
+from recordzoo.recipes.variants import StoredRecipe, Variant, variant_recipe
+from recordzoo.recipes.variants.recipe import VariantRecipe
+from recordzoo.recipes.variants.stored import original_path
+from recordzoo.records.manifest import ORIGINAL
+from recordzoo.records.reader import RecordReader, is_record_set
 
 
 def rebuild(place: Path, root: Path | None, download: bool, options: Options) -> Path:
@@ -47,16 +61,17 @@ def rebuild(place: Path, root: Path | None, download: bool, options: Options) ->
             f"{err} It does not say what the records were made from. Move {place} away and prepare the data again.",
             path=str(place),
         ) from err
-    origin = find_origin(reader, root)
+    origin = _origin(reader, root)
     if origin is None:
         raise NotPreparedError(
             f"{place} is damaged, and what it was made from is not known, or no longer there. Pass the place of the "
             "raw data (--root). If a program wrote the records, run it again.",
             path=str(place),
         )
-    if isinstance(origin.recipe, CombinedRecipe) and origin.recipe.is_linked:
-        LinkJob(origin.recipe, options.progress or default_progress(), digest=reader.digest).run()
-        return origin.root
+    recipe, raw_root = origin
+    if isinstance(recipe, CombinedRecipe) and recipe.is_linked:
+        LinkJob(recipe, options.progress or default_progress(), digest=reader.digest).run()
+        return raw_root
     how = dataclasses.replace(
         options,
         records_dir=place,
@@ -67,14 +82,51 @@ def rebuild(place: Path, root: Path | None, download: bool, options: Options) ->
         **_layout(reader),
     )
     try:
-        _Rebuild(locate(origin.recipe, origin.root, how), download, reader.digest).run()
+        _Rebuild(_DamagedRaw(locate(recipe, raw_root, how), download), reader.digest).run()
     except FolderError as err:
         raise NotPreparedError(
             f"{place} is damaged, and cannot be prepared again: {str(err).rstrip('.')}. Pass the place of the raw data "
             "(--root).",
             path=str(place),
         ) from err
-    return origin.root
+    return raw_root
+
+
+def _origin(reader: RecordReader, root: Path | None) -> tuple[Recipe, Path] | None:
+    """Return a record set's recipe and the directory of its raw data; None if nothing says them.
+
+    Args:
+        reader: The record set.
+        root: Where its raw data is; None: where it was, or beside the record set.
+    """
+    variant = reader.manifest.variant
+    if root is None and variant != ORIGINAL:
+        original = original_path(reader.folder, variant)
+        if original != reader.folder and is_record_set(original):
+            return _variant(StoredRecipe(RecordReader(original)), variant, original), original
+    kind = kind_of(reader.manifest)
+    places = [root] if root is not None else [*kind.recorded(reader), *kind.beside(reader)]
+    recipe = kind.recipe(reader, places)
+    if recipe is None or not places:
+        return None
+    place = next((each for each in places if _is_there(recipe, each)), places[-1])
+    return _variant(recipe, variant, place), place
+
+
+def _variant(recipe: Recipe, variant: str, root: Path) -> Recipe:
+    if variant in (ORIGINAL, recipe.variant):
+        return recipe
+    if isinstance(recipe, StoredRecipe):
+        return VariantRecipe(recipe, Variant.parse(variant), root)
+    return variant_recipe(recipe, root, variant)
+
+
+def _is_there(recipe: Recipe, root: Path) -> bool:
+    if not recipe.raw_files:
+        return root.exists()
+    with contextlib.suppress(RecordError, OSError, RuntimeError):  # broken there: another place may be whole
+        return recipe.find(root) is not None
+    return False
 
 
 # Any: values of options.
@@ -91,11 +143,12 @@ class _Rebuild(Job):
     """A preparation whose result is published only if it is the record set that is there, undamaged.
 
     Args:
-        digest: That record set's digest.
+        raw: The raw data of the set.
+        digest: The set's digest.
     """
 
-    def __init__(self, located: Located, download: bool, digest: str) -> None:
-        super().__init__(located, download)
+    def __init__(self, raw: RawData, digest: str) -> None:
+        super().__init__(raw)
         self._wanted = digest
 
     @property
@@ -119,10 +172,14 @@ class _Rebuild(Job):
                 path=str(self.target),
             )
 
+
+class _DamagedRaw(RawData):
+    """The raw data of a damaged record set: errors say how to repair the set."""
+
     @override
     def _missing(self) -> str:
-        looked = ", ".join(self.recipe.looked_for(self.root))
-        return f"{self.target} is damaged, and its raw data is not in {self.root} (looked for {looked})."
+        target, looked = self.located.target, ", ".join(self.recipe.looked_for(self.root))
+        return f"{target} is damaged, and its raw data is not in {self.root} (looked for {looked})."
 
     @override
     def _how_to_get(self) -> str:

@@ -3,14 +3,13 @@
 import contextlib
 import multiprocessing
 import queue
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import dataclass
 
 from recordzoo.errors import PrepareError
 from recordzoo.hashing import BackgroundHash
 from recordzoo.preparing.convert import Task, UnitConverter
-from recordzoo.preparing.elsewhere import elsewhere
+from recordzoo.preparing.elsewhere import Elsewhere
 from recordzoo.preparing.journal import Journal
 from recordzoo.preparing.meter import PoolProgress, UnitProgress
 from recordzoo.preparing.pools import Pool, local_pool
@@ -23,27 +22,26 @@ AHEAD_BYTES = 2 << 30
 _POLL_S = 0.25
 
 
-@dataclass(frozen=True, slots=True)
-class Workers:
-    """The processes that convert.
-
-    Attributes:
-        number: How many, at most; 1 for none but this one.
-        setup: What each calls before its first unit.
-        expansion: About how many bytes they write for each byte of raw data.
-        executor: Whose workers convert instead, however many there are.
-    """
-
-    number: int
-    setup: Callable[[], None] | None = None
-    expansion: float = 1.0
-    executor: Executor | None = None
-
-
 def run_tasks(
-    journal: Journal, tasks: Sequence[Task], workers: Workers, hashes: Sequence[BackgroundHash], progress: Progress
+    journal: Journal,
+    tasks: Sequence[Task],
+    hashes: Sequence[BackgroundHash],
+    progress: Progress,
+    *,
+    num_workers: int,
+    executor: Executor | None,
+    expansion: float,
 ) -> None:
-    """Convert every unit that the build has not got yet, and journal what is finished as soon as it is.
+    """Convert every unit that the build does not have yet, and journal each as soon as it is finished.
+
+    Args:
+        journal: The build's.
+        tasks: All units.
+        hashes: Of the archives that are converted.
+        progress: Receives the progress.
+        num_workers: How many processes of this machine convert, at most; 1: this process.
+        executor: Its workers convert instead, however many there are.
+        expansion: About how many bytes are written for each byte of raw data.
 
     Raises:
         SourceError, PrepareError, OSError: A unit failed; what was finished before is journalled.
@@ -51,16 +49,17 @@ def run_tasks(
     todo = [task for task in tasks if task.number not in journal.units]
     if not todo:
         return
-    if workers.executor is not None:
-        pool = elsewhere(workers.executor, todo, workers.setup, progress)
+    pool: contextlib.AbstractContextManager[Pool]
+    if executor is not None:
+        pool = contextlib.nullcontext(Elsewhere(executor, todo, progress))
     # A daemonic process (a DataLoader's worker, a multiprocessing.Pool's) may have no children.
-    elif workers.number <= 1 or len(todo) == 1 or multiprocessing.current_process().daemon:
+    elif num_workers <= 1 or len(todo) == 1 or multiprocessing.current_process().daemon:
         for task in todo:
             _run_here(journal, task, progress)
         return
     else:
-        pool = local_pool(workers.number, len(todo), workers.setup)
-    meter = PoolProgress(journal.path, workers.expansion, progress)
+        pool = local_pool(num_workers, todo)
+    meter = PoolProgress(journal.path, expansion, progress)
     with pool as there:
         _run_pool(journal, there, todo, hashes if there.shares_cache else (), meter)
 
@@ -95,7 +94,7 @@ def _run_pool(
             meter.look([(task.number, task.unit.size_bytes) for task in running.values()])
             journal.check()
     except BaseException:
-        # What has not begun is not needed. What finished meanwhile is journalled: it need not be made again.
+        # Cancel what has not begun. Journal what has finished: it need not be converted again.
         left = {future: task for future, task in running.items() if not future.cancel()}
         with contextlib.suppress(OSError, PrepareError):
             made = {future: task for future, task in left.items() if task.number not in journal.units}
@@ -112,7 +111,7 @@ def _collected(ended: "queue.SimpleQueue[Future[UnitDone]]") -> Iterator[Future[
 
 
 def _journal(journal: Journal, pool: Pool, ended: Mapping[Future[UnitDone], Task], meter: PoolProgress) -> None:
-    """Journal all units that were converted, at once: where a sync is slow, more of them end during one."""
+    """Journal all converted units at once: the slower a sync is, the more units end during it."""
     done = [(future.result(), task) for future, task in ended.items() if _has_result(future)]
     if done:
         counts = journal.add_units([unit for unit, _ in done])
