@@ -1,10 +1,12 @@
 """Archives: what is whole comes out as it went in, and nothing that is cut or hostile ever looks whole."""
 
+import bz2
 import functools
 import gzip
 import io
 import itertools
 import logging
+import lzma
 import os
 import pickle
 import random
@@ -628,13 +630,42 @@ def test_too_large_members(put):
 @fault(
     "A8",
     "an archive is a bomb: little that unpacks to very much, members that share their bytes, archives in archives",
-    "refused once it is more than 200 times its size and more than 1 GiB; overlaps at once; one inside is a file",
+    "refused at 1,000 times its size and 64 MiB, or 200 times and 1 GiB; overlaps at once; one inside is a file",
 )
 def test_bombs(put, monkeypatch):
     monkeypatch.setattr(stream, "MIN_UNPACKED_CAP", 1 << 16)
+    monkeypatch.setattr(stream, "SMALL_UNPACKED_CAP", 1 << 16)
     bomb = {str(index): bytes(1 << 20) for index in range(8)}
     assert "far more than any data set" in refusal(ArchiveSource(put(gzip.compress(fake.tar(bomb)))))
     assert "far more than any data set" in refusal(ArchiveSource(put(fake.zipped(bomb))))
+
+
+@fault("A8")
+@pytest.mark.parametrize("compress", [bz2.compress, lzma.compress, gzip.compress])
+def test_a_small_bomb_takes_no_memory(put, compress):
+    """A tar's header says 1 GiB; a compressed tar of some hundred bytes is refused before there is memory for it."""
+    forged = fake.header(b"f", b"%011o" % (1 << 30)) + bytes(1 << 20)
+    source = ArchiveSource(put(compress(forged)))
+    tracemalloc.start()
+    try:
+        assert "unpacks to more than 67,108,864 bytes" in refusal(source)
+        assert tracemalloc.get_traced_memory()[1] < 10 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("compress", [bz2.compress, lzma.compress, gzip.compress])
+def test_a_compressed_member_is_in_memory_once(put, compress):
+    data = random.Random(0).randbytes(1 << 16) * 64
+    source = ArchiveSource(put(compress(fake.tar({"f": data}))))
+    for member in source.units(1)[0].members():
+        tracemalloc.start()
+        try:
+            assert member.read() == data
+            assert tracemalloc.get_traced_memory()[1] < 1.3 * len(data)
+        finally:
+            tracemalloc.stop()
 
 
 @fault("A8")

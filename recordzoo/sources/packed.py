@@ -1,5 +1,6 @@
 """bz2 and xz unpacked: unlike `bz2.open` and `lzma.open`, this refuses what follows a stream's end and is no stream."""
 
+import io
 from collections.abc import Callable
 from typing import BinaryIO, Protocol
 
@@ -61,12 +62,11 @@ class Unpacked:
         Raises:
             OSError, lzma.LZMAError, EOFError: A stream is damaged or cut, or something follows that is none.
         """
-        parts = []
-        while num_bytes and (part := self._some(num_bytes)):
-            parts.append(part)
-            num_bytes -= len(part)
+        whole = io.BytesIO()  # it gives its bytes without copying them; to join parts takes twice the memory
+        while num_bytes and (part := self._some(min(num_bytes, BUFFER_BYTES))):
+            num_bytes -= whole.write(part)
             self._position += len(part)
-        return b"".join(parts)
+        return whole.getvalue()
 
     def _some(self, most_bytes: int) -> bytes:
         """Return at least one byte; none at the end."""

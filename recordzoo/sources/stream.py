@@ -21,9 +21,11 @@ T = TypeVar("T")
 
 BUFFER_BYTES = 1 << 20
 
-MIN_UNPACKED_CAP = 1 << 30
-MAX_RATIO = 200
+MIN_UNPACKED_CAP, MAX_RATIO = 1 << 30, 200
 """An archive may unpack to this many times its own size, or 1 GiB. Photographs stay near 1; deflate can do 1,032."""
+
+SMALL_UNPACKED_CAP, MAX_SMALL_RATIO = 64 << 20, 1000
+"""Up to 1 GiB it may unpack to this many times its own size, or 64 MiB."""
 
 MAX_SHOWN = 600
 """How many characters of what an archive says about itself a message may have."""
@@ -39,7 +41,8 @@ _ODD_NAME = re.compile(r"(?:^|/)\.{0,2}(?:/|\Z)|[\\\0]|^[A-Za-z]:")
 
 def unpacked_cap(archive_bytes: int) -> int:
     """Return how many bytes an archive of that size may unpack to before it is taken for a bomb."""
-    return max(MIN_UNPACKED_CAP, MAX_RATIO * archive_bytes)
+    cap = min(max(MIN_UNPACKED_CAP, MAX_RATIO * archive_bytes), MAX_SMALL_RATIO * archive_bytes)
+    return max(SMALL_UNPACKED_CAP, cap)
 
 
 def plain_name(name: str) -> str:
@@ -197,6 +200,7 @@ class Tape:
 
     def take(self, num_bytes: int, what: str) -> bytes:
         """Return exactly that many bytes."""
+        self._check(self.position + num_bytes)  # before there is memory for them
         data = self.read(num_bytes)
         if len(data) != num_bytes:
             raise self.error(f"ends inside {what}: {num_bytes:,} bytes were announced, {len(data):,} are there")
@@ -222,6 +226,9 @@ class Tape:
 
     def _move(self, position: int) -> None:
         self.position = position
+        self._check(position)
+
+    def _check(self, position: int) -> None:
         if position > self._cap:
             raise self.error(f"unpacks to more than {self._cap:,} bytes, far more than any data set of its size does")
 
