@@ -24,6 +24,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from recordzoo.raw.tree import TreeUnit
 
 from benchmarks import sections
 from benchmarks.common import fresh_folder, machine
@@ -36,7 +37,6 @@ from recordzoo.preparing.rows import ShardDone, ShardRows, UnitDone, save_rows, 
 from recordzoo.publish.build import Build
 from recordzoo.publish.output import Output
 from recordzoo.recipes.folder import FolderRecipe
-from recordzoo.sources.tree import TreeUnit
 
 PAGE = sections.DOCS / "benchmarks-cluster.md"
 HEADING = "## A thousand workers, simulated"

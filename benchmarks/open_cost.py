@@ -8,12 +8,13 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from recordzoo.raw.member import Member, Unit
+
 from benchmarks.common import WORK, Line, arguments, fresh_folder, in_fresh_process, interleaved, median
 from recordzoo.preparing import ensure
 from recordzoo.recipes.base import BlobField
 from recordzoo.recipes.folder import TREE_FILE, FolderRecipe
 from recordzoo.records.reader import is_record_set
-from recordzoo.sources.member import Member, Unit
 
 NUM_RECORDS = 1_281_167
 NUM_CLASSES = 1000

@@ -12,6 +12,7 @@ from recordzoo.copying.arrival import Arrival
 from recordzoo.copying.copy import CopyJob
 from recordzoo.copying.pull import PullJob
 from recordzoo.errors import OtherSourceError
+from recordzoo.net.url import is_url
 from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.preparing.rebuild import rebuild
 from recordzoo.progress import Progress
@@ -19,7 +20,6 @@ from recordzoo.recipes.beside import BESIDE, COPIED_FILE
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import is_record_set
 from recordzoo.records.verify import Report, verify
-from recordzoo.remote.url import is_url
 
 
 @dataclass(frozen=True, slots=True)

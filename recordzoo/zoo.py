@@ -11,9 +11,9 @@ from recordzoo.catalogue import Entry
 from recordzoo.custom.nearby import no_set
 from recordzoo.custom.targets import Reading, Target, check_reading, find_dataset, is_name, resolve
 from recordzoo.errors import ArgumentError, ManifestError
+from recordzoo.net.url import is_url
 from recordzoo.preparing import Options, PrepareOptions, is_record_set
 from recordzoo.recipes.list_columns import Columns
-from recordzoo.remote.url import is_url
 
 if TYPE_CHECKING:
     from recordzoo.custom.schema import Kind

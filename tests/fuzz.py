@@ -31,6 +31,9 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+from recordzoo.raw.archive import ArchiveSource, NestedTarSource
+from recordzoo.raw.member import Source
+from recordzoo.raw.stream import plain_name, unpacked_cap
 
 from recordzoo.errors import ArchiveError, CorruptRecordError, ManifestError
 from recordzoo.records import layout
@@ -38,9 +41,6 @@ from recordzoo.records.manifest import MANIFEST_NAME, Manifest
 from recordzoo.records.parse import parse_manifest
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
-from recordzoo.sources.archive import ArchiveSource, NestedTarSource
-from recordzoo.sources.member import Source
-from recordzoo.sources.stream import plain_name, unpacked_cap
 from tests.fakes import mutants
 from tests.fakes.damage import consistent, good_set
 

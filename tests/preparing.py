@@ -63,7 +63,7 @@ def prepared(data: str | Path, output: str | Path | None = None, **options: Any)
 
 
 def remote_files(facts: list[dict[str, Any]]) -> tuple[Any, ...]:
-    from recordzoo.sources.download import RemoteFile
+    from recordzoo.net.download import RemoteFile
 
     return tuple(RemoteFile(**{**each, "urls": tuple(each["urls"])}) for each in facts)
 
@@ -72,8 +72,8 @@ def _become(uid: int, gid: int, umask: int) -> None:
     """Become another user, who may not even be allowed to read this Python: all that is needed is loaded before."""
     kill_at = os.environ.pop("RECORDZOO_KILL_AT", "")
     with tempfile.TemporaryDirectory() as name:
+        from recordzoo.net import transfer  # noqa: F401
         from recordzoo.preparing import ensure
-        from recordzoo.sources import _transfer  # noqa: F401
         from tests.fakes import simple
         from tests.users import become
 

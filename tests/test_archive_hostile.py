@@ -12,14 +12,14 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
+from recordzoo.raw.archive import ArchiveSource, NestedTarSource
+from recordzoo.raw.member import Source
 from torchvision.datasets import ImageFolder
 
 from recordzoo import CUB200Record, ImageFolderRecord
 from recordzoo.errors import ArchiveError, ImageError
 from recordzoo.preparing import ensure
 from recordzoo.records.reader import RecordReader
-from recordzoo.sources.archive import ArchiveSource, NestedTarSource
-from recordzoo.sources.member import Source
 from tests.fakes import archives as fake
 from tests.fakes import simple
 from tests.fakes.cub200 import ARCHIVE

@@ -17,6 +17,8 @@ from recordzoo.cli import cache
 from recordzoo.cli.cache import Rules, choose, remove
 from recordzoo.cli.written import Item, Kind, Shared, find_items, item_at, size_of, why_not_downloaded
 from recordzoo.errors import ArgumentError
+from recordzoo.net import url as url_module
+from recordzoo.net.cache import Cache
 from recordzoo.owner import Owner
 from recordzoo.preparing import download_mark
 from recordzoo.progress import format_bytes
@@ -24,8 +26,6 @@ from recordzoo.recipes.beside import BESIDE
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.remote_directory import remove_cached
-from recordzoo.remote import url as url_module
-from recordzoo.remote.cache import Cache
 from tests.fakes.records import some_values, write_records
 from tests.fakes.server import FileServer
 from tests.faults import fault

@@ -23,9 +23,9 @@ from recordzoo import RecordLoader, RecordReader, catalogue
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.loader.leaf import JointLeaf
 from recordzoo.loader.source import BatchSource
+from recordzoo.net.download import fetch
 from recordzoo.preparing import ensure
 from recordzoo.recipes.variants import StoredRecipe
-from recordzoo.sources.download import fetch
 from tests.contract import DECLARED, ROWS, Pair, Row, all_samples, difference, outcome, plain, same_outcome
 from tests.fakes.server import FileServer
 from tests.faults import fault

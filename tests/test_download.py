@@ -21,10 +21,9 @@ from recordzoo.errors import (
     PrepareError,
 )
 from recordzoo.net import part as part_module
-from recordzoo.net import retry
+from recordzoo.net import retry, transfer
+from recordzoo.net.download import RemoteFile
 from recordzoo.owner import Owner
-from recordzoo.sources import _transfer
-from recordzoo.sources.download import RemoteFile
 from tests.downloading import (
     CHUNK,
     DATA,
@@ -503,7 +502,7 @@ def test_a_claimed_part_is_young_at_once_and_while_it_is_checked(
 
 def test_a_part_is_young_while_its_owner_waits_and_asks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     recorder = Aging(tmp_path)
-    monkeypatch.setattr(_transfer.time, "sleep", lambda wait_s: recorder.age())
+    monkeypatch.setattr(transfer.time, "sleep", lambda wait_s: recorder.age())
     with serve(*[Fault(status=503)] * 4) as server:
         get(remote(server), tmp_path, progress=recorder)
     assert len(recorder.ages) == 4
@@ -520,7 +519,7 @@ def test_who_was_stopped_and_lost_its_part_says_so_and_leaves_it_alone(
         (part,) = (path for path in tmp_path.glob(f"{NAME}.part.*") if path.suffix != ".json")
         part.rename(taken)
 
-    monkeypatch.setattr(_transfer.time, "sleep", lose)
+    monkeypatch.setattr(transfer.time, "sleep", lose)
     with serve(Fault(drop_after=1000)) as server, pytest.raises(PrepareError, match="another process took it over"):
         get(remote(server), tmp_path)
     assert len(server.log) == 1

@@ -13,9 +13,8 @@ from recordzoo.errors import (
     DownloadError,
     HashMismatchError,
 )
-from recordzoo.net import retry
-from recordzoo.sources import _answer, _transfer
-from recordzoo.sources.download import RemoteFile
+from recordzoo.net import answer, retry, transfer
+from recordzoo.net.download import RemoteFile
 from tests.downloading import (
     CHUNK,
     DATA,
@@ -280,7 +279,7 @@ def test_a_server_that_refuses_is_not_asked_again(tmp_path: Path, status: int, h
 def waits(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     """Record the waits instead of waiting: the clock is the one thing here that no server can serve."""
     recorded: list[float] = []
-    monkeypatch.setattr(_transfer.time, "sleep", recorded.append)
+    monkeypatch.setattr(transfer.time, "sleep", recorded.append)
     return recorded
 
 
@@ -352,7 +351,7 @@ def test_retry_after_as_seconds_or_date(text: str, expected: float | None) -> No
     + [("9" * digits, None) for digits in (19, 400, 5000)],
 )
 def test_a_number_of_bytes(text: str, expected: int | None) -> None:
-    assert _answer.count(text) == expected
+    assert answer.count(text) == expected
 
 
 MANY = b"9" * 400

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from recordzoo.errors import DownloadError
-from recordzoo.sources import _drive
-from recordzoo.sources.download import RemoteFile
+from recordzoo.net.download import RemoteFile
+from recordzoo.net.drive import confirmed_url
 from tests.downloading import (
     DATA,
     files,
@@ -75,8 +75,8 @@ def test_a_download_from_drive_is_resumed(tmp_path: Path) -> None:
 
 
 def test_the_link_of_older_pages_is_followed() -> None:
-    assert _drive.confirmed_url(OLD_QUESTION) == "/uc?export=download&confirm=AbCd&id=1AbC"
-    assert _drive.confirmed_url(_HEAD.format("Quota exceeded")) is None
+    assert confirmed_url(OLD_QUESTION) == "/uc?export=download&confirm=AbCd&id=1AbC"
+    assert confirmed_url(_HEAD.format("Quota exceeded")) is None
 
 
 def test_a_question_that_leads_to_itself_is_not_asked_for_ever(tmp_path: Path) -> None:

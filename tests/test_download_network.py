@@ -20,8 +20,8 @@ from recordzoo.errors import (
     HashMismatchError,
     TermsError,
 )
-from recordzoo.sources import _answer
-from recordzoo.sources.download import RemoteFile
+from recordzoo.net import answer
+from recordzoo.net.download import RemoteFile
 from tests.downloading import (
     CHUNK,
     DATA,
@@ -443,8 +443,8 @@ def test_the_rest_of_a_trickle_comes_from_the_next_attempt(tmp_path: Path, monke
 def feed(monkeypatch: pytest.MonkeyPatch, *seconds: tuple[float, int]) -> list[int | None]:
     """Say after each receiving, of so many seconds and bytes, what the pace is; the clock is the test's."""
     now = [0.0]
-    monkeypatch.setattr(_answer.time, "monotonic", lambda: now[0])
-    pace = _answer.Pace()
+    monkeypatch.setattr(answer.time, "monotonic", lambda: now[0])
+    pace = answer.Pace()
     found = []
     for waited_s, num_bytes in seconds:
         now[0] += 1000  # what happens between two receivings does not count
@@ -592,7 +592,7 @@ def test_a_file_without_address_gives_the_instructions(tmp_path: Path) -> None:
 def test_offline_opens_no_socket(tmp_path: Path) -> None:
     hook = """
 import sys
-import recordzoo.sources._transfer  # urllib3 looks for IPv6 when it is imported, with a socket that it does not connect
+import recordzoo.net.transfer  # urllib3 looks for IPv6 when it is imported, with a socket that it does not connect
 def hook(event, args):
     if event.startswith("socket."):
         sys.exit(f"offline, and yet {event}")

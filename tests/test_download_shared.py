@@ -37,7 +37,7 @@ from tests.preparing import Process, served
 
 ME, COLLEAGUE = 4002, 4001
 BECOME_ME = f"""
-import recordzoo.sources._transfer  # another user may not read this Python
+import recordzoo.net.transfer  # another user may not read this Python
 from tests.users import become
 become({ME}, {ME})
 """

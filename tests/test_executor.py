@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recordzoo.raw.archive import NestedTarSource
 
 import recordzoo
 from recordzoo import durable
@@ -21,7 +22,6 @@ from recordzoo.preparing.division import Division
 from recordzoo.preparing.elsewhere import num_workers
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
-from recordzoo.sources.archive import NestedTarSource
 from tests.fakes import simple
 from tests.fakes.samples import Samples
 from tests.fakes.simple import SimpleRecipe

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from recordzoo.raw.member import Member
 from torch.utils.data import DataLoader
 
 from recordzoo import ImageFolderRecord
@@ -26,7 +27,6 @@ from recordzoo.recipes.listing import LIST_FILE, ListRecipe
 from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
-from recordzoo.sources.member import Member
 from tests.fakes import simple
 from tests.fakes.folder import bad_image, image_bytes
 from tests.fakes.lists import LABELS, NAMES, plain, write_images, write_list

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from recordzoo.raw.archive import ArchiveSource
+from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
 from torchvision.datasets import ImageFolder
 
 from recordzoo import ImageFolderRecord
@@ -18,8 +20,6 @@ from recordzoo.records import shard
 from recordzoo.records.crc import crc32
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, capacity_for, seal
-from recordzoo.sources.archive import ArchiveSource
-from recordzoo.sources.member import MAX_MEMBER_BYTES, Member
 from tests.fakes.folder import write_tree
 from tests.faults import fault
 from tests.preparing import prepared

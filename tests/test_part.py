@@ -10,14 +10,14 @@ import pytest
 
 from recordzoo.copying.fetching import Fetch
 from recordzoo.errors import CorruptRecordError, HashMismatchError
+from recordzoo.net.cache import Cache
 from recordzoo.net.crew import Crew
+from recordzoo.net.fetching import WrongBytesError, open_cached
 from recordzoo.net.part import SILENT_S, HashedFile, Part
+from recordzoo.net.store import Store
+from recordzoo.net.url import Url
 from recordzoo.owner import Owner
 from recordzoo.progress import SilentProgress
-from recordzoo.remote.cache import Cache
-from recordzoo.remote.fetching import WrongBytesError, open_cached
-from recordzoo.remote.store import Store
-from recordzoo.remote.url import Url
 from tests.downloading import (
     DATA,
     NAME,

@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from recordzoo.raw.member import Member
 
 from recordzoo import durable
 from recordzoo.errors import (
@@ -44,7 +45,6 @@ from recordzoo.recipes.base import Blob, Sidecar
 from recordzoo.recipes.jpeg import look
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import ShardWriter, seal, stored_bytes
-from recordzoo.sources.member import Member
 from tests import preparing
 from tests.fakes import simple
 from tests.fakes.pictures import encoded, picture

@@ -9,9 +9,8 @@ import recordzoo
 from recordzoo import settings
 from recordzoo.copying.pull import PullJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, OtherSourceError, RemoteError
-from recordzoo.net import retry
+from recordzoo.net import retry, store
 from recordzoo.records.verify import verify
-from recordzoo.remote import store
 from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
 from tests.fakes.server import FileServer

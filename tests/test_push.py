@@ -11,11 +11,10 @@ import recordzoo
 from recordzoo.copying.claim import CLAIM_NAME
 from recordzoo.copying.push import PushJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RemoteError
-from recordzoo.net import retry
+from recordzoo.net import retry, store
+from recordzoo.net.url import Url
 from recordzoo.progress import LogProgress
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote import store
-from recordzoo.remote.url import Url
 from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
 from tests.fakes.records import write_records
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault

@@ -16,12 +16,12 @@ import pytest
 from typing_extensions import override
 
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
+from recordzoo.net import store as store_module
+from recordzoo.net import url as url_module
+from recordzoo.net.cache import Cache
+from recordzoo.net.store import Store
+from recordzoo.net.url import Url
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote import store as store_module
-from recordzoo.remote import url as url_module
-from recordzoo.remote.cache import Cache
-from recordzoo.remote.store import Store
-from recordzoo.remote.url import Url
 from tests.disks import mounted
 from tests.fakes.records import some_names, some_values, write_records
 from tests.fakes.server import Fault, FileServer
@@ -274,7 +274,7 @@ def test_a_download_that_was_killed_is_gone_on_with(folder, tmp_path):
     position = 0
     number = int(RecordReader(folder / "fake.records").array("image.index")["shard"][position])
     size = shard_bytes(folder)[number]
-    prelude = "from recordzoo.remote import store\nstore.PIECE_BYTES = 16384\n"
+    prelude = "from recordzoo.net import store\nstore.PIECE_BYTES = 16384\n"
     with FileServer(folder) as server:
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "RECORDZOO_KILL_AT": "cache.received:4"}
         done = subprocess.run([sys.executable, "-c", prelude + code, address(server)], env=environment)

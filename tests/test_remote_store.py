@@ -12,10 +12,10 @@ import pytest
 
 from recordzoo.errors import ArgumentError, RemoteError
 from recordzoo.net import retry
-from recordzoo.remote import store as store_module
-from recordzoo.remote import url as url_module
-from recordzoo.remote.store import Store
-from recordzoo.remote.url import Url, is_url
+from recordzoo.net import store as store_module
+from recordzoo.net import url as url_module
+from recordzoo.net.store import Store
+from recordzoo.net.url import Url, is_url
 from tests.fakes.server import Fault, FileServer
 
 PIECE_BYTES = 64 << 10

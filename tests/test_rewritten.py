@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from recordzoo.raw.file_table import FileTable, has_lasting_inodes
+from recordzoo.raw.member import Member
 
 from recordzoo.errors import SourceError
 from recordzoo.preparing import ensure
 from recordzoo.recipes.base import Blob, Sidecar
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.sources.file_table import FileTable, has_lasting_inodes
-from recordzoo.sources.member import Member
 from tests.fakes import simple
 from tests.fakes.simple import SimpleRecipe
 from tests.faults import fault

@@ -10,7 +10,7 @@ import typer
 
 from docs.parts import program
 from recordzoo.cli.app import app
-from recordzoo.remote import url as url_module
+from recordzoo.net import url as url_module
 from tests.copying import write_set
 from tests.fakes.server import FileServer
 from tests.running import run

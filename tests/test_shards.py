@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from recordzoo.raw.archive import ArchiveSource, ChainSource
+from recordzoo.raw.sized import even_runs
+from recordzoo.raw.tree import TreeSource
 
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import ensure
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
-from recordzoo.sources.archive import ArchiveSource, ChainSource
-from recordzoo.sources.sized import even_runs
-from recordzoo.sources.tree import TreeSource
 from tests.fakes import simple
 from tests.fakes.simple import SimpleRecipe
 from tests.preparing import beside, contents, run

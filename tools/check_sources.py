@@ -18,9 +18,9 @@ from recordzoo.addresses import Address, public_url
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.cli.tables import table, wrapping_width
 from recordzoo.errors import ArgumentError, DownloadError
+from recordzoo.net import http
+from recordzoo.net.http import Session
 from recordzoo.net.retry import TryAgainError
-from recordzoo.sources import _http
-from recordzoo.sources._http import Session
 
 _ATTEMPTS = 2
 
@@ -80,7 +80,7 @@ def probe(url: str, size_bytes: int | None) -> Probe:
 
 
 def _ask(address: Address, size_bytes: int | None) -> Probe:
-    with Session() as session, _http.get(session, address, {"Range": "bytes=0-0"}) as answer:
+    with Session() as session, http.get(session, address, {"Range": "bytes=0-0"}) as answer:
         title = None if answer.status == 416 else answer.page_title(answer.read())
         if title is not None:
             return Probe(address.url, State.WEB_PAGE, said=title)

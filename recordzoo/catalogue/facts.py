@@ -8,7 +8,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.meant import did_you_mean
 
 if TYPE_CHECKING:
-    from recordzoo.sources.download import RemoteFile
+    from recordzoo.net.download import RemoteFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +219,7 @@ class Entry:
         Raises:
             ArgumentError: There is no such part.
         """
-        from recordzoo.sources.download import RemoteFile  # not for `list` and `info`
+        from recordzoo.net.download import RemoteFile  # not for `list` and `info`
 
         self.part(part)
         return tuple(

@@ -34,13 +34,13 @@ from recordzoo.cli.written import (
 from recordzoo.custom.nearby import nothing_there
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordZooError
 from recordzoo.meant import did_you_mean
+from recordzoo.net.cache import Cache
+from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.download_mark import remove_marked
 from recordzoo.progress import format_bytes
 from recordzoo.publish.lock import kept_from_others
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.remote_directory import cached_addresses, remove_cached
-from recordzoo.remote.cache import Cache
-from recordzoo.remote.url import Url, is_url
 from recordzoo.text import clean
 
 

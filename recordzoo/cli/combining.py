@@ -21,9 +21,9 @@ from recordzoo.cli.progress import make_progress
 from recordzoo.combining.split import split_place
 from recordzoo.copying.places import digest_at
 from recordzoo.errors import ArgumentError
+from recordzoo.net.url import Url
 from recordzoo.progress import format_seconds
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote.url import Url
 from recordzoo.system.npy import map_file
 from recordzoo.text import clean
 

@@ -23,6 +23,7 @@ from recordzoo.cli.options import Json, RecordSet, Split
 from recordzoo.cli.progress import make_progress
 from recordzoo.errors import ArgumentError
 from recordzoo.meant import did_you_mean
+from recordzoo.net.url import Url
 from recordzoo.preview.broken import AT_MOST, find_broken
 from recordzoo.preview.captions import is_drawable, load_font
 from recordzoo.preview.choose import ORDERS, Choice, candidates, choose, picture_field
@@ -35,7 +36,6 @@ from recordzoo.program import command
 from recordzoo.progress import format_bytes
 from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote.url import Url
 from recordzoo.system.names import PLATFORM
 from recordzoo.text import clean
 

@@ -6,8 +6,8 @@ from recordzoo import settings
 from recordzoo.custom.nearby import no_set
 from recordzoo.custom.targets import is_path, records_beside, resolve
 from recordzoo.errors import ArgumentError, NotPreparedError
+from recordzoo.net.url import Url, is_url
 from recordzoo.program import command
-from recordzoo.remote.url import Url, is_url
 
 
 def is_set_path(text: str) -> bool:

@@ -19,10 +19,10 @@ from recordzoo.copying.copy import CopyJob, refuse_two_urls
 from recordzoo.copying.pull import PullJob
 from recordzoo.copying.push import Pushed, PushJob
 from recordzoo.errors import ArgumentError
+from recordzoo.net.url import Url, is_url
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
 from recordzoo.publish.space import free_bytes
-from recordzoo.remote.url import Url, is_url
 from recordzoo.text import clean
 
 Replace = Annotated[

@@ -15,6 +15,7 @@ from recordzoo.cli.options import AcceptTerms, Json, RecordSet
 from recordzoo.cli.progress import make_progress
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import ArgumentError
+from recordzoo.net.url import Url
 from recordzoo.preparing.changes import recorded_changes
 from recordzoo.preparing.outlook import MOST_NAMED
 from recordzoo.program import command
@@ -24,7 +25,6 @@ from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import Report
 from recordzoo.records.verify import verify as check
-from recordzoo.remote.url import Url
 from recordzoo.repair import repair as repair_set
 from recordzoo.text import clean, name_first
 

@@ -13,6 +13,8 @@ from pathlib import Path
 from recordzoo import catalogue, settings
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.errors import ArgumentError, RecordError
+from recordzoo.net.cache import Cache
+from recordzoo.net.download import unfinished
 from recordzoo.owner import Owner
 from recordzoo.preparing.download_mark import is_marked, mark_path
 from recordzoo.preparing.kinds import kind_of
@@ -26,8 +28,6 @@ from recordzoo.records.manifest import ENDING, MANIFEST_NAME, MAX_MANIFEST_BYTES
 from recordzoo.records.marks import marks_name
 from recordzoo.records.reader import RecordReader, is_record_set
 from recordzoo.records.remote_directory import cached_addresses
-from recordzoo.remote.cache import Cache
-from recordzoo.sources.download import unfinished
 
 DEPTH = 2
 """So many levels of directories below a root are searched: torchvision keeps raw files as deep as ``MNIST/raw``."""

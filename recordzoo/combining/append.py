@@ -7,12 +7,12 @@ from typing import Literal
 from recordzoo import zoo
 from recordzoo.combining.making import make_linked
 from recordzoo.errors import ArgumentError
+from recordzoo.net.url import is_url
 from recordzoo.preparing import Options
 from recordzoo.progress import Progress
 from recordzoo.recipes.combined.part import Part
 from recordzoo.records.manifest import SPLIT_PATTERN
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.remote.url import is_url
 from recordzoo.text import name_first
 
 

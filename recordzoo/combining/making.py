@@ -8,6 +8,7 @@ from typing import TypedDict, Unpack
 from recordzoo.bars import default_progress
 from recordzoo.custom.options import options_to_make
 from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.net.url import Url, is_url
 from recordzoo.preparing import Options, ensure
 from recordzoo.preparing.linking import LinkJob
 from recordzoo.program import command
@@ -16,7 +17,6 @@ from recordzoo.publish.output import ANOTHER_PATH, behind_links
 from recordzoo.recipes.combined.part import Part
 from recordzoo.recipes.combined.recipe import Change, CombinedRecipe
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote.url import Url, is_url
 
 
 class How(TypedDict, total=False):

@@ -7,7 +7,7 @@ from pathlib import Path
 from recordzoo.copying.files import PIECE_BYTES
 from recordzoo.hashing import hash_text
 from recordzoo.net.crew import Crew
-from recordzoo.remote.store import Store, part_bytes
+from recordzoo.net.store import Store, part_bytes
 
 _MD5_BYTES = 16
 

@@ -4,8 +4,8 @@ import contextlib
 import re
 
 from recordzoo.errors import OtherSourceError, RemoteError
-from recordzoo.remote.failures import NOT_FOUND
-from recordzoo.remote.store import Store
+from recordzoo.net.failures import NOT_FOUND
+from recordzoo.net.store import Store
 
 CLAIM_NAME = "push.claim"
 _DIGEST = re.compile(r"[0-9a-f]{16,128}")

@@ -13,12 +13,12 @@ from recordzoo.copying.pull import PullJob
 from recordzoo.copying.push import push
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
 from recordzoo.net.crew import WORKERS
+from recordzoo.net.url import Url, is_url
 from recordzoo.program import command
 from recordzoo.progress import Progress
 from recordzoo.records.files import Directory
 from recordzoo.records.manifest import MANIFEST_NAME, manifest_digest
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote.url import Url, is_url
 
 
 def copy(

@@ -3,6 +3,9 @@
 from pathlib import Path
 
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordError, RemoteError
+from recordzoo.net.failures import NOT_FOUND
+from recordzoo.net.store import Store
+from recordzoo.net.url import Url
 from recordzoo.program import command
 from recordzoo.records.manifest import (
     ENDING,
@@ -12,9 +15,6 @@ from recordzoo.records.manifest import (
     manifest_digest,
 )
 from recordzoo.records.parse import parse_manifest
-from recordzoo.remote.failures import NOT_FOUND
-from recordzoo.remote.store import Store
-from recordzoo.remote.url import Url
 
 _WITHOUT_HOST = ("file", "local", "memory")
 

@@ -11,12 +11,12 @@ from recordzoo.copying.files import named_files
 from recordzoo.copying.places import find_set, local_target, parsed
 from recordzoo.errors import ArgumentError, CorruptRecordError, RemoteError
 from recordzoo.net.crew import WORKERS
+from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
+from recordzoo.net.store import Store
+from recordzoo.net.url import Url, is_url
 from recordzoo.progress import Progress
 from recordzoo.records.files import Directory
 from recordzoo.records.marks import marks_name, read_marks
-from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
-from recordzoo.remote.store import Store
-from recordzoo.remote.url import Url, is_url
 
 _MARKS_EXTRA_BYTES = 4  # their checksum
 _NO_MARKS = (403, NOT_FOUND, RANGE_NOT_SATISFIABLE)  # 403: S3's for an absent file, to those who may not list

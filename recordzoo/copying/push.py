@@ -15,13 +15,13 @@ from recordzoo.crash_points import crash_point
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError
 from recordzoo.net.crew import WORKERS, Crew
 from recordzoo.net.part import HashedFile
+from recordzoo.net.store import Entry, Store
+from recordzoo.net.url import Url, is_url
 from recordzoo.program import command
 from recordzoo.progress import Progress
 from recordzoo.records.files import Directory
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote.store import Entry, Store
-from recordzoo.remote.url import Url, is_url
 
 _ROUNDS = 3  # send, look, send again what is not right, look
 _OUR_ENDINGS = (".lmdb", ".npy", ".marks")

@@ -20,9 +20,9 @@ from recordzoo.errors import SampleError, SourceError
 from recordzoo.formats.base import Foreign, Sample
 from recordzoo.formats.pieces import ForeignSource, PieceMember
 from recordzoo.program import command
+from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
-from recordzoo.sources.member import Member, Source
 
 _SIDE = "names"
 

@@ -12,10 +12,10 @@ from typing_extensions import override
 
 from recordzoo.aliases import JSON
 from recordzoo.custom.schema import Encoded, Schema
+from recordzoo.net.download import RemoteFile
+from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.records.kinds import SetKind
-from recordzoo.sources.download import RemoteFile
-from recordzoo.sources.member import Member, Source
 from recordzoo.system.npy import arrays_of
 
 BLOCK = 256

@@ -16,8 +16,8 @@ from recordzoo.custom.recipe import BLOCK, Rows, SchemaRecipe
 from recordzoo.custom.schema import Encoded, Kind, Schema, at_position
 from recordzoo.custom.values import update
 from recordzoo.errors import ArgumentError, SampleError
+from recordzoo.raw.member import Member, Source, Unit
 from recordzoo.recipes.base import Blob, Sidecar
-from recordzoo.sources.member import Member, Source, Unit
 
 _LOOKED_AT = 64
 _TWICE = 8

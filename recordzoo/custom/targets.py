@@ -13,10 +13,10 @@ from recordzoo.catalogue import Entry
 from recordzoo.custom.nearby import nothing_there, unknown_name
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.meant import did_you_mean, no_split
+from recordzoo.net.url import Url, is_url
 from recordzoo.program import command
 from recordzoo.recipes.list_columns import USUAL, Columns
 from recordzoo.recipes.list_table import LIST_ENDINGS, PARQUET
-from recordzoo.remote.url import Url, is_url
 
 if TYPE_CHECKING:
     from recordzoo.recipes.base import Recipe

@@ -8,10 +8,10 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
+from recordzoo.raw.archive import inner_members
+from recordzoo.raw.member import Member
 from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Table, present
 from recordzoo.recipes.listed import ListedRecipe, Lists, is_apple_double
-from recordzoo.sources.archive import inner_members
-from recordzoo.sources.member import Member
 
 BACKGROUND = "BACKGROUND_Google"
 """A folder of Caltech 101 that is no class."""

@@ -7,11 +7,11 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
+from recordzoo.raw.member import Member
 from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.recipes.class_folders import files_under, name_key
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.records.kinds import FieldKind, FieldSpec
-from recordzoo.sources.member import Member
 
 IMAGES = "leftImg8bit"
 IMAGE_ENDING = "_leftImg8bit.png"

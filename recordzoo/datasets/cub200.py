@@ -21,11 +21,11 @@ from recordzoo.families.path_loader import Loader
 from recordzoo.families.selection import Selection
 from recordzoo.families.target_types import TargetTypesDataset
 from recordzoo.images.decode import RecordName, naming
+from recordzoo.net.url import Url
 from recordzoo.preparing import Options, PrepareOptions, ensure
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.recipes.images import open_image
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote.url import Url
 
 SPLITS = ("train", "test", "all")
 CUB200Target = Literal["category", "bbox", "parts", "attributes", "segmentation"]

@@ -7,11 +7,11 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
+from recordzoo.net.download import RemoteFile
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.class_folders import ClassFolderRecipe, name_key
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.recipes.listed import ListedRecipe, Lists, integer
-from recordzoo.sources.download import RemoteFile
 from recordzoo.text import text_of
 
 FOLDERS = {"train": "GTSRB/Training/", "test": "GTSRB/Final_Test/Images/"}

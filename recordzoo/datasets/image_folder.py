@@ -11,9 +11,9 @@ from recordzoo.datasets.image_folder_tree import TreeDataset
 from recordzoo.errors import ArgumentError
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.record_set import RecordDataset
+from recordzoo.net.url import is_url
 from recordzoo.preparing import PrepareOptions, is_record_set
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote.url import is_url
 
 
 class ImageFolderRecord(TreeDataset, RecordDataset):

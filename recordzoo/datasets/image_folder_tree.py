@@ -17,6 +17,7 @@ from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.record_set import RecordDataset, empty_classes, open_images
 from recordzoo.families.selection import Selection, join_name
+from recordzoo.net.url import Url, is_url
 from recordzoo.preparing import Options, ensure, is_record_set
 from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_changes
 from recordzoo.program import command
@@ -33,7 +34,6 @@ from recordzoo.recipes.variants import check_variant, variant_recipe
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote.url import Url, is_url
 
 # Any: labels are whatever an overridden find_classes gives.
 Samples = list[tuple[str, Any]]

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from recordzoo.errors import SourceError
+from recordzoo.raw.archive import ArchivedSource, ArchiveSource
+from recordzoo.raw.member import Member
+from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.base import Sidecar
-from recordzoo.sources.archive import ArchivedSource, ArchiveSource
-from recordzoo.sources.member import Member
-from recordzoo.sources.tree import TreeSource
 
 DOWNLOAD = "imagenet-object-localization-challenge.zip"
 INNER = "imagenet_object_localization_patched2019.tar.gz"

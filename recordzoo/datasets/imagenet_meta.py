@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from recordzoo.errors import SourceError
-from recordzoo.sources.archive import ArchivedSource, ArchiveSource
-from recordzoo.sources.tree import TreeSource
+from recordzoo.raw.archive import ArchivedSource, ArchiveSource
+from recordzoo.raw.tree import TreeSource
 
 DEVKIT = "ILSVRC2012_devkit_t12.tar.gz"
 META_BIN = "meta.bin"

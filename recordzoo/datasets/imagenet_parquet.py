@@ -7,8 +7,8 @@ from typing import Any
 
 from recordzoo.datasets.imagenet_wnids import all_wnids
 from recordzoo.errors import SourceError
-from recordzoo.sources.member import Member
-from recordzoo.sources.tree import TreeSource
+from recordzoo.raw.member import Member
+from recordzoo.raw.tree import TreeSource
 
 SPLITS = {"train": "train", "val": "validation"}
 ENDING = ".parquet"

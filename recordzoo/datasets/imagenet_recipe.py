@@ -23,12 +23,12 @@ from recordzoo.datasets import imagenet_parquet as parquet
 from recordzoo.datasets.imagenet_meta import DEVKIT, META_BIN, SIDECARS, Meta, meta_source, parse_meta
 from recordzoo.datasets.imagenet_wnids import all_wnids
 from recordzoo.errors import SourceError
+from recordzoo.raw.archive import ArchivedSource, ArchiveSource, ChainSource, NestedTarSource
+from recordzoo.raw.member import Member, Source
+from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import class_folder_order, class_labels, is_class_image, is_image
 from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.sources.archive import ArchivedSource, ArchiveSource, ChainSource, NestedTarSource
-from recordzoo.sources.member import Member, Source
-from recordzoo.sources.tree import TreeSource
 from recordzoo.text import name_first
 
 DOWNLOAD_PAGE = "https://image-net.org/challenges/LSVRC/2012/2012-downloads.php"

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.raw.member import Member
 from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import ClassFolderRecipe
-from recordzoo.sources.member import Member
 
 NUM_LABELS = 1000
 

@@ -6,10 +6,10 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
+from recordzoo.raw.member import Member
 from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import ClassFolderRecipe, name_key
 from recordzoo.records.kinds import FieldKind, FieldSpec
-from recordzoo.sources.member import Member
 
 LEVELS = ("kingdom", "phylum", "class", "order", "family", "genus")
 """What a category of 2021 belongs to; its name has them between its number and its epithet."""

@@ -19,10 +19,10 @@ from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection
 from recordzoo.images.decode import RecordName, naming
 from recordzoo.images.pictures import open_picture
+from recordzoo.net.url import Url, is_url
 from recordzoo.preparing import PrepareOptions, is_record_set
 from recordzoo.preview.notebook import Shown
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote.url import Url, is_url
 
 
 class LSUNClassRecord(ZooDataset, LSUNClass):  # type: ignore[misc]  # torchvision is untyped

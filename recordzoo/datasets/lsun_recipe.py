@@ -13,9 +13,9 @@ from recordzoo.formats.lmdb import LMDB, Records, as_name
 from recordzoo.formats.lmdb_layouts import STORED
 from recordzoo.formats.lmdb_pages import DATA_FILE, Database
 from recordzoo.formats.pieces import ForeignSource, PieceMember
+from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import Blob, Stored, Table
 from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.sources.member import Member, Source
 
 ENDING = "_lmdb"
 """Of the name of a database's folder, behind the category and split."""

@@ -8,10 +8,10 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
+from recordzoo.raw.member import Source
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.class_folders import class_labels, name_key
 from recordzoo.recipes.listed import ListedRecipe, Lists
-from recordzoo.sources.member import Source
 from recordzoo.system.names import quote
 
 TOP = "objectnet-1.0/"

@@ -7,9 +7,9 @@ from types import MappingProxyType
 
 from typing_extensions import override
 
+from recordzoo.raw.member import Member
 from recordzoo.recipes.base import Blob, Sidecar, Table, present
 from recordzoo.recipes.listed import ListedRecipe, Lists
-from recordzoo.sources.member import Member
 
 UNPACKED = "benchmark_RELEASE/dataset/"
 """Where everything is in the archive; torchvision moves it to the root."""

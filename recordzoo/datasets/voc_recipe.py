@@ -12,12 +12,12 @@ from pathlib import Path
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
+from recordzoo.raw.member import Member
 from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.recipes.class_folders import class_folder_order
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.records.arrays import leads_out
 from recordzoo.records.kinds import FieldKind, FieldSpec
-from recordzoo.sources.member import Member
 
 FOLDERS = {
     "JPEGImages": ("image", ".jpg"),

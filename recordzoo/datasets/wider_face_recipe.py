@@ -5,10 +5,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
+from recordzoo.raw.member import Member
 from recordzoo.recipes.base import Blob, BlobField, Sidecar, Table, present
 from recordzoo.recipes.class_folders import class_folder_order
 from recordzoo.recipes.listed import Files, ListedRecipe, Lists
-from recordzoo.sources.member import Member
 
 
 class WiderFace(ListedRecipe):

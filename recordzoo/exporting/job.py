@@ -21,12 +21,12 @@ from recordzoo.formats.samples import Content, chosen_splits
 from recordzoo.formats.writing import Shard, Writer
 from recordzoo.formats.zip import FILE_NAME, read_note
 from recordzoo.meant import did_you_mean
+from recordzoo.net.url import Url, is_url
 from recordzoo.progress import Progress
 from recordzoo.publish.build import Build
 from recordzoo.publish.output import Output
 from recordzoo.publish.publishing import never, publish
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote.url import Url, is_url
 from recordzoo.workers import default_workers
 
 NOTE_NAME = ".recordzoo-export.json"

@@ -11,9 +11,9 @@ from numpy.typing import NDArray
 from recordzoo.errors import ArgumentError, RecordZooError
 from recordzoo.formats.hf_features import HFColumn, columns_of, features_of
 from recordzoo.formats.samples import Content, chosen_splits
+from recordzoo.net.url import Url, is_url
 from recordzoo.packages import need
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote.url import Url, is_url
 
 if TYPE_CHECKING:
     import datasets

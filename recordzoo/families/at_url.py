@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from recordzoo.errors import ArgumentError, ManifestError, NotPreparedError
+from recordzoo.net.failures import NOT_FOUND
+from recordzoo.net.url import Url, is_url
 from recordzoo.preparing import Options
 from recordzoo.program import command
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.variants import variant_recipe
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, ORIGINAL
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote.failures import NOT_FOUND
-from recordzoo.remote.url import Url, is_url
 
 
 def open_at_url(kind: str, recipe: Recipe, root: Url, options: Options, *, download: bool = False) -> RecordReader:

@@ -40,6 +40,8 @@ from recordzoo.families.at_url import open_at_url, open_variant
 from recordzoo.families.derived import Made, derived
 from recordzoo.families.selection import Selection, list_index
 from recordzoo.images.decode import RecordName
+from recordzoo.net.download import RemoteFile
+from recordzoo.net.url import Url, is_url
 from recordzoo.preparing import Options, PrepareOptions, ensure, is_record_set
 from recordzoo.preparing.changes import find_changes, warn_of_changes
 from recordzoo.preview.notebook import Shown, write_summary
@@ -48,8 +50,6 @@ from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.variants import StoredRecipe, Variant
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote.url import Url, is_url
-from recordzoo.sources.download import RemoteFile
 
 Root = str | os.PathLike[str]
 # Any: transforms take and return what their user wants.

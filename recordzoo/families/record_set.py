@@ -15,10 +15,10 @@ from recordzoo.families.custom import stored_selection
 from recordzoo.families.path_loader import Loader, files_folder
 from recordzoo.families.selection import Selection
 from recordzoo.meant import no_split
+from recordzoo.net.url import Url, is_url
 from recordzoo.preparing import PrepareOptions, is_record_set
 from recordzoo.recipes.folder import raise_if_empty
 from recordzoo.records.reader import RecordReader
-from recordzoo.remote.url import Url, is_url
 
 
 class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped

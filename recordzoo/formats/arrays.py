@@ -14,9 +14,9 @@ from recordzoo.aliases import JSON
 from recordzoo.errors import SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.naming import CLASSES, IMAGES, LABELS, SPLITS, field_name, split_name
+from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.recipes.images import sniffed_ending
 from recordzoo.records.manifest import MAX_DIMENSIONS
-from recordzoo.sources.member import MAX_MEMBER_BYTES
 
 Content = Literal["numbers", "text", "files", "other"]
 """What a column holds: numbers, text, encoded images or other bytes, or what is not read."""

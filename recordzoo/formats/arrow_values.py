@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import SourceError
 from recordzoo.formats.arrow import storage
+from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.recipes.images import sniffed_ending
-from recordzoo.sources.member import MAX_MEMBER_BYTES
 from recordzoo.system.files import open_at_once
 
 _ARRAYS = ("Array2D", "Array3D", "Array4D", "Array5D")

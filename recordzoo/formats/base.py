@@ -13,8 +13,8 @@ from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats.naming import field_name
 from recordzoo.meant import did_you_mean
+from recordzoo.raw.file_table import FileTable
 from recordzoo.records.kinds import FieldSpec
-from recordzoo.sources.file_table import FileTable
 
 Sample = Mapping[str, Any]
 """A sample: the name of each field and its value, as `RecordWriter` takes them; "name" is the record's name."""

@@ -18,7 +18,7 @@ from recordzoo.errors import SourceError
 from recordzoo.formats.arrays import Column, Columns, Content, Part
 from recordzoo.formats.base import Foreign, Piece, ranges
 from recordzoo.packages import need
-from recordzoo.sources.member import MAX_MEMBER_BYTES
+from recordzoo.raw.member import MAX_MEMBER_BYTES
 
 LOOKS_FOR = "files *.h5, *.hdf5 or *.hdf"
 

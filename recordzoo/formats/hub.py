@@ -9,9 +9,9 @@ from pathlib import Path
 from recordzoo import settings
 from recordzoo.addresses import shown
 from recordzoo.errors import ArgumentError, RemoteError
+from recordzoo.net.failures import remote_error
+from recordzoo.net.url import Url
 from recordzoo.packages import need
-from recordzoo.remote.failures import remote_error
-from recordzoo.remote.url import Url
 
 _ADDRESS = re.compile(
     r"hf://datasets/(?P<repository>[^/@]+/[^/@]+)(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<folder>.*))?"

@@ -19,7 +19,7 @@ from typing_extensions import override
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.naming import image_ending, usual_fields
-from recordzoo.sources.member import MAX_MEMBER_BYTES
+from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.system.npy import map_file
 
 LOOKS_FOR = "photos.bin and beside it photos.csv, .tsv, .idx, .txt, .jsonl or .npy"

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recordzoo.errors import ArchiveError, CorruptRecordError, SourceError
+from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.records.layout import PAGE_HEADER, Meta, read_meta
-from recordzoo.sources.member import MAX_MEMBER_BYTES
 from recordzoo.system.files import open_at_once, pread
 
 DATA_FILE = "data.mdb"

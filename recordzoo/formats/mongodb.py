@@ -20,7 +20,7 @@ from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.naming import image_ending, usual_fields
 from recordzoo.packages import need
-from recordzoo.sources.member import MAX_MEMBER_BYTES
+from recordzoo.raw.member import MAX_MEMBER_BYTES
 
 if TYPE_CHECKING:
     from pymongo import MongoClient

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing_extensions import override
 
 from recordzoo.formats.base import Foreign, Piece
-from recordzoo.sources.member import Member, Unit
-from recordzoo.sources.sized import SizedSource
+from recordzoo.raw.member import Member, Unit
+from recordzoo.raw.sized import SizedSource
 
 
 @dataclass(frozen=True)

@@ -33,8 +33,8 @@ from recordzoo.formats.tf_examples import (
 )
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, sync
 from recordzoo.packages import is_installed, need
-from recordzoo.sources.member import MAX_MEMBER_BYTES
-from recordzoo.sources.stream import unpacked_cap
+from recordzoo.raw.member import MAX_MEMBER_BYTES
+from recordzoo.raw.stream import unpacked_cap
 
 LOOKS_FOR = "files *.tfrecord, *.tfrecords, *.record, *.tfrec or *-00000-of-00001"
 

@@ -23,9 +23,9 @@ from recordzoo.formats.samples import Sample as Record
 from recordzoo.formats.sets import TAR_ENDINGS, Shards, find_shards
 from recordzoo.formats.tar_keys import Keys, look
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, sync
+from recordzoo.raw.archive import ArchiveUnit
+from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
 from recordzoo.recipes.images import sniffed_ending
-from recordzoo.sources.archive import ArchiveUnit
-from recordzoo.sources.member import MAX_MEMBER_BYTES, Member
 
 LOOKS_FOR = "files *.tar, *.tar.gz or *.tgz; or train-{000000..000012}.tar"
 

@@ -20,10 +20,10 @@ from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.folder import FolderWriter, with_ending
 from recordzoo.formats.naming import split_name
 from recordzoo.formats.writing import Shard, Tick, Written, sync
+from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
+from recordzoo.raw.sized import greedy_runs
+from recordzoo.raw.zip import ZIP_STARTS, opened_zip
 from recordzoo.recipes.class_folders import are_splits, class_folder_order, is_image
-from recordzoo.sources.member import MAX_MEMBER_BYTES, Member
-from recordzoo.sources.sized import greedy_runs
-from recordzoo.sources.zip import ZIP_STARTS, opened_zip
 
 LOOKS_FOR = "a file *.zip with a folder for each class"
 

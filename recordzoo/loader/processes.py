@@ -24,7 +24,7 @@ from recordzoo.loader.order import Drawing, EpochBatches, Wanted
 from recordzoo.loader.sending import Sent
 from recordzoo.loader.source import BatchSource
 from recordzoo.loader.work import Piece, batch_seed, cut
-from recordzoo.remote.background import Background
+from recordzoo.net.background import Background
 from recordzoo.sampling.ahead import follow_plans, planned_sets
 from recordzoo.sampling.storage import forget, hint, will_need
 from recordzoo.system.processes import at_fork

@@ -1,1 +1,1 @@
-"""Bytes from other machines: when a request is made again, and several files at a time."""
+"""Bytes from a URL: verified downloads, object storage, and the shard cache of this machine."""

@@ -6,10 +6,10 @@ from typing import Self
 
 from recordzoo.errors import HashMismatchError
 from recordzoo.hashing import BackgroundHash, other_sha256
+from recordzoo.net.download import RemoteFile
 from recordzoo.preparing.raw import RawData
+from recordzoo.raw.member import Source
 from recordzoo.records.manifest import RawFile
-from recordzoo.sources.download import RemoteFile
-from recordzoo.sources.member import Source
 
 logger = logging.getLogger("recordzoo")
 

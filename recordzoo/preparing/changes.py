@@ -18,11 +18,11 @@ from recordzoo.preparing.directories import KnownDirectories, directory_position
 from recordzoo.preparing.kinds import kind_of
 from recordzoo.program import command
 from recordzoo.progress import Progress
+from recordzoo.raw.file_table import FileTable
 from recordzoo.recipes.variants import Variant
 from recordzoo.records.made_from import MadeFrom, directory_of, relative_names
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
-from recordzoo.sources.file_table import FileTable
 from recordzoo.text import name_first
 
 _BLOCKS, _BLOCK_FILES = 16, 16

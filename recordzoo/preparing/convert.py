@@ -10,10 +10,10 @@ from PIL import Image
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.rows import ShardDone, UnitDone, load_rows, save_sidecars
 from recordzoo.preparing.shards import Shards
+from recordzoo.raw.member import Member, Unit
 from recordzoo.recipes.base import Blob, Recipe, Sidecar
 from recordzoo.recipes.jpeg import look
 from recordzoo.records.crc import crc32
-from recordzoo.sources.member import Member, Unit
 
 
 @dataclass(frozen=True, slots=True)

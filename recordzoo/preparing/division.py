@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 from recordzoo.aliases import JSON
 from recordzoo.preparing.options import Options
+from recordzoo.raw.member import Source, Unit
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.shard import stored_bytes
-from recordzoo.sources.member import Source, Unit
 from recordzoo.workers import default_workers
 
 _SPILL = 1.03

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from recordzoo.net.crew import Crew, Stop
+from recordzoo.net.download import CHECKING, RemoteFile
 from recordzoo.progress import Progress
-from recordzoo.sources.download import CHECKING, RemoteFile
 
 MOST = 4
 """How many files are downloaded at once."""

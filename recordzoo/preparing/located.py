@@ -11,10 +11,10 @@ from recordzoo.preparing.changes import Changes, find_changes
 from recordzoo.preparing.options import Options
 from recordzoo.progress import Progress
 from recordzoo.publish.output import behind_links
+from recordzoo.raw.member import Source
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.variants import variant_recipe
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.sources.member import Source
 
 
 @dataclass(frozen=True)

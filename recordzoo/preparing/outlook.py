@@ -11,14 +11,14 @@ from typing import Any
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import DownloadError, SourceError, TermsError
+from recordzoo.net.download import RemoteFile, addresses
 from recordzoo.preparing.division import records_bytes
 from recordzoo.preparing.located import Located
 from recordzoo.preparing.raw import files_bytes, there_bytes
 from recordzoo.publish.found import dead_builds
 from recordzoo.publish.space import existing, free_bytes, volume
+from recordzoo.raw.member import Source
 from recordzoo.records.manifest import ORIGINAL
-from recordzoo.sources.download import RemoteFile, addresses
-from recordzoo.sources.member import Source
 
 CONVERT_SPEED = 130e6
 """Bytes of raw data that one core converts per second: `benchmarks/prepare_imagenet.py`, 1.1 GB in 8.3 s of CPU."""

@@ -10,6 +10,7 @@ from recordzoo import durable, roots, settings
 from recordzoo.addresses import Address, host
 from recordzoo.errors import DownloadError, NotPreparedError, PrepareError, SourceError, TermsError
 from recordzoo.net.crew import Stop
+from recordzoo.net.download import RemoteFile, addresses, fetch
 from recordzoo.preparing.division import records_bytes
 from recordzoo.preparing.download_mark import is_marked, mark_path, remove_marked, write_mark
 from recordzoo.preparing.downloads import Download, download_all
@@ -17,10 +18,9 @@ from recordzoo.preparing.located import Located
 from recordzoo.preparing.options import Options
 from recordzoo.progress import Progress, format_bytes
 from recordzoo.publish.space import check_space, volume
+from recordzoo.raw.member import Source
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.reader import is_record_set
-from recordzoo.sources.download import RemoteFile, addresses, fetch
-from recordzoo.sources.member import Source
 
 
 @dataclass

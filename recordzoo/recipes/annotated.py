@@ -13,11 +13,11 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
+from recordzoo.raw.member import Member
 from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table, present
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, files_under, is_image, name_key
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.recipes.listed import is_apple_double, matching
-from recordzoo.sources.member import Member
 
 ANNOTATIONS = "annotations"
 """The blob field of annotation files, and the folder that their records' names begin with."""

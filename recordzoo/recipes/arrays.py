@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
+from recordzoo.raw.files import decompressed
+from recordzoo.raw.member import Member
 from recordzoo.recipes.base import Blob, BlobField, Sidecar, Stored, Table
 from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.sources.files import decompressed
-from recordzoo.sources.member import Member
 from recordzoo.system.npy import array_of
 
 Chunk = Mapping[str, NDArray[Any]]

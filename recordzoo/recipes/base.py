@@ -17,11 +17,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.aliases import JSON
+from recordzoo.net.download import RemoteFile
 from recordzoo.program import command
+from recordzoo.raw.member import Member, Source
 from recordzoo.records.kinds import FieldSpec, SetKind
 from recordzoo.records.manifest import ORIGINAL, Manifest, RawFile
-from recordzoo.sources.download import RemoteFile
-from recordzoo.sources.member import Member, Source
 
 ABSENT = -1
 """In a table: this position has no blob in this field."""

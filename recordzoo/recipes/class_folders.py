@@ -13,9 +13,9 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
+from recordzoo.raw.member import Member
 from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Stored, Table
 from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.sources.member import Member
 
 IMAGE_ENDINGS = (".jpg", ".jpeg", ".png", ".ppm", ".bmp", ".pgm", ".tif", ".tiff", ".webp")
 """torchvision.datasets.folder.IMG_EXTENSIONS, which cannot be imported here without torch (a test compares them)."""

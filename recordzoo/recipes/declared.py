@@ -13,13 +13,13 @@ from typing_extensions import override
 from recordzoo import catalogue
 from recordzoo.catalogue import Entry
 from recordzoo.errors import ArgumentError, PrepareError, SourceError
+from recordzoo.net.download import RemoteFile
 from recordzoo.packages import is_installed
+from recordzoo.raw.archive import ChainSource
+from recordzoo.raw.files import raw_source
+from recordzoo.raw.member import Source
+from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.base import BlobField, Recipe
-from recordzoo.sources.archive import ChainSource
-from recordzoo.sources.download import RemoteFile
-from recordzoo.sources.files import raw_source
-from recordzoo.sources.member import Source
-from recordzoo.sources.tree import TreeSource
 
 
 def dataset_recipe(

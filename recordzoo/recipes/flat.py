@@ -8,14 +8,14 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import FolderError
+from recordzoo.net.download import RemoteFile
 from recordzoo.program import command
+from recordzoo.raw.member import Member, Source
+from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.base import NO_TARGET, Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, is_image
 from recordzoo.recipes.folder import records_beside
 from recordzoo.records.kinds import SetKind
-from recordzoo.sources.download import RemoteFile
-from recordzoo.sources.member import Member, Source
-from recordzoo.sources.tree import TreeSource
 
 
 def recipe() -> "FlatRecipe":

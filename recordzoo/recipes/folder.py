@@ -18,15 +18,15 @@ from typing_extensions import override
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError, FolderError
+from recordzoo.net.download import RemoteFile
 from recordzoo.program import command
+from recordzoo.raw.member import Member, Source
+from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, are_splits, class_folder_order, is_image
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import is_record_set
-from recordzoo.sources.download import RemoteFile
-from recordzoo.sources.member import Member, Source
-from recordzoo.sources.tree import TreeSource
 
 _BUILD = ".records.build."  # in the name of a record set that is being made
 

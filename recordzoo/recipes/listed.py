@@ -12,10 +12,10 @@ from typing import Any, ClassVar
 from typing_extensions import override
 
 from recordzoo.errors import SourceError
+from recordzoo.raw.member import Member
 from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import files_under
 from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.sources.member import Member
 from recordzoo.text import text_of
 
 Files = tuple[str, tuple[str, ...]]

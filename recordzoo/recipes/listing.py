@@ -11,7 +11,10 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.aliases import JSON
+from recordzoo.net.download import RemoteFile
 from recordzoo.program import command
+from recordzoo.raw.listing import ListSource, Note, look
+from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.class_folders import is_image
 from recordzoo.recipes.list_columns import USUAL, Columns
@@ -22,9 +25,6 @@ from recordzoo.recipes.list_table import Table as Cells
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import RecordReader
-from recordzoo.sources.download import RemoteFile
-from recordzoo.sources.listing import ListSource, Note, look
-from recordzoo.sources.member import Member, Source
 from recordzoo.text import name_first
 
 LIST_FILE = "list.json"

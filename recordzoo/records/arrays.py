@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from recordzoo import durable
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.hashing import hash_text
+from recordzoo.net.url import Url
 from recordzoo.records.crc import crc32
 from recordzoo.records.files import AnyDirectory, pread
 from recordzoo.records.manifest import INDEX_DTYPE, ArraySpec, array_dtype
-from recordzoo.remote.url import Url
 from recordzoo.system.names import is_device
 
 MAPPED_BYTES = 4 << 20

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError, FormatVersionError, RecordError
 from recordzoo.hashing import hash_text
+from recordzoo.net.url import Url
 from recordzoo.progress import Progress
 from recordzoo.records.arrays import Names, data_start, file_name, leads_out, load_array
 from recordzoo.records.crc import crc32
@@ -29,7 +30,6 @@ from recordzoo.records.manifest import (
 )
 from recordzoo.records.marks import marks_name, read_marks
 from recordzoo.records.parse import parse_manifest
-from recordzoo.remote.url import Url
 
 _CHUNK_BYTES = 4 << 20
 _MAX_RECORDS_NAMED = 100  # of one shard and field; the rest are counted

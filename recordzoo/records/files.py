@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
-from recordzoo.remote.url import Url
+from recordzoo.net.url import Url
 from recordzoo.system import files as system_files
 from recordzoo.system import processes
 from recordzoo.text import name_first

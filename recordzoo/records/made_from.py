@@ -16,9 +16,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import RecordError
+from recordzoo.raw.file_table import FileTable
 from recordzoo.records.files import pread
 from recordzoo.records.reader import RecordReader
-from recordzoo.sources.file_table import FileTable
 
 MADE_FROM_FILE = "made-from.bin"
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from recordzoo.errors import CorruptRecordError, RecordError
 from recordzoo.meant import did_you_mean
+from recordzoo.net.url import Url, is_url
 from recordzoo.program import command
 from recordzoo.records.arrays import Names, file_name, map_array
 from recordzoo.records.crc import crc32
@@ -27,7 +28,6 @@ from recordzoo.records.marks import read_marks
 from recordzoo.records.parse import parse_manifest
 from recordzoo.records.shards import Shards
 from recordzoo.records.values import decode_value
-from recordzoo.remote.url import Url, is_url
 
 if TYPE_CHECKING:
     from recordzoo.records.remote_shards import RemoteShards

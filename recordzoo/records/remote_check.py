@@ -12,12 +12,12 @@ from typing_extensions import override
 
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, RemoteError
 from recordzoo.hashing import hash_text
+from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
+from recordzoo.net.store import Store
+from recordzoo.net.url import Url
 from recordzoo.progress import Progress
 from recordzoo.records.checking import Check, Report
 from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, ShardSpec
-from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
-from recordzoo.remote.store import Store
-from recordzoo.remote.url import Url
 
 _DAMAGE = (NOT_FOUND, RANGE_NOT_SATISFIABLE)
 """What a server answers where a file is missing or too short; all else says nothing of the record set."""

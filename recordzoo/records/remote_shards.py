@@ -14,12 +14,12 @@ from typing_extensions import override
 
 from recordzoo import settings
 from recordzoo.errors import RecordError
+from recordzoo.net.background import Background
+from recordzoo.net.cache import NoRoomError
 from recordzoo.records.files import shard_files
 from recordzoo.records.manifest import ShardSpec
 from recordzoo.records.shards import Shards
 from recordzoo.records.spans import Ahead, Span, near
-from recordzoo.remote.background import Background
-from recordzoo.remote.cache import NoRoomError
 
 if TYPE_CHECKING:
     from recordzoo.records.remote_directory import RemoteDirectory

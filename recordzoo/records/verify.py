@@ -9,13 +9,13 @@ import numpy as np
 from typing_extensions import override
 
 from recordzoo.errors import ManifestError
+from recordzoo.net.url import Url, is_url
 from recordzoo.progress import LogProgress, Progress
 from recordzoo.records.checking import MAX_PROBLEMS, Check, Report
 from recordzoo.records.crc import crc32
 from recordzoo.records.files import Directory, pread
 from recordzoo.records.lmdb_walk import LmdbWalk
 from recordzoo.records.manifest import MANIFEST_NAME, ShardSpec, manifest_digest
-from recordzoo.remote.url import Url, is_url
 
 __all__ = ["Report", "verify"]
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from recordzoo.sources.download import RemoteFile
+from recordzoo.net.download import RemoteFile
 from tests.fakes.fake import Case, Fake, md5, tar
 from tests.fakes.mutations import ARRAYS
 from tests.fakes.scale import scaled

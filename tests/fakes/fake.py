@@ -17,7 +17,7 @@ from typing import Any
 from torchvision.datasets.utils import extract_archive
 
 from recordzoo import catalogue
-from recordzoo.sources.download import RemoteFile
+from recordzoo.net.download import RemoteFile
 from tests.fakes import archives
 from tests.fakes.scale import COUNT
 

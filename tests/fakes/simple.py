@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from recordzoo.raw.archive import ArchiveSource, NestedTarSource
+from recordzoo.raw.member import Member, Source
+from recordzoo.raw.tree import TreeSource
 
 from recordzoo.errors import SourceError
+from recordzoo.net.download import RemoteFile
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS
-from recordzoo.sources.archive import ArchiveSource, NestedTarSource
-from recordzoo.sources.download import RemoteFile
-from recordzoo.sources.member import Member, Source
-from recordzoo.sources.tree import TreeSource
 from tests.fakes.archives import tar
 from tests.fakes.pictures import encoded, picture
 

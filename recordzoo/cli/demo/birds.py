@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageDraw
 
-from recordzoo.sources.download import RemoteFile
+from recordzoo.net.download import RemoteFile
 
 if TYPE_CHECKING:
     from recordzoo.datasets.cub200 import CUB200Record

@@ -21,10 +21,10 @@ from recordzoo.cli.demo.birds import TOP, open_birds, write_archive
 from recordzoo.cli.demo.server import DemoServer
 from recordzoo.errors import ArgumentError, RecordZooError
 from recordzoo.loader.loader import RecordLoader
+from recordzoo.net.download import RemoteFile
 from recordzoo.preview.sheet import BOX, Cell, draw_sheet
 from recordzoo.program import command
 from recordzoo.progress import format_bytes
-from recordzoo.sources.download import RemoteFile
 
 _MARKER = ".recordzoo-demo"
 _KILL_TIMEOUT_S = 120.0

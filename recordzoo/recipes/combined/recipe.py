@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.aliases import JSON
+from recordzoo.net.download import RemoteFile
 from recordzoo.program import command
+from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import ABSENT, Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.combined.alike import check_alike, common_classes, common_metadata, renumbered
 from recordzoo.recipes.combined.part import Choice, Part
@@ -24,8 +26,6 @@ from recordzoo.recipes.variants.stored import MAX_EXTRA_BYTES
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.sources.download import RemoteFile
-from recordzoo.sources.member import Member, Source
 
 COMBINED_FILE = "combined.json"
 """Beside the manifest: where the sets were, and which indices were chosen. Not a part of the format."""

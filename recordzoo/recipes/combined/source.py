@@ -11,11 +11,11 @@ from dataclasses import dataclass
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.raw.member import Member, Unit
+from recordzoo.raw.sized import SizedSource
 from recordzoo.recipes.combined.part import Part
 from recordzoo.recipes.variants.source import FieldValues, StoredValue, field_values
 from recordzoo.records.reader import RecordReader
-from recordzoo.sources.member import Member, Unit
-from recordzoo.sources.sized import SizedSource
 
 _HINTED = 64
 """So many values are announced at once: of a set at a URL they are fetched together."""

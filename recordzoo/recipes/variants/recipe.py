@@ -10,6 +10,7 @@ from typing_extensions import override
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import ArgumentError, OtherSourceError
+from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.recipes.images import problem_of
 from recordzoo.recipes.variants.pixels import ENCODER, RESAMPLING, converted
@@ -17,7 +18,6 @@ from recordzoo.recipes.variants.stored import StoredRecipe
 from recordzoo.recipes.variants.variant import Variant
 from recordzoo.records.manifest import ORIGINAL, Manifest
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.sources.member import Member, Source
 
 _SIZE = "size\0"  # before an image's key: the name of a side that holds the height and width of its raw pixels
 _SIZE_FORMAT = struct.Struct("<II")

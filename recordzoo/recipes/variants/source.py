@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from recordzoo.raw.member import Member, Unit
+from recordzoo.raw.sized import SizedSource
 from recordzoo.recipes.base import ABSENT
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
-from recordzoo.sources.member import Member, Unit
-from recordzoo.sources.sized import SizedSource
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,15 +7,15 @@ from typing import Any
 
 from typing_extensions import override
 
+from recordzoo.net.download import RemoteFile
 from recordzoo.program import command
+from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import ABSENT, Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.folder import TREE_FILE
 from recordzoo.recipes.listing import LIST_FILE
 from recordzoo.recipes.variants.source import SetSource, StoredValue
 from recordzoo.records.made_from import MADE_FROM_FILE
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.sources.download import RemoteFile
-from recordzoo.sources.member import Member, Source
 
 MAX_EXTRA_BYTES = 1 << 30
 """A file beside a record set that is larger does not go with its variants: it only helps."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 
 from recordzoo.errors import ArgumentError
-from recordzoo.sources.member import Unit
+from recordzoo.raw.member import Unit
 
 
 class SizedSource(ABC):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import BinaryIO, NoReturn, Protocol
 
 from recordzoo.errors import SourceError
-from recordzoo.sources.file_table import FileTable
+from recordzoo.raw.file_table import FileTable
 
 MAX_MEMBER_BYTES = 1 << 30
 """A larger member cannot be read: few images are, and a forged size field would otherwise eat the memory. It does no

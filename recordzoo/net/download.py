@@ -1,7 +1,7 @@
 """A remote file becomes a complete, verified local one: resumed after any interruption, from any host that has it.
 
-The states of the file on disk are in docs/architecture.md: `_part` holds them, `_transfer` moves between them, `_http`
-is one answer of a server.
+The states of the file on disk are in docs/architecture.md: `partial` holds them, `transfer` moves between them,
+`answer` is one answer of a server.
 """
 
 import urllib.parse
@@ -142,8 +142,8 @@ def fetch(
             path=target,
         )
     # They import requests, which what only asks where a file is does not need.
-    from recordzoo.sources._http import Session
-    from recordzoo.sources._transfer import Transfer
+    from recordzoo.net.http import Session
+    from recordzoo.net.transfer import Transfer
 
     size, expected, md5 = (remote.size_bytes, remote.hash, remote.second_md5) if check_hash else (None, None, None)
     with Session() as session, _begun(target, expected[0] if expected else None) as part:

@@ -4,7 +4,7 @@ import io
 from collections.abc import Callable
 from typing import BinaryIO, Protocol
 
-from recordzoo.sources.stream import BUFFER_BYTES
+from recordzoo.raw.stream import BUFFER_BYTES
 
 _CHUNK_BYTES = 1 << 16
 

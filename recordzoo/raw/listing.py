@@ -10,10 +10,10 @@ from pathlib import Path
 from typing_extensions import override
 
 from recordzoo.errors import NotPreparedError
-from recordzoo.sources.file_table import FileTable
-from recordzoo.sources.member import Member, Unit
-from recordzoo.sources.sized import SizedSource
-from recordzoo.sources.tree import TreeUnit, tree_unit
+from recordzoo.raw.file_table import FileTable
+from recordzoo.raw.member import Member, Unit
+from recordzoo.raw.sized import SizedSource
+from recordzoo.raw.tree import TreeUnit, tree_unit
 
 _NUM_SHOWN = 20
 

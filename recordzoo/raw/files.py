@@ -13,11 +13,11 @@ from typing import Any, BinaryIO, cast
 from typing_extensions import override
 
 from recordzoo.errors import ArchiveError
-from recordzoo.sources.archive import ArchivedSource, ArchiveFile, ArchiveSource, stat_of
-from recordzoo.sources.file_table import stamp_of
-from recordzoo.sources.member import Member, Unit
-from recordzoo.sources.packed import Unpacked
-from recordzoo.sources.stream import ADVICE, STREAM_ERRORS, unpacked_cap
+from recordzoo.raw.archive import ArchivedSource, ArchiveFile, ArchiveSource, stat_of
+from recordzoo.raw.file_table import stamp_of
+from recordzoo.raw.member import Member, Unit
+from recordzoo.raw.packed import Unpacked
+from recordzoo.raw.stream import ADVICE, STREAM_ERRORS, unpacked_cap
 
 ARCHIVE_ENDINGS = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz", ".zip")
 

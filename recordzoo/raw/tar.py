@@ -6,8 +6,8 @@ import tarfile
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple, Self, cast
 
-from recordzoo.sources.member import MAX_MEMBER_BYTES, Member, refuse_oversized
-from recordzoo.sources.stream import PassedOver, Tape, TapeFile, plain_name, refused
+from recordzoo.raw.member import MAX_MEMBER_BYTES, Member, refuse_oversized
+from recordzoo.raw.stream import PassedOver, Tape, TapeFile, plain_name, refused
 
 MAX_EXTENSION_BYTES = 1 << 20  # of one long name or pax header; macOS stores a file's attributes there
 MAX_EXTENSIONS = 16  # of one member

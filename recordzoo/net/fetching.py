@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from recordzoo.crash_points import crash_point
+from recordzoo.net.cache import NO_ROOM, Cache, NoRoomError
 from recordzoo.net.part import HashedFile, Part
-from recordzoo.remote.cache import NO_ROOM, Cache, NoRoomError
-from recordzoo.remote.store import Store
+from recordzoo.net.store import Store
 from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, replace
 
 _DELETED_TIMES = 3  # so often a fetch begins again after somebody deleted the cache

@@ -13,12 +13,12 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Protocol
 
 from recordzoo.errors import ArchiveError, ArgumentError
-from recordzoo.sources.file_table import FileTable, stamp_of
-from recordzoo.sources.member import Member, Source, Unit
-from recordzoo.sources.packed import Unpacked
-from recordzoo.sources.stream import BUFFER_BYTES, Tape, once, unpacked_cap
-from recordzoo.sources.tar import tar_files, tar_members
-from recordzoo.sources.zip import ZIP_STARTS, zip_members
+from recordzoo.raw.file_table import FileTable, stamp_of
+from recordzoo.raw.member import Member, Source, Unit
+from recordzoo.raw.packed import Unpacked
+from recordzoo.raw.stream import BUFFER_BYTES, Tape, once, unpacked_cap
+from recordzoo.raw.tar import tar_files, tar_members
+from recordzoo.raw.zip import ZIP_STARTS, zip_members
 
 # Typed like this because these files are no BinaryIO to typeshed.
 _COMPRESSIONS: dict[bytes, Callable[[BinaryIO], Any]] = {

@@ -11,9 +11,9 @@ import urllib3.exceptions  # requests raises these through `Response.raw`, and i
 
 from recordzoo import settings
 from recordzoo.addresses import host, public_text
+from recordzoo.net import drive
 from recordzoo.net.retry import TryAgainError
 from recordzoo.progress import format_bytes
-from recordzoo.sources import _drive
 
 _CHUNK_BYTES = 128 << 10
 _CHUNK_S = 5.0
@@ -115,7 +115,7 @@ class Answer:
         return data
 
     def confirmed_url(self) -> str | None:
-        """Return where Google Drive's question leads, if this is its page and not the file; see `_drive`.
+        """Return where Google Drive's question leads, if this is its page and not the file; see `drive`.
 
         Raises:
             TryAgainError: As `read`.
@@ -123,10 +123,10 @@ class Answer:
         if self.status != 200 or "html" not in self._header("Content-Type").lower():
             return None
         page = self.read()
-        while _MARKUP.match(page) and len(page) < _drive.PAGE_BYTES and (more := self.read()):
+        while _MARKUP.match(page) and len(page) < drive.PAGE_BYTES and (more := self.read()):
             page += more
         self._seen = page
-        return _drive.confirmed_url(page.decode("utf-8", "replace")) if _MARKUP.match(page) else None
+        return drive.confirmed_url(page.decode("utf-8", "replace")) if _MARKUP.match(page) else None
 
     def page_title(self, head: bytes) -> str | None:
         """Tell whether the body, whose first bytes are `head`, is a web page: its title ("" without one), else None."""

@@ -12,14 +12,13 @@ from recordzoo import crash_points
 from recordzoo.addresses import Address
 from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, SourceError
 from recordzoo.hashing import other_sha256
-from recordzoo.net import retry
+from recordzoo.net import drive, http, retry
+from recordzoo.net.answer import Answer
 from recordzoo.net.crew import Stop
 from recordzoo.net.part import NO_ROOM
 from recordzoo.net.partial import PartialFile, Stamp
 from recordzoo.net.retry import TryAgainError
 from recordzoo.progress import Progress, format_bytes, format_seconds
-from recordzoo.sources import _drive, _http
-from recordzoo.sources._answer import Answer
 
 logger = logging.getLogger("recordzoo")
 
@@ -160,7 +159,7 @@ class Transfer:
             headers["Range"] = f"bytes={offset}-"
             if stamp is not None and stamp.validator:
                 headers["If-Range"] = stamp.validator
-        with _http.get(self._session, address, headers) as answer, self._may_be_stopped(answer):
+        with http.get(self._session, address, headers) as answer, self._may_be_stopped(answer):
             if answer.status == 416:
                 if offset and answer.total == offset and self._size is None:
                     return
@@ -190,7 +189,7 @@ class Transfer:
         """Refuse a web page or a file of another size before the part is touched; return the size, if known."""
         title = answer.page_title(first) if not answer.start else None
         if title is not None and not self._target.name.lower().endswith((".html", ".htm")):
-            refused = _drive.refusal(title)
+            refused = drive.refusal(title)
             if refused:
                 raise DownloadError(f"{address}: {refused}; or try a mirror (RECORDZOO_MIRROR).")
             named = f"titled {title!r}" if title else "without a title"

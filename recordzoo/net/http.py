@@ -13,8 +13,8 @@ import requests
 from recordzoo import settings
 from recordzoo.addresses import Address, host, public_text
 from recordzoo.errors import DownloadError
+from recordzoo.net.answer import Answer, cause
 from recordzoo.net.retry import TryAgainError, retry_after_s
-from recordzoo.sources._answer import Answer, cause
 
 MAX_REDIRECTS = 5
 _RETRIED = {408, 425, 429}

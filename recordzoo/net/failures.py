@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from recordzoo.addresses import public_text
 from recordzoo.errors import RemoteError
 from recordzoo.net.retry import retry_after_s
-from recordzoo.remote.url import Url
+from recordzoo.net.url import Url
 
 EXTRAS = {
     "s3": "s3",

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from recordzoo import settings
 from recordzoo.errors import RemoteError
 from recordzoo.net import retry
-from recordzoo.remote.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE, asked_pause_s, may_pass, remote_error, status_of
-from recordzoo.remote.url import Url
+from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE, asked_pause_s, may_pass, remote_error, status_of
+from recordzoo.net.url import Url
 
 if TYPE_CHECKING:
     from fsspec import AbstractFileSystem

@@ -14,7 +14,7 @@ from typing import BinaryIO, TypeVar
 from typing_extensions import override
 
 from recordzoo.errors import ArchiveError
-from recordzoo.sources.member import Member
+from recordzoo.raw.member import Member
 
 logger = logging.getLogger("recordzoo")
 T = TypeVar("T")
