@@ -26,7 +26,7 @@ from recordzoo import durable
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.convert import Task, convert_unit
 from recordzoo.preparing.rows import UnitDone
-from recordzoo.publish.plan import PLAN_NAME
+from recordzoo.publish.build import PLAN_NAME
 
 _KEPT = 4
 """How many preparations a worker remembers, which may serve several at once."""

@@ -17,10 +17,9 @@ from recordzoo.crash_points import crash_point
 from recordzoo.hashing import hash_of
 from recordzoo.preparing.rows import ShardDone, UnitDone, has_sidecars
 from recordzoo.progress import Progress
-from recordzoo.publish.build import Build
+from recordzoo.publish.build import PLAN_NAME, Build, canonical
 from recordzoo.publish.exchange import REPLACING
 from recordzoo.publish.found import SET
-from recordzoo.publish.plan import PLAN_NAME, canonical
 from recordzoo.records.manifest import shard_name
 
 JOURNAL_NAME = "journal.jsonl"

@@ -2,6 +2,7 @@
 
 import contextlib
 import errno
+import json
 import os
 import secrets
 import shutil
@@ -14,16 +15,18 @@ from recordzoo.crash_points import crash_point
 from recordzoo.errors import LostBuildError
 from recordzoo.owner import Owner
 from recordzoo.publish.exchange import exchange, give_name
-from recordzoo.publish.found import FREE, SET, Found, dead_builds, resumable_bytes, written_bytes
+from recordzoo.publish.found import FREE, SET, Found, dead_builds, written_bytes
 from recordzoo.publish.heartbeat import Heartbeat
 from recordzoo.publish.output import Output
-from recordzoo.publish.plan import PLAN_NAME, canonical, plan_digest, read_plan
 from recordzoo.publish.space import check_space
 from recordzoo.system.files import is_in_use, rename
 
+PLAN_NAME = "plan.json"
+"""In a build: what is made, from what and how. A build goes on only with the same plan."""
+
 
 class Build:
-    """This process's build of one output; nothing is on the disk before `claim`.
+    """This process's build of one output. Before `claim` nothing is on the disk.
 
     Args:
         output: What will be published.
@@ -32,9 +35,9 @@ class Build:
         path: The build directory.
         plan: What is made, and how; empty before `claim`.
         remaining: About how many bytes were still to be written when the build was claimed.
-        unusable: Dead builds with another plan, or which cannot be taken over: they are removed at the end.
+        unusable: Dead builds with another plan, and those that cannot be taken over: they are removed at the end.
         before_release: Removes what an interrupted build need not keep.
-        is_first: Whether this build was published, and not another process's.
+        is_first: Whether this build was published.
     """
 
     def __init__(self, output: Output) -> None:
@@ -54,7 +57,7 @@ class Build:
         return self.path / SET
 
     def claim(self, plan: Mapping[str, Any], needed: int) -> None:
-        """Take over a dead build with the same plan, the largest one, or begin one.
+        """Take over the largest dead build with the same plan, or begin a new one.
 
         Args:
             plan: What is made, and how.
@@ -66,12 +69,12 @@ class Build:
             OSError: The disk is full, failed, or may not be written to.
         """
         self.plan, self._needed = plan, needed
-        self._check_space(resumable_bytes(self.output.path, plan))
-        digest = plan_digest(plan)
-        for found in dead_builds(self.output.path):
-            known = read_plan(found.path)
-            # What another user left cannot be written to.
-            if (known is not None and plan_digest(known) != digest) or not os.access(found.path, os.W_OK):
+        dead = [(found, _read_plan(found.path)) for found in dead_builds(self.output.path)]
+        same = [found for found, known in dead if known is not None and canonical(known) == canonical(plan)]
+        self._check_space(same[0].written_bytes if same else 0)
+        for found, known in dead:
+            # Another user's build cannot be written to.
+            if (known is not None and found not in same) or not os.access(found.path, os.W_OK):
                 self.unusable.append(found.path)
                 continue
             try:
@@ -86,13 +89,13 @@ class Build:
                 self.set.mkdir(exist_ok=True)
                 self.check_space()
                 return
-            self.remove()  # killed before it had a plan: nothing of value in it
+            self.remove()  # its process was killed before it wrote a plan
             self._heartbeat = Heartbeat(self.path / "heartbeat")
         self._begin()
         self.check_space()
 
     def check_space(self) -> None:
-        """Compare what is still to be written with the free space: of an interrupted build not all may be kept.
+        """Compare what is still to be written with the free space; an interrupted build may keep less than it wrote.
 
         Raises:
             DiskSpaceError: There is too little.
@@ -165,20 +168,20 @@ class Build:
         return True
 
     def remove(self) -> None:
-        """Remove the build directory; nothing in it is of value any more."""
+        """Remove the build directory."""
         self._heartbeat.stop()
         if not self.path.exists():
             return
         self._is_there = False
         gone = self._free_path()
-        with contextlib.suppress(OSError):  # a worker that still has a unit of it adds no file under the old name
+        with contextlib.suppress(OSError):  # a worker that still converts a unit cannot add a file to the old name
             rename(self.path, gone)
         for path in (gone, self.path):
             shutil.rmtree(path, ignore_errors=True)
         crash_point("build.cleaned")
 
     def release(self) -> None:
-        """Leave the build to the next process, which goes on with it if it has the same plan."""
+        """Leave the build to the next process with the same plan."""
         self._heartbeat.stop()
         if not self.path.exists():
             return
@@ -194,3 +197,18 @@ class Build:
 
     def _free_path(self) -> Path:
         return self.path.with_name(f"{self.output.path.name}.build.{FREE}{secrets.token_hex(4)}")
+
+
+# Any, here and below: JSON values.
+def canonical(document: Mapping[str, Any]) -> bytes:
+    """Write a document as JSON: the same document gives the same bytes."""
+    return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()
+
+
+def _read_plan(build: Path) -> dict[str, Any] | None:
+    """Read the plan of a build directory; None if it has none yet."""
+    try:
+        plan: dict[str, Any] = json.loads((build / PLAN_NAME).read_bytes())
+    except (OSError, ValueError):
+        return None
+    return plan

@@ -1,21 +1,17 @@
-"""Build directories beside an output, whoever they belong to: found, judged dead or alive, removed."""
+"""Build directories beside an output, of all processes: found, judged dead or alive, removed."""
 
 import contextlib
 import os
 import shutil
-import tempfile
-import time
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from recordzoo import settings
 from recordzoo.owner import Owner
-from recordzoo.publish.plan import plan_digest, read_plan
+from recordzoo.publish.heartbeat import silence_s
 
 FREE = "free-"
-"""How the owner's part of a build's name begins if the build belongs to nobody."""
+"""How the owner's part of a build's name begins if its process released the build."""
 
 SET = "set"
 """In a build: the output, while it is put together."""
@@ -57,34 +53,8 @@ def written_bytes(build: Path) -> int:
     return total
 
 
-def silence_s(path: Path, folder: Path) -> float:
-    """Return how many seconds ago a living process last touched a file.
-
-    A time in the future (the server's clock was put back, a copy kept its times) says as little as one equally far in
-    the past: a living process touches the file again within seconds.
-
-    Args:
-        path: The file.
-        folder: Where `server_time` may be asked for.
-
-    Raises:
-        OSError: It is not there.
-    """
-    return abs(server_time(folder) - path.stat().st_mtime)
-
-
-def server_time(folder: Path) -> float:
-    """Return what time it is by the clock that stamps the files of a folder; on a network drive, the server's.
-
-    In a folder that may not be written to it is the time of this machine.
-    """
-    with contextlib.suppress(OSError), tempfile.TemporaryFile(prefix=".recordzoo-clock-", dir=folder) as file:
-        return os.fstat(file.fileno()).st_mtime
-    return time.time()
-
-
 def find_builds(path: Path) -> list[Found]:
-    """List the build directories of an output, whoever they belong to."""
+    """List the build directories of an output, of all processes."""
     prefix = f"{path.name}.build."
     found = []
     with contextlib.suppress(FileNotFoundError), os.scandir(path.parent) as entries:
@@ -103,17 +73,8 @@ def dead_builds(path: Path) -> list[Found]:
     return sorted(dead, key=lambda found: found.written_bytes, reverse=True)
 
 
-def resumable_bytes(path: Path, plan: Mapping[str, Any]) -> int:
-    """Return how much is written of the dead build that has this plan; 0 if there is none."""
-    for found in dead_builds(path):
-        known = read_plan(found.path)
-        if known is not None and plan_digest(known) == plan_digest(plan):
-            return found.written_bytes
-    return 0
-
-
 def remove_dead(path: Path) -> None:
-    """Remove the builds that may be taken over: the output is published, and nobody needs them."""
+    """Remove the builds that may be taken over, once the output is published."""
     for found in find_builds(path):
         if found.is_dead:
             shutil.rmtree(found.path, ignore_errors=True)

@@ -1,8 +1,10 @@
-"""A file that is touched every few seconds: "the process that works here lives"."""
+"""A file that a living process touches every few seconds, and for how long a process has not touched its file."""
 
 import contextlib
 import os
+import tempfile
 import threading
+import time
 from pathlib import Path
 
 _INTERVAL_S = 5.0
@@ -22,12 +24,38 @@ class Heartbeat:
         self._thread.start()
 
     def stop(self) -> None:
-        """End, whether it began or not."""
+        """Stop; harmless if never started."""
         self._stop.set()
         if self._thread is not None:
             self._thread.join()
 
     def _run(self) -> None:
         while not self._stop.wait(_INTERVAL_S):
-            with contextlib.suppress(OSError):  # gone, or a full or failing disk: the worker's business
+            with contextlib.suppress(OSError):  # gone, or a full or failing disk: writing the output fails then, too
                 os.utime(self._path)
+
+
+def silence_s(path: Path, folder: Path) -> float:
+    """Return the seconds since a process last touched its heartbeat file.
+
+    A time in the future (the server's clock was put back, a copy kept its times) counts as one equally far in the
+    past: a live process touches its file again within seconds.
+
+    Args:
+        path: The file.
+        folder: A directory of the same file system.
+
+    Raises:
+        OSError: The file is not there.
+    """
+    return abs(_server_time(folder) - path.stat().st_mtime)
+
+
+def _server_time(folder: Path) -> float:
+    """Return the time of the clock that stamps the files of a folder; on a network drive, the server's.
+
+    For a folder that may not be written to, it is the time of this machine.
+    """
+    with contextlib.suppress(OSError), tempfile.TemporaryFile(prefix=".recordzoo-clock-", dir=folder) as file:
+        return os.fstat(file.fileno()).st_mtime
+    return time.time()

@@ -18,8 +18,8 @@ from recordzoo import durable, settings
 from recordzoo.errors import PrepareError
 from recordzoo.owner import Owner
 from recordzoo.progress import Progress, format_bytes
-from recordzoo.publish.found import Found, find_builds, remove_dead, silence_s
-from recordzoo.publish.heartbeat import Heartbeat
+from recordzoo.publish.found import Found, find_builds, remove_dead
+from recordzoo.publish.heartbeat import Heartbeat, silence_s
 from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, rename
 
 _POLL_S = (0.2, 5.0)
