@@ -20,10 +20,12 @@ from recordzoo import __version__, catalogue, errors, project, roots
 from recordzoo.bars import BarProgress, default_progress
 from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.cli.info import entry_document
-from recordzoo.cli.outlook import Prospect, check_room
+from recordzoo.cli.outlook import check_room
 from recordzoo.cli.output import clean
 from recordzoo.cli.tables import table
 from recordzoo.cli.targets import resolve
+from recordzoo.preparing import Options, locate
+from recordzoo.preparing.outlook import Outlook
 from recordzoo.progress import LogProgress
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
@@ -393,18 +395,11 @@ class TestPrepare:
 
     def test_room_for_several_is_added_up(self, tmp_path):
         free = shutil.disk_usage(tmp_path).free
-        (tmp_path / "ILSVRC2012_img_train.tar.part").write_bytes(bytes(10))
 
         def check(raw_bytes, discard_raw=False):
-            plan = {
-                "state": "download",
-                "raw_bytes": raw_bytes,
-                "download_bytes": raw_bytes,
-                "peak_bytes": 2 * raw_bytes,
-            }
-            parts = resolve("imagenet", tmp_path)
-            plans = [{**plan, "target": str(part.recipe().target(tmp_path))} for part in parts]
-            check_room([Prospect(*both, None) for both in zip(parts, plans, strict=True)], discard_raw=discard_raw)
+            size = {"raw_bytes": raw_bytes, "peak_bytes": 2 * raw_bytes, "needed_bytes": 2 * raw_bytes}
+            parts = [locate(part.recipe(), tmp_path, Options()) for part in resolve("imagenet", tmp_path)]
+            check_room([Outlook(part, "download", free, **size) for part in parts], discard_raw=discard_raw)
 
         check(free // 5)
         check(free // 10 * 3, discard_raw=True)  # 0.3: twice the records, once the archive

@@ -740,16 +740,16 @@ class TestRawData:
         plan = describe(locate(SimpleRecipe("tree"), tmp_path, Options()))
         path = prepare(tmp_path, "tree", shard_bytes=1 << 30)
         (shard,) = path.glob("*.lmdb")
-        expected = plan["peak_bytes"] - plan["raw_bytes"]
+        expected = plan.peak_bytes - plan.raw_bytes
         assert 0.95 * expected < shard.stat().st_size < 1.05 * expected
-        assert f"raw data and records together take {format_bytes(plan['peak_bytes'])}" in caplog.text
+        assert f"raw data and records together take {format_bytes(plan.peak_bytes)}" in caplog.text
 
     def test_a_recipe_says_how_much_larger_its_records_are(
         self, archive: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(SimpleRecipe, "expansion", 1e12)
         size = archive.stat().st_size
-        assert describe(locate(SimpleRecipe("stream"), archive.parent, Options()))["peak_bytes"] == size + size * 10**12
+        assert describe(locate(SimpleRecipe("stream"), archive.parent, Options())).peak_bytes == size + size * 10**12
         with pytest.raises(DiskSpaceError):
             prepare(archive.parent, "stream")
         with FileServer(archive.parent) as server, pytest.raises(DiskSpaceError):
@@ -787,7 +787,7 @@ class TestRawData:
             recipe = SimpleRecipe("stream", files)
             RawData(locate(recipe, root, Options(progress=LogProgress())), True)._check_room()
             plan = describe(locate(recipe, root, Options()))
-            assert (plan["download_bytes"], plan["raw_bytes"], plan["peak_bytes"]) == sizes
+            assert (plan.download_bytes, plan.raw_bytes, plan.peak_bytes) == sizes
             assert ("other.tar is not checked: the size is not known" in caplog.text) == (unknown in files)
         assert asked == [2020, 2020]
 
@@ -796,10 +796,10 @@ class TestRawData:
         plan = describe(locate(SimpleRecipe("stream"), archive.parent, Options()))
         assert times(archive.parent) == before
         size = archive.stat().st_size
-        assert plan["state"] == "convert"
-        assert (plan["raw_bytes"], plan["peak_bytes"]) == (size, int(size * 2.02))
+        assert plan.state == "convert"
+        assert (plan.raw_bytes, plan.peak_bytes) == (size, int(size * 2.02))
         prepare(archive.parent, "stream")
-        assert describe(locate(SimpleRecipe("stream"), archive.parent, Options()))["state"] == "ready"
+        assert describe(locate(SimpleRecipe("stream"), archive.parent, Options())).state == "ready"
 
 
 class Accident(Exception):

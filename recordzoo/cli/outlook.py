@@ -1,23 +1,22 @@
-"""What `prepare` would do, said before it does it: for each record set, and whether all of it will fit."""
+"""What `prepare` would do, for each record set, and whether all of them will fit."""
 
 import contextlib
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recordzoo.aliases import JSON
 from recordzoo.cli import output
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.custom.targets import Target
-from recordzoo.errors import DownloadError, FolderError, RecordZooError, TermsError
+from recordzoo.errors import FolderError, RecordZooError, TermsError
 from recordzoo.program import command
 from recordzoo.progress import format_bytes, format_seconds
 from recordzoo.text import clean
 
 if TYPE_CHECKING:
-    from recordzoo.preparing import Located, Options
+    from recordzoo.preparing import Options
+    from recordzoo.preparing.outlook import Outlook
 
 _CHANGES_SHOWN = 3
 _SLOW_NETWORK = 10_000_000
@@ -39,24 +38,10 @@ _SOURCES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Prospect:
-    """A record set that was asked for, and what would happen to it.
-
-    Attributes:
-        target: Which.
-        plan: See `recordzoo.preparing.outlook`.
-        obstacle: The error that prevents it: raw files must be downloaded by hand, or need `--accept-terms`. None: it
-            can be prepared.
-    """
-
-    target: Target
-    plan: Mapping[str, JSON]
-    obstacle: TermsError | DownloadError | None
-
-
-def look_ahead(wanted: Sequence[Target], options: "Options", *, measure: bool = False) -> list[Prospect]:
-    """Say of each record set what would happen to it. Writes nothing and fetches nothing.
+def look_ahead(
+    wanted: Sequence[Target], options: "Options", *, measure: bool = False
+) -> list[tuple[Target, "Outlook"]]:
+    """Say of each record set what would happen to it. Writes nothing and downloads nothing.
 
     Args:
         wanted: The record sets.
@@ -68,55 +53,37 @@ def look_ahead(wanted: Sequence[Target], options: "Options", *, measure: bool = 
     """
     from recordzoo.preparing import describe, locate
 
-    prospects = []
+    outlooks = []
     for target in wanted:
         with explained(target):
-            located = locate(target.recipe(), target.root, options)
-            plan = describe(located, measure=measure)
-        obstacle = _obstacle(located) if plan["state"] == "download" else None
-        prospects.append(Prospect(target, plan, obstacle))
-    return prospects
+            outlooks.append((target, describe(locate(target.recipe(), target.root, options), measure=measure)))
+    return outlooks
 
 
-def _obstacle(located: "Located") -> TermsError | DownloadError | None:
-    from recordzoo.preparing.raw import check_addresses
+def check_room(outlooks: Iterable["Outlook"], *, discard_raw: bool) -> None:
+    """Check that all record sets will fit, one after another.
 
-    try:
-        check_addresses(located.recipe, located.root, located.options)
-    except (TermsError, DownloadError) as err:
-        return err
-    return None
-
-
-def check_room(prospects: Sequence[Prospect], *, discard_raw: bool) -> None:
-    """Ask whether all of it will fit, one after another.
-
-    One that was begun, by whomever, is not counted: only it knows how much of it is there, and it asks for itself.
-    Nor is one whose size is not known.
+    A set that another process prepares, or whose preparation was interrupted, is not counted: its own preparation
+    checks the room. Nor is a set whose size is not known.
 
     Raises:
-        DiskSpaceError: It will not.
+        DiskSpaceError: They will not.
     """
-    from recordzoo.preparing.raw import there_bytes
     from recordzoo.publish.space import check_space, volume
 
     kept: dict[int, int] = defaultdict(int)
-    for prospect in prospects:
-        plan = prospect.plan
-        target = Path(plan["target"])
-        if plan["state"] not in ("convert", "download") or plan["peak_bytes"] is None or _is_begun(target):
+    for outlook in outlooks:
+        target = outlook.located.target
+        needed, records = outlook.needed_bytes, outlook.records_bytes
+        if outlook.state not in ("convert", "download") or needed is None or records is None or _is_begun(target):
             continue
         folder = target.parent
-        paths = [remote.path(prospect.target.root) for remote in prospect.target.recipe().raw_files]
-        there = sum(there_bytes(path) for path in paths if not path.exists())
-        download = max(0, plan["download_bytes"] - there)
-        records = plan["peak_bytes"] - plan["raw_bytes"]
-        check_space(folder, kept[volume(folder)] + download + records)
-        kept[volume(folder)] += records + (0 if discard_raw else download)
+        check_space(folder, kept[volume(folder)] + needed)
+        kept[volume(folder)] += records if discard_raw else needed
 
 
 def _is_begun(target: Path) -> bool:
-    """Whether a process prepares it, or did and was interrupted."""
+    """Whether a process prepares the set, or its preparation was interrupted."""
     from recordzoo.publish.found import find_builds
 
     return target.with_name(f".{target.name}.lock").exists() or bool(find_builds(target))
@@ -130,17 +97,21 @@ def show_plans(wanted: Sequence[Target], options: "Options", as_json: bool) -> N
     """
     from recordzoo.custom.making import check_made
 
-    prospects = look_ahead(wanted, options, measure=True)
-    for prospect in prospects:
-        if prospect.plan["state"] == "ready":
-            check_made(prospect.target, Path(prospect.plan["target"]), was_ready=True, full=True)
-    plans = [{"name": p.target.label, **p.plan, "must_be_fetched_by_hand": p.obstacle is not None} for p in prospects]
+    outlooks = look_ahead(wanted, options, measure=True)
+    for target, outlook in outlooks:
+        if outlook.state == "ready":
+            check_made(target, outlook.located.target, was_ready=True, full=True)
     if as_json:
+        plans = [
+            {"name": target.label, **outlook.to_json(), "must_be_fetched_by_hand": outlook.obstacle is not None}
+            for target, outlook in outlooks
+        ]
         output.put_json({"dry_run": True, "plans": plans})
         return
-    for plan, prospect in zip(plans, prospects, strict=True):
-        output.put(plan_line(plan) + (f"; {needs(prospect.obstacle)}" if prospect.obstacle else ""))
-        for line in _details(plan):
+    for target, outlook in outlooks:
+        obstacle = f"; {needs(outlook.obstacle)}" if outlook.obstacle else ""
+        output.put(clean(f"{target.label}: {_summary(outlook)}") + obstacle)
+        for line in _details(outlook):
             output.put(wrapped(clean(f"  {line}"), wrapping_width()))
 
 
@@ -150,47 +121,44 @@ def needs(obstacle: RecordZooError) -> str:
     return f"{by_hand}, or need --accept-terms" if isinstance(obstacle, TermsError) else by_hand
 
 
-def plan_line(plan: Mapping[str, JSON]) -> str:
-    """Write a plan as one line: what, how large, where to, and the peak of disk."""
-    changes = ", ".join(plan["changes"][:_CHANGES_SHOWN])
-    more = plan["num_changes"] - _CHANGES_SHOWN
-    text = _STATES["changed" if changes else plan["state"]].format(
-        changes=changes + (f" and {more:,} more" if more > 0 else ""),
-        source=plan["source"],
-        target=plan["target"],
-        raw=_bytes(plan["raw_bytes"]),
-        peak=_bytes(plan["peak_bytes"]),
+def _summary(outlook: "Outlook") -> str:
+    """Say in one sentence what would be done, how large it is, where to, and the peak of disk."""
+    more = len(outlook.changes) - _CHANGES_SHOWN
+    return _STATES["changed" if outlook.changes else outlook.state].format(
+        changes=", ".join(outlook.changes[:_CHANGES_SHOWN]) + (f" and {more:,} more" if more > 0 else ""),
+        source=outlook.source,
+        target=outlook.located.target,
+        raw=_bytes(outlook.raw_bytes),
+        peak=_bytes(outlook.peak_bytes),
     )
-    return clean(f"{plan['name']}: {text}")
 
 
-def _details(plan: Mapping[str, JSON]) -> Iterator[str]:
-    """Yield a line for each raw file, one for the room and one for the time; nothing where nothing is to do."""
-    if plan["state"] in ("ready", "missing"):
+def _details(outlook: "Outlook") -> Iterator[str]:
+    """Yield a line for each raw file, one for the room and one for the time; nothing where there is nothing to do."""
+    if outlook.state in ("ready", "missing"):
         return
-    for source in plan["sources"]:
+    for source in outlook.sources:
         text = _SOURCES[source["state"]].format(size=_bytes(source["bytes"]), **source)
         yield f"{source['name']}: {text}{' (not necessary)' if source['optional'] else ''}"
-    free = format_bytes(plan["free_bytes"])
-    if plan["needed_bytes"] is None:
+    free, needed = format_bytes(outlook.free_bytes), outlook.needed_bytes
+    if needed is None:
         yield f"space: how much is needed is not known; {free} are free"
     else:
-        short = plan["needed_bytes"] - plan["free_bytes"]
+        short = needed - outlook.free_bytes
         lacking = f": {format_bytes(short)} too little" if short > 0 else ""
-        yield f"space: about {format_bytes(plan['needed_bytes'])} needed, {free} free{lacking}"
-    yield f"time: {_converting(plan)}{_downloading(plan)}"
+        yield f"space: about {format_bytes(needed)} needed, {free} free{lacking}"
+    yield f"time: {_converting(outlook)}{_downloading(outlook.download_bytes)}"
 
 
-def _converting(plan: Mapping[str, JSON]) -> str:
-    if plan["convert_seconds"] is None:
+def _converting(outlook: "Outlook") -> str:
+    if outlook.convert_seconds is None or outlook.disk_bytes_per_second is None:
         return "how long converting takes is not known"
-    speed = format_bytes(plan["disk_bytes_per_second"])
-    seconds = format_seconds(max(1, plan["convert_seconds"]))
+    speed = format_bytes(outlook.disk_bytes_per_second)
+    seconds = format_seconds(max(1, outlook.convert_seconds))
     return f"converting takes about {seconds} on one core, if the disk keeps the {speed}/s that it just wrote"
 
 
-def _downloading(plan: Mapping[str, JSON]) -> str:
-    size = plan["download_bytes"]
+def _downloading(size: int | None) -> str:
     if size == 0:
         return ""
     if size is None:

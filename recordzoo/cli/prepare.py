@@ -352,15 +352,15 @@ def _look_ahead(wanted: Sequence[Target], options: "Options") -> dict[str, Recor
         Why each of those parts cannot be had, by its label; empty if that goes for all parts, or if one was named:
         then preparing the first of them says so.
     """
-    prospects = look_ahead(wanted, options)
+    outlooks = look_ahead(wanted, options)
     blocked: dict[str, RecordZooError] = {
-        p.target.label: p.obstacle for p in prospects if p.obstacle is not None and not p.target.is_named
+        target.label: outlook.obstacle for target, outlook in outlooks if outlook.obstacle and not target.is_named
     }
-    possible = [p for p in prospects if p.obstacle is None]
+    possible = [outlook for _, outlook in outlooks if outlook.obstacle is None]
     check_room(possible, discard_raw=options.discard_raw)
     if not possible:
         return {}
-    going_on = ", ".join(p.target.label for p in prospects if p.target.label not in blocked)
+    going_on = ", ".join(target.label for target in wanted if target.label not in blocked)
     for label, err in blocked.items():
         printed.say(
             f"{label}: cannot be prepared: {needs(err)} "

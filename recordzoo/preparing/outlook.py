@@ -1,20 +1,22 @@
-"""What a preparation would do and need, said without doing it: files from where, room, and about how much time."""
+"""What a preparation would do and need: files from where, room, and about how much time."""
 
 import contextlib
+import dataclasses
 import os
 import shutil
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from recordzoo.aliases import JSON
 from recordzoo.errors import DownloadError, SourceError, TermsError
-from recordzoo.net.download import RemoteFile, addresses
+from recordzoo.net.download import RemoteFile
 from recordzoo.preparing.division import records_bytes
 from recordzoo.preparing.located import Located
-from recordzoo.preparing.raw import files_bytes, there_bytes
+from recordzoo.preparing.raw import addresses_of, check_addresses, files_bytes, there_bytes
 from recordzoo.publish.found import dead_builds
 from recordzoo.publish.space import existing, free_bytes, volume
 from recordzoo.raw.member import Source
@@ -24,80 +26,146 @@ CONVERT_SPEED = 130e6
 """Bytes of raw data that one core converts per second: `benchmarks/prepare_imagenet.py`, 1.1 GB in 8.3 s of CPU."""
 
 MOST_NAMED = 20
-"""How many changed files a plan names; of more it has the number."""
+"""How many changed files the JSON of an outlook names; it has the number of all."""
 
 _PROBE_BYTES = 32 << 20
 _CHUNK = bytes(1 << 20)
 
 
-def describe(located: Located, *, download: bool = True, measure: bool = False) -> dict[str, JSON]:
-    """Say what `ensure` would do: a JSON object. Writes nothing and fetches nothing.
+@dataclass(frozen=True, slots=True)
+class Outlook:
+    """What a preparation would do. Sizes are in bytes, exact or about; None where they are not known.
 
-    Sizes are in bytes: exact, about, or None where one is not known. "convert_seconds" is a rough estimate, if
-    `measure` asks for one: raw data is read and records are written as fast as the disk takes 32 MiB now, in a file
-    without a name, but no faster than one core converts; None for variants, which decode and encode.
-    Of a record set that is there, "changes" names raw files that have changed since, and "num_changes" counts them.
+    Attributes:
+        located: The record set.
+        state: What would happen to it; "missing": there is no raw data, and nowhere to download it from.
+        free_bytes: The room on the record set's volume.
+        source: The raw data, in words.
+        raw_bytes: The size of the raw data.
+        download_bytes: The size of the raw files that are downloaded.
+        peak_bytes: The size of raw data and records together.
+        sources: JSON objects of the raw files: name, bytes, path, state ("there", "download", "by hand", "terms"), url,
+            optional.
+        needed_bytes: How much is still to be written on the record set's volume.
+        convert_seconds: A rough estimate, if it was asked for: raw data is read and records are written as fast as the
+            disk takes 32 MiB now, but no faster than one core converts. None for variants.
+        disk_bytes_per_second: The measured speed of the disk.
+        changes: If the record set is there: raw files that changed since.
+        obstacle: Why a necessary raw file cannot be downloaded; None if the set can be prepared.
     """
-    recipe, root = located.recipe, located.root
-    result: dict[str, Any] = {
-        "dataset": recipe.dataset,
-        "part": recipe.part,
-        "target": str(located.target),
-        "state": "ready",
-        "source": None,
-        "raw_bytes": 0,
-        "download_bytes": 0,
-        "peak_bytes": 0,
-        "sources": [],
-        "needed_bytes": 0,
-        "free_bytes": free_bytes(located.target.parent),
-        "convert_seconds": None,
-        "disk_bytes_per_second": None,
-        "changes": [],
-        "num_changes": 0,
-    }
+
+    located: Located
+    state: Literal["ready", "missing", "resume", "convert", "download"]
+    free_bytes: int
+    source: str | None = None
+    raw_bytes: int | None = 0
+    download_bytes: int | None = 0
+    peak_bytes: int | None = 0
+    sources: Sequence[Mapping[str, JSON]] = ()
+    needed_bytes: int | None = 0
+    convert_seconds: float | None = None
+    disk_bytes_per_second: int | None = None
+    changes: Sequence[str] = ()
+    obstacle: TermsError | DownloadError | None = None
+
+    @property
+    def records_bytes(self) -> int | None:
+        """The size of the records."""
+        return None if self.peak_bytes is None or self.raw_bytes is None else self.peak_bytes - self.raw_bytes
+
+    def to_json(self) -> dict[str, JSON]:
+        """Return a JSON object."""
+        return {
+            "dataset": self.located.recipe.dataset,
+            "part": self.located.recipe.part,
+            "target": str(self.located.target),
+            "state": self.state,
+            "source": self.source,
+            "raw_bytes": self.raw_bytes,
+            "download_bytes": self.download_bytes,
+            "peak_bytes": self.peak_bytes,
+            "sources": list(self.sources),
+            "needed_bytes": self.needed_bytes,
+            "free_bytes": self.free_bytes,
+            "convert_seconds": self.convert_seconds,
+            "disk_bytes_per_second": self.disk_bytes_per_second,
+            "changes": list(self.changes[:MOST_NAMED]),
+            "num_changes": len(self.changes),
+        }
+
+
+def describe(located: Located, *, measure: bool = False) -> Outlook:
+    """Say what `ensure` would do. Writes nothing and downloads nothing.
+
+    Args:
+        located: The record set.
+        measure: Also estimate how long it takes, by writing a file without a name.
+    """
+    recipe, free = located.recipe, free_bytes(located.target.parent)
     if located.is_published and not located.refresh:
-        changes = located.changes()
-        return {**result, "changes": list(changes.found[:MOST_NAMED]), "num_changes": len(changes.found)}
+        return Outlook(located, "ready", free, changes=located.changes().found)
     source = None
     with contextlib.suppress(*([SourceError] if recipe.raw_files else [])):  # something is missing: to be downloaded
         source = located.source()
-    if source is not None:
-        resumable = bool(dead_builds(located.target))
-        result |= {"state": "resume" if resumable else "convert", "source": source.description}
-        result["raw_bytes"] = source.size_bytes
-    elif download and recipe.raw_files:
-        missing = [remote for remote in recipe.raw_files if not remote.path(root).exists()]
-        result |= {"state": "download", "source": ", ".join(remote.name for remote in recipe.raw_files)}
-        result["download_bytes"] = files_bytes(missing)
-        result["raw_bytes"] = files_bytes(recipe.raw_files)
-    else:
-        result["state"] = "missing"
-    raw_bytes: int | None = result["raw_bytes"]
-    if raw_bytes is None:
-        result["peak_bytes"] = None
-    else:
-        result["peak_bytes"] = raw_bytes + records_bytes(recipe, raw_bytes if source is None else source)
-    if result["state"] != "missing":
-        result["sources"] = list(_sources(located, source))
-        _estimate(result, located, raw_bytes, is_there=source is not None, measure=measure)
-    return result
+    if source is None and not recipe.raw_files:
+        return Outlook(located, "missing", free)
+    outlook = _of_downloads(located, free) if source is None else _of_source(located, source, free)
+    return _timed(outlook) if measure and recipe.variant == ORIGINAL else outlook
 
 
-# Any: JSON values.
-def _estimate(
-    result: dict[str, Any], located: Located, raw_bytes: int | None, *, is_there: bool, measure: bool
-) -> None:
-    """Add how much room the preparation needs, and about how long it converts."""
-    missing = 0 if is_there else _missing_bytes(located)
-    if raw_bytes is None or missing is None:
-        result["needed_bytes"] = None
-        return
-    records = result["peak_bytes"] - raw_bytes
-    result["needed_bytes"] = records + (missing if volume(located.root) == volume(located.target) else 0)
-    if measure and located.recipe.variant == ORIGINAL and (speed := _disk_speed(located.target.parent)):
-        result["disk_bytes_per_second"] = round(speed)
-        result["convert_seconds"] = round(max((raw_bytes + records) / speed, raw_bytes / CONVERT_SPEED), 1)
+def _of_source(located: Located, source: Source, free: int) -> Outlook:
+    """Describe the preparation of raw data that is there."""
+    records = records_bytes(located.recipe, source)
+    return Outlook(
+        located,
+        "resume" if dead_builds(located.target) else "convert",
+        free,
+        source.description,
+        source.size_bytes,
+        peak_bytes=source.size_bytes + records,
+        sources=list(_sources(located, source)),
+        needed_bytes=records,
+    )
+
+
+def _of_downloads(located: Located, free: int) -> Outlook:
+    """Describe the preparation of raw files of which some are missing."""
+    files, root = located.recipe.raw_files, located.root
+    missing = [remote for remote in files if not remote.path(root).exists()]
+    raw, peak, needed = files_bytes(files), None, None
+    if raw is not None:
+        peak = raw + (needed := records_bytes(located.recipe, raw))
+        if volume(root) == volume(located.target):
+            needed += sum(max(0, (each.expected_bytes or 0) - there_bytes(each.path(root))) for each in missing)
+    return Outlook(
+        located,
+        "download",
+        free,
+        ", ".join(remote.name for remote in files),
+        raw,
+        files_bytes(missing),
+        peak,
+        list(_sources(located, None)),
+        needed,
+        obstacle=_obstacle(located),
+    )
+
+
+def _timed(outlook: Outlook) -> Outlook:
+    """Add how long the preparation converts, if the disk can be measured and the sizes are known."""
+    raw, peak = outlook.raw_bytes, outlook.peak_bytes
+    if raw is None or peak is None or not (speed := _disk_speed(outlook.located.target.parent)):
+        return outlook
+    seconds = round(max(peak / speed, raw / CONVERT_SPEED), 1)
+    return dataclasses.replace(outlook, convert_seconds=seconds, disk_bytes_per_second=round(speed))
+
+
+def _obstacle(located: Located) -> TermsError | DownloadError | None:
+    try:
+        check_addresses(located)
+    except (TermsError, DownloadError) as err:
+        return err
+    return None
 
 
 def _sources(located: Located, source: Source | None) -> Iterator[dict[str, JSON]]:
@@ -128,11 +196,8 @@ def _source(
 
 
 def _address(remote: RemoteFile, located: Located) -> tuple[str, str | None]:
-    dataset, options = located.recipe.dataset, located.options
     try:
-        found = addresses(
-            remote, located.root, dataset=dataset, mirror=options.mirror, accept_terms=options.accept_terms
-        )
+        found = addresses_of(remote, located)
     except TermsError:
         return "terms", None
     except DownloadError:
@@ -140,22 +205,8 @@ def _address(remote: RemoteFile, located: Located) -> tuple[str, str | None]:
     return "download", str(found[0])
 
 
-def _missing_bytes(located: Located) -> int | None:
-    """Return how many bytes are still to be downloaded, less what an interrupted download has; None if not known."""
-    total = 0
-    for remote in located.recipe.raw_files:
-        path = remote.path(located.root)
-        if not path.exists():
-            if remote.expected_bytes is None:
-                return None
-            total += max(0, remote.expected_bytes - there_bytes(path))
-    return total
-
-
 def _disk_speed(folder: Path) -> float | None:
-    """Measure, once for each volume, how fast it takes 32 MiB, in bytes per second.
-
-    The file has no name, and is gone afterwards.
+    """Measure, once for each volume, how fast the disk takes 32 MiB, in bytes per second.
 
     Returns:
         None if the folder may not be written to, or its volume is full.

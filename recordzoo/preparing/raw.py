@@ -15,11 +15,9 @@ from recordzoo.preparing.division import records_bytes
 from recordzoo.preparing.download_mark import is_marked, mark_path, remove_marked, write_mark
 from recordzoo.preparing.downloads import Download, download_all
 from recordzoo.preparing.located import Located
-from recordzoo.preparing.options import Options
 from recordzoo.progress import Progress, format_bytes
 from recordzoo.publish.space import check_space, volume
 from recordzoo.raw.member import Source
-from recordzoo.recipes.base import Recipe
 from recordzoo.records.reader import is_record_set
 
 
@@ -69,7 +67,7 @@ class RawData:
         if not self.download or self._is_forbidden:
             self.find()
         elif self._found() is None:
-            check_addresses(self.recipe, self.root, self.options)
+            check_addresses(self.located)
 
     def _found(self) -> Source | None:
         """Find the raw data; None if there is none, or if some is missing and may be downloaded."""
@@ -89,7 +87,7 @@ class RawData:
                 "path of data that you have.",
                 root=str(self.root),
             )
-        check_addresses(self.recipe, self.root, self.options)
+        check_addresses(self.located)
         self._check_room()
         missing = [remote for remote in self.recipe.raw_files if not remote.path(self.root).exists()]
         self.progress.note(stages(missing, checked=self.options.check_hash))
@@ -105,7 +103,7 @@ class RawData:
         if not self.recipe.raw_files:
             return ""
         try:
-            check_addresses(self.recipe, self.root, self.options)
+            check_addresses(self.located)
         except (DownloadError, TermsError) as err:
             return str(err)
         command = self.recipe.command(self.root)
@@ -139,9 +137,9 @@ class RawData:
         return f"Run: {self.recipe.command(self.root)} (or pass prepare=True)"
 
     def _check_room(self) -> None:
-        """Ask, before the first byte, for room for what is still to be downloaded and for the records.
+        """Check, before the download, that there is room for the rest of it and for the records.
 
-        A file whose size is not known is not counted, and that is said.
+        A note names files that are not counted because their size is not known.
         """
         paths = {remote.path(self.root): remote for remote in self.recipe.raw_files}
         sizes = {
@@ -172,9 +170,9 @@ class RawData:
                 self._fetched(remote, err)
 
     def _host(self, remote: RemoteFile) -> str:
-        """Return whom a file is asked of first; "" if that is nobody, which `fetch` then says."""
+        """Return the host that is tried first; "" if there is none: `fetch` then raises."""
         with contextlib.suppress(DownloadError, TermsError):
-            return host(_addresses(remote, self.recipe, self.root, self.options)[0].url)
+            return host(addresses_of(remote, self.located)[0].url)
         return ""
 
     def _fetch(self, remote: RemoteFile, progress: Progress, stop: Stop | None = None) -> Path:
@@ -194,7 +192,7 @@ class RawData:
         return path
 
     def _fetched(self, remote: RemoteFile, result: Path | BaseException) -> None:
-        """Note what was downloaded; without an optional file records are made, too."""
+        """Note what was downloaded. If an optional file failed, the records are made without it."""
         if isinstance(result, Path):
             if result in self.fetched:
                 roots.remember(self.root)
@@ -248,20 +246,26 @@ def files_bytes(files: Iterable[RemoteFile]) -> int | None:
     return sum(known) if len(known) == len(sizes) else None
 
 
-def check_addresses(recipe: Recipe, root: Path, options: Options) -> None:
+def check_addresses(located: Located) -> None:
     """Check that each raw file that is missing, and necessary, may be downloaded from somewhere.
 
     Raises:
         TermsError: Its host's terms were not accepted; the text says what to do.
         DownloadError: There is no address.
     """
-    for remote in recipe.raw_files:
-        if not remote.optional and not remote.path(root).exists():
-            _addresses(remote, recipe, root, options)
+    for remote in located.recipe.raw_files:
+        if not remote.optional and not remote.path(located.root).exists():
+            addresses_of(remote, located)
 
 
-def _addresses(remote: RemoteFile, recipe: Recipe, root: Path, options: Options) -> list[Address]:
-    return addresses(remote, root, dataset=recipe.dataset, mirror=options.mirror, accept_terms=options.accept_terms)
+def addresses_of(remote: RemoteFile, located: Located) -> list[Address]:
+    """Return the addresses of a raw file, the one that is tried first at the beginning.
+
+    Raises:
+        TermsError, DownloadError: As `check_addresses`.
+    """
+    dataset, options = located.recipe.dataset, located.options
+    return addresses(remote, located.root, dataset=dataset, mirror=options.mirror, accept_terms=options.accept_terms)
 
 
 def there_bytes(path: Path) -> int:

@@ -187,7 +187,7 @@ class _DamagedRaw(RawData):
         if not missing:
             return "Put it there, or pass another place (--root)."
         try:
-            check_addresses(self.recipe, self.root, self.options)
+            check_addresses(self.located)
         except (DownloadError, TermsError) as err:
             return str(err)
         files = ", ".join(f"{file.name} ({file.facts})" for file in missing)
