@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from recordzoo.raw.tree import TreeUnit
 
 from benchmarks import sections
 from benchmarks.common import fresh_folder, machine
@@ -36,6 +35,7 @@ from recordzoo.preparing.meter import PoolProgress
 from recordzoo.preparing.rows import ShardDone, ShardRows, UnitDone, save_rows, save_sidecars
 from recordzoo.publish.build import Build
 from recordzoo.publish.output import Output
+from recordzoo.raw.tree import TreeUnit
 from recordzoo.recipes.folder import FolderRecipe
 
 PAGE = sections.DOCS / "benchmarks-cluster.md"

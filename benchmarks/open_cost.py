@@ -8,10 +8,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordzoo.raw.member import Member, Unit
-
 from benchmarks.common import WORK, Line, arguments, fresh_folder, in_fresh_process, interleaved, median
 from recordzoo.preparing import ensure
+from recordzoo.raw.member import Member, Unit
 from recordzoo.recipes.base import BlobField
 from recordzoo.recipes.folder import TREE_FILE, FolderRecipe
 from recordzoo.records.reader import is_record_set

@@ -31,11 +31,11 @@ from pathlib import Path
 
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
+
+from recordzoo.errors import ArchiveError, CorruptRecordError, ManifestError
 from recordzoo.raw.archive import ArchiveSource, NestedTarSource
 from recordzoo.raw.member import Source
 from recordzoo.raw.stream import plain_name, unpacked_cap
-
-from recordzoo.errors import ArchiveError, CorruptRecordError, ManifestError
 from recordzoo.records import layout
 from recordzoo.records.manifest import MANIFEST_NAME, Manifest
 from recordzoo.records.parse import parse_manifest

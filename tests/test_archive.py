@@ -22,11 +22,11 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recordzoo.raw.archive import ArchiveSource, ChainSource, NestedTarSource, inner_members
-from recordzoo.raw.member import Source
 
 from recordzoo.errors import ArchiveError
 from recordzoo.raw import stream, tar, zip
+from recordzoo.raw.archive import ArchiveSource, ChainSource, NestedTarSource, inner_members
+from recordzoo.raw.member import Source
 from tests.fakes import archives as fake
 from tests.faults import fault
 

@@ -12,13 +12,13 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from recordzoo.raw.archive import ArchiveSource, NestedTarSource
-from recordzoo.raw.member import Source
 from torchvision.datasets import ImageFolder
 
 from recordzoo import CUB200Record, ImageFolderRecord
 from recordzoo.errors import ArchiveError, ImageError
 from recordzoo.preparing import ensure
+from recordzoo.raw.archive import ArchiveSource, NestedTarSource
+from recordzoo.raw.member import Source
 from recordzoo.records.reader import RecordReader
 from tests.fakes import archives as fake
 from tests.fakes import simple

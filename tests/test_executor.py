@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recordzoo.raw.archive import NestedTarSource
 
 import recordzoo
 from recordzoo import durable
@@ -20,6 +19,7 @@ from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, Source
 from recordzoo.preparing import Options, assignment, ensure
 from recordzoo.preparing.division import Division
 from recordzoo.preparing.elsewhere import num_workers
+from recordzoo.raw.archive import NestedTarSource
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import simple

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
-from recordzoo.raw.member import Member
 from torch.utils.data import DataLoader
 
 from recordzoo import ImageFolderRecord
@@ -22,6 +21,7 @@ from recordzoo.cli.sizes import parse_bytes
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.families.path_loader import PathLoader, files_folder
 from recordzoo.preparing import Options, describe, ensure, locate
+from recordzoo.raw.member import Member
 from recordzoo.recipes.base import Blob
 from recordzoo.recipes.listing import LIST_FILE, ListRecipe
 from recordzoo.records.kinds import FieldKind, FieldSpec

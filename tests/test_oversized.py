@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from recordzoo.raw.archive import ArchiveSource
-from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
 from torchvision.datasets import ImageFolder
 
 from recordzoo import ImageFolderRecord
 from recordzoo.errors import CorruptRecordError, SourceError
 from recordzoo.preparing.convert import Task, UnitConverter
+from recordzoo.raw.archive import ArchiveSource
+from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
 from recordzoo.recipes.base import Blob
 from recordzoo.recipes.folder import FolderRecipe
 from recordzoo.records import shard

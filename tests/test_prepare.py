@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from recordzoo.raw.member import Member
 
 from recordzoo import durable
 from recordzoo.errors import (
@@ -41,6 +40,7 @@ from recordzoo.publish import build as build_module
 from recordzoo.publish.found import find_builds
 from recordzoo.publish.output import Output
 from recordzoo.publish.space import disk_error
+from recordzoo.raw.member import Member
 from recordzoo.recipes.base import Blob, Sidecar
 from recordzoo.recipes.jpeg import look
 from recordzoo.records.reader import RecordReader

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from recordzoo.raw.file_table import FileTable, has_lasting_inodes
-from recordzoo.raw.member import Member
 
 from recordzoo.errors import SourceError
 from recordzoo.preparing import ensure
+from recordzoo.raw.file_table import FileTable, has_lasting_inodes
+from recordzoo.raw.member import Member
 from recordzoo.recipes.base import Blob, Sidecar
 from recordzoo.records.reader import RecordReader, is_record_set
 from tests.fakes import simple

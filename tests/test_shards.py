@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from recordzoo.raw.archive import ArchiveSource, ChainSource
-from recordzoo.raw.sized import even_runs
-from recordzoo.raw.tree import TreeSource
 
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import ensure
+from recordzoo.raw.archive import ArchiveSource, ChainSource
+from recordzoo.raw.sized import even_runs
+from recordzoo.raw.tree import TreeSource
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import verify
 from tests.fakes import simple

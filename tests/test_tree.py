@@ -16,12 +16,12 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from recordzoo.raw.archive import ArchiveSource, ChainSource
-from recordzoo.raw.member import Source
-from recordzoo.raw.tree import TreeSource
 from torchvision.datasets.folder import make_dataset
 
 from recordzoo.errors import FolderError, SourceError
+from recordzoo.raw.archive import ArchiveSource, ChainSource
+from recordzoo.raw.member import Source
+from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.class_folders import is_class_image
 from tests.faults import fault
 

@@ -10,12 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from recordzoo.raw.archive import ArchiveSource, NestedTarSource
-from recordzoo.raw.member import Member, Source
-from recordzoo.raw.tree import TreeSource
 
 from recordzoo.errors import SourceError
 from recordzoo.net.download import RemoteFile
+from recordzoo.raw.archive import ArchiveSource, NestedTarSource
+from recordzoo.raw.member import Member, Source
+from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS
 from tests.fakes.archives import tar
