@@ -166,13 +166,6 @@ def test_a_locked_database(path: Path, tmp_path: Path, monkeypatch: pytest.Monke
         check_refused(path, tmp_path / "one.records", str(path), "database is locked", "Another program is writing")
 
 
-@fault("F2")
-def test_a_cut_database(path: Path, tmp_path: Path) -> None:
-    data = path.read_bytes()
-    path.write_bytes(data[: len(data) // 2])
-    check_refused(path, tmp_path / "one.records", str(path), "malformed")
-
-
 @fault("F4")
 def test_a_damaged_page(path: Path, tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())

@@ -3,7 +3,6 @@
 import gzip
 import shutil
 import struct
-import zlib
 from pathlib import Path
 
 import google_crc32c
@@ -84,58 +83,11 @@ def test_one_file_and_other_names_of_fields(files: Path, tmp_path: Path) -> None
     assert set(reader.manifest.blobs) == {"image", "name_of_class"}
 
 
-@pytest.mark.parametrize(
-    ("offset", "text"), [(0, "the checksum of a length is wrong"), (200, "the checksum of a record is wrong")]
-)
-@fault(
-    "F1",
-    "a bit of a file of another format is flipped, and the format has checksums",
-    "an error that names the file and the byte; no record set",
-)
-def test_a_flipped_bit(files: Path, tmp_path: Path, offset: int, text: str) -> None:
-    path = files / "train-00000-of-00002"
-    data = bytearray(path.read_bytes())
-    data[offset] ^= 1
-    path.write_bytes(data)
-    check_refused(files, tmp_path / "one.records", str(path), "byte 0", text, from_="tfrecord")
-
-
-@fault("F2", "a file of another format is cut", "an error that names the file; no record set")
-def test_a_cut_file(files: Path, tmp_path: Path) -> None:
-    path = files / "train-00001-of-00002"
-    path.write_bytes(path.read_bytes()[:-3])
-    check_refused(files, tmp_path / "one.records", str(path), "the file is cut")
-
-
-@fault(
-    "F3", "numbered files of another format are not all there", "an error that counts and names those that are missing"
-)
-def test_a_missing_file(files: Path, tmp_path: Path) -> None:
-    (files / "train-00001-of-00002").unlink()
-    check_refused(files, tmp_path / "one.records", "1 of 2 files are missing: train-00001-of-00002")
-
-
-@fault("F2")
 def test_a_compressed_file(files: Path, tmp_path: Path) -> None:
-    """It is read; what is cut, damaged, too large when unpacked, or compressed otherwise, is named as such."""
     plain = (files / "validation-00000-of-00001").read_bytes()
     path = tmp_path / "val.tfrecord.gz"
     path.write_bytes(gzip.compress(plain))
     assert len(RecordReader(prepared(path, tmp_path / "one.records", workers=1))) == 3
-    path.write_bytes(gzip.compress(plain)[:-20])
-    check_refused(path, tmp_path / "two.records", str(path), "the compressed file is cut or damaged")
-    flipped = bytearray(gzip.compress(plain))
-    flipped[-6] ^= 1
-    path.write_bytes(flipped)
-    check_refused(path, tmp_path / "two.records", str(path), "the compressed file is cut or damaged")
-    path.write_bytes(zlib.compress(plain))
-    check_refused(path, tmp_path / "two.records", f"{path} is compressed with zlib")
-
-
-def test_no_example(tmp_path: Path) -> None:
-    path = tmp_path / "a.tfrecord"
-    path.write_bytes(framed(b"\x0a\xff\xff\xff\xff\x0f"))
-    check_refused(path, tmp_path / "one.records", str(path), "it is no tf.train.Example")
 
 
 def example(**values: bytes) -> bytes:

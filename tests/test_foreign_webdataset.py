@@ -156,11 +156,13 @@ def test_splits_and_keys_that_repeat(tmp_path: Path) -> None:
     assert list(reader.names)[:1] + list(reader.names)[4:5] == ["birds-train-000/0000.jpg", "birds-val-000/0000.jpg"]
 
 
-def test_folders_of_splits(tmp_path: Path) -> None:
+@pytest.mark.parametrize("inner", ["", "data"])
+def test_folders_of_splits(inner: str, tmp_path: Path) -> None:
     for split in ("train", "validation"):
-        (tmp_path / "data" / split).mkdir(parents=True)
-        put(tmp_path / "data" / split / "00000.tar", {"jpg": IMAGE, "cls": b"1"})
-    assert set(imported(tmp_path / "data", tmp_path).manifest.splits) == {"train", "validation"}
+        folder = tmp_path / "birds" / inner / split
+        folder.mkdir(parents=True)
+        put(folder / "00000.tar", {"jpg": IMAGE, "cls": b"1"})
+    assert set(imported(tmp_path / "birds", tmp_path).manifest.splits) == {"train", "validation"}
 
 
 @pytest.mark.slow
@@ -203,12 +205,10 @@ def test_hostile_tars(case: str, tmp_path: Path) -> None:
     check_refused(path, tmp_path / "my.records", str(path), text)
 
 
-@fault("F2")
-def test_cut_sparse_and_huge(tmp_path: Path) -> None:
+@fault("F4")
+def test_sparse_and_huge(tmp_path: Path) -> None:
     path = tmp_path / "a.tar"
     whole = fake.tar(GOOD)
-    path.write_bytes(whole[:700])
-    check_refused(path, tmp_path / "my.records", str(path), "ends inside member '0.jpg'")
     path.write_bytes(fake.header(b"0.jpg", b"77777777777") + b"x" * 512)  # 8 GiB
     check_refused(path, tmp_path / "my.records", str(path), "0.jpg has 8,589,934,591 bytes; 1,073,741,824 are the")
     path.write_bytes(fake.pax(fake.record(b"GNU.sparse.major", b"1")) + whole)

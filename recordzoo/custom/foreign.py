@@ -28,17 +28,27 @@ _SIDE = "names"
 
 
 def schema_of(foreign: Foreign, kinds: Mapping[str, Kind]) -> Schema:
-    """Find the fields from some samples; see `first_of`.
+    """Find the fields from some samples; see `Foreign.first`.
 
     Raises:
         SourceError: There are no samples.
-        SampleError: A value cannot be stored.
+        SampleError: A value cannot be stored; the message names its file.
     """
-    samples = foreign.first()
-    if not samples:
+    first = foreign.first()
+    if not first:
         raise SourceError(f"{foreign.location} is empty: there is no sample in it.", path=foreign.location)
     stored = {name: cast(Kind, kind) for name, kind in foreign.kinds.items() if name != "name"}
-    return infer(dict(enumerate(map(_without_name, samples))), None, {**stored, **kinds}, has_gaps=True)
+    samples = {number: _without_name(sample) for number, (_, sample) in enumerate(first)}
+    try:
+        return infer(samples, None, {**stored, **kinds}, has_gaps=True)
+    except SampleError as err:
+        position = err.details.pop("position", 0)
+        piece = first[position][0]
+        number = sum(each is piece for each, _ in first[:position])
+        text = str(err).removeprefix(f"position {position}: ")
+        raise type(err)(
+            f"{', '.join(map(str, piece.files)) or piece.name}, sample {number}: {text}", **err.details
+        ) from err
 
 
 def _without_name(sample: Sample) -> dict[str, Any]:  # Any: values of all kinds

@@ -11,7 +11,7 @@ from recordzoo.bars import default_progress
 from recordzoo.custom.foreign import ForeignRecipe, schema_of
 from recordzoo.custom.options import options_to_make
 from recordzoo.custom.schema import Kind, UnevenError
-from recordzoo.errors import NotPreparedError, OtherSourceError
+from recordzoo.errors import NotPreparedError, OtherSourceError, SourceError
 from recordzoo.formats import FORMATS, LAYOUTS
 from recordzoo.formats.base import Foreign, classes_beside
 from recordzoo.formats.find import find_foreign
@@ -22,6 +22,9 @@ from recordzoo.publish.output import ANOTHER_PATH
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.list_table import LIST_ENDINGS
 from recordzoo.records.reader import RecordReader
+
+MAX_NAME = 4096
+"""A manifest's class names have at most so many letters."""
 
 NAMES = (*LAYOUTS, *FORMATS)
 """The formats of other tools, as `from_` names them."""
@@ -109,6 +112,13 @@ def _recipe_of(foreign: Foreign, output: Path, kinds: Mapping[str, Kind]) -> For
     foreign.open()
     if foreign.classes is None:
         foreign.classes = classes_beside(foreign.location)
+    names = [*(foreign.classes or ()), *(name for spec in foreign.specs.values() for name in spec.names or ())]
+    if (longest := max(names, key=len, default="")) and len(longest) > MAX_NAME:
+        raise SourceError(
+            f"{foreign.location}: the name of a class has {len(longest):,} letters, and {MAX_NAME:,} are the most: "
+            f"{longest[:80]!r}...",
+            path=foreign.location,
+        )
     return ForeignRecipe(foreign, schema_of(foreign, kinds), output)
 
 

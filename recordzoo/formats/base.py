@@ -31,7 +31,6 @@ PIECE_SAMPLES = 256
 _PIECE_BYTES = 16 << 20
 
 _T = TypeVar("_T")
-_S = TypeVar("_S")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +108,8 @@ class Foreign(ABC):
         """Return consecutive parts, as `sizes` counts them, as pieces."""
         return self.pieces[start:stop]
 
-    def first(self) -> list[Sample]:
-        """Return some samples that tell which fields there are."""
+    def first(self) -> list[tuple[Piece, Sample]]:
+        """Return some samples that tell which fields there are, each with its piece."""
         return first_of(self.pieces, self.read)
 
     def identity(self) -> str:
@@ -176,11 +175,11 @@ class Foreign(ABC):
                 )
 
 
-def first_of(pieces: Sequence[_T], read: Callable[[_T], Iterator[_S]]) -> list[_S]:
+def first_of(pieces: Sequence[Piece], read: Callable[[Piece], Iterator[_T]]) -> list[tuple[Piece, _T]]:
     """Read enough to know what there is: the first 64 of the first piece, and the first one of some others."""
-    found: list[_S] = []
+    found: list[tuple[Piece, _T]] = []
     for piece in pieces[:: max(1, len(pieces) // _PIECES_LOOKED_AT)]:
-        found += itertools.islice(read(piece), 1 if found else _LOOKED_AT)
+        found += ((piece, each) for each in itertools.islice(read(piece), 1 if found else _LOOKED_AT))
     return found
 
 

@@ -181,8 +181,8 @@ class LMDB(Foreign):
         return found
 
     @override
-    def first(self) -> list[Sample]:
-        return [next(self.read(self._first()))]
+    def first(self) -> list[tuple[Piece, Sample]]:
+        return [(self._first(), next(self.read(self._first())))]
 
     def _first(self) -> Piece:
         return self.cut(0, 1)[0]

@@ -97,7 +97,7 @@ class Shards:
 def find_shards(location: str, endings: Sequence[str]) -> Shards:
     """Find the shards that a path stands for, in the order of their names; of braces, in that of the expression.
 
-    In a directory without any, folders called ``train``, ``val``, ... or ``data`` are looked at, too.
+    In a directory without any, folders called ``train``, ``val``, ... or ``data`` are looked at, and such in these.
 
     Raises:
         ArgumentError: Braces stand for too many names.
@@ -105,11 +105,9 @@ def find_shards(location: str, endings: Sequence[str]) -> Shards:
     """
     path = Path(location)
     if path.is_dir():
-        files = _inside(path, endings)
-        folders = () if files else sorted(path.iterdir())
-        for folder in folders:
-            if folder.is_dir() and folder.name.lower() in (*SPLIT_NAMES, "data"):
-                files += _inside(folder, endings)
+        files = _inside(path, endings) or [
+            file for folder in _split_folders(path) for file in _inside(folder, endings) or _below(folder, endings)
+        ]
         refuse_missing([path.name for path in files], location)
         return Shards(files, endings)
     if not location.lower().endswith(tuple(endings)):
@@ -127,6 +125,14 @@ def find_shards(location: str, endings: Sequence[str]) -> Shards:
 def _inside(folder: Path, endings: Sequence[str]) -> list[Path]:
     there = sorted(folder.iterdir())
     return [path for path in there if path.name.lower().endswith(tuple(endings)) and _is_shown(path)]
+
+
+def _split_folders(folder: Path) -> list[Path]:
+    return [each for each in sorted(folder.iterdir()) if each.name.lower() in (*SPLIT_NAMES, "data") and each.is_dir()]
+
+
+def _below(folder: Path, endings: Sequence[str]) -> list[Path]:
+    return [file for inner in _split_folders(folder) for file in _inside(inner, endings)]
 
 
 def _is_shown(path: Path) -> bool:

@@ -129,7 +129,7 @@ class SQLiteTable(Foreign):
                 connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, MAX_MEMBER_BYTES)
                 connection.set_authorizer(_authorize)
                 yield connection
-        except sqlite3.Error as err:
+        except (sqlite3.Error, UnicodeError) as err:
             raise SourceError(
                 f"{self._path}: SQLite cannot read it: {err}.{_advice(err)}", path=str(self._path)
             ) from err
@@ -248,5 +248,5 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-def _advice(err: sqlite3.Error) -> str:
+def _advice(err: Exception) -> str:
     return " Another program is writing to it; run the same command when it has ended." if "locked" in str(err) else ""

@@ -13,6 +13,7 @@ MAX_KEYS = 256
 
 _LOOKED_AT = 256
 _SHARDS_LOOKED_AT = 8
+_KEPT = 64  # samples of the first shard that show how fields are stored
 _LOOKED_AT_ELSEWHERE = 16
 
 
@@ -78,24 +79,33 @@ class Keys:
 # What a shard has: pairs of a key and files by their extensions.
 Samples = Callable[[Path], Iterator[tuple[str, dict[str, bytes]]]]
 
+Seen = tuple[int, tuple[str, dict[str, bytes]]]
+"""A sample that was looked at: its shard's number, its key and its files."""
 
-def look(samples: Samples, files: Sequence[Path]) -> Keys:
+
+def look(samples: Samples, files: Sequence[Path]) -> tuple[Keys, list[Seen]]:
     """Look at the first samples of the first shard, and at fewer of some others.
+
+    Returns:
+        The extensions; some of the samples, each with its shard's number.
 
     Raises:
         SourceError: A shard is damaged, or there are too many extensions.
     """
-    keys = Keys()
-    step = max(1, len(files) // _SHARDS_LOOKED_AT)
-    for number, path in enumerate(files[::step]):
-        for _, parts in itertools.islice(samples(path), _LOOKED_AT_ELSEWHERE if number else _LOOKED_AT):
+    keys, seen = Keys(), list[Seen]()
+    for number in range(0, len(files), max(1, len(files) // _SHARDS_LOOKED_AT)):
+        path = files[number]
+        kept = len(seen) + (1 if seen else _KEPT)
+        for key, parts in itertools.islice(samples(path), _LOOKED_AT_ELSEWHERE if number else _LOOKED_AT):
             keys.look(parts)
+            if len(seen) < kept:
+                seen.append((number, (key, parts)))
             if len(keys.names) > MAX_KEYS:
                 raise SourceError(
                     f"{path}: its samples have more than {MAX_KEYS} different extensions, so it is no WebDataset.",
                     path=str(path),
                 )
-    return keys
+    return keys, seen
 
 
 def _last(key: str) -> str:

@@ -72,7 +72,7 @@ class TFRecords(Foreign):
             Piece(path.name, path.stat().st_size, (path,), split=split)
             for path, split in zip(files, splits, strict=True)
         ]
-        self._seen = first_of(self.pieces, lambda piece: ((piece, each) for each in _examples(piece)))
+        self._seen = first_of(self.pieces, _examples)
         examples = [example for _, (_, example) in self._seen]
         keys = sorted({key for example in examples for key in example})
         self.check_fields(keys)
@@ -95,9 +95,9 @@ class TFRecords(Foreign):
         return {**self.__dict__, "_seen": []}
 
     @override
-    def first(self) -> list[Sample]:
+    def first(self) -> list[tuple[Piece, Sample]]:
         seen, self._seen = self._seen, []
-        return [sample for piece, found in seen for sample in self._samples(piece, iter([found]))]
+        return [(piece, sample) for piece, found in seen for sample in self._samples(piece, iter([found]))]
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:

@@ -29,6 +29,7 @@ from recordzoo.recipes.images import sniffed_ending
 
 LOOKS_FOR = "files *.tar, *.tar.gz or *.tgz; or train-{000000..000012}.tar"
 
+_UNREAD = (".tar.zst", ".tzst", ".tar.lz4", ".tar.lzma", ".tar.z")
 _NAME = re.compile(r"((?:.*/)?[^./]+)\.([^/]*)", re.DOTALL)
 _UNKNOWN = ".bin"  # the ending of files that are no known image
 _META = re.compile(r"__[^/]*__(/|$)")
@@ -37,6 +38,11 @@ _META = re.compile(r"__[^/]*__(/|$)")
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
     """See `Format`."""
     shards = find_shards(location, TAR_ENDINGS)
+    if not shards.files and (unread := find_shards(location, _UNREAD).files):
+        raise SourceError(
+            f"{unread[0]} is compressed in a way that is not read. Unpack it, or write it again as .tar.gz.",
+            path=str(unread[0]),
+        )
     return WebDataset(location, fields, shards) if shards.files else None
 
 
@@ -52,7 +58,7 @@ class WebDataset(Foreign):
     def __init__(self, location: str, fields: Mapping[str, str], shards: Shards) -> None:
         super().__init__(location, fields)
         self.pieces = shards.pieces()
-        keys = look(samples, shards.files)
+        keys, self._seen = look(samples, shards.files)
         if missing := [key for key in fields if key not in keys.names]:
             keys.add(_search(shards.files, set(missing)))
         self.check_fields(keys.names)
@@ -70,21 +76,32 @@ class WebDataset(Foreign):
         order = {"image": 0, "target": 1}
         return dict(sorted(found.items(), key=lambda item: order.get(item[1], 2)))
 
+    # Any: what pickle keeps.
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_seen": []}
+
+    @override
+    def first(self) -> list[tuple[Piece, Sample]]:
+        seen, self._seen = self._seen, []
+        return [(self.pieces[number], self._sample(self.pieces[number].files[0], *each)) for number, each in seen]
+
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:
         (path,) = piece.files
         seen = set()
         for key, parts in samples(path):
-            where = f"{path}, sample {key!r}"
             if key in seen:
                 raise SourceError(
-                    f"{where}: its files do not follow each other, or there are two of this name. Write the tar again "
-                    "with sorted names (tar --sort=name).",
+                    f"{path}, sample {key!r}: its files do not follow each other, or there are two of this name. Write "
+                    "the tar again with sorted names (tar --sort=name).",
                     path=str(path),
                 )
             seen.add(key)
-            values, ending = self._values(parts, where)
-            yield {"name": f"{key}.{ending}" if ending else key, **values}
+            yield self._sample(path, key, parts)
+
+    def _sample(self, path: Path, key: str, parts: Mapping[str, bytes]) -> Sample:
+        values, ending = self._values(parts, f"{path}, sample {key!r}")
+        return {"name": f"{key}.{ending}" if ending else key, **values}
 
     # Any: values of all kinds.
     def _values(self, parts: Mapping[str, bytes], where: str) -> tuple[dict[str, Any], str]:

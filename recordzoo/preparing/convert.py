@@ -142,7 +142,7 @@ class UnitConverter:
         if keep:
             self._bad[blob.name or blob.key] = problem
         else:
-            reason = f"{blob.name}: {problem}" if blob.name else problem
+            reason = f"{blob.name[-1000:]}: {problem}" if blob.name else problem
             self._skipped.setdefault(blob.field, {})[blob.key] = reason
         return keep
 

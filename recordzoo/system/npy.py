@@ -85,6 +85,9 @@ def map_file(path: Path) -> NDArray[Any]:
     Raises:
         ValueError: It is damaged, or holds Python objects.
     """
-    with _lock:
-        values: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    try:
+        with _lock:
+            values: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (*_DAMAGED, RecursionError, EOFError) as err:
+        raise ValueError(f"it is damaged ({err})") from err
     return values

@@ -1,0 +1,236 @@
+"""Damage in files of other formats, as a table: what writes them, what is damaged, what the error says.
+
+Each row is an error of ours that names the file, and no record set. What only one format can suffer (forged headers,
+hostile names, pickles) is in `test_foreign_<format>.py`.
+"""
+
+import bz2
+import gzip
+import lzma
+import pickle
+import shutil
+import sqlite3
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from recordzoo.formats.protobuf import chunk
+from tests.fakes import archives as fake
+from tests.fakes import legacy
+from tests.faults import fault
+from tests.foreign import check_refused, pairs, written
+from tests.test_foreign_tfrecord import framed
+
+SAMPLES = pairs(6)
+FILES = {
+    f"{n}.{key}": data
+    for n, (image, label) in enumerate(SAMPLES)
+    for key, data in (("jpg", image), ("cls", b"%d" % label))
+}
+
+
+def tfrecord(folder: Path) -> Path:
+    return Path(shutil.copytree(written("tfrecord")[0], folder / "set")) / "train-00000-of-00002"
+
+
+def tfrecord_gz(folder: Path) -> Path:
+    path = folder / "a.tfrecord.gz"
+    path.write_bytes(gzip.compress((written("tfrecord")[0] / "validation-00000-of-00001").read_bytes()))
+    return path
+
+
+def tars(folder: Path) -> Path:
+    (folder / "set").mkdir()
+    for number in range(3):
+        (folder / "set" / f"train-{number:05d}-of-00003.tar").write_bytes(fake.tar(FILES, format=tarfile.PAX_FORMAT))
+    return folder / "set" / "train-00001-of-00003.tar"
+
+
+def packed_tar(compress: Callable[[bytes], bytes], ending: str) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        path = folder / f"a.tar.{ending}"
+        path.write_bytes(compress(fake.tar(FILES)))
+        return path
+
+    return write
+
+
+def zipped(folder: Path) -> Path:
+    path = folder / "k.zip"
+    with zipfile.ZipFile(path, "w") as file:
+        for number, (image, label) in enumerate(SAMPLES):
+            file.writestr(f"c{label}/{number}.jpg", image)
+    return path
+
+
+def sqlite(folder: Path) -> Path:
+    path = folder / "photos.db"
+    with closing(sqlite3.connect(path)) as database, database:
+        database.execute("CREATE TABLE photos (image BLOB, label INTEGER, caption TEXT)")
+        database.executemany("INSERT INTO photos VALUES (?, ?, 'hello')", SAMPLES * 20)
+    return path
+
+
+def indexed(folder: Path) -> Path:
+    """A blob and its index; the index is damaged."""
+    ends = np.cumsum([len(image) for image, _ in SAMPLES])
+    (folder / "photos.bin").write_bytes(b"".join(image for image, _ in SAMPLES))
+    rows = [(end - len(image), len(image), label) for end, (image, label) in zip(ends, SAMPLES, strict=True)]
+    np.save(folder / "photos.npy", np.array(rows))
+    return folder / "photos.npy"
+
+
+def arrow(folder: Path) -> Path:
+    table = pa.table({"image": [image for image, _ in SAMPLES], "label": [label for _, label in SAMPLES]})
+    with pa.OSFile(str(folder / "a.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as writer:
+        writer.write_table(table)
+    return folder / "a.arrow"
+
+
+def lmdb(folder: Path) -> Path:
+    return legacy.folder2lmdb(folder / "train.lmdb", SAMPLES, pickle.dumps) / "data.mdb"
+
+
+def cut(count: int) -> Callable[[Path], None]:
+    """Cut bytes from the end."""
+    return lambda path: path.write_bytes(path.read_bytes()[:-count]) and None
+
+
+def flip(place: int | bytes) -> Callable[[Path], None]:
+    """Flip a bit at a place, or in the first byte of some bytes."""
+
+    def damage(path: Path) -> None:
+        data = bytearray(path.read_bytes())
+        data[data.index(place) if isinstance(place, bytes) else place] ^= 1
+        path.write_bytes(data)
+
+    return damage
+
+
+def flip_pages(path: Path) -> None:
+    """Flip a bit in the number of each page behind the two heads."""
+    data = bytearray(path.read_bytes())
+    for start in range(2 * 4096, len(data), 4096):
+        data[start] ^= 1
+    path.write_bytes(data)
+
+
+def holds(data: bytes) -> Callable[[Path], None]:
+    """Put something else in its place."""
+    return lambda path: path.write_bytes(data) and None
+
+
+def text_of_no_letters(path: Path) -> None:
+    path.write_bytes(path.read_bytes().replace(b"hello", b"he\xfflo"))
+
+
+def as_zlib(path: Path) -> None:
+    path.write_bytes(zlib.compress(gzip.decompress(path.read_bytes())))
+
+
+LAST_IMAGE = SAMPLES[-1][0][20:60]
+FLIPPED = {
+    "tfrecord, a length": (tfrecord, flip(0), "byte 0: the checksum of a length is wrong"),
+    "tfrecord, a record": (tfrecord, flip(200), "byte 0: the checksum of a record is wrong"),
+    "tfrecord.gz": (tfrecord_gz, flip(-6), "the compressed file is cut or damaged"),
+    "tar": (tars, flip(150), "bad checksum"),
+    "tar.gz": (packed_tar(gzip.compress, "gz"), flip(-6), "cannot be read or unpacked"),
+    "tar.bz2": (packed_tar(bz2.compress, "bz2"), flip(-6), "cannot be read or unpacked"),
+    "tar.xz": (packed_tar(lzma.compress, "xz"), flip(-6), "cannot be read or unpacked"),
+    "zip": (zipped, flip(LAST_IMAGE), "CRC-32"),
+    "lmdb": (lmdb, flip_pages, "is damaged"),
+}
+CUT = {
+    "tfrecord": (tfrecord, cut(3), "the file is cut"),
+    "tfrecord.gz": (tfrecord_gz, cut(20), "the compressed file is cut or damaged"),
+    "tar": (tars, lambda path: path.write_bytes(path.read_bytes()[:700]), "ends inside member"),
+    "tar.gz": (packed_tar(gzip.compress, "gz"), cut(20), "cannot be read or unpacked"),
+    "tar.bz2": (packed_tar(bz2.compress, "bz2"), cut(20), "cannot be read or unpacked"),
+    "tar.xz": (packed_tar(lzma.compress, "xz"), cut(20), "cannot be read or unpacked"),
+    "zip": (zipped, cut(30), "its directory cannot be read"),
+    "sqlite": (sqlite, cut(4096), "malformed"),
+    "indexed": (indexed, cut(8), "this index cannot be read"),
+    "arrow": (arrow, cut(300), "is cut or damaged"),
+    "lmdb": (lmdb, cut(30_000), "damaged"),
+}
+OTHERS = {
+    "tfrecord, no example": (tfrecord, holds(framed(b"\x0a\xff\xff\xff\xff\x0f")), "it is no tf.train.Example"),
+    "tfrecord, no features": (tfrecord, holds(framed(chunk(7, b""))), "it is no tf.train.Example with features"),
+    "tfrecord, zlib": (tfrecord_gz, as_zlib, "is compressed with zlib"),
+    "zip, no zip": (zipped, holds(b"GIF89a"), "is no zip"),
+    "sqlite, a text": (sqlite, text_of_no_letters, "Could not decode to UTF-8"),
+    "indexed, empty": (indexed, holds(b""), "this index cannot be read: it is damaged"),
+    "indexed, a header": (indexed, holds(b"\x93NUMPY\1\0\5\0(((\n "), "this index cannot be read: it is damaged"),
+    "arrow, empty": (arrow, holds(b""), "is empty"),
+    "arrow, no arrow": (arrow, holds(b"no arrow" * 20), "is cut or damaged"),
+    "lmdb, no database": (lmdb, holds(b"no database" * 1000), "is no LMDB database"),
+}
+Row = tuple[Callable[[Path], Path], Callable[[Path], object], str]
+
+
+def check_row(row: Row, folder: Path) -> None:
+    write, damage, text = row
+    path = write(folder)
+    damage(path)
+    place = path.parent if path.parent != folder else path.with_name("photos.bin") if write is indexed else path
+    check_refused(place, folder / "one.records", str(path), text)
+
+
+@pytest.mark.parametrize("name", FLIPPED)
+@fault(
+    "F1",
+    "a bit of a file of another format is flipped, and the format has checksums",
+    "an error that names the file and the byte; no record set",
+)
+def test_a_flipped_bit(name: str, tmp_path: Path) -> None:
+    check_row(FLIPPED[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", CUT)
+@fault("F2", "a file of another format is cut", "an error that names the file; no record set")
+def test_a_cut_file(name: str, tmp_path: Path) -> None:
+    check_row(CUT[name], tmp_path)
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_something_else_in_its_place(name: str, tmp_path: Path) -> None:
+    check_row(OTHERS[name], tmp_path)
+
+
+@pytest.mark.parametrize("write", [tfrecord, tars])
+@fault(
+    "F3", "numbered files of another format are not all there", "an error that counts and names those that are missing"
+)
+def test_a_missing_file(write: Callable[[Path], Path], tmp_path: Path) -> None:
+    path = write(tmp_path)
+    path.unlink()
+    check_refused(path.parent, tmp_path / "one.records", "1 of ", f"files are missing: {path.name}.")
+
+
+@pytest.mark.parametrize("ending", [".tar.zst", ".tzst", ".tar.lz4"])
+def test_a_tar_that_is_compressed_otherwise(ending: str, tmp_path: Path) -> None:
+    path = tmp_path / f"a{ending}"
+    path.write_bytes(b"(\xb5/\xfd" + bytes(100))
+    for place in (path, tmp_path):
+        check_refused(place, tmp_path / "one.records", f"{path} is compressed in a way that is not read")
+
+
+def test_a_sample_that_cannot_be_stored(tmp_path: Path) -> None:
+    """The error names the file, also if the sample is one of those that tell which fields there are."""
+    path = tmp_path / "a.tar"
+    path.write_bytes(fake.tar({"0.jpg": SAMPLES[0][0], "0.json": b'{"a": 1e999}'}))
+    check_refused(path, tmp_path / "one.records", f"{path}, sample 0: 'json' holds inf, which JSON has not")
+
+
+def test_a_class_with_a_long_name(tmp_path: Path) -> None:
+    tars(tmp_path)
+    (tmp_path / "set" / "classes.json").write_text(f'["{"x" * 5000}"]', encoding="utf-8")
+    text = f"{tmp_path / 'set'}: the name of a class has 5,000 letters, and 4,096 are the most"
+    check_refused(tmp_path / "set", tmp_path / "one.records", text)
