@@ -130,7 +130,7 @@ class Cluster:
     shares_cache = False
 
     def places(self) -> int:
-        return 2 * self._num_workers  # as `preparing.elsewhere` does it
+        return 2 * self._num_workers  # as `ExecutorPool` does
 
     def result(self, future: Future[UnitDone]) -> UnitDone:
         return future.result()

@@ -18,7 +18,7 @@ from recordzoo import durable
 from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, SourceError
 from recordzoo.preparing import Options, assignment, ensure
 from recordzoo.preparing.division import Division
-from recordzoo.preparing.elsewhere import num_workers
+from recordzoo.preparing.pools import num_workers
 from recordzoo.raw.archive import NestedTarSource
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader

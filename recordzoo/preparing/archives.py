@@ -16,7 +16,7 @@ logger = logging.getLogger("recordzoo")
 _POLL_S = 0.2
 
 _RECORDED = "sha256"
-"""Hash of raw files of which no hash is published."""
+"""Hash of raw files without a published hash."""
 
 
 class Archives:

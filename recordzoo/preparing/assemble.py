@@ -16,7 +16,7 @@ from recordzoo.records.manifest import INDEX_DTYPE, NO_SHARD, BlobSpec, RawFile,
 from recordzoo.records.writer import SetContents, write_set
 
 MOST_NAMED = 1000
-"""How many broken images the manifest names; of more it has the number."""
+"""How many broken images the manifest names; beyond that it has only their number."""
 
 _ROW_DTYPE = np.dtype([*INDEX_DTYPE.descr, ("mark", "u1")])
 
@@ -59,9 +59,9 @@ def assemble(
     Args:
         journal: The finished shards and units.
         recipe: How they are arranged.
-        source: What the manifest calls the raw data.
-        raw_files: The archives that it came from.
-        extras: Files to lay beside the manifest, besides those of the recipe.
+        source: The manifest's word for the raw data.
+        raw_files: The archives that were converted.
+        extras: Further files beside the manifest, in addition to those of the recipe.
 
     Returns:
         The set's digest.
@@ -131,7 +131,7 @@ def assemble(
 
 
 def warn_of_bad(journal: Journal) -> None:
-    """Name the images that no decoder recognised, in one warning of each kind."""
+    """Warn of images that no decoder recognised: once for those that are kept, once for those that are left out."""
     bad = {name: why for unit in journal.units.values() for name, why in unit.bad.items()}
     fields = [reasons for unit in journal.units.values() for reasons in unit.skipped.values()]
     skipped = {name: why for reasons in fields for name, why in reasons.items()}
@@ -198,7 +198,7 @@ def _marks(rows: NDArray[np.void], order: NDArray[np.int64]) -> NDArray[np.uint8
 
 
 def _stored(recipe: Recipe, stored: Mapping[str, Sequence[str]], left_out: Mapping[str, Mapping[str, str]]) -> Stored:
-    """List the stored keys and, behind them, the skipped ones: a recipe's table covers all raw data."""
+    """List the stored keys, then the skipped ones: a recipe's table covers all raw data."""
     skipped = {field: reasons.keys() for field, reasons in left_out.items()}
     main = recipe.main_field
     if main not in skipped:

@@ -30,7 +30,7 @@ _WRITTEN_FILES = 1000
 _CONTENTS = 16
 _CHUNK_FILES = 4096
 _NUM_NAMED = 3
-_FILES_OF_A_SECOND = 20_000  # with fewer, nobody waits
+_FILES_OF_A_SECOND = 20_000  # fewer are compared within a second
 
 _warned: set[tuple[str, str]] = set()
 
@@ -88,7 +88,7 @@ def find_changes(
         now: The files that are there now, to find new ones anywhere. Without it, new ones are found only in trees of
             class folders.
         new_names: Whether files that the set does not have are changes.
-        progress: Told how a full comparison goes on.
+        progress: Receives the progress of a full comparison.
     """
     base = directory_of(root)
     directories = KnownDirectories.of(reader)

@@ -18,7 +18,7 @@ from recordzoo.records.crc import crc32
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """All that converting a unit needs; pickles.
+    """The input of a unit's conversion; it can be pickled.
 
     Attributes:
         number: The unit's place in the plan.
@@ -27,7 +27,7 @@ class Task:
         on_error: What to do with an image that no decoder recognises.
         check_images: Decode each image, instead of reading its header only.
         done: Shards of this unit that an earlier run finished.
-        max_pixels: Pillow's own limit against decompression bombs, which the person may have changed.
+        max_pixels: Pillow's limit against decompression bombs, which the user may have changed.
     """
 
     number: int
@@ -46,8 +46,8 @@ class UnitConverter:
 
     Args:
         task: What to convert.
-        on_shard: Told of each shard as soon as it is finished, in order.
-        advance: Told how many bytes were read and images stored; called from the thread that runs.
+        on_shard: Called with each shard as soon as it is finished, in order.
+        advance: Called with how many bytes were read and images stored, in the thread that runs.
     """
 
     def __init__(
@@ -89,12 +89,12 @@ class UnitConverter:
         return UnitDone(task.number, tuple(shards.done), sidecars, self._bad, self._skipped, task.unit.stamp)
 
     def _expected_values(self) -> Iterator[tuple[str, str, int]]:
-        """What finished shards of an earlier run hold: it comes again, in that order, and is passed over."""
+        """Yield the values of an earlier run's finished shards; they come again in that order, and are passed over."""
         for done in self._task.done:
             yield from load_rows(self._task.folder, done).values()
 
     def _blobs(self) -> Iterator[tuple[Blob, int | None]]:
-        """Yield what is to be stored, with its mark if it was looked at; keep aside what is not."""
+        """Yield the blobs to store, with their marks if they were looked at; collect the side files."""
         for member in self._task.unit.members():
             left = member.size_bytes
             for item in self._items(member):
@@ -111,29 +111,29 @@ class UnitConverter:
             self._advance(left, 0)
 
     def _items(self, member: Member) -> Iterator[Blob | Sidecar]:
-        """Yield what a member becomes: nothing if it is too large and may be skipped."""
+        """Yield the blobs and side files of a member; none if it is too large and may be skipped."""
         try:
             yield from self._task.recipe.extract(member)
         except SourceError as err:
             if not err.details.get("is_oversized") or self._task.on_error != "skip":
                 raise
-            # What would it have become? Asked of a member without content: a recipe may call its blobs otherwise.
+            # The recipe names its blobs: extract the member without content to learn which ones are left out.
             empty = self._task.recipe.extract(dataclasses.replace(member, read=bytes))
             blobs = [item for item in empty if isinstance(item, Blob)]
             if not blobs:
-                raise  # a list or so, which nobody can do without
+                raise  # a file such as a list, without which no records can be made
             problem = f"{member.size_bytes:,} bytes, more than a record holds"
             for blob in blobs:
                 self._skipped.setdefault(blob.field, {})[blob.key] = problem
 
     def _look(self, blob: Blob) -> tuple[str | None, int | None]:
-        """Look at an image's header or pixels, if nothing is known to be wrong with it."""
+        """Look at an image's header or pixels, unless the recipe already reports a problem."""
         if blob.problem is None and blob.checked and self._task.recipe.fields[blob.field].encoding == "image":
             return look(blob.data, decode=self._task.check_images)
         return blob.problem, None
 
     def _keeps(self, blob: Blob, problem: str) -> bool:
-        """Note what is wrong with an image, and say whether it is stored all the same."""
+        """Note the problem of an image; return whether the image is stored."""
         if self._task.on_error == "raise":
             raise PrepareError(
                 f"{blob.name or blob.key}: {problem}. Pass on_error='keep' or 'skip' to go on without it."

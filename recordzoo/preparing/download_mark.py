@@ -12,7 +12,7 @@ def mark_path(path: Path) -> Path:
 
 
 def write_mark(path: Path) -> None:
-    """Mark a raw file that was just downloaded; without the mark it is kept for ever, so a failure is ignored."""
+    """Mark a raw file that was just downloaded; a failure is ignored, because a file without a mark is only kept."""
     with contextlib.suppress(OSError):  # the file itself may be gone by now
         durable.write_text_here(mark_path(path), _identity(path))
 
@@ -37,6 +37,6 @@ def remove_marked(path: Path) -> None:
 
 
 def _identity(path: Path) -> str:
-    """What tells a downloaded file from one that somebody put in its place."""
+    """Return what distinguishes a downloaded file from another one in its place."""
     status = path.stat()
     return f"downloaded by recordzoo: {status.st_size} {status.st_mtime_ns} {status.st_ino}\n"

@@ -1,4 +1,4 @@
-"""What of a preparation is finished: shards and units, each noted by a line of a file in the build directory."""
+"""The finished shards and units of a preparation, each a line of a file in the build directory."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from recordzoo import durable
 from recordzoo.aliases import JSON
 from recordzoo.crash_points import crash_point
 from recordzoo.hashing import hash_of
-from recordzoo.preparing.rows import ShardDone, UnitDone, has_sidecars
+from recordzoo.preparing.rows import ShardDone, UnitDone, has_sidecars, shard_stem, sidecars_name
 from recordzoo.progress import Progress
 from recordzoo.publish.build import PLAN_NAME, Build, canonical
 from recordzoo.publish.exchange import REPLACING
@@ -55,11 +55,11 @@ def read_lines(path: Path) -> Iterator[dict[str, Any]]:
 
 
 class Journal:
-    """The journal of a claimed build. Of a build that was taken over, what proves true is kept, and all else removed.
+    """The journal of a claimed build. If the build was taken over, lines that prove true are kept, all else is removed.
 
     Args:
         build: The build.
-        progress: Told of the reading of finished shards.
+        progress: Receives the progress of checking finished shards.
 
     Attributes:
         path: The build directory.
@@ -83,9 +83,9 @@ class Journal:
         return sum(shard.size_bytes for done in self.shards.values() for shard in done)
 
     def _resume(self, lines: Sequence[Mapping[str, Any]], progress: Progress) -> None:
-        # Shards get their final names when all units are done, so the journal then has all of them to count.
+        # Shards get their final names when all units are done: then the journal has a line for each of them.
         ordered = sorted((line["shard"]["unit"], line["shard"]["number"]) for line in lines if "shard" in line)
-        self._final_names = {f"u{unit:05d}-s{n:04d}": shard_name(i) for i, (unit, n) in enumerate(ordered)}
+        self._final_names = {shard_stem(unit, n): shard_name(i) for i, (unit, n) in enumerate(ordered)}
         if ordered:
             total_bytes = sum(line["shard"]["size_bytes"] for line in lines if "shard" in line)
             progress.begin(f"checking {len(ordered)} finished shards", total_bytes)
@@ -105,7 +105,7 @@ class Journal:
         # A new journal: a process that only looked dead still has the old file open and may write a line to it.
         self._write()
         self._sweep()
-        # An array that such a process is still writing must not be the file that we write.
+        # Such a process may still write an array: remove its file, so that ours is another one.
         counted = {self.shard_path(shard).name for done in self.shards.values() for shard in done}
         _remove_all(entry for entry in os.scandir(self.set) if entry.name not in counted)
 
@@ -128,9 +128,9 @@ class Journal:
         self._sweep()
 
     def _sweep(self) -> None:
-        """Remove all that no journal line counts."""
+        """Remove every file that no journal line names."""
         keep = {f"{s.name}{ending}" for done in self.shards.values() for s in done for ending in (".lmdb", ".rows.npz")}
-        keep |= {f"u{unit:05d}.sidecars.npz" for unit in self.units}
+        keep |= {sidecars_name(unit) for unit in self.units}
         keep |= {PLAN_NAME, JOURNAL_NAME, "heartbeat", SET, REPLACING}
         _remove_all(entry for entry in os.scandir(self.path) if entry.name not in keep)
 
@@ -145,7 +145,7 @@ class Journal:
         return same and hashlib.sha256(rows).hexdigest() == shard.rows
 
     def shard_path(self, shard: ShardDone) -> Path:
-        """Where a finished shard is: under its build name, or already under its final one."""
+        """Return where a finished shard is: under its name in the build, or already under its final name."""
         path = self.path / f"{shard.name}.lmdb"
         final = self._final_names.get(shard.name)
         return self.set / final if final and not path.exists() else path

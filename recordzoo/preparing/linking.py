@@ -1,4 +1,4 @@
-"""One record set that shares the shards of others: made and published, or made again when it is damaged."""
+"""Make a record set that shares the shards of others, or make a damaged one again."""
 
 import os
 from pathlib import Path
@@ -22,10 +22,10 @@ class LinkJob:
     """The making of one set.
 
     Args:
-        recipe: Of sets on this machine, of which all records are taken.
-        progress: Told what had to be copied.
+        recipe: Takes all records of sets on this machine.
+        progress: Receives the progress, and a note on shards that were copied.
         replace: Replace the record set that is there.
-        digest: Replace what is there, a damaged set, only by a set with this digest.
+        digest: The digest of the damaged set that is there: only a set with this digest replaces it.
     """
 
     def __init__(self, recipe: CombinedRecipe, progress: Progress, *, replace: bool = False, digest: str = "") -> None:
@@ -33,7 +33,7 @@ class LinkJob:
         self.target = behind_links(recipe.output)
 
     def run(self) -> bool:
-        """Make the set; False if another process made one meanwhile.
+        """Make the set; False if another process made it.
 
         Raises:
             RecordError: One of the sets was replaced since it was opened.

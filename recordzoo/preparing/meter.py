@@ -15,7 +15,7 @@ _LOOK_S = 1.0
 """How long a look may take; then it ends before the next file."""
 
 _REST = 19
-"""How many times as long as a look takes there is no other one."""
+"""The pause after a look, in times of the look's own duration."""
 
 
 class UnitProgress:
@@ -41,7 +41,7 @@ class UnitProgress:
 
 
 class PoolProgress:
-    """Tells how far units are that other processes convert, from the size of the shards that they write.
+    """Reports how far units in other processes are, from the size of the shards that they write.
 
     It needs no channel, so any executor will do. Looking takes at most a twentieth of the time: with 1,000 units on a
     network drive, one look may take seconds.
@@ -49,7 +49,7 @@ class PoolProgress:
     Args:
         folder: The build directory.
         expansion: Bytes in shards for each byte of raw data, as estimated; corrected by the units that are finished.
-        progress: Told.
+        progress: Receives the progress.
         clock: Gives the time in seconds.
     """
 
@@ -74,7 +74,7 @@ class PoolProgress:
         self._shard_bytes += sum(shard.size_bytes for shard in unit.shards)
 
     def look(self, running: Sequence[tuple[int, int]]) -> None:
-        """Tell what was written since the last look, if it is time for another one.
+        """Report what was written since the last look, if it is time for another look.
 
         Args:
             running: Number and size of each unit that is being converted.
@@ -94,9 +94,9 @@ class PoolProgress:
             self._progress.advance(now - before)
 
     def _written(self, running: Set[int], until: float) -> dict[int, int]:
-        """Add up the shards of each running unit, finished or not, in a directory that changes meanwhile.
+        """Add up the shards of each running unit, finished or not; other processes write to the directory.
 
-        When the time is up, the others are left out: nothing is handed out or journalled during a look.
+        When the time is up, the rest is left out: no unit is handed out or journalled during a look.
         """
         written: dict[int, int] = {}
         with os.scandir(self._folder) as entries:

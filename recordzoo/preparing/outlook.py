@@ -129,7 +129,7 @@ def _of_source(located: Located, source: Source, free: int) -> Outlook:
 
 
 def _of_downloads(located: Located, free: int) -> Outlook:
-    """Describe the preparation of raw files of which some are missing."""
+    """Describe the preparation if raw files are missing."""
     files, root = located.recipe.raw_files, located.root
     missing = [remote for remote in files if not remote.path(root).exists()]
     raw, peak, needed = files_bytes(files), None, None

@@ -106,7 +106,7 @@ def _keys(table: Table, field: str, image: str) -> Sequence[str | None]:
 
 
 def _positions(recipe: Recipe, table: Table) -> dict[str, NDArray[np.int64]]:
-    """Return the positions of each split, some of which are given as names."""
+    """Return the positions of each split; the recipe gives positions or names."""
     found: dict[str, NDArray[np.int64]] = {}
     position_of: dict[str, int] = {}
     for name, split in table.splits.items():
@@ -152,7 +152,7 @@ class Places:
         self._table = None if _are_different(self._hashes) else {key: place for place, key in enumerate(keys)}
 
     def find(self, keys: Iterable[str | None], count: int) -> NDArray[np.int64]:
-        """Return the places of `count` keys, int64; `ABSENT` for those that are not there, and for None."""
+        """Return the places of `count` keys, int64; `ABSENT` for keys that are not in the list, and for None."""
         places = np.full(count, ABSENT, np.int64)
         wanted = iter(keys)
         for start in range(0, count, _AT_ONCE):
@@ -174,7 +174,7 @@ class Places:
 
 
 def are_repeated(keys: Sequence[str]) -> bool:
-    """Whether a key stands twice among keys."""
+    """Whether a list has the same key twice."""
     hashes = _hashes(keys, len(keys))
     hashes.sort()
     return not _are_different(hashes) and len(set(keys)) < len(keys)

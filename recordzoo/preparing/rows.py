@@ -1,4 +1,4 @@
-"""What is known of finished shards and units, as files and journal lines of a build directory."""
+"""The facts of finished shards and units, as files and journal lines of a build directory."""
 
 import hashlib
 import io
@@ -19,11 +19,21 @@ from recordzoo.records.arrays import Names, pack_names
 from recordzoo.system.npy import arrays_of
 
 
+def shard_stem(unit: int, number: int) -> str:
+    """Return the name of a shard in the build directory, without an ending."""
+    return f"u{unit:05d}-s{number:04d}"
+
+
+def sidecars_name(unit: int) -> str:
+    """Return the name of a unit's side files in the build directory."""
+    return f"u{unit:05d}.sidecars.npz"
+
+
 @dataclass(frozen=True, slots=True)
 class ShardDone:
-    """A finished shard: the unit it belongs to, its number there, what the manifest will say, its rows' digest.
+    """A finished shard: its unit, its number in the unit, the facts for the manifest, the digest of its rows.
 
-    `num_images` counts the values of the recipe's main field: a sample's label or mask is no further image.
+    `num_images` counts the values of the recipe's main field, not labels or masks.
     """
 
     unit: int
@@ -38,13 +48,13 @@ class ShardDone:
 
     @property
     def name(self) -> str:
-        """Its name in the build directory, without an ending."""
-        return f"u{self.unit:05d}-s{self.number:04d}"
+        """Its `shard_stem`."""
+        return shard_stem(self.unit, self.number)
 
 
 @dataclass(frozen=True, slots=True)
 class UnitDone:
-    """A finished unit: its shards, the digest of its side files, the images that were found broken, `Unit.stamp`."""
+    """A finished unit: its shards, the digest of its side files, its broken images, `Unit.stamp`."""
 
     unit: int
     shards: tuple[ShardDone, ...]
@@ -62,7 +72,7 @@ class UnitDone:
 
 @dataclass
 class ShardRows:
-    """What was put into a shard, by slot: field and key of each value, its length in bytes, its CRC-32 and its mark."""
+    """The values of a shard by slot: field, key, length in bytes, CRC-32 and mark."""
 
     fields: list[str] = field(default_factory=list)
     keys_: list[str] = field(default_factory=list)
@@ -128,7 +138,7 @@ def load_rows(folder: Path, shard: ShardDone) -> LoadedRows:
         names=Names(arrays["packed"], arrays["bounds"]),
         lengths=arrays["lengths"],
         crcs=arrays["crcs"],
-        # Builds that an earlier version began have none.
+        # Builds of an earlier version have no marks.
         marks=arrays.get("marks", np.full(len(arrays["crcs"]), UNKNOWN, np.uint8)),
         offsets=arrays["offsets"],
     )
@@ -139,7 +149,7 @@ def save_sidecars(folder: Path, unit: int, sidecars: Mapping[str, bytes]) -> str
     packed, bounds = pack_names(list(sidecars))
     sizes = np.array([len(data) for data in sidecars.values()], np.int64)
     content = np.frombuffer(b"".join(sidecars.values()), np.uint8)
-    path = folder / f"u{unit:05d}.sidecars.npz"
+    path = folder / sidecars_name(unit)
     digest = _save(path, packed=packed, bounds=bounds, sizes=sizes, content=content)
     durable.sync_directory(folder)
     return digest
@@ -160,7 +170,7 @@ def load_sidecars(folder: Path, unit: UnitDone) -> dict[str, bytes]:
     Raises:
         PrepareError: They are not the ones that were journalled.
     """
-    arrays = _load(folder / f"u{unit.unit:05d}.sidecars.npz", unit.sidecars)
+    arrays = _load(folder / sidecars_name(unit.unit), unit.sidecars)
     ends = np.cumsum(arrays["sizes"]).tolist()
     content = arrays["content"]
     names = Names(arrays["packed"], arrays["bounds"])
@@ -173,7 +183,7 @@ def _save(path: Path, **arrays: NDArray[Any]) -> str:
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     data = buffer.getvalue()
-    # Two workers may have the same unit, of which one counts: the other must not open its files while they are read.
+    # Two workers may convert the same unit: the one whose result is not used must not open files that are read.
     aside = path.with_name(f"{path.name}.{secrets.token_hex(4)}.tmp")
     durable.write_file(aside, data)
     durable.move(aside, path)

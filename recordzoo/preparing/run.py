@@ -1,4 +1,4 @@
-"""Units → finished shards: in this process, in others of this machine, or wherever an executor has its workers."""
+"""Units → finished shards: in this process or in a pool, journalled as they end."""
 
 import contextlib
 import multiprocessing
@@ -9,10 +9,9 @@ from concurrent.futures import Executor, Future
 from recordzoo.errors import PrepareError
 from recordzoo.hashing import BackgroundHash
 from recordzoo.preparing.convert import Task, UnitConverter
-from recordzoo.preparing.elsewhere import Elsewhere
 from recordzoo.preparing.journal import Journal
 from recordzoo.preparing.meter import PoolProgress, UnitProgress
-from recordzoo.preparing.pools import Pool, local_pool
+from recordzoo.preparing.pools import ExecutorPool, Pool, local_pool
 from recordzoo.preparing.rows import UnitDone
 from recordzoo.progress import Progress
 
@@ -51,7 +50,7 @@ def run_tasks(
         return
     pool: contextlib.AbstractContextManager[Pool]
     if executor is not None:
-        pool = contextlib.nullcontext(Elsewhere(executor, todo, progress))
+        pool = contextlib.nullcontext(ExecutorPool(executor, todo, progress))
     # A daemonic process (a DataLoader's worker, a multiprocessing.Pool's) may have no children.
     elif num_workers <= 1 or len(todo) == 1 or multiprocessing.current_process().daemon:
         for task in todo:

@@ -11,7 +11,7 @@ from typing import Self
 from recordzoo import durable
 from recordzoo.crash_points import crash_point
 from recordzoo.errors import PrepareError
-from recordzoo.preparing.rows import ShardDone, ShardRows, save_rows
+from recordzoo.preparing.rows import ShardDone, ShardRows, save_rows, shard_stem
 from recordzoo.recipes.base import Blob
 from recordzoo.recipes.images import quiet
 from recordzoo.recipes.jpeg import mark_of
@@ -30,14 +30,14 @@ class _OpenShard:
 
 
 class Shards:
-    """The shards of one unit. As a context manager it finishes the last, or after an error leaves nothing half-done.
+    """The shards of one unit. As a context manager it finishes the last shard, or removes it after an error.
 
     Args:
         folder: The build directory.
         unit: The unit's number.
         shard_bytes: Target shard size in bytes; None: one shard, however large.
         done: Shards of this unit that are finished already.
-        on_shard: Told of each further shard as soon as it is finished, in order.
+        on_shard: Called with each further shard as soon as it is finished, in order.
         main_field: The field whose values are counted as images.
     """
 
@@ -74,7 +74,7 @@ class Shards:
 
         Args:
             blob: What is stored.
-            mark: Its mark (`recordzoo.recipes.jpeg`); None: found out now.
+            mark: Its mark (`recordzoo.recipes.jpeg`). Default: determined now.
 
         Raises:
             PrepareError: It is too large.
@@ -94,13 +94,12 @@ class Shards:
         self._open.size_bytes += cost
 
     def _new_shard(self, first: int) -> _OpenShard:
-        path = self._folder / f"{self._name(len(self.done) + bool(self._sealing))}.{secrets.token_hex(4)}.tmp"
+        path = (
+            self._folder / f"{shard_stem(self._unit, len(self.done) + bool(self._sealing))}.{secrets.token_hex(4)}.tmp"
+        )
         capacity = capacity_for(max(self._shard_bytes or 0, first))
         stack = contextlib.ExitStack()
         return _OpenShard(stack.enter_context(ShardWriter(path, capacity)), stack)
-
-    def _name(self, number: int) -> str:
-        return f"u{self._unit:05d}-s{number:04d}"
 
     def _finish_shard(self) -> None:
         if self._open is None:
@@ -111,7 +110,7 @@ class Shards:
 
     def _seal(self, shard: _OpenShard, number: int) -> ShardDone:
         """Sync the shard, read it back, write its rows, give it its name."""
-        path, rows, name = shard.writer.path, shard.rows, self._name(number)
+        path, rows, name = shard.writer.path, shard.rows, shard_stem(self._unit, number)
         try:
             shard.stack.close()
             sealed = seal(path, rows.lengths, rows.crcs)
@@ -145,7 +144,7 @@ class Shards:
             self._on_shard(done)
 
     def _abandon(self) -> None:
-        """After an error: report what was finished, leave nothing half-done open."""
+        """After an error: report what is finished, remove the open shard."""
         if self._open is not None:
             shard, self._open = self._open, None
             abort = RuntimeError("abandoned")

@@ -1,4 +1,4 @@
-"""Values that a program gives one after another → a record set, in one unit that cannot be resumed."""
+"""Values that a program passes one by one → a record set: one unit, which cannot be resumed."""
 
 from collections.abc import Iterable
 
@@ -18,7 +18,7 @@ class Stream(Shards):
     Args:
         build: Claimed.
         shard_bytes: Target shard size in bytes.
-        progress: Told nothing, as nothing is resumed.
+        progress: For the journal, which reports nothing because nothing is resumed.
     """
 
     def __init__(self, build: Build, shard_bytes: int, progress: Progress) -> None:

@@ -119,7 +119,7 @@ def put_back(output: Output) -> bool:
 
 
 def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None = None) -> None:
-    """Refuse a place for a record set that cannot be renamed, or where there is something else, before hours of work.
+    """Refuse a place for a record set that cannot be renamed, or that something else occupies.
 
     Args:
         path: The place.
@@ -127,7 +127,7 @@ def check_place(path: Path, elsewhere: str = RECORDS_DIR, *, is_set: bool | None
         is_set: Whether a record set is there, though it may be damaged. Default: look.
 
     Raises:
-        PrepareError: It is such a place.
+        PrepareError: The place cannot be used.
     """
     if _is_mounted(path):
         what = "is where another volume is mounted, and cannot be renamed"

@@ -23,7 +23,7 @@ from recordzoo.publish.heartbeat import Heartbeat, silence_s
 from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, rename
 
 _POLL_S = (0.2, 5.0)
-"""How long to wait between two looks, at first and at most: those who wait for hours burden the file server little."""
+"""Seconds between two looks, at first and at most: a wait of hours must not burden the file server."""
 
 _SAY_AGAIN_S = 30.0
 
@@ -37,7 +37,7 @@ def my_turn(
     Args:
         target: The output's path.
         published: Whether the output is published; may raise.
-        progress: Told every half minute which process is waited for.
+        progress: Notes every half minute which process is waited for.
         is_waiting: Wait for another process that builds; otherwise refuse.
 
     Yields:
@@ -83,7 +83,7 @@ def my_turn(
 
 
 def _naps() -> Iterator[float]:
-    """Yield how long to wait before each next look; with jitter, so that those who began together do not stay so."""
+    """Yield how long to wait before each next look; with jitter, so that processes that began together spread out."""
     jitter = random.Random()  # the program's own sequence of random numbers stays as it is
     nap, longest = _POLL_S
     while True:
@@ -92,7 +92,7 @@ def _naps() -> Iterator[float]:
 
 
 def tidy(target: Path) -> None:
-    """Remove what a process left that was killed after it had published; without a lock file there is nothing."""
+    """Remove what a process left that was killed after it had published. Without a lock file nothing is left."""
     path = lock_path(target)
     if not path.exists() or _is_held(path):
         return
@@ -144,16 +144,16 @@ def lock_path(target: Path) -> Path:
 
 
 def _delete(path: Path) -> None:
-    """Delete a lock file that this process holds, as far as it may."""
+    """Delete a lock file that this process holds, if the system allows it."""
     if not LOCKS_ARE_MANDATORY:
         with contextlib.suppress(OSError):
             durable.remove(path)
 
 
 def _is_held(path: Path) -> bool:
-    """Whether a living process says in the lock file that it is its turn.
+    """Whether the process that the lock file names is alive.
 
-    Trying the lock would tell as well, but before 4.0 filelock empties the file of the holder whenever somebody tries.
+    The lock itself is not tried: filelock before 4.0 empties the holder's file at each try.
     """
     owner = Owner.parse(_text(path))
     return owner is not None and not owner.is_gone()
@@ -161,7 +161,7 @@ def _is_held(path: Path) -> bool:
 
 def _try(lock: filelock.BaseFileLock) -> bool:
     path = Path(lock.lock_file)
-    if path.is_symlink():  # nobody here made one: what it leads to would be emptied
+    if path.is_symlink():  # not ours: filelock would empty the file that it leads to
         with contextlib.suppress(OSError):
             path.unlink()
     if path.is_symlink():
@@ -177,7 +177,7 @@ def _try(lock: filelock.BaseFileLock) -> bool:
 
 @contextlib.contextmanager
 def _held(path: Path, me: str) -> Iterator[None]:
-    """Say in the lock file who holds it, and that it lives."""
+    """Write this process into the lock file, and touch the file while the block runs."""
     if not LOCKS_ARE_MANDATORY:
         with contextlib.suppress(OSError):
             durable.write_text_here(path, me)
@@ -207,7 +207,7 @@ def _break_if_silent(path: Path) -> bool:
         if os.path.samestat(seen, aside.stat()):
             aside.unlink()
             return True
-        rename(aside, path)  # another process has done it meanwhile, and this one lives
+        rename(aside, path)  # another process was faster: this is a living process's new file
     return False
 
 
@@ -217,10 +217,7 @@ def _is_silent(path: Path) -> bool:
 
 
 def _text(path: Path) -> str:
-    """Read a lock file; "" where something else lies in its place, a FIFO that would be waited for among it.
-
-    Where locks are mandatory it is always "".
-    """
+    """Read a lock file; "" if it is not a regular file (a FIFO would block), and always where locks are mandatory."""
     with contextlib.suppress(OSError, ValueError):
         fd = open_file(path)
         with open(fd, "rb") as file:

@@ -1,4 +1,4 @@
-"""`Output`: what is published, and how it is told from what is half there."""
+"""`Output`: what is published, and how a complete output is recognised."""
 
 import os
 from collections.abc import Callable
@@ -13,7 +13,7 @@ RECORDS_DIR = "pass another records_dir (--output)"
 """How the user of a preparation chooses another place."""
 
 ANOTHER_PATH = "write to another path"
-"""How the user of a function that writes a record set does."""
+"""How the user of a function that writes a record set chooses another place."""
 
 
 @dataclass(frozen=True)

@@ -39,8 +39,8 @@ def publishing(
     Args:
         output: What is published.
         is_ready: Whether the output is there as it is wanted; raises if something else is there.
-        progress: Told which process is waited for.
-        again: Make the output also if it is ready, unless another process makes it meanwhile.
+        progress: Notes which process is waited for.
+        again: Make the output although it is ready, unless another process makes it during the wait.
         may_replace: Whether what is at the output's path when the block ends is replaced.
         is_waiting: Wait for another process that makes the output; otherwise refuse.
 
@@ -103,7 +103,7 @@ def _built(
 
 
 def _is_true(is_done: Callable[[], bool]) -> bool:
-    """Whether the output is there, asked after an error, which matters more than another one."""
+    """Whether the output is there; a second error must not hide the first."""
     with contextlib.suppress(Exception):
         return is_done()
     return False

@@ -1,4 +1,4 @@
-"""Room on the disk: asked for before the work begins, and named when it ends during it."""
+"""Room on the disk: checked before the work, and named in the error if it runs out during the work."""
 
 import errno
 import os
@@ -36,11 +36,11 @@ def existing(folder: Path) -> Path:
 
 
 def check_space(folder: Path, needed: int, elsewhere: str = RECORDS_DIR) -> None:
-    """Refuse to begin what cannot end.
+    """Refuse to start if there is too little room.
 
     Args:
-        folder: Where will be written to.
-        needed: How many bytes.
+        folder: The directory that is written to.
+        needed: How many bytes are written.
         elsewhere: As of `Output`.
 
     Raises:
@@ -57,11 +57,11 @@ def check_space(folder: Path, needed: int, elsewhere: str = RECORDS_DIR) -> None
 
 
 def disk_error(err: OSError, output: Output, remaining: int) -> RecordZooError:
-    """Turn what the disk said into an error that says what to do.
+    """Turn an error of the disk into one that says what to do.
 
     Args:
-        err: What was raised.
-        output: What was written.
+        err: The error.
+        output: The output that was written.
         remaining: About how many bytes were still to be written.
     """
     folder = output.path.parent
