@@ -60,6 +60,7 @@ def prepare(
     allow_empty: bool = False,
     fields: Mapping[str, str] | None = None,
     kinds: Mapping[str, "Kind"] | None = None,
+    allow_paths: bool = False,
     image: str | None = None,
     targets: Mapping[str, str | None] | None = None,
     split_column: str | None = None,
@@ -98,6 +99,7 @@ def prepare(
         allow_empty: A class folder may be without images.
         fields: Other tools' data: what keys are called as fields: ``{"jpeg": "image", "class_id": "target"}``.
         kinds: Other tools' data: how fields are stored, as `convert` has it.
+        allow_paths: Other tools' data: files are read to which paths in the data lead, also outside of its folder.
         image: Lists: the column of paths. Default: "path", "image", "file", "filename" or "filepath".
         targets: Lists: the columns that are targets, with their kinds: "class", "int", "float", "multilabel" ("a,b"),
             "text", or None (class, or float if all values are numbers and some have a fraction). The first is what
@@ -135,9 +137,8 @@ def prepare(
         raise TypeError("prepare() got an unexpected keyword argument 'records_dir'; it is called output")
     place = None if output is None else Path(output).expanduser().absolute()
     wanted = Options.of({**options, "records_dir": place}, "prepare()")
-    reading = Reading(
-        from_, allow_empty, fields or {}, kinds or {}, Columns.of(image, targets, split_column, name_column)
-    )
+    columns = Columns.of(image, targets, split_column, name_column)
+    reading = Reading(from_, allow_empty, fields or {}, kinds or {}, columns, allow_paths)
     if not isinstance(data, str | os.PathLike):
         check_table(data)
         if root is None or place is None:

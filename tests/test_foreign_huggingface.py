@@ -1,5 +1,6 @@
 """Hugging Face datasets, as `datasets` writes them to Parquet, to disk and to its cache, become record sets."""
 
+import contextlib
 import os
 import shutil
 import subprocess
@@ -13,8 +14,8 @@ import pytest
 from pyarrow import parquet
 
 from recordzoo import packages
-from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError, RemoteError
-from recordzoo.formats import arrow
+from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError, RecordZooError, RemoteError, SourceError
+from recordzoo.formats import arrow, child
 from recordzoo.formats import parquet as our_parquet
 from recordzoo.formats.hub import Hub
 from recordzoo.formats.sets import table_files
@@ -164,6 +165,55 @@ def test_a_path_that_leads_to_no_image(tmp_path: Path, path: str, text: str) -> 
     check_refused(tmp_path / "birds.parquet", tmp_path / "one.records", "rows 0 to 0, column image", repr(path), text)
 
 
+@fault("F6")
+def test_a_path_that_leads_elsewhere(tmp_path: Path) -> None:
+    """By "..", from the root, or through a link; with allow_paths it is read."""
+    folder = tmp_path / "set"
+    folder.mkdir()
+    (tmp_path / "other.jpg").write_bytes(SAMPLES[0][0])
+    (folder / "link.jpg").symlink_to(tmp_path / "other.jpg")
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    for path in ("../other.jpg", str(tmp_path / "other.jpg"), "link.jpg"):
+        table = pa.table({"image": pa.array([{"bytes": None, "path": path}], kind)})
+        parquet.write_table(table, folder / "birds.parquet")
+        text = f"it leads out of {folder}. If you trust the file, pass --allow-paths (allow_paths=True)"
+        check_refused(folder / "birds.parquet", tmp_path / "one.records", repr(path), text)
+    made = prepared(folder / "birds.parquet", tmp_path / "two.records", workers=1, allow_paths=True)
+    assert RecordReader(made).read("image", 0) == SAMPLES[0][0]
+
+
+@fault("F4")
+def test_a_file_that_unpacks_to_far_more(tmp_path: Path) -> None:
+    """One text of 1 MiB, two hundred times."""
+    table = pa.table({"image": [SAMPLES[0][0]] * 200, "text": ["x" * (1 << 20)] * 200})
+    parquet.write_table(table, tmp_path / "x.parquet", compression="zstd")
+    assert (tmp_path / "x.parquet").stat().st_size < 20_000
+    text = "x.parquet unpacks to more than 67,108,864 bytes, far more than any data set of its size does"
+    check_refused(tmp_path / "x.parquet", tmp_path / "one.records", text)
+
+
+@pytest.mark.slow
+@fault("F1")
+def test_a_footer_that_ends_the_process_that_reads_it(tmp_path: Path) -> None:
+    """pyarrow aborts; that is a child process."""
+    kind = pa.struct([("bytes", pa.binary()), ("path", pa.string())])
+    image = pa.array([{"bytes": SAMPLES[0][0], "path": "a"}], kind)
+    path = tmp_path / "x.parquet"
+    parquet.write_table(pa.table({"image": image, "label": [1]}), path)
+    data = path.read_bytes()
+    start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
+    said = set()
+    for place in range(start + 15, start + 20):
+        path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+        with contextlib.suppress(RecordZooError):
+            prepared(path, tmp_path / "one.records", workers=1)
+        try:
+            child.open_first("recordzoo.formats.parquet", "look", [path])
+        except SourceError as err:
+            said.add(str(err))
+    assert said == {f"{path} is damaged: the library that reads it crashed, or took more than 30 s."}
+
+
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no FIFOs")
 @fault("F6")
 def test_a_path_to_a_fifo_is_not_waited_for(tmp_path: Path) -> None:
@@ -241,8 +291,10 @@ _FLIP = """
 import random, sys
 from pathlib import Path
 from recordzoo.errors import RecordZooError
+from recordzoo.formats import huggingface
 from recordzoo.formats.huggingface import find
 
+huggingface.open_first = lambda *_: None  # 400 children would take a minute; a footer has its own test
 path = Path(sys.argv[1])
 data = path.read_bytes()
 rng = random.Random(1)

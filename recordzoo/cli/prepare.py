@@ -159,6 +159,10 @@ def prepare(
             help="Other tools' data: call a key by another name: jpeg=image, class_id=target; may be repeated.",
         ),
     ] = None,
+    allow_paths: Annotated[
+        bool,
+        typer.Option("--allow-paths", help="Other tools' data: read files to which paths in it lead, also elsewhere."),
+    ] = False,
     image: Annotated[
         str | None,
         typer.Option(metavar="COLUMN", help="Of lists: the column of paths; default: path, image, file, ..."),
@@ -212,7 +216,7 @@ def prepare(
         variant=_variant_name(short_side, max_side, format, quality),
     )
     columns = Columns.of(image, read_targets(target or []), split_column, name_column)
-    reading = Reading(from_, allow_empty, _read_fields(field or []), columns=columns)
+    reading = Reading(from_, allow_empty, _read_fields(field or []), columns=columns, allow_paths=allow_paths)
     refuse_urls("--root", root)
     refuse_urls("--output", output)
     wanted = [

@@ -100,7 +100,8 @@ class ForeignRecipe(SchemaRecipe):
     def command(self, root: Path) -> str:
         assert self._foreign is not None
         named = [word for key, field in self._foreign.fields.items() for word in ("--field", f"{key}={field}")]
-        return command("prepare", self._foreign.location, *named, "--output", self.output)
+        allowed = ["--allow-paths"] if self._foreign.allows_paths else []
+        return command("prepare", self._foreign.location, *named, *allowed, "--output", self.output)
 
     @property
     def _token(self) -> str:

@@ -65,6 +65,7 @@ def foreign_recipe(
     format: str | None = None,
     fields: Mapping[str, str] | None = None,
     kinds: Mapping[str, Kind] | None = None,
+    allow_paths: bool = False,
 ) -> Recipe:
     """Return how another tool's data becomes records.
 
@@ -74,13 +75,14 @@ def foreign_recipe(
         format: One of `NAMES`. Default: detected.
         fields: What keys are called as fields.
         kinds: How fields are stored, as `convert` has it.
+        allow_paths: Paths in the data may lead out of its folder.
 
     Raises:
         NotPreparedError: There is nothing of a known format.
         SourceError, PrepareError: As `Format.find`.
         ArgumentError: `location` holds several databases.
     """
-    return _recipe_of(_find(location, format, fields or {}), output, kinds or {})
+    return _recipe_of(_find(location, format, fields or {}, allow_paths=allow_paths), output, kinds or {})
 
 
 def recipe_again(reader: RecordReader, place: Path) -> Recipe:
@@ -94,10 +96,11 @@ def recipe_again(reader: RecordReader, place: Path) -> Recipe:
     return foreign_recipe(str(place.absolute()), reader.folder, reader.manifest.dataset, fields)
 
 
-def _find(location: str, format: str | None, fields: Mapping[str, str]) -> Foreign:
+def _find(location: str, format: str | None, fields: Mapping[str, str], *, allow_paths: bool) -> Foreign:
     """Find what is at a place. Raises as `foreign_recipe`."""
     foreign = find_foreign(location, format, fields)
     if foreign is not None:
+        foreign.allows_paths = allow_paths
         return foreign
     if "://" not in location and not Path(location).exists():
         raise NotPreparedError(f"There is nothing at {location}.", path=location)
@@ -128,6 +131,7 @@ def import_foreign(
     format: str | None,
     fields: Mapping[str, str],
     kinds: Mapping[str, Kind],
+    allow_paths: bool,
     options: Options,
 ) -> Path:
     """Store what another tool stored as a record set, in its order. An existing set of the same data stays as it is.
@@ -144,7 +148,7 @@ def import_foreign(
         SampleError: A sample cannot be stored.
     """
     check_place(output, ANOTHER_PATH)
-    foreign = _find(location, format, fields)
+    foreign = _find(location, format, fields, allow_paths=allow_paths)
 
     def check() -> None:
         _check_same(output, foreign, format)

@@ -53,6 +53,7 @@ class Reading:
         allow_empty: A class may be without images.
         fields: For other tools' files: what keys are called as fields.
         kinds: For other tools' files: how fields are stored.
+        allow_paths: For other tools' files: paths in them may lead out of their folder.
         columns: For lists: which columns are what.
     """
 
@@ -61,6 +62,7 @@ class Reading:
     fields: Mapping[str, str] = field(default_factory=dict)
     kinds: Mapping[str, Any] = field(default_factory=dict)  # Any: `Kind` of the schema, which imports NumPy
     columns: Columns = USUAL
+    allow_paths: bool = False
 
     def __post_init__(self) -> None:
         """Check the name of the format.
@@ -218,6 +220,7 @@ def check_reading(targets: Sequence[Target], reading: Reading) -> None:
         ),
         "fields (--field)": (bool(reading.fields), "other tools' files", foreign),
         "kinds": (bool(reading.kinds), "other tools' files", foreign),
+        "allow_paths (--allow-paths)": (reading.allow_paths, "other tools' files", foreign),
         "allow_empty (--allow-empty)": (reading.allow_empty, "class folders", trees),
     }
     for name, (is_given, takers, kinds) in given.items():
@@ -347,6 +350,7 @@ def _foreign(text: str, reading: Reading, output: str | os.PathLike[str] | None)
         "format": reading.from_,
         "fields": reading.fields,
         "kinds": reading.kinds,
+        "allow_paths": reading.allow_paths,
     }
     return Target(label, Path() if "://" in text else Path(location), "foreign", settings=settings)
 

@@ -76,13 +76,14 @@ def shape_of(feature: Mapping[str, Any]) -> tuple[int | None, ...]:
     return tuple(each if isinstance(each, int) else None for each in shape)
 
 
-def values_of(column: Column, array: Any, folder: Path) -> dict[str, Sequence[Any]]:
+def values_of(column: Column, array: Any, folder: Path, *, is_anywhere: bool) -> dict[str, Sequence[Any]]:
     """Return the values of some rows: of the column's field, and of that of the paths.
 
     Args:
         column: The column.
         array: Its rows, a `pyarrow.Array`.
         folder: Where relative paths begin.
+        is_anywhere: Whether paths may lead out of the folder.
 
     Raises:
         SourceError: A file has neither bytes nor a path to an image.
@@ -95,7 +96,9 @@ def values_of(column: Column, array: Any, folder: Path) -> dict[str, Sequence[An
         array = array.dictionary_decode()
     if column.is_file:
         data, paths = _files(array)
-        files = [_read(path, folder) if each is None else each for each, path in zip(data, paths, strict=True)]
+        files = [
+            _read(path, folder, is_anywhere) if each is None else each for each, path in zip(data, paths, strict=True)
+        ]
         found: dict[str, Sequence[Any]] = {column.name: files}
         return found | ({column.paths: paths} if column.paths else {})
     return {column.name: _values(array, column.shape)}
@@ -112,12 +115,14 @@ def _files(array: Any) -> tuple[list[bytes | None], list[str | None]]:
     return (none, array.to_pylist()) if _is_text(array.type) else (array.to_pylist(), none)
 
 
-def _read(path: str | None, folder: Path) -> bytes | None:
+def _read(path: str | None, folder: Path, is_anywhere: bool) -> bytes | None:
     """Read the image that a path leads to: nothing else, because a stranger may have written the path."""
     if path is None:
         return None
     place = folder / path
     try:
+        if not is_anywhere and not Path(os.path.realpath(place)).is_relative_to(os.path.realpath(folder)):
+            raise SourceError(f"it leads out of {folder}. If you trust the file, pass --allow-paths (allow_paths=True)")
         with open(place, "rb", opener=open_at_once) as file:
             status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode) or status.st_size > MAX_MEMBER_BYTES:
@@ -128,7 +133,7 @@ def _read(path: str | None, folder: Path) -> bytes | None:
             return head + file.read()
     except (OSError, ValueError, SourceError) as err:
         text = err.strerror if isinstance(err, OSError) else err
-        raise SourceError(f"its bytes are not stored, and the path {path!r} leads to no image here: {text}") from err
+        raise SourceError(f"its bytes are not stored, and the path {path!r} is not read: {text}") from err
 
 
 def _values(array: Any, shape: tuple[int | None, ...]) -> Sequence[Any]:

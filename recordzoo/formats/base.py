@@ -63,6 +63,7 @@ class Foreign(ABC):
     Attributes:
         format: What `--format` calls the tool's format.
         origin: What the record set calls its source, if not by its format.
+        allows_paths: Whether files may be read to which paths in the data lead, wherever they are.
         pieces: What it consists of, in its order.
         classes: Names of the classes by label, if they are stored.
         kinds: How fields are stored (as `convert` has it), where the format says it. Others are inferred from values.
@@ -76,6 +77,7 @@ class Foreign(ABC):
 
     format: str
     origin = ""
+    allows_paths = False
 
     def __init__(self, location: str, fields: Mapping[str, str]) -> None:
         self.location, self.fields = location, dict(fields)

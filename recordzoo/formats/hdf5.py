@@ -17,6 +17,7 @@ from typing_extensions import override
 from recordzoo.errors import SourceError
 from recordzoo.formats.arrays import Column, Columns, Content, Part
 from recordzoo.formats.base import Foreign, Piece, ranges
+from recordzoo.formats.child import open_first
 from recordzoo.packages import need
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
@@ -56,6 +57,7 @@ class HDF5(Columns):
     def __init__(self, location: str, fields: Mapping[str, str], files: Sequence[Path]) -> None:
         super().__init__(location, fields)
         need("h5py", "hdf5", "HDF5 is read")
+        open_first("recordzoo.formats.hdf5", "look", files)
         self._where: dict[str, tuple[Path, str]] = {}
         steps: dict[str, int] = {}
         columns = []
@@ -119,6 +121,13 @@ class HDF5(Columns):
                 with _opened(path) as file, _told(f"{column.place}, rows {start:,} to {stop:,}"):
                     block[name] = _values(column, file[key][start:stop])
             yield block
+
+
+def look(path: Path) -> None:
+    """Open a file, and what it lists."""
+    with _opened(path) as file:
+        for name, dataset in _datasets(file, path):
+            _column(name, dataset, "")
 
 
 class _told:

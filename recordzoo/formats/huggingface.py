@@ -17,10 +17,12 @@ from recordzoo.formats import arrow, parquet
 from recordzoo.formats.arrow import ROWS_AT_ONCE, TableParts, reading
 from recordzoo.formats.arrow_values import Column, holds_files, shape_of, stored_as, values_of
 from recordzoo.formats.base import Foreign, Piece, Sample
+from recordzoo.formats.child import open_first
 from recordzoo.formats.hub import Hub, is_address
 from recordzoo.formats.naming import IMAGES, LABELS, image_ending
 from recordzoo.formats.sets import TableFile, table_files, tables_below
 from recordzoo.packages import need
+from recordzoo.raw.stream import unpacked_cap
 from recordzoo.records.kinds import FieldKind, FieldSpec
 
 LOOKS_FOR = "files *.parquet or *.arrow, or a repository hf://datasets/user/name"
@@ -76,8 +78,9 @@ class HuggingFace(Foreign):
         without_paths: set[str] | None = None
         names: list[str] = []
         schema: Any = None  # pyarrow's
-        for file in self._files:
-            path = folder / file.name
+        paths = [folder / file.name for file in self._files]
+        open_first("recordzoo.formats.parquet", "look", [path for path in paths if _is_parquet(path)])
+        for file, path in zip(self._files, paths, strict=True):
             found = _look(path)
             if schema is None:
                 schema, names = found.schema, found.schema.names
@@ -153,7 +156,7 @@ class HuggingFace(Foreign):
             for column in self._columns:
                 where = f"{path}, rows {number:,} to {number + batch.num_rows - 1:,}, column {column.key}"
                 try:
-                    found |= values_of(column, batch.column(column.key), path.parent)
+                    found |= values_of(column, batch.column(column.key), path.parent, is_anywhere=self.allows_paths)
                 except (SourceError, ValueError, TypeError, NotImplementedError, KeyError) as err:
                     raise SourceError(f"{where}: {err}.", path=str(path)) from err
             for row in zip(*found.values(), strict=True):
@@ -170,9 +173,14 @@ def _look(path: Path) -> TableParts:
 # Any: a `pyarrow.RecordBatch`.
 def _batches(path: Path, start: int, stop: int) -> Iterator[Any]:
     """Yield the rows of a part, some at a time; what they point to was checked."""
+    left_bytes = cap_bytes = unpacked_cap(path.stat().st_size)
     with reading(path):
         for batch in (parquet if _is_parquet(path) else arrow).batches(path, start, stop):
             batch.validate(full=True)
+            left_bytes -= batch.nbytes
+            if left_bytes < 0:
+                text = f"{path} unpacks to more than {cap_bytes:,} bytes, far more than any data set of its size does."
+                raise SourceError(text, path=str(path))
             for first in range(0, batch.num_rows, ROWS_AT_ONCE):
                 yield batch.slice(first, ROWS_AT_ONCE)
 
