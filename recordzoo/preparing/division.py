@@ -29,17 +29,6 @@ def records_bytes(recipe: Recipe, raw: Source | int) -> int:
     return raw.records_bytes(recipe.expansion, lambda size: stored_bytes(recipe.stored_bytes(size)))
 
 
-def default_shard_bytes(recipe: Recipe, source: Source) -> int:
-    """Return the target shard size in bytes, without options: raw size / 8, so that several processes have work.
-
-    It is at least 64 MiB and at most 1 GiB. For variants: raw size / 32, at least 16 MiB, because a megabyte of a
-    variant is the work of a second.
-    """
-    parts, least = (8, 64 << 20) if recipe.variant == ORIGINAL else (32, 16 << 20)
-    data_bytes = int(source.size_bytes * min(1, recipe.expansion))
-    return max(least, min(1 << 30, data_bytes // parts))
-
-
 @dataclass(frozen=True)
 class Division:
     """Divides raw data as the options say, or else by its size."""
@@ -48,8 +37,16 @@ class Division:
     options: Options
 
     def shard_bytes(self, source: Source) -> int:
-        """Return the target shard size in bytes; not used if the number of shards is given."""
-        return self.options.shard_bytes or default_shard_bytes(self.recipe, source)
+        """Return the target shard size in bytes; not used if the number of shards is given.
+
+        Default: raw size / 8, so that several processes have work, clipped to 64 MiB..1 GiB. For variants: raw size /
+        32, clipped to 16 MiB..1 GiB, because a megabyte of a variant takes a second of work.
+        """
+        if self.options.shard_bytes:
+            return self.options.shard_bytes
+        parts, least = (8, 64 << 20) if self.recipe.variant == ORIGINAL else (32, 16 << 20)
+        data_bytes = int(source.size_bytes * min(1, self.recipe.expansion))
+        return max(least, min(1 << 30, data_bytes // parts))
 
     def plan(self, source: Source) -> dict[str, JSON]:
         """Return the part of a build's plan that says how shards are cut."""

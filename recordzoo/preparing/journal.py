@@ -171,19 +171,13 @@ class Journal:
         self._append([{"shard": asdict(shard)}])
         crash_point("shard.journalled")
 
-    def add_unit(self, unit: UnitDone) -> None:
-        """Note a finished unit, on disk."""
-        self.units[unit.unit] = unit
-        self._append([{"unit": unit.to_json()}])
-        crash_point("unit.journalled")
-
     def add_units(self, units: Sequence[UnitDone]) -> list[int]:
-        """Note finished units with those of their shards that are not noted yet, all in one write and one sync.
+        """Note finished units, and those of their shards that are not noted yet, in one write and one sync.
 
-        A torn write leaves whole lines, a unit's after those of its shards: what they say is true.
+        A torn write leaves whole lines, and a unit's line comes after those of its shards: no line is wrong.
 
         Returns:
-            How many images each unit has in shards that were not noted before.
+            The number of images of each unit in shards that were not noted before.
         """
         new = {unit.unit: unit.shards[len(self.shards.get(unit.unit, ())) :] for unit in units}
         lines: list[dict[str, JSON]] = []

@@ -16,7 +16,7 @@ from recordzoo.errors import DownloadError, SourceError, TermsError
 from recordzoo.net.download import RemoteFile
 from recordzoo.preparing.division import records_bytes
 from recordzoo.preparing.located import Located
-from recordzoo.preparing.raw import addresses_of, check_addresses, files_bytes, there_bytes
+from recordzoo.preparing.raw import addresses_of, check_addresses, files_bytes, missing_bytes
 from recordzoo.publish.found import dead_builds
 from recordzoo.publish.space import existing, free_bytes, volume
 from recordzoo.raw.member import Source
@@ -136,7 +136,7 @@ def _of_downloads(located: Located, free: int) -> Outlook:
     if raw is not None:
         peak = raw + (needed := records_bytes(located.recipe, raw))
         if volume(root) == volume(located.target):
-            needed += sum(max(0, (each.expected_bytes or 0) - there_bytes(each.path(root))) for each in missing)
+            needed += missing_bytes(located)
     return Outlook(
         located,
         "download",

@@ -141,16 +141,12 @@ class RawData:
 
         A note names files that are not counted because their size is not known.
         """
-        paths = {remote.path(self.root): remote for remote in self.recipe.raw_files}
-        sizes = {
-            path: path.stat().st_size if path.is_file() else remote.expected_bytes or 0
-            for path, remote in paths.items()
-        }
-        unknown = [remote for remote in self.recipe.raw_files if remote.expected_bytes is None]
-        if absent := [remote.name for remote in unknown if not remote.path(self.root).exists()]:
-            self.progress.note(f"Whether there is room for {', '.join(absent)} is not checked: the size is not known.")
-        missing = sum(max(0, size - there_bytes(path)) for path, size in sizes.items())
-        records = records_bytes(self.recipe, sum(sizes.values()))
+        files = [(remote, remote.path(self.root)) for remote in self.recipe.raw_files]
+        unknown = [remote.name for remote, path in files if remote.expected_bytes is None and not path.exists()]
+        if unknown:
+            self.progress.note(f"Whether there is room for {', '.join(unknown)} is not checked: the size is not known.")
+        sizes = [path.stat().st_size if path.is_file() else remote.expected_bytes or 0 for remote, path in files]
+        missing, records = missing_bytes(self.located), records_bytes(self.recipe, sum(sizes))
         if volume(self.root) == volume(self.located.target):
             check_space(self.root, missing + records)
         else:
@@ -266,6 +262,12 @@ def addresses_of(remote: RemoteFile, located: Located) -> list[Address]:
     """
     dataset, options = located.recipe.dataset, located.options
     return addresses(remote, located.root, dataset=dataset, mirror=options.mirror, accept_terms=options.accept_terms)
+
+
+def missing_bytes(located: Located) -> int:
+    """Add up what is still to be downloaded; files whose size is not known are not counted."""
+    paths = {remote.path(located.root): remote.expected_bytes or 0 for remote in located.recipe.raw_files}
+    return sum(max(0, size - there_bytes(path)) for path, size in paths.items() if not path.exists())
 
 
 def there_bytes(path: Path) -> int:

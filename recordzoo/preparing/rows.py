@@ -75,7 +75,7 @@ class ShardRows:
     """The values of a shard by slot: field, key, length in bytes, CRC-32 and mark."""
 
     fields: list[str] = field(default_factory=list)
-    keys_: list[str] = field(default_factory=list)
+    keys: list[str] = field(default_factory=list)
     lengths: list[int] = field(default_factory=list)
     crcs: list[int] = field(default_factory=list)
     marks: list[int] = field(default_factory=list)
@@ -83,7 +83,7 @@ class ShardRows:
     def append(self, field_name: str, key: str, length: int, crc: int, mark: int) -> None:
         """Note the next slot."""
         self.fields.append(field_name)
-        self.keys_.append(key)
+        self.keys.append(key)
         self.lengths.append(length)
         self.crcs.append(crc)
         self.marks.append(mark)
@@ -111,7 +111,7 @@ def save_rows(folder: Path, name: str, rows: ShardRows, offsets: NDArray[np.uint
     """Write a shard's rows beside it and return their digest."""
     field_names = sorted(set(rows.fields))
     numbers = {field_name: number for number, field_name in enumerate(field_names)}
-    packed, bounds = pack_names(rows.keys_)
+    packed, bounds = pack_names(rows.keys)
     return _save(
         folder / f"{name}.rows.npz",
         field_names=np.array(field_names, dtype=np.str_),

@@ -66,7 +66,7 @@ def run_tasks(
 def _run_here(journal: Journal, task: Task, progress: Progress) -> None:
     meter = UnitProgress(task.unit.size_bytes, progress)
     unit = UnitConverter(task, journal.add_shard, meter.advance).run()
-    journal.add_unit(unit)
+    journal.add_units([unit])
     meter.finish()
 
 

@@ -49,6 +49,6 @@ class Stream(Shards):
         """
         self._sidecars |= {side.name: side.data for side in sidecars}
         digest = save_sidecars(self._journal.path, 0, self._sidecars)
-        self._journal.add_unit(UnitDone(0, tuple(self.done), digest, self._bad, {}))
+        self._journal.add_units([UnitDone(0, tuple(self.done), digest, self._bad, {})])
         assemble(self._journal, recipe, "records", [])
         warn_of_bad(self._journal)

@@ -66,11 +66,12 @@ def publishing(
         with my_turn(output.path, is_done, progress, is_waiting=is_waiting) as is_mine:
             if is_mine and put_back(output):
                 before = generation(output.path)
-            if is_mine and not is_done():
+                if is_done():
+                    remove_dead(output.path)
+                    is_mine = False
+            if is_mine:
                 yield from _built(build, is_done, may_replace, progress)
                 return
-            if is_mine:
-                remove_dead(output.path)
         tidy(output.path)
         yield None
     except OSError as err:
