@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from recordzoo import packages
-from recordzoo.errors import PrepareError
+from recordzoo.errors import ArgumentError, PrepareError
 from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
 from tests.preparing import prepared
@@ -188,3 +188,22 @@ def test_without_the_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr(packages, "is_installed", lambda package: False)
     with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[hdf5\]'"):
         prepared(tmp_path / "a.h5", tmp_path / "one.records")
+
+
+def test_labels_in_another_group(tmp_path: Path) -> None:
+    """They are those of the images if they are as many; others are joined if the person names them."""
+    with h5py.File(tmp_path / "a.h5", "w") as file:
+        file["data/images"] = SMALL
+        file["annotations/labels"] = FEW
+        file["annotations/kind"] = FEW[::-1]
+        file["annotations/few"] = FEW[:2]
+    reader = imported(tmp_path / "a.h5")
+    assert_rows(reader, SMALL, FEW)
+    assert "kind" not in reader.columns
+    named = {"annotations/kind": "target", "annotations/labels": "other"}
+    reader = imported(tmp_path / "a.h5", fields=named, refresh=True)
+    assert_rows(reader, SMALL, FEW[::-1])
+    assert reader.array("other").tolist() == FEW.tolist()
+    text = "'annotations/few', which argument fields names, has not a row for each image; there are 6 images"
+    with pytest.raises(ArgumentError, match=text):
+        imported(tmp_path / "a.h5", fields={"annotations/few": "target"}, refresh=True)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.aliases import JSON
-from recordzoo.errors import SourceError
+from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.naming import CLASSES, IMAGES, LABELS, SPLITS, field_name, split_name
 from recordzoo.raw.member import MAX_MEMBER_BYTES
@@ -97,9 +97,11 @@ class Columns(Foreign):
         """
         groups = _grouped(columns)
         self.check_fields(sorted({column.key for column in columns} | {key for g in groups for key in g.columns}))
+        images = {group.split: image for group in groups if (image := self._image(group)) is not None}
+        self._join(groups, images)
         parts, besides = [], []
         for group in groups:
-            image = self._image(group)
+            image = images.get(group.split)
             if image is None:
                 besides += list(group.columns.values())
                 continue
@@ -113,6 +115,7 @@ class Columns(Foreign):
                 "Name them: --field KEY=image (fields=).",
                 path=self.location,
             )
+        self._check_used(parts)
         if len(parts) == 1:
             parts = [Part("", parts[0].count, parts[0].columns, parts[0].channels_first)]
         self._keep(besides)
@@ -143,6 +146,29 @@ class Columns(Foreign):
                 ending = sniffed_ending(image) if isinstance(image, bytes) else ""
                 yield {"name": f"{prefix}{number:0{digits}d}{ending}", **sample}
                 number += 1
+
+    def _join(self, groups: Sequence[_Group], images: Mapping[str, Column]) -> None:
+        """Move labels, and what the person names, from other groups to the only one that has as many images."""
+        for group in groups:
+            for base, column in list(group.columns.items()) if group.split not in images else ():
+                is_named = base in self.fields or column.key in self.fields
+                fits = [g for g in groups if g.split in images and column.shape[:1] == images[g.split].shape[:1]]
+                if (
+                    len(fits) == 1
+                    and base not in fits[0].columns
+                    and (is_named or (base in LABELS and column.is_number))
+                ):
+                    fits[0].columns[base] = group.columns.pop(base)
+
+    def _check_used(self, parts: Sequence[Part]) -> None:
+        """Refuse names for arrays that are of no sample."""
+        used = {key for part in parts for c in part.columns.values() for key in (c.key, _names(c.key)[1])}
+        if unused := next((key for key in self.fields if key not in used), None):
+            counts = " or ".join(f"{part.count:,}" for part in parts)
+            raise ArgumentError(
+                f"{self.location}: {unused!r}, which argument fields names, has not a row for each image; there are "
+                f"{counts} images."
+            )
 
     def _image(self, group: _Group) -> Column | None:
         """Return the images of a group: those that the person names, or the first with a usual name."""

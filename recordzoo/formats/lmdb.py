@@ -14,8 +14,7 @@ from typing_extensions import override
 
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats.base import PIECE_SAMPLES, Foreign, Piece, Sample
-from recordzoo.formats.folder2lmdb import OWN_KEYS, PAIRS
-from recordzoo.formats.lmdb_layouts import COUNT, KNOWN, TEXTS
+from recordzoo.formats.lmdb_layouts import KNOWN, ordered, recognised
 from recordzoo.formats.lmdb_pages import DATA_FILE, Database, Entry, Tree
 from recordzoo.formats.lmdb_values import ForeignValueError, Layout, Value
 from recordzoo.recipes.base import NO_TARGET
@@ -144,8 +143,9 @@ class LMDB(Foreign):
                 for name, tree in _trees(database).items():
                     part = Part(folder, name, file, database.status, tuple(database.entries(tree)))
                     if part.entries:
-                        self._layout = self._layout or _recognised(database, part.entries)
-                        part = _ordered(database, part, self._layout)
+                        self._layout = self._layout or recognised(database, part.entries)
+                        entries, labels = ordered(database, part.entries, self._layout)
+                        part = dataclasses.replace(part, entries=entries, labels=labels)
                     parts.append(part)
         self.pieces = [Piece(part.name, sum(e.length for e in part.entries), (part.file,)) for part in parts]
         self._parts = parts
@@ -225,48 +225,6 @@ def as_name(key: bytes) -> str:
     """Write a key as a record's name, which never leads out of a directory when it is made a path."""
     text = _UP.sub("%2E%2E", key.decode("utf-8", "surrogateescape")).replace("\0", "%00")
     return f"%2F{text[1:]}" if text.startswith("/") else text
-
-
-def _ordered(database: Database, part: Part, layout: Layout) -> Part:
-    """Put a part's records in their order, without the keys that are none."""
-    entries = part.entries
-
-    def read(place: int) -> bytes:
-        return database.value(entries[place])
-
-    try:
-        places, labels = layout.order([entry.key for entry in entries], read, database.path)
-    except ForeignValueError as err:
-        raise SourceError(f"{database.path} is no database of {layout.name}: {err}.", path=str(database.path)) from err
-    ordered, texts = (tuple(entries[place] for place in each) for each in (places, labels))
-    return dataclasses.replace(part, entries=ordered, labels=texts)
-
-
-def _recognised(database: Database, entries: Sequence[Entry]) -> Layout:
-    """Find the layout by the keys, or by the first value."""
-    keys = {entry.key for entry in entries}
-    if COUNT in keys:
-        return TEXTS
-    has_list = not keys.isdisjoint(OWN_KEYS)
-    first = next((entry for entry in entries if entry.key not in OWN_KEYS), entries[0])
-    value = database.value(first)
-    reasons = {}
-    for name, layout in KNOWN.items():
-        try:
-            if layout is not TEXTS:
-                layout.parse(value)
-                return layout
-        except ForeignValueError as err:
-            reasons[name] = f"{layout.expected}: {err}"
-    if has_list:
-        return PAIRS
-    raise SourceError(
-        f"{database.path} is of no known LMDB layout ({', '.join(KNOWN)}). Read it with the program that wrote it, "
-        "and store that dataset with recordzoo.convert.",
-        path=str(database.path),
-        sample={"key": str(first.key[:100])[2:-1], "begins": value[:_SHOWN_BYTES].hex(" "), "size_bytes": len(value)},
-        reasons=reasons,
-    )
 
 
 def _database_files(path: Path) -> dict[str, Path]:

@@ -26,8 +26,9 @@ from pathlib import Path
 
 import numpy as np
 
+from recordzoo.errors import SourceError
 from recordzoo.formats import folder2lmdb
-from recordzoo.formats.lmdb_pages import DATA_FILE
+from recordzoo.formats.lmdb_pages import DATA_FILE, Database, Entry
 from recordzoo.formats.lmdb_values import ForeignValueError, Layout, Order, Read, Value, as_label, numbered
 from recordzoo.formats.protobuf import Message, WireError
 from recordzoo.recipes.images import sniffed_ending
@@ -36,6 +37,7 @@ COUNT = b"num-samples"
 """The key by which databases of text recognition are known."""
 
 _LIST_NAME = "meta_info.txt"
+_SHOWN_BYTES = 32
 # Fields of Caffe's `Datum`
 _CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = 1, 2, 3, 4, 5, 6, 7
 # Fields of TorchRecord's messages
@@ -203,3 +205,53 @@ KNOWN = {
     for each in (folder2lmdb.PAIRS, TORCHRECORD, CAFFE, folder2lmdb.ARRAYS, folder2lmdb.OBJECTS, TEXTS, IMAGES)
 }
 """All layouts by name, in the order in which they are tried."""
+
+
+def ordered(
+    database: Database, entries: Sequence[Entry], layout: Layout
+) -> tuple[tuple[Entry, ...], tuple[Entry, ...]]:
+    """Put a database's records in their order, without the keys that are none; also return their labels' keys.
+
+    Raises:
+        SourceError: It is no database of the layout.
+    """
+
+    def read(place: int) -> bytes:
+        return database.value(entries[place])
+
+    try:
+        places, labels = layout.order([entry.key for entry in entries], read, database.path)
+    except ForeignValueError as err:
+        raise SourceError(f"{database.path} is no database of {layout.name}: {err}.", path=str(database.path)) from err
+    return tuple(entries[place] for place in places), tuple(entries[place] for place in labels)
+
+
+def recognised(database: Database, entries: Sequence[Entry]) -> Layout:
+    """Find the layout by the keys, or by the first value.
+
+    Raises:
+        SourceError: It is of no known layout.
+    """
+    keys = {entry.key for entry in entries}
+    if COUNT in keys:
+        return TEXTS
+    has_list = not keys.isdisjoint(folder2lmdb.OWN_KEYS)
+    first = next((entry for entry in entries if entry.key not in folder2lmdb.OWN_KEYS), entries[0])
+    value = database.value(first)
+    reasons = {}
+    for name, layout in KNOWN.items():
+        try:
+            if layout is not TEXTS:
+                layout.parse(value)
+                return layout
+        except ForeignValueError as err:
+            reasons[name] = f"{layout.expected}: {err}"
+    if has_list:
+        return folder2lmdb.PAIRS
+    raise SourceError(
+        f"{database.path} is of no known LMDB layout ({', '.join(KNOWN)}). Read it with the program that wrote it, "
+        "and store that dataset with recordzoo.convert.",
+        path=str(database.path),
+        sample={"key": str(first.key[:100])[2:-1], "begins": value[:_SHOWN_BYTES].hex(" "), "size_bytes": len(value)},
+        reasons=reasons,
+    )
