@@ -118,7 +118,7 @@ def splits(entry: Entry) -> str:
 def entry_document(entry: Entry) -> dict[str, JSON]:
     """Make a dataset's JSON: the catalogue's facts under stable keys."""
     document = dataclasses.asdict(entry)
-    del document["module"]  # `classes` has it
+    document["source"] = document.pop("module")
     document["class_labels"] = document["classes"]
     document["classes"] = [f"{entry.dataset_module}:{name}" for name in document.pop("class_names")]
     document["size_bytes"] = entry.size_bytes
