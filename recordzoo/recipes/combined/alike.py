@@ -13,7 +13,7 @@ from recordzoo.text import name_first
 
 _NOT_KEPT = {
     *("num_bad", "num_skipped", "empty_classes", "selection", "written", "made_of"),
-    *("list", "databases", "identity", "named", "samples", "origin", "kinds"),
+    *("list", "identity", "named", "samples", "origin", "kinds"),
 }
 """Metadata that says where records came from; the new set has its own."""
 
