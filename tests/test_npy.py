@@ -17,7 +17,8 @@ import pytest
 import recordzoo
 from recordzoo.custom.recipe import columns_of
 from recordzoo.datasets.moving_mnist_recipe import MovingMNIST
-from recordzoo.formats import file_kinds, indexed, npy
+from recordzoo.formats import file_kinds, indexed
+from recordzoo.formats import numpy as numpy_files
 from recordzoo.preparing.rows import ShardDone, ShardRows, load_rows, save_rows
 
 INDEX = np.array([(0, 5, 1), (5, 7, 0)], [("offset", "<u8"), ("length", "<u8"), ("label", "<i4")])
@@ -48,7 +49,7 @@ def index(folder: Path) -> Callable[[], object]:
 
 def listed(folder: Path) -> Callable[[], object]:
     np.savez(folder / "all.npz", images=np.zeros((4, 3, 3), np.uint8), labels=np.arange(4))
-    return lambda: npy.arrays(folder / "all.npz")
+    return lambda: numpy_files.arrays(folder / "all.npz")
 
 
 def sample(folder: Path) -> Callable[[], object]:
