@@ -27,6 +27,7 @@ ZOO = {
 """Modules of the functions that work without a dataset object."""
 
 OWN = {
+    "Progress": "recordzoo.base.progress",
     "RecordDataset": "recordzoo.families.record_set",
     "RecordReader": "recordzoo.records.reader",
     "RecordWriter": "recordzoo.custom.writer",

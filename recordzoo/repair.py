@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Unpack
 
-from recordzoo.bars import default_progress
+from recordzoo.base.bars import default_progress
+from recordzoo.base.progress import Progress
 from recordzoo.copying.arrival import Arrival
 from recordzoo.copying.copy import CopyJob
 from recordzoo.copying.pull import PullJob
@@ -15,7 +16,6 @@ from recordzoo.errors import OtherSourceError
 from recordzoo.net.url import is_url
 from recordzoo.preparing.options import Options, PrepareOptions
 from recordzoo.preparing.rebuild import rebuild
-from recordzoo.progress import Progress
 from recordzoo.recipes.beside import BESIDE, COPIED_FILE
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import is_record_set

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
+from recordzoo.base.owner import Owner
 from recordzoo.net import retry
 from recordzoo.net.download import RemoteFile, fetch
-from recordzoo.owner import Owner
 from tests.fakes.server import Fault, FileServer
 
 NAME = "birds.tgz"

@@ -106,7 +106,7 @@ def patch(*, locks: bool, stop_at: str) -> None:
 
 def at_each_step(function: Callable[[str], None]) -> None:
     """Let this process call a function with the name of each step that it comes to."""
-    from recordzoo import crash_points
+    from recordzoo.base import crash_points
 
     original = crash_points.crash_point
 

@@ -166,7 +166,7 @@ def main(given: dict[str, Any]) -> None:
     from recordzoo.errors import RecordZooError
 
     if not given.get("exchange", True):
-        from recordzoo import durable
+        from recordzoo.base import durable
 
         durable.exchange = lambda one, other: False
     if STEPS_LOG in os.environ:

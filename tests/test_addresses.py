@@ -2,8 +2,8 @@
 
 import pytest
 
-from recordzoo import settings
-from recordzoo.addresses import Address, host, public_text, public_url, shown
+from recordzoo.base import settings
+from recordzoo.base.addresses import Address, host, public_text, public_url, shown
 from recordzoo.errors import ArgumentError
 
 SHOWN = {

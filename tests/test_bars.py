@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from recordzoo.bars import BarProgress, close_bars, closed_on_error
-from recordzoo.text import shorten
+from recordzoo.base.bars import BarProgress, close_bars, closed_on_error
+from recordzoo.base.text import shorten
 from tests.terminals import drawn_by
 
 

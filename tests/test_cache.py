@@ -12,16 +12,17 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from recordzoo import catalogue, roots
+from recordzoo import catalogue
+from recordzoo.base import roots
+from recordzoo.base.owner import Owner
+from recordzoo.base.progress import format_bytes
 from recordzoo.cli import cache
 from recordzoo.cli.cache import Rules, choose, remove
 from recordzoo.cli.written import Item, Kind, Shared, find_items, item_at, size_of, why_not_downloaded
 from recordzoo.errors import ArgumentError
 from recordzoo.net import url as url_module
 from recordzoo.net.cache import Cache
-from recordzoo.owner import Owner
 from recordzoo.preparing import download_mark
-from recordzoo.progress import format_bytes
 from recordzoo.recipes.beside import BESIDE
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader, is_record_set

@@ -16,8 +16,10 @@ from pathlib import Path
 import pytest
 from PIL import Image
 
-from recordzoo import __version__, catalogue, errors, project, roots
-from recordzoo.bars import BarProgress, default_progress
+from recordzoo import __version__, catalogue, errors, project
+from recordzoo.base import roots
+from recordzoo.base.bars import BarProgress, default_progress
+from recordzoo.base.progress import LogProgress
 from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.cli.info import entry_document
 from recordzoo.cli.outlook import check_room
@@ -26,7 +28,6 @@ from recordzoo.cli.tables import table
 from recordzoo.cli.targets import resolve
 from recordzoo.preparing import Options, locate
 from recordzoo.preparing.outlook import Outlook
-from recordzoo.progress import LogProgress
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200, imagenet

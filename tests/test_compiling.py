@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from recordzoo import ImageFolderRecord, RecordLoader, settings
+from recordzoo import ImageFolderRecord, RecordLoader
+from recordzoo.base import settings
 from recordzoo.errors import ArgumentError
 from recordzoo.loader import writer
 from recordzoo.pixels import compiling

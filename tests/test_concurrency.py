@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
-from recordzoo.owner import Owner
+from recordzoo.base.owner import Owner
+from recordzoo.base.progress import LogProgress
 from recordzoo.preparing import ensure
-from recordzoo.progress import LogProgress
 from recordzoo.publish import heartbeat
 from recordzoo.publish import lock as build_lock
 from recordzoo.publish.found import find_builds, remove_dead

@@ -25,10 +25,10 @@ from torch.utils.data import DataLoader, Dataset, Subset
 
 import recordzoo
 from recordzoo import ImageFolderRecord, RecordReader, convert
+from recordzoo.base.progress import LogProgress
 from recordzoo.custom.infer import infer
 from recordzoo.custom.values import ENCODINGS, encode_exactly, picture_bytes
 from recordzoo.errors import ArgumentError, OtherSourceError, PrepareError, RecordError, RecordZooError, SampleError
-from recordzoo.progress import LogProgress
 from recordzoo.records.manifest import BlobSpec
 from recordzoo.records.values import decode_value
 from tests.fakes.progress import Publishes

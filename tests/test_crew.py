@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
+from recordzoo.base.progress import SilentProgress
 from recordzoo.errors import ArgumentError
 from recordzoo.net.crew import Crew, StoppedError
-from recordzoo.progress import SilentProgress
 
 
 def test_results_are_in_the_order_of_the_items():

@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from recordzoo import durable
-from recordzoo.owner import Owner
+from recordzoo.base import durable
+from recordzoo.base.owner import Owner
+from recordzoo.base.progress import format_bytes
 from recordzoo.preparing import ensure
-from recordzoo.progress import format_bytes
 from recordzoo.publish.found import find_builds
 from recordzoo.publish.lock import lock_path
 from recordzoo.records.reader import RecordReader

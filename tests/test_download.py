@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 
+from recordzoo.base.owner import Owner
 from recordzoo.errors import (
     ArgumentError,
     DiskSpaceError,
@@ -23,7 +24,6 @@ from recordzoo.errors import (
 from recordzoo.net import part as part_module
 from recordzoo.net import retry, transfer
 from recordzoo.net.download import RemoteFile
-from recordzoo.owner import Owner
 from tests.downloading import (
     CHUNK,
     DATA,

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
+from recordzoo.base.progress import format_bytes
 from recordzoo.errors import TermsError
 from recordzoo.preparing import ensure
-from recordzoo.progress import format_bytes
 from recordzoo.publish.lock import lock_path
 from recordzoo.records.reader import RecordReader
 from tests import preparing

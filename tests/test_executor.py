@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 import recordzoo
-from recordzoo import durable
+from recordzoo.base import durable
 from recordzoo.errors import ArgumentError, DiskSpaceError, PrepareError, SourceError
 from recordzoo.preparing import Options, assignment, ensure
 from recordzoo.preparing.division import Division

@@ -7,7 +7,7 @@ import h5py
 import numpy as np
 import pytest
 
-from recordzoo import packages
+from recordzoo.base import packages
 from recordzoo.errors import ArgumentError, PrepareError
 from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, expected_of, pairs

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-from recordzoo import packages
+from recordzoo.base import packages
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError, RecordZooError, RemoteError, SourceError
 from recordzoo.formats import arrow, child
 from recordzoo.formats import parquet as our_parquet

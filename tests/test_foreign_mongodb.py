@@ -11,7 +11,7 @@ import gridfs
 import pymongo
 import pytest
 
-from recordzoo import packages
+from recordzoo.base import packages
 from recordzoo.custom.importing import default_place
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, PrepareError, SourceError
 from recordzoo.formats import mongodb

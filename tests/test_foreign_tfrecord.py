@@ -9,7 +9,7 @@ import google_crc32c
 import numpy as np
 import pytest
 
-from recordzoo import packages
+from recordzoo.base import packages
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError
 from recordzoo.formats.protobuf import chunk
 from recordzoo.records.reader import RecordReader

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from recordzoo import hashing
+from recordzoo.base import hashing
+from recordzoo.base.hashing import BackgroundHash, new_hash
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.hashing import BackgroundHash, new_hash
 
 DATA = bytes(range(256)) * 1001
 

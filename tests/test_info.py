@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from recordzoo.base.progress import LogProgress
 from recordzoo.cli.chart import bar_chart, display_width, shorten
 from recordzoo.preparing import ensure
 from recordzoo.preview.headers import SAMPLE, read_headers
 from recordzoo.preview.labels import load_labels
 from recordzoo.preview.stats import count_bytes, count_classes, find_variants
-from recordzoo.progress import LogProgress
 from recordzoo.recipes import folder as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.kinds import SetKind

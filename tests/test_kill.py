@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from recordzoo.crash_points import CRASH_POINTS
+from recordzoo.base.crash_points import CRASH_POINTS
 from recordzoo.preparing import ensure
 from recordzoo.recipes import folder
 from recordzoo.records.reader import RecordReader

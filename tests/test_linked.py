@@ -10,7 +10,7 @@ import pytest
 
 import recordzoo
 from recordzoo import RecordReader
-from recordzoo.bars import default_progress
+from recordzoo.base.bars import default_progress
 from recordzoo.cli.cache import Rules, choose
 from recordzoo.cli.written import find_items, freed_by, size_of
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, RecordError

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 import recordzoo
+from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
 from recordzoo.recipes.listed import Lists
-from recordzoo.text import text_of
 from tests.fakes import (
     celeba,
     flickr,

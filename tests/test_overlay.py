@@ -132,7 +132,7 @@ def test_interrupted_while_the_set_is_removed(
 
     original = os.rename
     with monkeypatch.context() as patched:
-        patched.setattr("recordzoo.durable.exchange", lambda one, other: False)
+        patched.setattr("recordzoo.base.durable.exchange", lambda one, other: False)
         patched.setattr(os, "rename", rename)
         patched.setattr(exchange_module, "_remove", stopped)
         with pytest.raises(KeyboardInterrupt):

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 import pytest
 
-from recordzoo.owner import Owner
+from recordzoo.base.owner import Owner
 
 
 def test_comes_back_from_a_file_name():
@@ -31,7 +31,7 @@ def test_a_living_process_is_not_gone():
 
 
 def test_a_process_that_ended_is_gone():
-    code = "from recordzoo.owner import Owner; print(Owner.current())"
+    code = "from recordzoo.base.owner import Owner; print(Owner.current())"
     owner = Owner.parse(subprocess.check_output([sys.executable, "-c", code], text=True).strip())
     assert owner is not None
     assert owner.is_gone()
@@ -45,7 +45,7 @@ def test_another_process_with_the_same_number_is_gone():
 
 @pytest.mark.skipif(not os.path.exists("/proc/self/stat"), reason="process states are read from /proc")
 def test_a_zombie_is_gone():
-    code = "from recordzoo.owner import Owner; print(Owner.current(), flush=True)"
+    code = "from recordzoo.base.owner import Owner; print(Owner.current(), flush=True)"
     child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     owner = Owner.parse(child.stdout.read().strip())
     os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)  # ended, but still in the table: nobody has asked for it

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from recordzoo.base.owner import Owner
+from recordzoo.base.progress import SilentProgress
 from recordzoo.copying.fetching import Fetch
 from recordzoo.errors import CorruptRecordError, HashMismatchError
 from recordzoo.net.cache import Cache
@@ -16,8 +18,6 @@ from recordzoo.net.fetching import WrongBytesError, open_cached
 from recordzoo.net.part import SILENT_S, HashedFile, Part
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
-from recordzoo.owner import Owner
-from recordzoo.progress import SilentProgress
 from tests.downloading import (
     DATA,
     NAME,

@@ -19,7 +19,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from recordzoo import durable
+from recordzoo.base import durable
+from recordzoo.base.hashing import BackgroundHash
+from recordzoo.base.owner import Owner
+from recordzoo.base.progress import LogProgress, format_bytes
 from recordzoo.errors import (
     ArgumentError,
     DiskSpaceError,
@@ -28,14 +31,11 @@ from recordzoo.errors import (
     PrepareError,
     SourceError,
 )
-from recordzoo.hashing import BackgroundHash
-from recordzoo.owner import Owner
 from recordzoo.preparing import Options, describe, ensure, job, locate, shards
 from recordzoo.preparing.archives import Archives
 from recordzoo.preparing.raw import RawData
 from recordzoo.preparing.rows import ShardDone, UnitDone
 from recordzoo.preparing.shards import Shards
-from recordzoo.progress import LogProgress, format_bytes
 from recordzoo.publish import build as build_module
 from recordzoo.publish.found import find_builds
 from recordzoo.publish.output import Output

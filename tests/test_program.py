@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from recordzoo.program import command, find_program
+from recordzoo.base.program import command, find_program
 
 PACKAGE = Path(__file__).parent.parent
 

@@ -5,8 +5,8 @@ import os
 
 import pytest
 
-from recordzoo import progress
-from recordzoo.bars import LineProgress
+from recordzoo.base import progress
+from recordzoo.base.bars import LineProgress
 from tests import warm
 
 

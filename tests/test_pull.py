@@ -6,7 +6,7 @@ import re
 import pytest
 
 import recordzoo
-from recordzoo import settings
+from recordzoo.base import settings
 from recordzoo.copying.pull import PullJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, OtherSourceError, RemoteError
 from recordzoo.net import retry, store

@@ -8,12 +8,12 @@ import pytest
 from typing_extensions import override
 
 import recordzoo
+from recordzoo.base.progress import LogProgress
 from recordzoo.copying.claim import CLAIM_NAME
 from recordzoo.copying.push import PushJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RemoteError
 from recordzoo.net import retry, store
 from recordzoo.net.url import Url
-from recordzoo.progress import LogProgress
 from recordzoo.records.reader import RecordReader
 from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
 from tests.fakes.records import write_records

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from recordzoo import roots
+from recordzoo.base import roots
 from recordzoo.system.names import user_state
 
 
@@ -51,7 +51,7 @@ def test_it_can_be_switched_off(tmp_path, monkeypatch):
 def test_the_default_is_the_users_folder(tmp_path, monkeypatch):
     monkeypatch.delenv("RECORDZOO_STATE")
     monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
-    monkeypatch.setattr("recordzoo.settings.user_state", functools.partial(user_state, "linux"))
+    monkeypatch.setattr("recordzoo.base.settings.user_state", functools.partial(user_state, "linux"))
     assert roots.list_path() == tmp_path / "recordzoo" / "roots.jsonl"
     monkeypatch.setenv("XDG_STATE_HOME", "relative")  # by its specification such a value is ignored
     monkeypatch.setenv("HOME", str(tmp_path))

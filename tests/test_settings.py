@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from recordzoo import settings
+from recordzoo.base import settings
 from recordzoo.errors import ArgumentError
 from tests.faults import fault
 

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from recordzoo.base.progress import LogProgress
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import ensure
 from recordzoo.preview import captions
@@ -22,7 +23,6 @@ from recordzoo.preview.choose import Choice, candidates, choose, picture_field
 from recordzoo.preview.labels import load_labels
 from recordzoo.preview.sheet import BOX, MAX_COLUMNS, Cell, columns_for, draw_sheet
 from recordzoo.preview.thumbnail import make_thumbnail
-from recordzoo.progress import LogProgress
 from recordzoo.recipes import folder as folder_recipe
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.images import quiet

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import recordzoo
+from recordzoo.base.text import clean
 from recordzoo.records.reader import RecordReader
-from recordzoo.text import clean
 from tests.browsing import DESKTOP, PHONE, watched
 from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, write_odd_set
 from tests.fakes.pictures import jpeg, picture

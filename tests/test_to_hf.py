@@ -8,7 +8,8 @@ import pytest
 from torch.utils.data import Subset
 
 import recordzoo
-from recordzoo import ImageFolderRecord, RecordReader, RecordWriter, packages
+from recordzoo import ImageFolderRecord, RecordReader, RecordWriter
+from recordzoo.base import packages
 from recordzoo.errors import ArgumentError, CorruptRecordError, PrepareError
 from tests.foreign import pairs
 from tests.preparing import prepared

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from recordzoo import catalogue
-from recordzoo.addresses import Address, public_url
+from recordzoo.base.addresses import Address, public_url
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.cli.tables import table, wrapping_width
 from recordzoo.errors import ArgumentError, DownloadError

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from recordzoo.packages import is_installed
+from recordzoo.base.packages import is_installed
 
 Task = Literal["bytes", "images"]
 Order = Literal["sequential", "random"]

@@ -11,7 +11,8 @@ from PIL import Image
 from benchmarks.formats.base import TASKS, Task
 from benchmarks.formats.results import Case, Comparing, ratio_text
 from benchmarks.formats.tables import Table, not_measured, notes, tables
-from recordzoo import __version__, durable
+from recordzoo import __version__
+from recordzoo.base import durable
 from recordzoo.bench.chart import Group, draw_chart, write_chart
 
 _PACKAGES = (

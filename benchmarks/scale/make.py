@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from recordzoo.hashing import hash_text
+from recordzoo.base.hashing import hash_text
 from recordzoo.records.arrays import file_name
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, ArraySpec, BlobSpec, Manifest, ShardSpec, shard_name

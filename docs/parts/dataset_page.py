@@ -6,7 +6,7 @@ from docs.parts import code, sheets
 from docs.parts.fakes import are_wanted, seen
 from docs.parts.markdown import fenced, table
 from docs.parts.overview import OBTAINED
-from recordzoo.addresses import public_url
+from recordzoo.base.addresses import public_url
 from recordzoo.catalogue import Entry, FileFacts, entry
 from recordzoo.cli.info import number, size
 from recordzoo.records.manifest import BlobSpec

@@ -8,7 +8,7 @@ from typing import Any
 import typer.main
 
 from docs.parts.markdown import fenced, table, unwrapped
-from recordzoo import settings
+from recordzoo.base import settings
 from recordzoo.cli.app import app
 from recordzoo.cli.exits import MEANINGS
 
@@ -41,7 +41,7 @@ def exit_codes() -> str:
 
 
 def environment() -> str:
-    """The environment variables, from the docstrings of `recordzoo.settings`."""
+    """The environment variables, from the docstrings of `recordzoo.base.settings`."""
     rows = []
     for function in vars(settings).values():
         match = re.fullmatch(

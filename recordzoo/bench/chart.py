@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image, ImageDraw, PngImagePlugin
 
-from recordzoo import durable
+from recordzoo.base import durable
 from recordzoo.preview.captions import Font, cut, drawable, load_font
 
 _SCALE = 2  # pixels a point, for screens with many

@@ -45,10 +45,10 @@ import difflib
 import functools
 from pathlib import Path
 
+from recordzoo.base.program import command
 from recordzoo.catalogue.facts import Entry, FileFacts, Part, Split
 from recordzoo.catalogue.parse import parse
 from recordzoo.errors import ArgumentError
-from recordzoo.program import command
 
 __all__ = ["Entry", "FileFacts", "Part", "Split", "class_modules", "entry", "find", "names", "unknown"]
 

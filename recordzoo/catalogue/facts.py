@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from recordzoo.base.meant import did_you_mean
 from recordzoo.errors import ArgumentError
-from recordzoo.meant import did_you_mean
 
 if TYPE_CHECKING:
     from recordzoo.net.download import RemoteFile

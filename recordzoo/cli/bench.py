@@ -7,7 +7,11 @@ from typing import Annotated, Any
 
 import typer
 
-from recordzoo.aliases import JSON
+from recordzoo.base.meant import no_split
+from recordzoo.base.progress import format_bytes
+from recordzoo.base.text import clean
+from recordzoo.base.types import JSON
+from recordzoo.base.workers import default_workers
 from recordzoo.bench.chart import Group, draw_chart, write_chart
 from recordzoo.bench.compare import compare, comparisons
 from recordzoo.bench.measure import Measurement
@@ -22,13 +26,9 @@ from recordzoo.cli.options import Json, RecordSet, Split
 from recordzoo.cli.tables import table as table_of
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, FolderError
-from recordzoo.meant import no_split
 from recordzoo.preparing.directories import KnownDirectories
-from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
 from recordzoo.system.page_cache import CAN_FORGET
-from recordzoo.text import clean
-from recordzoo.workers import default_workers
 
 
 def bench(

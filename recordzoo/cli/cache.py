@@ -12,8 +12,11 @@ from typing import Annotated
 
 import typer
 
-from recordzoo import durable, roots
-from recordzoo.aliases import JSON
+from recordzoo.base import durable, roots
+from recordzoo.base.meant import did_you_mean
+from recordzoo.base.progress import format_bytes
+from recordzoo.base.text import clean
+from recordzoo.base.types import JSON
 from recordzoo.cli import output
 from recordzoo.cli.completion import complete_data
 from recordzoo.cli.exits import Exit
@@ -33,15 +36,12 @@ from recordzoo.cli.written import (
 )
 from recordzoo.custom.nearby import nothing_there
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordZooError
-from recordzoo.meant import did_you_mean
 from recordzoo.net.cache import Cache
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing.download_mark import remove_marked
-from recordzoo.progress import format_bytes
 from recordzoo.publish.lock import kept_from_others
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.remote_directory import cached_addresses, remove_cached
-from recordzoo.text import clean
 
 
 def ls(root: Roots = None, as_json: Json = False) -> int:

@@ -1,9 +1,9 @@
 """A warning where raw files have changed since a record set was made of them."""
 
+from recordzoo.base.text import clean
 from recordzoo.cli import output
 from recordzoo.preparing.changes import Changes, change_text, recorded_changes, refresh_command
 from recordzoo.records.reader import RecordReader
-from recordzoo.text import clean
 
 
 def say_changes(reader: RecordReader, changes: Changes | None = None) -> None:

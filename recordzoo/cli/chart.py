@@ -4,7 +4,7 @@ import shutil
 import sys
 from collections.abc import Sequence
 
-from recordzoo.text import clean, display_width, shorten
+from recordzoo.base.text import clean, display_width, shorten
 
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 _PLAIN = "#"

@@ -12,7 +12,9 @@ import typer
 from numpy.typing import NDArray
 
 import recordzoo
-from recordzoo.addresses import shown
+from recordzoo.base.addresses import shown
+from recordzoo.base.progress import format_seconds
+from recordzoo.base.text import clean
 from recordzoo.cli import targets
 from recordzoo.cli.completion import complete_data, complete_path
 from recordzoo.cli.options import Converters, Json, RecordSet, Refresh
@@ -22,10 +24,8 @@ from recordzoo.combining.split import split_place
 from recordzoo.copying.places import digest_at
 from recordzoo.errors import ArgumentError
 from recordzoo.net.url import Url
-from recordzoo.progress import format_seconds
 from recordzoo.records.reader import RecordReader
 from recordzoo.system.npy import map_file
-from recordzoo.text import clean
 
 _NUMBERS = re.compile(r"\d+(-\d+)?(,\d+(-\d+)?)*")
 _MOST_INDICES = 1 << 32

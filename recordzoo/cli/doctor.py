@@ -16,18 +16,18 @@ from typing import Annotated, NamedTuple
 
 import typer
 
+from recordzoo.base.progress import format_bytes
+from recordzoo.base.text import clean
 from recordzoo.cli import output
 from recordzoo.cli.completion import complete_path
 from recordzoo.cli.exits import Exit
 from recordzoo.cli.options import Json
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import NotPreparedError
-from recordzoo.progress import format_bytes
 from recordzoo.system.files import MOUNTS, list_mounts
 from recordzoo.system.names import PLATFORM
 from recordzoo.system.usage import shared_memory_bytes
 from recordzoo.system.wheels import how_to_install, together
-from recordzoo.text import clean
 
 
 @dataclass(frozen=True, slots=True)

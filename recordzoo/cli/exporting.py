@@ -5,6 +5,8 @@ from typing import Annotated
 
 import typer
 
+from recordzoo.base.progress import format_bytes
+from recordzoo.base.text import clean
 from recordzoo.cli.completion import complete_path
 from recordzoo.cli.options import Json, RecordSet
 from recordzoo.cli.output import put_json, say
@@ -13,9 +15,7 @@ from recordzoo.cli.sizes import parse_bytes
 from recordzoo.cli.targets import find_record_set, refuse_urls
 from recordzoo.exporting.job import ExportJob
 from recordzoo.formats import WRITTEN
-from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
-from recordzoo.text import clean
 
 
 def _complete_target(incomplete: str) -> list[str]:

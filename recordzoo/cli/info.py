@@ -5,8 +5,10 @@ from typing import Annotated
 
 import typer
 
-from recordzoo.addresses import public_url
-from recordzoo.aliases import JSON
+from recordzoo.base.addresses import public_url
+from recordzoo.base.program import command
+from recordzoo.base.progress import format_bytes
+from recordzoo.base.types import JSON
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.cli import output, targets
 from recordzoo.cli.completion import complete_data
@@ -14,8 +16,6 @@ from recordzoo.cli.exits import Exit
 from recordzoo.cli.options import Json
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapped, wrapping_width
 from recordzoo.custom.targets import find_dataset
-from recordzoo.program import command
-from recordzoo.progress import format_bytes
 
 OBTAINED = {
     "download": "downloaded",

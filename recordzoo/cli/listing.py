@@ -9,6 +9,9 @@ from typing import Annotated, Self
 import typer
 
 from recordzoo import catalogue
+from recordzoo.base.meant import did_you_mean
+from recordzoo.base.program import command
+from recordzoo.base.progress import format_bytes
 from recordzoo.catalogue import Entry
 from recordzoo.cli import output
 from recordzoo.cli.completion import complete_path
@@ -17,9 +20,6 @@ from recordzoo.cli.options import Json
 from recordzoo.cli.sizes import parse_bytes
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
 from recordzoo.errors import ArgumentError
-from recordzoo.meant import did_you_mean
-from recordzoo.program import command
-from recordzoo.progress import format_bytes
 
 _MOST_WORDS = 4  # of a license: what is longer is a sentence
 

@@ -6,13 +6,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from recordzoo.base.program import command
+from recordzoo.base.progress import format_bytes, format_seconds
+from recordzoo.base.text import clean
 from recordzoo.cli import output
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.custom.targets import Target
 from recordzoo.errors import FolderError, RecordZooError, TermsError
-from recordzoo.program import command
-from recordzoo.progress import format_bytes, format_seconds
-from recordzoo.text import clean
 
 if TYPE_CHECKING:
     from recordzoo.preparing import Options

@@ -6,8 +6,8 @@ import sys
 from collections.abc import Mapping
 from typing import TextIO
 
-from recordzoo.aliases import JSON
-from recordzoo.text import clean
+from recordzoo.base.text import clean
+from recordzoo.base.types import JSON
 
 SCHEMA_VERSION = 1
 """Of every JSON document that the command line prints; it grows when a key changes its meaning or goes away."""

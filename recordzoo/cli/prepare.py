@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
-from recordzoo.aliases import JSON
-from recordzoo.bars import close_bars
+from recordzoo.base.bars import close_bars
+from recordzoo.base.program import command
+from recordzoo.base.progress import format_seconds
+from recordzoo.base.text import clean
+from recordzoo.base.types import JSON
 from recordzoo.cli import output as printed
 from recordzoo.cli.completion import complete_data, complete_path
 from recordzoo.cli.exits import exit_code
@@ -23,10 +26,7 @@ from recordzoo.cli.targets import refuse_urls
 from recordzoo.custom.targets import WHAT, Reading, Target, check_reading, resolve
 from recordzoo.errors import ArgumentError, RecordZooError, TermsError
 from recordzoo.formats import FORMATS, LAYOUTS
-from recordzoo.program import command
-from recordzoo.progress import format_seconds
 from recordzoo.recipes.list_columns import TARGET_KINDS, Columns, read_targets
-from recordzoo.text import clean
 
 if TYPE_CHECKING:
     from recordzoo.preparing import Located, Options

@@ -3,10 +3,10 @@
 import logging
 import sys
 
-from recordzoo.bars import default_progress, is_terminal
+from recordzoo.base.bars import default_progress, is_terminal
+from recordzoo.base.progress import Progress
+from recordzoo.base.text import clean
 from recordzoo.cli.output import say
-from recordzoo.progress import Progress
-from recordzoo.text import clean
 
 PLAIN_INTERVAL_S = 15.0
 

@@ -9,7 +9,10 @@ from pathlib import Path
 
 import numpy as np
 
-from recordzoo.aliases import JSON
+from recordzoo.base.program import command
+from recordzoo.base.progress import SilentProgress, format_bytes
+from recordzoo.base.text import clean, display_width
+from recordzoo.base.types import JSON
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
 from recordzoo.cli.chart import bar_chart, encodable, has_blocks, shorten_end, terminal_width
@@ -32,10 +35,7 @@ from recordzoo.preview.stats import (
     find_variants,
     spread,
 )
-from recordzoo.program import command
-from recordzoo.progress import SilentProgress, format_bytes
 from recordzoo.records.reader import RecordReader
-from recordzoo.text import clean, display_width
 
 _ALL_CLASSES = 20  # so many are charted in full
 _MOST_FREQUENT, _LEAST_FREQUENT = 10, 5

@@ -11,13 +11,13 @@ from typing import Any
 
 import typer
 
-from recordzoo.addresses import public_text
-from recordzoo.bars import close_bars
+from recordzoo.base.addresses import public_text
+from recordzoo.base.bars import close_bars
+from recordzoo.base.meant import did_you_mean
+from recordzoo.base.program import command
 from recordzoo.cli import output
 from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.errors import DownloadError, RecordZooError, TermsError
-from recordzoo.meant import did_you_mean
-from recordzoo.program import command
 
 # Any: found through the one class that every typer exports: newer ones carry click inside, older ones import it.
 _USAGE_ERROR: Any = typer.BadParameter.__mro__[1]

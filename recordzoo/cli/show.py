@@ -13,8 +13,12 @@ import typer
 from numpy.typing import NDArray
 from PIL import PngImagePlugin
 
-from recordzoo import durable
-from recordzoo.aliases import JSON
+from recordzoo.base import durable
+from recordzoo.base.meant import did_you_mean
+from recordzoo.base.program import command
+from recordzoo.base.progress import format_bytes
+from recordzoo.base.text import clean
+from recordzoo.base.types import JSON
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
 from recordzoo.cli.completion import complete_path
@@ -22,7 +26,6 @@ from recordzoo.cli.exits import Exit
 from recordzoo.cli.options import Json, RecordSet, Split
 from recordzoo.cli.progress import make_progress
 from recordzoo.errors import ArgumentError
-from recordzoo.meant import did_you_mean
 from recordzoo.net.url import Url
 from recordzoo.preview.broken import AT_MOST, find_broken
 from recordzoo.preview.captions import is_drawable, load_font
@@ -32,12 +35,9 @@ from recordzoo.preview.page import BOX as PAGE_BOX
 from recordzoo.preview.page import GENERATOR, Card, write_page
 from recordzoo.preview.sheet import BOX, Cell, draw_sheet
 from recordzoo.preview.thumbnail import Thumbnail, make_thumbnail
-from recordzoo.program import command
-from recordzoo.progress import format_bytes
 from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader
 from recordzoo.system.names import PLATFORM
-from recordzoo.text import clean
 
 DEFAULT_NUMBER = {"png": 48, "html": 200}
 MOST = {"png": 1000, "html": 5000}

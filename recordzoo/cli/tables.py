@@ -5,8 +5,8 @@ import sys
 import textwrap
 from collections.abc import Iterable, Sequence
 
+from recordzoo.base.text import display_width
 from recordzoo.cli.chart import terminal_width
-from recordzoo.text import display_width
 
 FIXED_SPACE = "\N{NO-BREAK SPACE}"
 """In a cell: a space at which it is not wrapped. It is printed as a plain one."""

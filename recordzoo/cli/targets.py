@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
-from recordzoo import settings
+from recordzoo.base import settings
+from recordzoo.base.program import command
 from recordzoo.custom.nearby import no_set
 from recordzoo.custom.targets import is_path, records_beside, resolve
 from recordzoo.errors import ArgumentError, NotPreparedError
 from recordzoo.net.url import Url, is_url
-from recordzoo.program import command
 
 
 def is_set_path(text: str) -> bool:

@@ -5,8 +5,11 @@ from typing import Annotated
 
 import typer
 
-from recordzoo.addresses import shown
-from recordzoo.aliases import JSON
+from recordzoo.base.addresses import shown
+from recordzoo.base.program import command
+from recordzoo.base.progress import format_bytes
+from recordzoo.base.text import clean
+from recordzoo.base.types import JSON
 from recordzoo.cli import targets
 from recordzoo.cli.completion import complete_data, complete_path
 from recordzoo.cli.exits import Exit
@@ -20,10 +23,7 @@ from recordzoo.copying.pull import PullJob
 from recordzoo.copying.push import Pushed, PushJob
 from recordzoo.errors import ArgumentError
 from recordzoo.net.url import Url, is_url
-from recordzoo.program import command
-from recordzoo.progress import format_bytes
 from recordzoo.publish.space import free_bytes
-from recordzoo.text import clean
 
 Replace = Annotated[
     bool, typer.Option("--replace", help="Replace another record set that is there. Default: that is an error.")

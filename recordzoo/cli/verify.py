@@ -6,7 +6,10 @@ from typing import Annotated
 
 import typer
 
-from recordzoo.aliases import JSON
+from recordzoo.base.program import command
+from recordzoo.base.progress import format_bytes
+from recordzoo.base.text import clean, name_first
+from recordzoo.base.types import JSON
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
 from recordzoo.cli.completion import complete_path
@@ -18,15 +21,12 @@ from recordzoo.errors import ArgumentError
 from recordzoo.net.url import Url
 from recordzoo.preparing.changes import recorded_changes
 from recordzoo.preparing.outlook import MOST_NAMED
-from recordzoo.program import command
-from recordzoo.progress import format_bytes
 from recordzoo.recipes.beside import BESIDE
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.verify import Report
 from recordzoo.records.verify import verify as check
 from recordzoo.repair import repair as repair_set
-from recordzoo.text import clean, name_first
 
 MAX_PROBLEMS_SHOWN = 50
 _FILES_SHOWN = 5

@@ -10,12 +10,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from recordzoo import catalogue, settings
+from recordzoo import catalogue
+from recordzoo.base import settings
+from recordzoo.base.owner import Owner
 from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.net.cache import Cache
 from recordzoo.net.download import unfinished
-from recordzoo.owner import Owner
 from recordzoo.preparing.download_mark import is_marked, mark_path
 from recordzoo.preparing.kinds import kind_of
 from recordzoo.publish.found import find_builds

@@ -12,12 +12,13 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.aliases import JSON
-from recordzoo.bars import default_progress
+from recordzoo.base.bars import default_progress
+from recordzoo.base.progress import Progress
+from recordzoo.base.text import name_first
+from recordzoo.base.types import JSON
 from recordzoo.combining.making import make_linked
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.preparing import Options
-from recordzoo.progress import Progress
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.combined.part import Part
 from recordzoo.recipes.list_kinds import Cells
@@ -25,7 +26,6 @@ from recordzoo.records.kinds import FieldKind, FieldSpec
 from recordzoo.records.manifest import RESERVED_FIELDS, is_field_name
 from recordzoo.records.reader import RecordReader
 from recordzoo.system.npy import map_file
-from recordzoo.text import name_first
 
 _SHOWN = 10
 

@@ -5,15 +5,15 @@ from pathlib import Path
 from typing import Literal
 
 from recordzoo import zoo
+from recordzoo.base.progress import Progress
+from recordzoo.base.text import name_first
 from recordzoo.combining.making import make_linked
 from recordzoo.errors import ArgumentError
 from recordzoo.net.url import is_url
 from recordzoo.preparing import Options
-from recordzoo.progress import Progress
 from recordzoo.recipes.combined.part import Part
 from recordzoo.records.manifest import SPLIT_PATTERN
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.text import name_first
 
 
 def append(

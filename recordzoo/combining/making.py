@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TypedDict, Unpack
 
-from recordzoo.bars import default_progress
+from recordzoo.base.bars import default_progress
+from recordzoo.base.program import command
 from recordzoo.custom.options import options_to_make
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing import Options, ensure
 from recordzoo.preparing.linking import LinkJob
-from recordzoo.program import command
 from recordzoo.publish.exchange import check_place
 from recordzoo.publish.output import ANOTHER_PATH, behind_links
 from recordzoo.recipes.combined.part import Part

@@ -4,10 +4,10 @@ import os
 from pathlib import Path
 from typing import Literal
 
+from recordzoo.base.progress import Progress
 from recordzoo.combining.making import make_linked
 from recordzoo.errors import ArgumentError
 from recordzoo.preparing import Options
-from recordzoo.progress import Progress
 from recordzoo.recipes.combined.part import Part
 from recordzoo.recipes.combined.splitting import Division
 from recordzoo.records.manifest import ENDING

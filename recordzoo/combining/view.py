@@ -10,14 +10,14 @@ from numpy.typing import NDArray
 from torch.utils.data import Subset
 
 from recordzoo import zoo
+from recordzoo.base.meant import no_split
+from recordzoo.base.text import name_first
 from recordzoo.combining.choosing import checked_indices, class_numbers
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import ZooDataset
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.selection import Selection
-from recordzoo.meant import no_split
 from recordzoo.recipes.combined.part import Choice
-from recordzoo.text import name_first
 
 
 # Any, here and below: a dataset of this package.

@@ -8,17 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar
 
-from recordzoo import durable
-from recordzoo.bars import default_progress
+from recordzoo.base import durable
+from recordzoo.base.bars import default_progress
+from recordzoo.base.crash_points import crash_point
+from recordzoo.base.hashing import hash_of
+from recordzoo.base.progress import Progress
 from recordzoo.copying.fetching import PART, Fetch, has_size, remove_all_but
 from recordzoo.copying.files import named_files
 from recordzoo.copying.places import digest_at
-from recordzoo.crash_points import crash_point
 from recordzoo.errors import CorruptRecordError, OtherSourceError
-from recordzoo.hashing import hash_of
 from recordzoo.net.crew import WORKERS, Crew
 from recordzoo.net.part import HashedFile, Supply
-from recordzoo.progress import Progress
 from recordzoo.publish.build import Build
 from recordzoo.publish.found import dead_builds
 from recordzoo.publish.output import Output

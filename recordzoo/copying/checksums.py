@@ -4,8 +4,8 @@ import hashlib
 from dataclasses import dataclass
 from pathlib import Path
 
+from recordzoo.base.hashing import hash_text
 from recordzoo.copying.files import PIECE_BYTES
-from recordzoo.hashing import hash_text
 from recordzoo.net.crew import Crew
 from recordzoo.net.store import Store, part_bytes
 

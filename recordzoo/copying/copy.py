@@ -5,6 +5,8 @@ from pathlib import Path
 
 from typing_extensions import override
 
+from recordzoo.base.program import command
+from recordzoo.base.progress import Progress
 from recordzoo.copying.arrival import Arrival, Origin
 from recordzoo.copying.fetching import Folder
 from recordzoo.copying.files import local_extras, local_marks, named_files
@@ -14,8 +16,6 @@ from recordzoo.copying.push import push
 from recordzoo.errors import ArgumentError, CorruptRecordError, RecordError
 from recordzoo.net.crew import WORKERS
 from recordzoo.net.url import Url, is_url
-from recordzoo.program import command
-from recordzoo.progress import Progress
 from recordzoo.records.files import Directory
 from recordzoo.records.manifest import MANIFEST_NAME, manifest_digest
 from recordzoo.records.reader import RecordReader

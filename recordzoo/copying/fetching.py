@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordzoo import durable
+from recordzoo.base import durable
+from recordzoo.base.crash_points import crash_point
+from recordzoo.base.hashing import hash_of
 from recordzoo.copying.files import PIECE_BYTES
-from recordzoo.crash_points import crash_point
 from recordzoo.errors import CorruptRecordError, PrepareError, RecordError
-from recordzoo.hashing import hash_of
 from recordzoo.net.crew import Crew
 from recordzoo.net.part import HashedFile, Part, Supply
 from recordzoo.records.files import Directory, pread

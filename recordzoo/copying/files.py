@@ -3,7 +3,7 @@
 import hashlib
 from pathlib import Path
 
-from recordzoo.hashing import hash_text
+from recordzoo.base.hashing import hash_text
 from recordzoo.net.part import HashedFile
 from recordzoo.recipes.beside import BESIDE, COPIED_FILE
 from recordzoo.recipes.variants.stored import MAX_EXTRA_BYTES

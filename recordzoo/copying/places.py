@@ -2,11 +2,11 @@
 
 from pathlib import Path
 
+from recordzoo.base.program import command
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordError, RemoteError
 from recordzoo.net.failures import NOT_FOUND
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
-from recordzoo.program import command
 from recordzoo.records.manifest import (
     ENDING,
     MANIFEST_NAME,

@@ -5,7 +5,8 @@ from pathlib import Path
 
 from typing_extensions import override
 
-from recordzoo import durable
+from recordzoo.base import durable
+from recordzoo.base.progress import Progress
 from recordzoo.copying.arrival import Arrival, Origin
 from recordzoo.copying.files import named_files
 from recordzoo.copying.places import find_set, local_target, parsed
@@ -14,7 +15,6 @@ from recordzoo.net.crew import WORKERS
 from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url, is_url
-from recordzoo.progress import Progress
 from recordzoo.records.files import Directory
 from recordzoo.records.marks import marks_name, read_marks
 

@@ -6,19 +6,19 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recordzoo.bars import default_progress
+from recordzoo.base.bars import default_progress
+from recordzoo.base.crash_points import crash_point
+from recordzoo.base.program import command
+from recordzoo.base.progress import Progress
 from recordzoo.copying.checksums import Checksums, checksums, stored_hash
 from recordzoo.copying.claim import Claim
 from recordzoo.copying.files import local_marks, named_files
 from recordzoo.copying.places import destination, parsed, read_manifest
-from recordzoo.crash_points import crash_point
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RecordError
 from recordzoo.net.crew import WORKERS, Crew
 from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Entry, Store
 from recordzoo.net.url import Url, is_url
-from recordzoo.program import command
-from recordzoo.progress import Progress
 from recordzoo.records.files import Directory
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.reader import RecordReader

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 import cloudpickle
 
-from recordzoo.bars import default_progress
+from recordzoo.base.bars import default_progress
 from recordzoo.custom.infer import infer
 from recordzoo.custom.options import check_classes, options_to_make
 from recordzoo.custom.samples import MapStyle, Probe, SampleRecipe

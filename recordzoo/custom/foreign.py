@@ -11,7 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.aliases import JSON
+from recordzoo.base.program import command
+from recordzoo.base.types import JSON
 from recordzoo.custom.infer import infer
 from recordzoo.custom.recipe import Rows, SchemaRecipe, columns_of
 from recordzoo.custom.schema import Kind, Schema, at_position
@@ -19,7 +20,6 @@ from recordzoo.custom.values import describe
 from recordzoo.errors import SampleError, SourceError
 from recordzoo.formats.base import Foreign, Sample
 from recordzoo.formats.pieces import ForeignSource, PieceMember
-from recordzoo.program import command
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import NoReturn
 
-from recordzoo.addresses import shown
-from recordzoo.bars import default_progress
+from recordzoo.base.addresses import shown
+from recordzoo.base.bars import default_progress
 from recordzoo.custom.foreign import ForeignRecipe, schema_of
 from recordzoo.custom.options import options_to_make
 from recordzoo.custom.schema import Kind, UnevenError

@@ -3,10 +3,10 @@
 import os
 from pathlib import Path
 
-from recordzoo.aliases import JSON
+from recordzoo.base.progress import format_bytes
+from recordzoo.base.types import JSON
 from recordzoo.errors import OtherSourceError
 from recordzoo.preparing.changes import find_changes
-from recordzoo.progress import format_bytes
 from recordzoo.recipes.list_columns import Columns
 from recordzoo.recipes.listing import ListRecipe, list_path
 from recordzoo.records.kinds import SetKind

@@ -4,13 +4,13 @@ import dataclasses
 import os
 from pathlib import Path
 
+from recordzoo.base.program import command
 from recordzoo.custom.importing import import_foreign
 from recordzoo.custom.listing import check_list
 from recordzoo.custom.targets import Target
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.preparing import Located, Options, ensure_located, is_record_set, locate
 from recordzoo.preparing.kinds import KINDS, text_of
-from recordzoo.program import command
 from recordzoo.publish.exchange import generation
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, is_image
 from recordzoo.recipes.folder import raise_if_empty

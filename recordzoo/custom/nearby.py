@@ -5,11 +5,12 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from recordzoo import catalogue, roots
+from recordzoo import catalogue
+from recordzoo.base import roots
+from recordzoo.base.program import command
+from recordzoo.base.text import name_first
 from recordzoo.errors import ArgumentError, NotPreparedError
-from recordzoo.program import command
 from recordzoo.recipes.list_table import LIST_ENDINGS
-from recordzoo.text import name_first
 
 _ENDING = ".records"
 _NUM_NAMED = 5

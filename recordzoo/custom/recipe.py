@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.custom.schema import Encoded, Schema
 from recordzoo.net.download import RemoteFile
 from recordzoo.raw.member import Member, Source

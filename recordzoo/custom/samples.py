@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import cloudpickle
 import numpy as np
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.custom.recipe import BLOCK, Rows, SchemaRecipe
 from recordzoo.custom.schema import Encoded, Kind, Schema, at_position
 from recordzoo.custom.values import update

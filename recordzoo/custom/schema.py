@@ -8,7 +8,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.custom.values import (
     as_array,
     as_pixels,

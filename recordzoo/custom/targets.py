@@ -8,13 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard
 
 from recordzoo import catalogue
-from recordzoo.addresses import shown
+from recordzoo.base.addresses import shown
+from recordzoo.base.meant import did_you_mean, no_split
+from recordzoo.base.program import command
 from recordzoo.catalogue import Entry
 from recordzoo.custom.nearby import nothing_there, unknown_name
 from recordzoo.errors import ArgumentError, NotPreparedError
-from recordzoo.meant import did_you_mean, no_split
 from recordzoo.net.url import Url, is_url
-from recordzoo.program import command
 from recordzoo.recipes.list_columns import USUAL, Columns
 from recordzoo.recipes.list_table import LIST_ENDINGS, PARQUET
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.bars import default_progress
+from recordzoo.base.bars import default_progress
 from recordzoo.custom.infer import infer
 from recordzoo.custom.options import check_classes
 from recordzoo.custom.recipe import Rows, SchemaRecipe

@@ -7,11 +7,11 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 from typing_extensions import override
 
+from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.listed import ListedRecipe, Lists
 from recordzoo.records.kinds import FieldKind, FieldSpec
-from recordzoo.text import text_of
 
 PARTITION = "list_eval_partition.txt"
 ATTRIBUTES = "list_attr_celeba.txt"

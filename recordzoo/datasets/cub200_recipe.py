@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from typing_extensions import override
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.datasets import cub200_annotations as annotations
 from recordzoo.errors import SourceError
 from recordzoo.net.download import RemoteFile

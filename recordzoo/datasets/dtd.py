@@ -6,7 +6,7 @@ from typing import Unpack
 from torchvision.datasets import DTD
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.aliases import TrainValTest
+from recordzoo.base.types import TrainValTest
 from recordzoo.errors import ArgumentError
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.files import FilesDataset

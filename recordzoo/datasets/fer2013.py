@@ -5,7 +5,7 @@ from typing import Any, Unpack
 import torch
 from torchvision.datasets import FER2013
 
-from recordzoo.aliases import TrainTest
+from recordzoo.base.types import TrainTest
 from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived

@@ -13,12 +13,12 @@ from torchvision.datasets.flickr import Flickr8kParser
 from torchvision.datasets.folder import default_loader
 from typing_extensions import override
 
+from recordzoo.base.text import no_text
 from recordzoo.errors import SourceError
 from recordzoo.families.annotated import AnnotatedDataset
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.path_loader import Loader, LoaderDataset
 from recordzoo.preparing import PrepareOptions
-from recordzoo.text import no_text
 
 Captions = dict[str, list[str]]
 

@@ -6,7 +6,7 @@ from typing import Unpack
 from torchvision.datasets import Food101
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.aliases import TrainTest
+from recordzoo.base.types import TrainTest
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.files import FilesDataset

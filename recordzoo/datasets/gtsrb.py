@@ -6,7 +6,7 @@ from typing import Unpack
 from torchvision.datasets import GTSRB
 from torchvision.datasets.folder import pil_loader
 
-from recordzoo.aliases import TrainTest
+from recordzoo.base.types import TrainTest
 from recordzoo.datasets.gtsrb_recipe import FOLDERS
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import SamplesDataset

@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
 from recordzoo.net.download import RemoteFile
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.class_folders import ClassFolderRecipe, name_key
 from recordzoo.recipes.declared import DeclaredRecipe
 from recordzoo.recipes.listed import ListedRecipe, Lists, integer
-from recordzoo.text import text_of
 
 FOLDERS = {"train": "GTSRB/Training/", "test": "GTSRB/Final_Test/Images/"}
 """For each part the folder that the names of its records are relative to."""

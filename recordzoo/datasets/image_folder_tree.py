@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torchvision.datasets.folder import IMG_EXTENSIONS, DatasetFolder
 
+from recordzoo.base.program import command
 from recordzoo.datasets.image_folder_choose import Wanted, candidates
 from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
 from recordzoo.families.class_folder import ClassFolderDataset
@@ -20,7 +21,6 @@ from recordzoo.families.selection import Selection, join_name
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing import Options, ensure, is_record_set
 from recordzoo.preparing.changes import find_changes, refuse_other, warn_of_changes
-from recordzoo.program import command
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.class_folders import are_splits, class_folder_order
 from recordzoo.recipes.folder import (

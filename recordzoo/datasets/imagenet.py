@@ -9,7 +9,7 @@ from typing import Any, Unpack
 from torchvision.datasets import ImageNet
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.aliases import TrainVal
+from recordzoo.base.types import TrainVal
 from recordzoo.datasets.imagenet_meta import DEVKIT, META_BIN, read_meta
 from recordzoo.datasets.imagenet_recipe import synonyms_metadata
 from recordzoo.errors import SourceError

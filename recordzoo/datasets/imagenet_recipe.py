@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.aliases import JSON
+from recordzoo.base.text import name_first
+from recordzoo.base.types import JSON
 from recordzoo.datasets import imagenet_kaggle as kaggle
 from recordzoo.datasets import imagenet_parquet as parquet
 from recordzoo.datasets.imagenet_meta import DEVKIT, META_BIN, SIDECARS, Meta, meta_source, parse_meta
@@ -29,7 +30,6 @@ from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.base import INCOMPLETE, Blob, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import class_folder_order, class_labels, is_class_image, is_image
 from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.text import name_first
 
 DOWNLOAD_PAGE = "https://image-net.org/challenges/LSVRC/2012/2012-downloads.php"
 

@@ -6,7 +6,7 @@ from typing import Literal, Unpack
 from torchvision.datasets import Imagenette
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.aliases import TrainVal
+from recordzoo.base.types import TrainVal
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import SamplesDataset
 from recordzoo.families.derived import derived

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torchvision.datasets import MovingMNIST
 
-from recordzoo.aliases import TrainTest
+from recordzoo.base.types import TrainTest
 from recordzoo.errors import ArgumentError
 from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, ZooDataset, check_choice

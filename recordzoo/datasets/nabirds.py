@@ -6,7 +6,7 @@ from typing import Literal, Unpack
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.aliases import TrainTest
+from recordzoo.base.types import TrainTest
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader

@@ -7,7 +7,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 from typing_extensions import override
 
-from recordzoo.aliases import TrainTest
+from recordzoo.base.types import TrainTest
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader

@@ -5,7 +5,7 @@ from typing import Any, Unpack
 
 from torchvision.datasets import PCAM
 
-from recordzoo.aliases import TrainValTest
+from recordzoo.base.types import TrainValTest
 from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.preparing import PrepareOptions

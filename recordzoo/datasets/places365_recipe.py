@@ -7,12 +7,12 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
 from recordzoo.recipes.base import NO_TARGET, Blob, Sidecar, Table
 from recordzoo.recipes.class_folders import class_folder_order
 from recordzoo.recipes.listed import Files, ListedRecipe, Lists, integer
-from recordzoo.text import text_of
 
 CATEGORIES = "categories_places365.txt"
 

@@ -6,7 +6,7 @@ from typing import Unpack
 from torchvision.datasets import RenderedSST2
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.aliases import TrainValTest
+from recordzoo.base.types import TrainValTest
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import SamplesDataset
 from recordzoo.families.path_loader import Loader

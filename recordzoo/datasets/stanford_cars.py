@@ -6,7 +6,7 @@ from typing import Unpack
 from torchvision.datasets import StanfordCars
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.aliases import TrainTest
+from recordzoo.base.types import TrainTest
 from recordzoo.datasets.stanford_cars_recipe import ANNOTATIONS
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import SamplesDataset

@@ -9,7 +9,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 from torchvision.datasets.voc import ET_parse
 
-from recordzoo.aliases import TrainTest
+from recordzoo.base.types import TrainTest
 from recordzoo.families.base import Root, Transform
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.target_types import TargetTypesDataset

@@ -6,9 +6,9 @@ from typing import BinaryIO
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.base.text import text_of
 from recordzoo.recipes.arrays import ArraysRecipe, Chunk
 from recordzoo.recipes.base import Stored, Table
-from recordzoo.text import text_of
 
 _IMAGE_BYTES = 3 * 96 * 96
 _CHUNK = 1024

@@ -9,7 +9,7 @@ from PIL import Image
 from torchvision.datasets import VOCDetection, VOCSegmentation
 from torchvision.datasets.voc import ET_parse
 
-from recordzoo.addresses import public_url
+from recordzoo.base.addresses import public_url
 from recordzoo.datasets.voc_recipe import FOLDER_OF, base_folder, image_name, list_name, split_name
 from recordzoo.families.base import check_choice
 from recordzoo.families.derived import derived

@@ -9,7 +9,7 @@ import torch
 from PIL import Image
 from torchvision.datasets import WIDERFace
 
-from recordzoo.aliases import TrainValTest
+from recordzoo.base.types import TrainValTest
 from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection, join_name

@@ -8,10 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import cast
 
-from recordzoo import durable
-from recordzoo.aliases import JSON
-from recordzoo.bars import default_progress
-from recordzoo.crash_points import crash_point
+from recordzoo.base import durable
+from recordzoo.base.bars import default_progress
+from recordzoo.base.crash_points import crash_point
+from recordzoo.base.meant import did_you_mean
+from recordzoo.base.progress import Progress
+from recordzoo.base.types import JSON
+from recordzoo.base.workers import default_workers
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.exporting import work
 from recordzoo.exporting.work import Finished
@@ -20,14 +23,11 @@ from recordzoo.formats.find import writer_class
 from recordzoo.formats.samples import Content, chosen_splits
 from recordzoo.formats.writing import Shard, Writer
 from recordzoo.formats.zip import FILE_NAME, read_note
-from recordzoo.meant import did_you_mean
 from recordzoo.net.url import Url, is_url
-from recordzoo.progress import Progress
 from recordzoo.publish.build import Build
 from recordzoo.publish.output import Output
 from recordzoo.publish.publishing import never, publish
 from recordzoo.records.reader import RecordReader
-from recordzoo.workers import default_workers
 
 NOTE_NAME = ".recordzoo-export.json"
 """In the output: which record set it was made of, and how."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Union
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.base.packages import need
 from recordzoo.errors import ArgumentError, RecordZooError
 from recordzoo.formats.hf_features import HFColumn, columns_of, features_of
 from recordzoo.formats.samples import Content, chosen_splits
 from recordzoo.net.url import Url, is_url
-from recordzoo.packages import need
 from recordzoo.records.reader import RecordReader
 
 if TYPE_CHECKING:

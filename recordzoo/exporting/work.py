@@ -13,13 +13,13 @@ from pathlib import Path
 import loky
 from loky.process_executor import TerminatedWorkerError
 
-from recordzoo import durable
-from recordzoo.crash_points import crash_point
+from recordzoo.base import durable
+from recordzoo.base.crash_points import crash_point
+from recordzoo.base.owner import Owner
+from recordzoo.base.progress import Progress
+from recordzoo.base.workers import killed, serve
 from recordzoo.formats.writing import Shard, Writer, Written
-from recordzoo.owner import Owner
-from recordzoo.progress import Progress
 from recordzoo.publish.build import Build
-from recordzoo.workers import killed, serve
 
 _FOLDER = ".finished"  # a file for each finished shard, written when the shard is on the disk
 

@@ -4,11 +4,11 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from recordzoo.base.program import command
 from recordzoo.errors import ArgumentError, ManifestError, NotPreparedError
 from recordzoo.net.failures import NOT_FOUND
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing import Options
-from recordzoo.program import command
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.variants import variant_recipe
 from recordzoo.records.manifest import ENDING, MANIFEST_NAME, ORIGINAL

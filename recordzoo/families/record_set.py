@@ -7,6 +7,7 @@ from typing import Unpack
 
 from torchvision.datasets.folder import IMG_EXTENSIONS, ImageFolder, default_loader
 
+from recordzoo.base.meant import no_split
 from recordzoo.errors import OtherSourceError
 from recordzoo.families.at_url import open_given
 from recordzoo.families.base import Root, Transform
@@ -14,7 +15,6 @@ from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.custom import stored_selection
 from recordzoo.families.path_loader import Loader, files_folder
 from recordzoo.families.selection import Selection
-from recordzoo.meant import no_split
 from recordzoo.net.url import Url, is_url
 from recordzoo.preparing import PrepareOptions, is_record_set
 from recordzoo.recipes.folder import raise_if_empty

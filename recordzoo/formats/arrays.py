@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.naming import CLASSES, IMAGES, LABELS, SPLITS, field_name, split_name

@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
-from recordzoo.aliases import JSON
+from recordzoo.base.meant import did_you_mean
+from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats.naming import field_name
-from recordzoo.meant import did_you_mean
 from recordzoo.raw.file_table import FileTable
 from recordzoo.records.kinds import FieldSpec
 

@@ -5,7 +5,7 @@ import os
 from collections.abc import Mapping
 from typing import Protocol, cast
 
-from recordzoo.addresses import shown
+from recordzoo.base.addresses import shown
 from recordzoo.errors import NotPreparedError
 from recordzoo.formats import FORMATS, LAYOUTS, WRITTEN, lmdb
 from recordzoo.formats.base import Foreign

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo import durable
+from recordzoo.base import durable
 from recordzoo.formats.base import CLASSES_NAME
 from recordzoo.formats.samples import Content, printable
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line

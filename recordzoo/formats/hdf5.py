@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from recordzoo.base.packages import need
 from recordzoo.errors import SourceError
 from recordzoo.formats.arrays import Column, Columns, Content, Part
 from recordzoo.formats.base import Foreign, Piece, ranges
 from recordzoo.formats.child import open_first
-from recordzoo.packages import need
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
 LOOKS_FOR = "files *.h5, *.hdf5 or *.hdf"

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from recordzoo import settings
-from recordzoo.addresses import shown
+from recordzoo.base import settings
+from recordzoo.base.addresses import shown
+from recordzoo.base.packages import need
 from recordzoo.errors import ArgumentError, RemoteError
 from recordzoo.net.failures import remote_error
 from recordzoo.net.url import Url
-from recordzoo.packages import need
 
 _ADDRESS = re.compile(
     r"hf://datasets/(?P<repository>[^/@]+/[^/@]+)(?:@(?P<revision>refs/(?:convert|pr)/[^/]+|[^/]+))?(?:/(?P<folder>.*))?"

@@ -12,6 +12,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from recordzoo.base.packages import need
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats import arrow, parquet
 from recordzoo.formats.arrow import ROWS_AT_ONCE, TableParts, reading
@@ -21,7 +22,6 @@ from recordzoo.formats.child import open_first
 from recordzoo.formats.hub import Hub, is_address
 from recordzoo.formats.naming import IMAGES, LABELS, image_ending
 from recordzoo.formats.sets import TableFile, table_files, tables_below
-from recordzoo.packages import need
 from recordzoo.raw.stream import unpacked_cap
 from recordzoo.records.kinds import FieldKind, FieldSpec
 

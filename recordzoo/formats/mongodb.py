@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import override
 
-from recordzoo.addresses import public_url, shown
+from recordzoo.base.addresses import public_url, shown
+from recordzoo.base.packages import need
 from recordzoo.errors import ArgumentError, NotPreparedError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.naming import image_ending, usual_fields
-from recordzoo.packages import need
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
 if TYPE_CHECKING:

@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.aliases import JSON
+from recordzoo.base.packages import need
+from recordzoo.base.types import JSON
 from recordzoo.errors import SourceError
 from recordzoo.formats.arrow import ROWS_AT_ONCE, Part, TableParts
 from recordzoo.formats.samples import Content, Field, Sample, text_of
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, plain, sync
-from recordzoo.packages import need
 
 if TYPE_CHECKING:
     import pyarrow

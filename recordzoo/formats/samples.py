@@ -8,9 +8,9 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.base.meant import no_split
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.images.pictures import from_pixels
-from recordzoo.meant import no_split
 from recordzoo.recipes.images import PNG_LEVEL, sniffed_ending
 from recordzoo.records.reader import RecordReader
 

@@ -14,10 +14,10 @@ from typing import Any
 
 from typing_extensions import override
 
+from recordzoo.base.meant import did_you_mean
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.naming import holds_images, image_ending, usual_fields
-from recordzoo.meant import did_you_mean
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 
 LOOKS_FOR = "a database of SQLite 3, or a table of one: photos.db/table"

@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, cast
 
 from typing_extensions import override
 
+from recordzoo.base.packages import is_installed, need
 from recordzoo.errors import SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample, first_of
 from recordzoo.formats.naming import IMAGES, LABELS, image_ending, usual_key
@@ -32,7 +33,6 @@ from recordzoo.formats.tf_examples import (
     written_example,
 )
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, sync
-from recordzoo.packages import is_installed, need
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.raw.stream import unpacked_cap
 

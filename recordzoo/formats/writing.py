@@ -11,8 +11,8 @@ from typing import Any, BinaryIO, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo import durable
-from recordzoo.aliases import JSON
+from recordzoo.base import durable
+from recordzoo.base.types import JSON
 from recordzoo.formats.base import CLASSES_NAME
 from recordzoo.formats.samples import Content, Sample
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 from recordzoo import catalogue
+from recordzoo.base.meant import no_split
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.families.selection import Selection
 from recordzoo.loader.source import problem_of
-from recordzoo.meant import no_split
 
 _PREFIX = "recordzoo/"
 _FOLDERS = "folder"

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils.data import DistributedSampler
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.order import NONE, EpochBatches, Keys, Wanted, num_batches, number_of, read_keys
 from recordzoo.sampling.ranks import Ranks, Seed

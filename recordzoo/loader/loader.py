@@ -6,7 +6,7 @@ from typing import Any, Literal, Unpack
 import torch
 from torch.utils.data import DataLoader
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.arguments import (
     check_choice,

@@ -9,7 +9,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.sampling.ahead import ahead_of
 from recordzoo.sampling.epoch import CHUNK, Epoch
 from recordzoo.sampling.samplers import RecordSampler

@@ -9,11 +9,11 @@ from types import TracebackType
 import requests
 import urllib3.exceptions  # requests raises these through `Response.raw`, and installs the package
 
-from recordzoo import settings
-from recordzoo.addresses import host, public_text
+from recordzoo.base import settings
+from recordzoo.base.addresses import host, public_text
+from recordzoo.base.progress import format_bytes
 from recordzoo.net import drive
 from recordzoo.net.retry import TryAgainError
-from recordzoo.progress import format_bytes
 
 _CHUNK_BYTES = 128 << 10
 _CHUNK_S = 5.0

@@ -22,9 +22,9 @@ from pathlib import Path
 
 import filelock
 
-from recordzoo import settings
+from recordzoo.base import settings
+from recordzoo.base.owner import Owner
 from recordzoo.net.part import claim, is_abandoned
-from recordzoo.owner import Owner
 from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, rename, replace
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)

@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import TypeVar
 
+from recordzoo.base.progress import Progress, SilentProgress
 from recordzoo.errors import ArgumentError
-from recordzoo.progress import Progress, SilentProgress
 
 WORKERS = 8
 """Default number of files at a time."""

@@ -8,14 +8,14 @@ import urllib.parse
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from recordzoo import crash_points, settings
-from recordzoo.addresses import Address
+from recordzoo.base import crash_points, settings
+from recordzoo.base.addresses import Address
+from recordzoo.base.program import command
+from recordzoo.base.progress import LogProgress, Progress, format_bytes
 from recordzoo.errors import ArgumentError, DiskSpaceError, DownloadError, PrepareError, TermsError
 from recordzoo.net.crew import Stop
 from recordzoo.net.part import NO_ROOM
 from recordzoo.net.partial import CHECKING, PartialFile, leftovers
-from recordzoo.program import command
-from recordzoo.progress import LogProgress, Progress, format_bytes
 from recordzoo.system.names import quote
 
 __all__ = ["CHECKING", "RemoteFile", "addresses", "fetch", "unfinished"]

@@ -5,7 +5,7 @@ import errno
 import re
 from collections.abc import Iterator, Mapping
 
-from recordzoo.addresses import public_text
+from recordzoo.base.addresses import public_text
 from recordzoo.errors import RemoteError
 from recordzoo.net.retry import retry_after_s
 from recordzoo.net.url import Url

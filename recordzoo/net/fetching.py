@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable
 from pathlib import Path
 
-from recordzoo.crash_points import crash_point
+from recordzoo.base.crash_points import crash_point
 from recordzoo.net.cache import NO_ROOM, Cache, NoRoomError
 from recordzoo.net.part import HashedFile, Part
 from recordzoo.net.store import Store

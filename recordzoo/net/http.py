@@ -10,8 +10,8 @@ from typing import Any
 
 import requests
 
-from recordzoo import settings
-from recordzoo.addresses import Address, host, public_text
+from recordzoo.base import settings
+from recordzoo.base.addresses import Address, host, public_text
 from recordzoo.errors import DownloadError
 from recordzoo.net.answer import Answer, cause
 from recordzoo.net.retry import TryAgainError, retry_after_s

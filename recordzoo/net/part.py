@@ -12,9 +12,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from recordzoo import settings
-from recordzoo.hashing import hash_text, new_hash
-from recordzoo.owner import Owner
+from recordzoo.base import settings
+from recordzoo.base.hashing import hash_text, new_hash
+from recordzoo.base.owner import Owner
 from recordzoo.system.files import rename
 
 SILENT_S = 600.0

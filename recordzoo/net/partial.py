@@ -9,10 +9,10 @@ from types import TracebackType
 
 from typing_extensions import override
 
-from recordzoo import durable
+from recordzoo.base import durable
+from recordzoo.base.owner import Owner
+from recordzoo.base.progress import Progress
 from recordzoo.net.part import Part, claim, is_abandoned
-from recordzoo.owner import Owner
-from recordzoo.progress import Progress
 from recordzoo.system.files import rename, replace
 
 CHECKING = "checking what is there of"

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from recordzoo import settings
+from recordzoo.base import settings
 from recordzoo.errors import RemoteError
 from recordzoo.net import retry
 from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE, asked_pause_s, may_pass, remote_error, status_of

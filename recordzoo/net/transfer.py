@@ -8,17 +8,17 @@ from pathlib import Path
 
 import requests
 
-from recordzoo import crash_points
-from recordzoo.addresses import Address
+from recordzoo.base import crash_points
+from recordzoo.base.addresses import Address
+from recordzoo.base.hashing import other_sha256
+from recordzoo.base.progress import Progress, format_bytes, format_seconds
 from recordzoo.errors import DiskSpaceError, DownloadError, HashMismatchError, PrepareError, SourceError
-from recordzoo.hashing import other_sha256
 from recordzoo.net import drive, http, retry
 from recordzoo.net.answer import Answer
 from recordzoo.net.crew import Stop
 from recordzoo.net.part import NO_ROOM
 from recordzoo.net.partial import PartialFile, Stamp
 from recordzoo.net.retry import TryAgainError
-from recordzoo.progress import Progress, format_bytes, format_seconds
 
 logger = logging.getLogger("recordzoo")
 

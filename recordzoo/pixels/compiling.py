@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 
 from torch.utils.data import get_worker_info
 
-from recordzoo import settings
+from recordzoo.base import settings
 from recordzoo.pixels.compiled import Compiled
 from recordzoo.pixels.once import Once
 from recordzoo.pixels.spare import Spare, Stamps

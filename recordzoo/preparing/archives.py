@@ -4,8 +4,8 @@ import logging
 from pathlib import Path
 from typing import Self
 
+from recordzoo.base.hashing import BackgroundHash, other_sha256
 from recordzoo.errors import HashMismatchError
-from recordzoo.hashing import BackgroundHash, other_sha256
 from recordzoo.net.download import RemoteFile
 from recordzoo.preparing.raw import RawData
 from recordzoo.raw.member import Source

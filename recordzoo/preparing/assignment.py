@@ -22,7 +22,7 @@ import cloudpickle
 import lmdb
 import PIL
 
-from recordzoo import durable
+from recordzoo.base import durable
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.preparing.convert import Task, convert_unit
 from recordzoo.preparing.rows import UnitDone

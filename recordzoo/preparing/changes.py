@@ -12,18 +12,18 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from recordzoo.base.program import command
+from recordzoo.base.progress import Progress
+from recordzoo.base.text import name_first
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.preparing.comparison import Comparison
 from recordzoo.preparing.directories import KnownDirectories, directory_positions
 from recordzoo.preparing.kinds import kind_of
-from recordzoo.program import command
-from recordzoo.progress import Progress
 from recordzoo.raw.file_table import FileTable
 from recordzoo.recipes.variants import Variant
 from recordzoo.records.made_from import MadeFrom, directory_of, relative_names
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.reader import RecordReader
-from recordzoo.text import name_first
 
 _BLOCKS, _BLOCK_FILES = 16, 16
 _WRITTEN_FILES = 1000

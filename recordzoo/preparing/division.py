@@ -2,13 +2,13 @@
 
 from dataclasses import dataclass
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
+from recordzoo.base.workers import default_workers
 from recordzoo.preparing.options import Options
 from recordzoo.raw.member import Source, Unit
 from recordzoo.recipes.base import Recipe
 from recordzoo.records.manifest import ORIGINAL
 from recordzoo.records.shard import stored_bytes
-from recordzoo.workers import default_workers
 
 _SPILL = 1.03
 """How much more than on average the files of a unit may take in a shard."""

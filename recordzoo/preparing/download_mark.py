@@ -3,7 +3,7 @@
 import contextlib
 from pathlib import Path
 
-from recordzoo import durable
+from recordzoo.base import durable
 
 
 def mark_path(path: Path) -> Path:

@@ -4,9 +4,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from recordzoo.base.progress import Progress
 from recordzoo.net.crew import Crew, Stop
 from recordzoo.net.download import CHECKING, RemoteFile
-from recordzoo.progress import Progress
 
 MOST = 4
 """How many files are downloaded at once."""

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Unpack
 
-from recordzoo.aliases import JSON
-from recordzoo.bars import closed_on_error
+from recordzoo.base.bars import closed_on_error
+from recordzoo.base.progress import format_bytes
+from recordzoo.base.text import name_first
+from recordzoo.base.types import JSON
 from recordzoo.errors import HashMismatchError, SourceError
 from recordzoo.preparing.archives import Archives
 from recordzoo.preparing.assemble import assemble, warn_of_bad
@@ -19,7 +21,6 @@ from recordzoo.preparing.located import Located, locate
 from recordzoo.preparing.options import DEFAULTS, Options, PrepareOptions
 from recordzoo.preparing.raw import RawData, stages
 from recordzoo.preparing.run import run_tasks
-from recordzoo.progress import format_bytes
 from recordzoo.publish.build import Build
 from recordzoo.publish.exchange import check_place
 from recordzoo.publish.lock import tidy
@@ -32,7 +33,6 @@ from recordzoo.recipes.variants import check_variant
 from recordzoo.records.made_from import MADE_FROM_FILE, encode_files
 from recordzoo.records.manifest import MANIFEST_NAME, ORIGINAL, VERSION, RawFile, manifest_digest
 from recordzoo.records.reader import RecordReader, is_record_set
-from recordzoo.text import name_first
 
 logger = logging.getLogger("recordzoo")
 

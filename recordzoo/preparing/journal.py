@@ -11,12 +11,12 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any, TypeVar
 
-from recordzoo import durable
-from recordzoo.aliases import JSON
-from recordzoo.crash_points import crash_point
-from recordzoo.hashing import hash_of
+from recordzoo.base import durable
+from recordzoo.base.crash_points import crash_point
+from recordzoo.base.hashing import hash_of
+from recordzoo.base.progress import Progress
+from recordzoo.base.types import JSON
 from recordzoo.preparing.rows import ShardDone, UnitDone, has_sidecars, shard_stem, sidecars_name
-from recordzoo.progress import Progress
 from recordzoo.publish.build import PLAN_NAME, Build, canonical
 from recordzoo.publish.exchange import REPLACING
 from recordzoo.publish.found import SET

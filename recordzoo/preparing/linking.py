@@ -3,8 +3,8 @@
 import os
 from pathlib import Path
 
+from recordzoo.base.progress import Progress, format_bytes
 from recordzoo.errors import NotPreparedError, OtherSourceError, RecordZooError
-from recordzoo.progress import Progress, format_bytes
 from recordzoo.publish.build import Build
 from recordzoo.publish.output import ANOTHER_PATH, Output, behind_links
 from recordzoo.publish.publishing import publish

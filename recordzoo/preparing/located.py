@@ -5,11 +5,11 @@ import functools
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recordzoo.bars import default_progress
+from recordzoo.base.bars import default_progress
+from recordzoo.base.progress import Progress
 from recordzoo.errors import FolderError, SourceError
 from recordzoo.preparing.changes import Changes, find_changes
 from recordzoo.preparing.options import Options
-from recordzoo.progress import Progress
 from recordzoo.publish.output import behind_links
 from recordzoo.raw.member import Source
 from recordzoo.recipes.base import Recipe

@@ -6,8 +6,8 @@ import time
 from collections.abc import Callable, Sequence, Set
 from pathlib import Path
 
+from recordzoo.base.progress import Progress
 from recordzoo.preparing.rows import UnitDone
-from recordzoo.progress import Progress
 
 _SHARDS = (".tmp", ".lmdb")
 _EVERY_S = 0.25

@@ -6,8 +6,8 @@ from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Literal, Self, TypedDict
 
+from recordzoo.base.progress import Progress
 from recordzoo.errors import ArgumentError
-from recordzoo.progress import Progress
 
 _ON_ERROR = ("keep", "skip", "raise")
 _REFRESH = (False, True, "if-changed")

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.errors import DownloadError, SourceError, TermsError
 from recordzoo.net.download import RemoteFile
 from recordzoo.preparing.division import records_bytes

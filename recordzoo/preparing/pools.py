@@ -10,14 +10,14 @@ from typing import Protocol
 import loky
 from loky.process_executor import TerminatedWorkerError
 
+from recordzoo.base.owner import Owner
+from recordzoo.base.progress import Progress
+from recordzoo.base.workers import killed, serve
 from recordzoo.errors import PrepareError, RecordZooError
-from recordzoo.owner import Owner
 from recordzoo.preparing import dask_cluster
 from recordzoo.preparing.assignment import call_of, convert_assigned, convert_watched, share
 from recordzoo.preparing.convert import Task, convert_unit
 from recordzoo.preparing.rows import UnitDone
-from recordzoo.progress import Progress
-from recordzoo.workers import killed, serve
 
 _LEAST_AHEAD = 8
 """How many units wait in an executor at least: a cluster that grows with its queue must see one."""

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from recordzoo import durable, roots, settings
-from recordzoo.addresses import Address, host
+from recordzoo.base import durable, roots, settings
+from recordzoo.base.addresses import Address, host
+from recordzoo.base.progress import Progress, format_bytes
 from recordzoo.errors import DownloadError, NotPreparedError, PrepareError, SourceError, TermsError
 from recordzoo.net.crew import Stop
 from recordzoo.net.download import RemoteFile, addresses, fetch
@@ -15,7 +16,6 @@ from recordzoo.preparing.division import records_bytes
 from recordzoo.preparing.download_mark import is_marked, mark_path, remove_marked, write_mark
 from recordzoo.preparing.downloads import Download, download_all
 from recordzoo.preparing.located import Located
-from recordzoo.progress import Progress, format_bytes
 from recordzoo.publish.space import check_space, volume
 from recordzoo.raw.member import Source
 from recordzoo.records.reader import is_record_set

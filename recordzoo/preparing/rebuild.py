@@ -9,7 +9,7 @@ from typing import Any
 
 from typing_extensions import override
 
-from recordzoo.bars import default_progress
+from recordzoo.base.bars import default_progress
 from recordzoo.errors import (
     DownloadError,
     FolderError,

@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo import durable
-from recordzoo.aliases import JSON
+from recordzoo.base import durable
+from recordzoo.base.types import JSON
 from recordzoo.errors import PrepareError
 from recordzoo.recipes.jpeg import UNKNOWN
 from recordzoo.records.arrays import Names, pack_names

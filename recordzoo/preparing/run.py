@@ -6,14 +6,14 @@ import queue
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 
+from recordzoo.base.hashing import BackgroundHash
+from recordzoo.base.progress import Progress
 from recordzoo.errors import PrepareError
-from recordzoo.hashing import BackgroundHash
 from recordzoo.preparing.convert import Task, UnitConverter
 from recordzoo.preparing.journal import Journal
 from recordzoo.preparing.meter import PoolProgress, UnitProgress
 from recordzoo.preparing.pools import ExecutorPool, Pool, local_pool
 from recordzoo.preparing.rows import UnitDone
-from recordzoo.progress import Progress
 
 AHEAD_BYTES = 2 << 30
 """How far units are handed out ahead of the archive's hash, so that both read the same pages of the cache."""

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Self
 
-from recordzoo import durable
-from recordzoo.crash_points import crash_point
+from recordzoo.base import durable
+from recordzoo.base.crash_points import crash_point
 from recordzoo.errors import PrepareError
 from recordzoo.preparing.rows import ShardDone, ShardRows, save_rows, shard_stem
 from recordzoo.recipes.base import Blob

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
+from recordzoo.base.progress import Progress
 from recordzoo.preparing.assemble import assemble, warn_of_bad
 from recordzoo.preparing.journal import Journal
 from recordzoo.preparing.rows import UnitDone, save_sidecars
 from recordzoo.preparing.shards import Shards
-from recordzoo.progress import Progress
 from recordzoo.publish.build import Build
 from recordzoo.recipes.base import Blob, Recipe, Sidecar
 from recordzoo.recipes.jpeg import look

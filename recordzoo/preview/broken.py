@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.base.progress import Progress
 from recordzoo.preview.thumbnail import Thumbnail, make_thumbnail
-from recordzoo.progress import Progress
 from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 from PIL import ImageFont
 
+from recordzoo.base.text import clean
 from recordzoo.errors import ArgumentError
-from recordzoo.text import clean
 
 Font = ImageFont.FreeTypeFont | ImageFont.ImageFont
 

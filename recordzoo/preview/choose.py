@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.base.meant import no_split
 from recordzoo.errors import ArgumentError
 from recordzoo.images.pictures import is_pixels
-from recordzoo.meant import no_split
 from recordzoo.preview.labels import Labels
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader

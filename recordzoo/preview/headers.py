@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from recordzoo.base.progress import Progress
 from recordzoo.errors import CorruptRecordError
 from recordzoo.images.pictures import open_picture
-from recordzoo.progress import Progress
 from recordzoo.recipes.images import quiet
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader

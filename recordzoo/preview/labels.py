@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.base.text import clean
 from recordzoo.errors import ArgumentError
 from recordzoo.recipes.base import NO_TARGET
 from recordzoo.records.reader import RecordReader
-from recordzoo.text import clean
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
+from recordzoo.base.text import clean
 from recordzoo.errors import ArgumentError
 from recordzoo.images.decode import reason
 from recordzoo.preview.captions import cut
@@ -19,7 +20,6 @@ from recordzoo.preview.thumbnail import Thumbnail, make_thumbnail
 from recordzoo.recipes.images import quiet
 from recordzoo.records.manifest import NO_SHARD, ORIGINAL, ArraySpec
 from recordzoo.records.reader import RecordReader
-from recordzoo.text import clean
 
 NUMBER = 12
 """At most so many images are shown."""

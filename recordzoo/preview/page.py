@@ -12,9 +12,9 @@ from importlib.resources import files
 
 from PIL import Image
 
-from recordzoo.aliases import JSON
+from recordzoo.base.text import clean
+from recordzoo.base.types import JSON
 from recordzoo.preview.thumbnail import Thumbnail
-from recordzoo.text import clean
 
 BOX = (480, 480)
 """No picture of the page is larger."""

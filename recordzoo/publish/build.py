@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from recordzoo import durable
-from recordzoo.crash_points import crash_point
+from recordzoo.base import durable
+from recordzoo.base.crash_points import crash_point
+from recordzoo.base.owner import Owner
 from recordzoo.errors import LostBuildError
-from recordzoo.owner import Owner
 from recordzoo.publish.exchange import exchange, give_name
 from recordzoo.publish.found import FREE, SET, Found, dead_builds, written_bytes
 from recordzoo.publish.heartbeat import Heartbeat

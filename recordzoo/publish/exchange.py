@@ -7,8 +7,8 @@ import secrets
 import shutil
 from pathlib import Path
 
-from recordzoo import durable
-from recordzoo.crash_points import crash_point
+from recordzoo.base import durable
+from recordzoo.base.crash_points import crash_point
 from recordzoo.errors import PrepareError
 from recordzoo.publish.found import SET, find_builds
 from recordzoo.publish.output import RECORDS_DIR, Output

@@ -6,8 +6,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from recordzoo import settings
-from recordzoo.owner import Owner
+from recordzoo.base import settings
+from recordzoo.base.owner import Owner
 from recordzoo.publish.heartbeat import silence_s
 
 FREE = "free-"

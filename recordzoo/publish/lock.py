@@ -14,10 +14,10 @@ from pathlib import Path
 
 import filelock
 
-from recordzoo import durable, settings
+from recordzoo.base import durable, settings
+from recordzoo.base.owner import Owner
+from recordzoo.base.progress import Progress, format_bytes
 from recordzoo.errors import PrepareError
-from recordzoo.owner import Owner
-from recordzoo.progress import Progress, format_bytes
 from recordzoo.publish.found import Found, find_builds, remove_dead
 from recordzoo.publish.heartbeat import Heartbeat, silence_s
 from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, rename

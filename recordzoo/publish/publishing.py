@@ -4,9 +4,9 @@ import contextlib
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from recordzoo import roots
+from recordzoo.base import roots
+from recordzoo.base.progress import Progress
 from recordzoo.errors import LostBuildError, PrepareError, RecordZooError
-from recordzoo.progress import Progress
 from recordzoo.publish.build import Build
 from recordzoo.publish.exchange import generation, put_back
 from recordzoo.publish.found import remove_dead

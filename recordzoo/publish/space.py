@@ -5,8 +5,8 @@ import os
 import shutil
 from pathlib import Path
 
+from recordzoo.base.progress import format_bytes
 from recordzoo.errors import DiskSpaceError, PrepareError, RecordZooError
-from recordzoo.progress import format_bytes
 from recordzoo.publish.output import RECORDS_DIR, Output
 from recordzoo.system.files import is_in_use, possible_files
 

@@ -11,12 +11,12 @@ from typing import BinaryIO
 
 from typing_extensions import override
 
+from recordzoo.base.text import name_first
 from recordzoo.errors import FolderError, SourceError
 from recordzoo.raw.file_table import FileTable
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member, Unit, refuse_oversized
 from recordzoo.raw.sized import SizedSource
 from recordzoo.system.files import open_at_once
-from recordzoo.text import name_first
 
 logger = logging.getLogger("recordzoo")
 

@@ -16,9 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.aliases import JSON
+from recordzoo.base.program import command
+from recordzoo.base.types import JSON
 from recordzoo.net.download import RemoteFile
-from recordzoo.program import command
 from recordzoo.raw.member import Member, Source
 from recordzoo.records.kinds import FieldSpec, SetKind
 from recordzoo.records.manifest import ORIGINAL, Manifest, RawFile

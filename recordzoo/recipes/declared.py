@@ -11,10 +11,10 @@ from typing import ClassVar
 from typing_extensions import override
 
 from recordzoo import catalogue
+from recordzoo.base.packages import is_installed
 from recordzoo.catalogue import Entry
 from recordzoo.errors import ArgumentError, PrepareError, SourceError
 from recordzoo.net.download import RemoteFile
-from recordzoo.packages import is_installed
 from recordzoo.raw.archive import ChainSource
 from recordzoo.raw.files import raw_source
 from recordzoo.raw.member import Source

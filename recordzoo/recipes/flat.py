@@ -7,9 +7,9 @@ from pathlib import Path
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.base.program import command
 from recordzoo.errors import FolderError
 from recordzoo.net.download import RemoteFile
-from recordzoo.program import command
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.base import NO_TARGET, Blob, BlobField, Recipe, Stored, Table

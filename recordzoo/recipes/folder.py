@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.aliases import JSON
+from recordzoo.base.program import command
+from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.net.download import RemoteFile
-from recordzoo.program import command
 from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from recordzoo.addresses import shown
-from recordzoo.aliases import JSON
+from recordzoo.base.addresses import shown
+from recordzoo.base.meant import did_you_mean
+from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.meant import did_you_mean
 from recordzoo.recipes.list_table import PATH_COLUMNS, Table
 
 LABEL_COLUMNS = ("label", "class", "target", "category")

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from recordzoo.base.packages import is_installed, need
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.packages import is_installed, need
 from recordzoo.recipes.list_table import PATH_COLUMNS, Column, Faults, Table, text_of
 
 _MISSING = ("NoneType", "NAType", "NaTType")  # None, and pandas's

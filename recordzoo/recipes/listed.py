@@ -11,12 +11,12 @@ from typing import Any, ClassVar
 
 from typing_extensions import override
 
+from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
 from recordzoo.recipes.base import INCOMPLETE, Blob, BlobField, Sidecar, Stored, Table
 from recordzoo.recipes.class_folders import files_under
 from recordzoo.recipes.declared import DeclaredRecipe
-from recordzoo.text import text_of
 
 Files = tuple[str, tuple[str, ...]]
 """The files of a blob field: the folder they are under, with a "/" at its end, and their endings, in lower case."""

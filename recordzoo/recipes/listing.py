@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.aliases import JSON
+from recordzoo.base.program import command
+from recordzoo.base.text import name_first
+from recordzoo.base.types import JSON
 from recordzoo.net.download import RemoteFile
-from recordzoo.program import command
 from recordzoo.raw.listing import ListSource, Note, look
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
@@ -25,7 +26,6 @@ from recordzoo.recipes.list_table import Table as Cells
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.manifest import Manifest
 from recordzoo.records.reader import RecordReader
-from recordzoo.text import name_first
 
 LIST_FILE = "list.json"
 """Beside the manifest: where the list and its directory were. Not a part of the format."""

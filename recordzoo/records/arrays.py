@@ -14,9 +14,9 @@ from typing import Any, overload
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo import durable
+from recordzoo.base import durable
+from recordzoo.base.hashing import hash_text
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
-from recordzoo.hashing import hash_text
 from recordzoo.net.url import Url
 from recordzoo.records.crc import crc32
 from recordzoo.records.files import AnyDirectory, pread

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.base.hashing import hash_text
+from recordzoo.base.progress import Progress
 from recordzoo.errors import CorruptRecordError, FormatVersionError, RecordError
-from recordzoo.hashing import hash_text
 from recordzoo.net.url import Url
-from recordzoo.progress import Progress
 from recordzoo.records.arrays import Names, data_start, file_name, leads_out, load_array
 from recordzoo.records.crc import crc32
 from recordzoo.records.files import AnyDirectory, pread

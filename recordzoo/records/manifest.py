@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from recordzoo.aliases import JSON
-from recordzoo.hashing import hash_text
+from recordzoo.base.hashing import hash_text
+from recordzoo.base.types import JSON
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.system.names import is_device
 

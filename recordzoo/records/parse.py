@@ -8,8 +8,8 @@ import math
 import os
 import re
 
+from recordzoo.base.program import command
 from recordzoo.errors import FormatVersionError, ManifestError
-from recordzoo.program import command
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import (
     FORMAT,

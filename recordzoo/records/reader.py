@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.base.meant import did_you_mean
+from recordzoo.base.program import command
 from recordzoo.errors import CorruptRecordError, RecordError
-from recordzoo.meant import did_you_mean
 from recordzoo.net.url import Url, is_url
-from recordzoo.program import command
 from recordzoo.records.arrays import Names, file_name, map_array
 from recordzoo.records.crc import crc32
 from recordzoo.records.files import AnyDirectory, Directory, pread

@@ -10,12 +10,12 @@ from typing import IO
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.base.hashing import hash_text
+from recordzoo.base.progress import Progress
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, RemoteError
-from recordzoo.hashing import hash_text
 from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
-from recordzoo.progress import Progress
 from recordzoo.records.checking import Check, Report
 from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, ShardSpec
 

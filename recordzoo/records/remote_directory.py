@@ -9,16 +9,16 @@ import re
 import tempfile
 from collections.abc import Iterator, Sequence
 
-from recordzoo import settings
+from recordzoo.base import settings
+from recordzoo.base.hashing import hash_text
+from recordzoo.base.program import command
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError, RemoteError
-from recordzoo.hashing import hash_text
 from recordzoo.net.cache import Cache, NoRoomError
 from recordzoo.net.failures import NOT_FOUND, RANGE_NOT_SATISFIABLE
 from recordzoo.net.fetching import WrongBytesError, open_cached
 from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
-from recordzoo.program import command
 from recordzoo.records.arrays import file_name
 from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ShardSpec, manifest_digest
 from recordzoo.records.remote_shards import RemoteShards, close_evicted

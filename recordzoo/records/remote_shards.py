@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo import settings
+from recordzoo.base import settings
 from recordzoo.errors import RecordError
 from recordzoo.net.background import Background
 from recordzoo.net.cache import NoRoomError

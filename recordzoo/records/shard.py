@@ -16,9 +16,9 @@ import lmdb
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.crash_points import crash_point
+from recordzoo.base.crash_points import crash_point
+from recordzoo.base.hashing import hash_text
 from recordzoo.errors import CorruptRecordError, PrepareError
-from recordzoo.hashing import hash_text
 from recordzoo.records import layout
 from recordzoo.records.crc import crc32
 from recordzoo.system.files import MAPS_ARE_FILES, cut, drop_pages

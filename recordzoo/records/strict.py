@@ -7,7 +7,7 @@ from collections.abc import Callable
 from enum import StrEnum
 from typing import Any, NoReturn, TypeVar
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.errors import ManifestError
 
 T = TypeVar("T")

@@ -8,9 +8,9 @@ from pathlib import Path
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.base.progress import LogProgress, Progress
 from recordzoo.errors import ManifestError
 from recordzoo.net.url import Url, is_url
-from recordzoo.progress import LogProgress, Progress
 from recordzoo.records.checking import MAX_PROBLEMS, Check, Report
 from recordzoo.records.crc import crc32
 from recordzoo.records.files import Directory, pread

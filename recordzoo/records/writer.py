@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo import durable
-from recordzoo.aliases import JSON
-from recordzoo.crash_points import crash_point
+from recordzoo.base import durable
+from recordzoo.base.crash_points import crash_point
+from recordzoo.base.types import JSON
 from recordzoo.records.arrays import file_name, pack_names, write_array
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import (

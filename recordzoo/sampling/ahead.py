@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from torch.utils.data import ConcatDataset, Subset
 
+from recordzoo.base.progress import format_bytes
 from recordzoo.families.selection import Selection
-from recordzoo.progress import format_bytes
 from recordzoo.records.reader import RecordReader
 from recordzoo.sampling.epoch import CHUNK, Epoch
 from recordzoo.sampling.storage import FIELD, locate

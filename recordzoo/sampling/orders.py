@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.sampling.permutation import Network, Permutation, hash_key, hash_keys
 
 Int64s = NDArray[np.int64]

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 from torch.utils.data import DistributedSampler
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.sampling.epoch import Epoch
 from recordzoo.sampling.iterator import EpochIterator
 from recordzoo.sampling.ranks import Ranks, Seed, check_dealt_once

@@ -3,7 +3,7 @@
 import operator
 from typing import Any
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
 
 

@@ -8,7 +8,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.labels import Classes
 from recordzoo.sampling.orders import Int64s, SampleOrder, Scheme

@@ -23,8 +23,8 @@ from typing import Any
 import numpy as np
 
 from recordzoo import project
+from recordzoo.base.hashing import hash_text
 from recordzoo.errors import ManifestError, RecordError
-from recordzoo.hashing import hash_text
 from recordzoo.records import lmdb_walk
 from recordzoo.records.layout import read_meta
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME

@@ -16,6 +16,8 @@ from torch.utils.data import DataLoader
 from torchvision import transforms as T
 from torchvision.datasets import ImageFolder
 
+from recordzoo.base.program import command
+from recordzoo.base.progress import format_bytes
 from recordzoo.cli import output
 from recordzoo.cli.demo.birds import TOP, open_birds, write_archive
 from recordzoo.cli.demo.server import DemoServer
@@ -23,8 +25,6 @@ from recordzoo.errors import ArgumentError, RecordZooError
 from recordzoo.loader.loader import RecordLoader
 from recordzoo.net.download import RemoteFile
 from recordzoo.preview.sheet import BOX, Cell, draw_sheet
-from recordzoo.program import command
-from recordzoo.progress import format_bytes
 
 _MARKER = ".recordzoo-demo"
 _KILL_TIMEOUT_S = 120.0

@@ -5,11 +5,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.aliases import JSON
+from recordzoo.base.text import name_first
+from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.recipes.combined.part import Part
 from recordzoo.records.manifest import Manifest
-from recordzoo.text import name_first
 
 _NOT_KEPT = {
     *("num_bad", "num_skipped", "empty_classes", "selection", "written", "made_of"),

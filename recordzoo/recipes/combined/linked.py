@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo import durable
-from recordzoo.crash_points import crash_point
+from recordzoo.base import durable
+from recordzoo.base.crash_points import crash_point
+from recordzoo.base.hashing import hash_of
 from recordzoo.errors import CorruptRecordError
-from recordzoo.hashing import hash_of
 from recordzoo.recipes.combined.part import Part
 from recordzoo.recipes.combined.recipe import CombinedRecipe
 from recordzoo.recipes.combined.source import distinct_names

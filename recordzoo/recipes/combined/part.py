@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.aliases import JSON
+from recordzoo.base.meant import no_split
+from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
-from recordzoo.meant import no_split
 from recordzoo.records.manifest import ENDING
 from recordzoo.records.reader import RecordReader
 

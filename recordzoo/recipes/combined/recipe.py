@@ -12,9 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.aliases import JSON
+from recordzoo.base.program import command
+from recordzoo.base.types import JSON
 from recordzoo.net.download import RemoteFile
-from recordzoo.program import command
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import ABSENT, Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.combined.alike import check_alike, common_classes, common_metadata, renumbered

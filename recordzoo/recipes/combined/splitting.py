@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from recordzoo.aliases import JSON
+from recordzoo.base.meant import did_you_mean
+from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
-from recordzoo.meant import did_you_mean
 from recordzoo.recipes.base import Table
 from recordzoo.recipes.combined.part import Part
 from recordzoo.records.reader import RecordReader

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 from typing_extensions import override
 
-from recordzoo.aliases import JSON
+from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table

@@ -7,8 +7,8 @@ from typing import Any
 
 from typing_extensions import override
 
+from recordzoo.base.program import command
 from recordzoo.net.download import RemoteFile
-from recordzoo.program import command
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import ABSENT, Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.folder import TREE_FILE

@@ -3,9 +3,9 @@
 import re
 from dataclasses import asdict, dataclass
 
-from recordzoo.aliases import JSON
+from recordzoo.base.meant import did_you_mean
+from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
-from recordzoo.meant import did_you_mean
 
 DEFAULT_QUALITY = 90
 MAX_SIDE = 65_500

@@ -8,7 +8,7 @@ import json
 import os
 from pathlib import Path
 
-from recordzoo import settings
+from recordzoo.base import settings
 
 _NAME = "roots.jsonl"
 _MAX_BYTES = 1 << 20

@@ -3,7 +3,7 @@
 import os
 from pathlib import Path
 
-from recordzoo.addresses import public_url
+from recordzoo.base.addresses import public_url
 from recordzoo.errors import ArgumentError
 from recordzoo.system.names import user_cache, user_state
 

@@ -7,9 +7,9 @@ import warnings
 from collections.abc import Iterator
 from typing import Any
 
-from recordzoo import settings
-from recordzoo.progress import LOG_INTERVAL_S, LogProgress, Progress, logger
-from recordzoo.text import clean, shorten
+from recordzoo.base import settings
+from recordzoo.base.progress import LOG_INTERVAL_S, LogProgress, Progress, logger
+from recordzoo.base.text import clean, shorten
 
 _COLUMNS = 79  # where the terminal does not say
 _BESIDE_STAGE = 57  # columns of a bar of 10 with all that is shown behind it: what is left is the stage's name
@@ -86,7 +86,7 @@ class BarProgress:
         self._images = 0
 
     def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
-        """See `recordzoo.progress.Progress`."""
+        """See `recordzoo.base.progress.Progress`."""
         self.close()
         self._images, self._has_total = 0, bool(total_bytes)
         kind, is_widget = _bar_class()
@@ -107,7 +107,7 @@ class BarProgress:
         )
 
     def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
-        """See `recordzoo.progress.Progress`."""
+        """See `recordzoo.base.progress.Progress`."""
         if self._bar is None:
             return
         self._images += num_images
@@ -119,13 +119,13 @@ class BarProgress:
             self._bar.update(num_bytes)
 
     def note(self, text: str) -> None:
-        """See `recordzoo.progress.Progress`."""
+        """See `recordzoo.base.progress.Progress`."""
         from tqdm import tqdm
 
         tqdm.write(clean(text), file=sys.stderr)
 
     def end(self) -> None:
-        """See `recordzoo.progress.Progress`."""
+        """See `recordzoo.base.progress.Progress`."""
         if self._bar is not None:
             if self._has_total:  # an estimate, or the work ended sooner: what was done is all there was
                 self._bar.total = self._bar.n

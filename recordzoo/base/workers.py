@@ -6,8 +6,8 @@ import threading
 import time
 from collections.abc import Callable
 
+from recordzoo.base.owner import Owner
 from recordzoo.errors import PrepareError
-from recordzoo.owner import Owner
 from recordzoo.system.processes import cores
 
 _POLL_S = 0.25
