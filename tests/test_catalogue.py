@@ -21,6 +21,9 @@ summary = "Two birds."
 homepage = "https://example.org/"
 license = "CC0"
 citation = "Nobody."
+checked = "layout"
+checked_date = "2026-11-24"
+checked_source = "The README."
 task = "classification"
 class = "BirdsRecord"
 folder = "birds/raw"
@@ -152,12 +155,23 @@ def test_a_size_is_exact_or_about_or_not_known():
     assert parse("birds", GOOD).is_size_exact
 
 
+def test_info_says_how_the_recipe_was_checked():
+    birds = parse("birds", GOOD)
+    meaning = "The recipe has read only generated files; the layout of the real ones is from sources."
+    assert f"checked:   layout (2026-11-24). {meaning} Source: The README." in cli_info.describe(birds)
+    said = {"by": "layout", "date": "2026-11-24", "source": "The README."}
+    assert cli_info.entry_document(birds)["checked"] == said
+
+
 @pytest.mark.parametrize(
     ("change", "told"),
     [
         (('title = "Birds"', ""), "birds.toml: title must be a string; it is missing"),
         (('title = "Birds"', "title = 3"), "title must be a string; it is 3"),
         (('title = "Birds"', 'title = "Birds"\ntitel = "x"'), "birds.toml has unknown keys: titel"),
+        (('checked = "layout"', ""), "birds.toml: checked must be a string; it is missing"),
+        (('checked = "layout"', 'checked = "yes"'), "checked must be one of bytes, lists, layout; it is 'yes'"),
+        (("2026-11-24", "yesterday"), "checked_date must be a day, as 2026-11-24; it is 'yesterday'"),
         (("size_bytes = 10", "size_bytes = -1"), r"[[files]] number 1: size_bytes must be a whole number"),
         (("size_bytes = 10", "size_bytes = 10\nabout_bytes = 9"), "about_bytes is for a file without size_bytes"),
         (("size_bytes = 5", "size_bytes = 5\nunconfirmed = true"), "unconfirmed is for a file with an md5"),

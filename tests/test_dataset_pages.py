@@ -127,5 +127,6 @@ def test_the_table_has_the_values_that_are_sorted_and_filtered_by() -> None:
     (row,) = [line for line in overview.page_table().splitlines() if 'href="cub200/"' in line]
     assert '<td data-value="11788" data-number>11,788</td>' in row
     assert '<td data-value="200" data-number>200</td>' in row
+    assert row.endswith(f"<td>{catalogue.entry('cub200').checked.by}</td></tr>")
     (row,) = [line for line in overview.page_table().splitlines() if 'href="nabirds/"' in line]
     assert '<td data-value="" data-number>?</td>' in row  # of unknown size: last, whichever the order

@@ -8,7 +8,7 @@ from docs.parts.markdown import fenced, table
 from docs.parts.overview import OBTAINED
 from recordzoo.base.addresses import public_url
 from recordzoo.catalogue import Entry, FileFacts, entry
-from recordzoo.cli.info import number, size
+from recordzoo.cli.info import checked, number, size
 from recordzoo.records.manifest import BlobSpec
 
 _BESIDE = ("names", "split-")  # array files that every record set has
@@ -54,6 +54,7 @@ def at_a_glance(facts: Entry) -> str:
         ("download", size(facts) if facts.known_bytes else "size not known"),
         ("obtained", OBTAINED[facts.obtained]),
         ("license", facts.license),
+        ("checked", checked(facts)),
         ("in Python", ", ".join(f"[`{name}`](#recordzoo.{name})" for name in facts.class_names)),
     ]
     return table(("fact", ""), [(f"**{key}**", value) for key, value in rows if value != "-"])

@@ -3,7 +3,7 @@
 from html import escape
 
 from recordzoo import catalogue
-from recordzoo.catalogue import Entry
+from recordzoo.catalogue import CHECKED, Entry
 from recordzoo.cli.info import number, size
 from recordzoo.cli.listing import searched_text, short_license
 
@@ -15,7 +15,7 @@ OBTAINED = {
 }
 """How raw files are had, in a word or three."""
 
-_COLUMNS = ("Dataset", "Task", "Images", "Classes", "Download", "License", "Obtained")
+_COLUMNS = ("Dataset", "Task", "Images", "Classes", "Download", "License", "Obtained", "Checked")
 
 
 def entries() -> list[Entry]:
@@ -32,9 +32,11 @@ def page_table() -> str:
     """Return the table of all datasets: HTML, because cells carry the values to sort by, rows those to filter by."""
     head = "".join(f'<th scope="col">{name}</th>' for name in _COLUMNS)
     rows = "\n".join(map(_row, entries()))
+    meanings = "\n".join(f'- "{how}": {meaning}' for how, meaning in CHECKED.items())
     return (
         '<div id="catalogue-controls"></div>\n'
-        f'<table id="catalogue">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>'
+        f'<table id="catalogue">\n<thead><tr>{head}</tr></thead>\n<tbody>\n{rows}\n</tbody>\n</table>\n\n'
+        f'"Checked" says how far a dataset\'s recipe was compared with its real files:\n\n{meanings}'
     )
 
 
@@ -53,6 +55,7 @@ def _row(entry: Entry) -> str:
         _cell(size(entry).replace("about ", "~"), entry.known_bytes or None),
         _cell(escape(attributes["license"])),
         _cell(attributes["obtained"]),
+        _cell(entry.checked.by),
     ]
     data = "".join(f' data-{name}="{escape(value)}"' for name, value in attributes.items())
     return f"<tr{data}>{''.join(cells)}</tr>"

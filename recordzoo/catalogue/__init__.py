@@ -9,6 +9,10 @@ about a dataset comes from its file::
     homepage = "https://..."
     license = "..."
     citation = "..."
+    checked = "layout"                      # how the recipe was checked: "bytes" (with the whole real files), "lists"
+                                            # (real lists, or a part of the real files), "layout" (generated files)
+    checked_date = "2026-11-24"
+    checked_source = "..."                  # what the recipe read, and where that is from
     class = "CUB200Record"                  # or a list; defined in <name>.py beside this file
     module = "cub200"                       # or in module.py, shared with others; the recipe is in module_recipe.py
     num_images = 11_788                     # where that is not the sum of the splits: they may overlap
@@ -46,11 +50,11 @@ import functools
 from pathlib import Path
 
 from recordzoo.base.program import command
-from recordzoo.catalogue.facts import Entry, FileFacts, Part, Split
+from recordzoo.catalogue.facts import CHECKED, Entry, FileFacts, Part, Split
 from recordzoo.catalogue.parse import parse
 from recordzoo.errors import ArgumentError
 
-__all__ = ["Entry", "FileFacts", "Part", "Split", "class_modules", "entry", "find", "names", "unknown"]
+__all__ = ["CHECKED", "Entry", "FileFacts", "Part", "Split", "class_modules", "entry", "find", "names", "unknown"]
 
 _FOLDER = Path(__file__).parent.parent / "datasets"
 _WITHOUT_FACTS = {

@@ -11,6 +11,29 @@ if TYPE_CHECKING:
     from recordzoo.net.download import RemoteFile
 
 
+CHECKED = {
+    "bytes": "The recipe has prepared the whole real files.",
+    "lists": "The recipe has read real lists, or a part of the real files; the layout of the rest is from sources.",
+    "layout": "The recipe has read only generated files; the layout of the real ones is from sources.",
+}
+"""How a recipe was checked, and what that means."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """How the recipe of a dataset was checked.
+
+    Attributes:
+        by: "bytes", "lists" or "layout": see `CHECKED`.
+        date: The day, "2026-11-24".
+        source: The files that the recipe read, and where they are from.
+    """
+
+    by: str
+    date: str
+    source: str
+
+
 @dataclass(frozen=True, slots=True)
 class Part:
     """Raw data that is obtained, converted and published on its own: one record set.
@@ -98,6 +121,7 @@ class Entry:
         homepage: Where it comes from.
         license: Under what terms it may be used, as far as its authors say.
         citation: What to cite.
+        checked: How its recipe was checked.
         class_names: Its dataset classes, as they are imported from `recordzoo`.
         parts: Its record sets.
         files: Its raw files, in the order of reading.
@@ -120,6 +144,7 @@ class Entry:
     homepage: str
     license: str
     citation: str
+    checked: Checked
     class_names: tuple[str, ...]
     parts: tuple[Part, ...]
     files: tuple[FileFacts, ...]

@@ -1,8 +1,9 @@
 """Read a dataset's TOML file strictly: a typo must not pass for a missing value."""
 
 import tomllib
+from datetime import date
 
-from recordzoo.catalogue.facts import Entry, FileFacts, Part, Split
+from recordzoo.catalogue.facts import CHECKED, Checked, Entry, FileFacts, Part, Split
 from recordzoo.errors import ArgumentError
 
 
@@ -45,6 +46,7 @@ def parse(name: str, text: str) -> Entry:
         homepage=top.text("homepage"),
         license=top.text("license"),
         citation=top.text("citation"),
+        checked=_checked(top),
         class_names=top.texts("class"),
         parts=tuple(parts) or (Part(""),),
         files=files,
@@ -64,6 +66,17 @@ def parse(name: str, text: str) -> Entry:
         if not known.issuperset(wanted):
             raise ArgumentError(f"{name}.toml: {what} belongs to {wanted}, but the parts are {sorted(known)}.")
     return result
+
+
+def _checked(top: "_Table") -> Checked:
+    by, source, day = top.text("checked"), top.text("checked_source"), top.text("checked_date")
+    if by not in CHECKED:
+        raise ArgumentError(f"{top.where}: checked must be one of {', '.join(CHECKED)}; it is {by!r}.")
+    try:
+        date.fromisoformat(day)
+    except ValueError as err:
+        raise ArgumentError(f"{top.where}: checked_date must be a day, as 2026-11-24; it is {day!r}.") from err
+    return Checked(by, day, source)
 
 
 def _file(table: "_Table") -> FileFacts:

@@ -9,7 +9,7 @@ from recordzoo.base.addresses import public_url
 from recordzoo.base.program import command
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.types import JSON
-from recordzoo.catalogue import Entry, FileFacts
+from recordzoo.catalogue import CHECKED, Entry, FileFacts
 from recordzoo.cli import output, targets
 from recordzoo.cli.completion import complete_data
 from recordzoo.cli.exits import Exit
@@ -71,6 +71,7 @@ def describe(entry: Entry, width: int | None = None) -> str:
         "homepage": entry.homepage,
         "license": entry.license,
         "cite": entry.citation,
+        "checked": checked(entry),
     }
     lines += [f"{key + ':':<10} {value}" for key, value in facts.items()]
     lines += ["", "record sets:"]
@@ -103,6 +104,12 @@ def size(entry: Entry) -> str:
         return "?"
     how = "> " if entry.size_bytes is None else "" if entry.is_size_exact else "about "
     return how + format_bytes(entry.known_bytes)
+
+
+def checked(entry: Entry) -> str:
+    """Say how the recipe was checked, what that means, and with which files."""
+    how = entry.checked
+    return f"{how.by} ({how.date}). {CHECKED[how.by]} Source: {how.source}"
 
 
 def number(value: int | None) -> str:

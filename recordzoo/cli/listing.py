@@ -53,7 +53,11 @@ def list_command(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """List the datasets that can be prepared by name."""
+    """List the datasets that can be prepared by name.
+
+    CHECKED says how the recipe was checked: "bytes" with the whole real files, "lists" with real lists or a part of the
+    real files, "layout" with generated files only.
+    """
 
     wanted = Filter.of(task=task, license=license, obtained=obtained, max_size=max_size, words=words or ())
     if prepared:
@@ -134,7 +138,7 @@ def list_datasets(wanted: Filter, as_json: bool) -> None:
     if not entries:
         output.say(f"No dataset fits. {command('list')} shows all {len(catalogue.names())}.")
         return
-    head = ("NAME", "TASK", "IMAGES", "CLASSES", "DOWNLOAD", "LICENSE")
+    head = ("NAME", "TASK", "IMAGES", "CLASSES", "DOWNLOAD", "LICENSE", "CHECKED")
     rows = [
         (
             e.name,
@@ -143,6 +147,7 @@ def list_datasets(wanted: Filter, as_json: bool) -> None:
             number(e.num_classes),
             download(e),
             short_license(e.license),
+            e.checked.by,
         )
         for e in entries
     ]
