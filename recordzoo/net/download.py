@@ -1,6 +1,6 @@
 """A remote file becomes a complete, verified local one: resumed after any interruption, from any host that has it.
 
-The states of the file on disk are in docs/architecture.md: `partial` holds them, `transfer` moves between them,
+The states of the file on disk are in docs/decisions/downloads.md: `partial` holds them, `transfer` moves between them,
 `answer` is one answer of a server.
 """
 

@@ -1,4 +1,4 @@
-"""`PartialFile`: the part of a download, from the claim to the published file. Its states: docs/architecture.md."""
+"""`PartialFile`: the part of a download, from the claim to the published file. Its states: docs/decisions/downloads.md."""
 
 import contextlib
 import json

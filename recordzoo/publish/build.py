@@ -1,4 +1,4 @@
-"""A build directory: claimed, written, published, removed or left. Its states are in `docs/architecture.md`."""
+"""A build directory: claimed, written, published, removed or left. Its states are in `docs/decisions/preparing.md`."""
 
 import contextlib
 import errno
