@@ -17,8 +17,10 @@ from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
+import h5py
 import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from recordzoo.formats.protobuf import chunk
@@ -94,6 +96,35 @@ def arrow(folder: Path) -> Path:
     return folder / "a.arrow"
 
 
+def parquet(folder: Path) -> Path:
+    table = pa.table({"image": [image for image, _ in SAMPLES], "label": [label for _, label in SAMPLES]})
+    pq.write_table(table, folder / "a.parquet")
+    return folder / "a.parquet"
+
+
+PIXELS = np.random.default_rng(0).integers(0, 255, (6, 5, 6, 3), np.uint8)
+
+
+def npz(save: Callable[..., None]) -> Callable[[Path], Path]:
+    def write(folder: Path) -> Path:
+        save(folder / "a.npz", images=PIXELS, labels=np.arange(6))
+        return folder / "a.npz"
+
+    return write
+
+
+def npy(folder: Path) -> Path:
+    np.save(folder / "images.npy", PIXELS)
+    return folder / "images.npy"
+
+
+def hdf5(folder: Path) -> Path:
+    """HDF5 has checksums only if it is asked to."""
+    with h5py.File(folder / "a.h5", "w") as file:
+        file.create_dataset("images", data=PIXELS, chunks=(2, 5, 6, 3), fletcher32=True)
+    return folder / "a.h5"
+
+
 def lmdb(folder: Path) -> Path:
     return legacy.folder2lmdb(folder / "train.lmdb", SAMPLES, pickle.dumps) / "data.mdb"
 
@@ -131,6 +162,12 @@ def text_of_no_letters(path: Path) -> None:
     path.write_bytes(path.read_bytes().replace(b"hello", b"he\xfflo"))
 
 
+def schema_of_no_letters(path: Path) -> None:
+    """SQLite names the table in an error, which sqlite3 then cannot decode."""
+    data = path.read_bytes().replace(b"tablephotosphotos", b"tablephoto\xffphotos")
+    path.write_bytes(data.replace(b"CREATE TABLE photos (image", b"CREATE TABLE photos ((mage"))
+
+
 def as_zlib(path: Path) -> None:
     path.write_bytes(zlib.compress(gzip.decompress(path.read_bytes())))
 
@@ -145,6 +182,10 @@ FLIPPED = {
     "tar.bz2": (packed_tar(bz2.compress, "bz2"), flip(-6), "cannot be read or unpacked"),
     "tar.xz": (packed_tar(lzma.compress, "xz"), flip(-6), "cannot be read or unpacked"),
     "zip": (zipped, flip(LAST_IMAGE), "CRC-32"),
+    "hdf5": (hdf5, flip(PIXELS[2:3].tobytes()), "images, rows 0 to"),
+    "npz": (npz(np.savez), flip(300), "images.npy"),
+    "npz, compressed": (npz(np.savez_compressed), flip(300), "images.npy"),
+    "parquet, its footer": (parquet, flip(-6), "is cut or damaged"),
     "lmdb": (lmdb, flip_pages, "is damaged"),
 }
 CUT = {
@@ -158,6 +199,10 @@ CUT = {
     "sqlite": (sqlite, cut(4096), "malformed"),
     "indexed": (indexed, cut(8), "this index cannot be read"),
     "arrow": (arrow, cut(300), "is cut or damaged"),
+    "parquet": (parquet, cut(100), "is cut or damaged"),
+    "hdf5": (hdf5, cut(100), "cannot be read"),
+    "npz": (npz(np.savez), cut(30), "cannot be read"),
+    "npy": (npy, cut(30), "the file is cut or damaged"),
     "lmdb": (lmdb, cut(30_000), "damaged"),
 }
 OTHERS = {
@@ -166,10 +211,15 @@ OTHERS = {
     "tfrecord, zlib": (tfrecord_gz, as_zlib, "is compressed with zlib"),
     "zip, no zip": (zipped, holds(b"GIF89a"), "is no zip"),
     "sqlite, a text": (sqlite, text_of_no_letters, "Could not decode to UTF-8"),
+    "sqlite, a schema": (sqlite, schema_of_no_letters, "codec can't decode byte 0xff"),
     "indexed, empty": (indexed, holds(b""), "this index cannot be read: it is damaged"),
     "indexed, a header": (indexed, holds(b"\x93NUMPY\1\0\5\0(((\n "), "this index cannot be read: it is damaged"),
     "arrow, empty": (arrow, holds(b""), "is empty"),
     "arrow, no arrow": (arrow, holds(b"no arrow" * 20), "is cut or damaged"),
+    "parquet, empty": (parquet, holds(b"PAR1"), "is cut or damaged"),
+    "hdf5, no HDF5": (hdf5, holds(b"no HDF5"), "cannot be read"),
+    "npz, no zip": (npz(np.savez), holds(b"no zip"), "cannot be read"),
+    "npy, an empty file": (npy, holds(b""), "cannot be read"),
     "lmdb, no database": (lmdb, holds(b"no database" * 1000), "is no LMDB database"),
 }
 Row = tuple[Callable[[Path], Path], Callable[[Path], object], str]

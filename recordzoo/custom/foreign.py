@@ -67,11 +67,7 @@ class ForeignRecipe(SchemaRecipe):
     kind = SetKind.IMPORTED
 
     def __init__(self, foreign: Foreign, schema: Schema, output: Path) -> None:
-        metadata: dict[str, JSON] = {
-            **foreign.notes,
-            "identity": foreign.identity(),
-            "named": foreign.fields,
-        }
+        metadata: dict[str, JSON] = {"identity": foreign.identity(), "named": foreign.fields}
         super().__init__(schema, 0, foreign.classes, metadata, output, 0)
         self.dataset, self.origin = foreign.format, foreign.origin or foreign.format
         self.specs = foreign.specs

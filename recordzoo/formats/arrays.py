@@ -1,29 +1,33 @@
 """Arrays by name, as HDF5 and NumPy files have them: which are images and labels of which split, and their samples."""
 
+import contextlib
 import re
+import struct
+import zipfile
+import zlib
 from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
-from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError, SourceError
-from recordzoo.formats.base import Foreign, Piece, Sample
-from recordzoo.formats.naming import CLASSES, IMAGES, LABELS, SPLITS, field_name, split_name
+from recordzoo.formats.base import Foreign, Piece, Sample, ranges
+from recordzoo.formats.naming import CLASSES, IMAGES, LABELS, SPLITS, field_name, image_ending, split_name
 from recordzoo.raw.member import MAX_MEMBER_BYTES
-from recordzoo.recipes.images import sniffed_ending
 from recordzoo.records.manifest import MAX_DIMENSIONS
 
 Content = Literal["numbers", "text", "files", "other"]
-"""What a column holds: numbers, text, encoded images or other bytes, or what is not read."""
+"""What a column holds: numbers, text, encoded images, or what is not read."""
 
 _WORDS = re.compile(r"[/_.\-\s]+")
 _CHANNELS = (1, 3, 4)
-_SMALL, _NOTES = 4096, 100
+_BLOCK_BYTES = 64 << 20
+_ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, EOFError, zipfile.BadZipFile)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,229 +36,193 @@ class Column:
 
     Attributes:
         key: Its name, with "/" between the groups or folders and the name: ``train/images``.
-        shape: Its shape; the first dimension counts samples.
-        dtype: Of numbers.
-        content: What it holds.
-        place: Where it is, for messages.
+        shape: The first dimension counts samples.
+        path, name: The file, and the name in it.
+        about_bytes: About how many bytes a row has.
+        start: Where the first row begins in the file; negative: in the unpacked member of a compressed `.npz`.
+        step: Pieces begin at multiples of it.
+        problem: Why it cannot be read; "" if it can.
     """
 
     key: str
     shape: tuple[int, ...]
     dtype: "np.dtype[Any]"
     content: Content
-    place: str
+    path: Path
+    name: str
+    about_bytes: int
+    start: int = 0
+    step: int = 1
+    problem: str = ""
 
     @property
-    def row_bytes(self) -> int:
-        """The bytes of a sample; about, where they differ."""
-        return self.dtype.itemsize * int(np.prod([1, *self.shape[1:]], dtype=object))
-
-    @property
-    def is_number(self) -> bool:
-        """Whether it holds numbers that a record can store."""
-        return self.content == "numbers" and self.dtype.kind in "biuf" and self.dtype.itemsize <= 8
+    def place(self) -> str:
+        """Where it is, for messages."""
+        return f"{self.path}, {self.name}" if self.name else str(self.path)
 
     @property
     def is_image(self) -> bool:
         """Whether it can be one image a sample."""
         return self.content == "files" or (self.content == "numbers" and len(self.shape) in (3, 4))
 
+    def __str__(self) -> str:
+        return f"{self.content if self.content in ('text', 'files') else self.dtype} {list(self.shape)}"
 
-@dataclass(frozen=True, slots=True)
-class Part:
-    """The columns of a split.
-
-    Attributes:
-        split: Its name; "" if there is only one.
-        count: How many samples it has.
-        columns: By the field that each becomes.
-        channels_first: Whether its pixels are [C, H, W].
-    """
-
-    split: str
-    count: int
-    columns: Mapping[str, Column]
-    channels_first: bool = False
+    def check(self) -> None:
+        """Refuse what cannot be stored."""
+        row_bytes = bytes_of(self.dtype, self.shape[1:])
+        is_known = self.content in ("text", "files") or (self.content == "numbers" and self.dtype.itemsize <= 8)
+        problem = self.problem if is_known else f" holds {self.dtype}, which is not read"
+        if not row_bytes:
+            problem = problem or f" has {self}: a sample of it is empty"
+        if len(self.shape) - 1 > MAX_DIMENSIONS or row_bytes > MAX_MEMBER_BYTES:
+            problem = problem or f" has {self}: a sample of it is too large"
+        if problem:
+            raise SourceError(f"{self.place}{problem}.", path=str(self.path))
 
 
-@dataclass
-class _Group:
-    """The columns that may be those of one split, by their names without it."""
-
-    split: str
-    columns: dict[str, Column] = field(default_factory=dict)
+_Columns = dict[str, Column]
+"""Columns by their names without the split; or by the fields that they become."""
 
 
 class Columns(Foreign):
-    """Samples that are the rows of arrays. A class of it lists `columns`, calls `arrange`, and gives blocks of rows."""
+    """Samples that are the rows of arrays; pieces are ranges of rows."""
 
-    def arrange(self, columns: Sequence[Column]) -> list[Part]:
-        """Find the images and labels, and the split of each; set `classes` and `notes`.
-
-        Raises:
-            ArgumentError: The person names an array that is not there.
-            SourceError: There are no images, or it is not clear which or how they are.
-        """
+    def __init__(self, location: str, fields: Mapping[str, str], columns: Sequence[Column]) -> None:
+        super().__init__(location, fields)
         groups = _grouped(columns)
-        self.check_fields(sorted({column.key for column in columns} | {key for g in groups for key in g.columns}))
-        images = {group.split: image for group in groups if (image := self._image(group)) is not None}
-        self._join(groups, images)
-        parts, besides = [], []
-        for group in groups:
-            image = images.get(group.split)
-            if image is None:
-                besides += list(group.columns.values())
-                continue
-            part, others = self._part(group, image)
-            parts.append(part)
-            besides += others
-        if not parts:
-            shown = ", ".join(f"{c.key} ({_shown(c)})" for c in columns[:20]) or "nothing"
+        self.check_fields(sorted({c.key for c in columns} | {base for group in groups.values() for base in group}))
+        images = {split: image for split, group in groups.items() if (image := self._image(group))}
+        if not images:
+            shown = ", ".join(f"{column.key} ({column})" for column in columns[:20]) or "nothing"
             raise SourceError(
-                f"{self.location} has no images with a usual name (images, image, img, x, ...). It has {shown}. "
+                f"{location} has no images with a usual name (images, image, img, x, ...). It has {shown}. "
                 "Name them: --field KEY=image (fields=).",
-                path=self.location,
+                path=location,
             )
-        self._check_used(parts)
-        if len(parts) == 1:
-            parts = [Part("", parts[0].count, parts[0].columns, parts[0].channels_first)]
-        self._keep(besides)
-        self._fields = list(dict.fromkeys(name for part in parts for name in part.columns))
-        self._parts = {part.split: part for part in parts}
-        return parts
+        self._join(groups, images)
+        parts = {split: self._part(groups[split], image) for split, image in images.items()}
+        used = {column.key for part in parts.values() for column in part.values()}
+        counts = " or ".join(f"{image.shape[0]:,}" for image in images.values())
+        self._check_left([column for column in columns if column.key not in used], counts)
+        self._parts = parts if len(parts) > 1 else dict.fromkeys([""], *parts.values())
+        self._fields = list(dict.fromkeys(name for part in parts.values() for name in part))
+        self.pieces = [piece for split, part in self._parts.items() for piece in _cut(split, part)]
 
     @abstractmethod
-    def whole(self, column: Column) -> NDArray[Any]:
-        """Read a small column."""
-
-    @abstractmethod
-    def blocks(self, part: Part, piece: Piece) -> Iterator[Mapping[str, Any]]:  # Any: arrays and lists of values
-        """Yield the columns' next rows, by field; as many of each."""
+    def rows(self, column: Column, bounds: Sequence[int]) -> Iterator[Sequence[Any] | NDArray[Any]]:
+        """Yield the rows from each bound to the next: numbers as an array, text as `str`, files as `bytes`."""
 
     @override
     def read(self, piece: Piece) -> Iterator[Sample]:
         part = self._parts[piece.split]
-        number, digits = piece.start, max(6, len(str(part.count - 1)))
-        prefix = f"{part.split}/" if part.split else ""
-        for block in self.blocks(part, piece):
-            for row in range(len(block["image"])):
-                sample = {
-                    name: None if name not in block else self._value(part, name, block[name][row], number)
-                    for name in self._fields
-                }
-                image = sample["image"]
-                ending = sniffed_ending(image) if isinstance(image, bytes) else ""
-                yield {"name": f"{prefix}{number:0{digits}d}{ending}", **sample}
-                number += 1
+        digits = max(6, len(str(part["image"].shape[0] - 1)))
+        step = max(1, _BLOCK_BYTES // max(1, sum(column.about_bytes for column in part.values())))
+        bounds = [*range(piece.start, piece.stop, step), piece.stop]
+        is_first = _has_channels_first(part["image"])
+        blocks = zip(*(self.rows(column, bounds) for column in part.values()), strict=True)
+        rows = (row for block in blocks for row in zip(*block, strict=True))
+        for number, row in enumerate(rows, piece.start):
+            sample: dict[str, Any] = dict.fromkeys(self._fields) | dict(zip(part, row, strict=True))
+            if is_first:
+                sample["image"] = np.moveaxis(sample["image"], 0, 2)
+            if isinstance(sample.get("target"), np.ndarray | np.generic) and sample["target"].size == 1:
+                label = sample["target"].item()
+                sample["target"] = int(label) if isinstance(label, bool) else label
+            name = f"{number:0{digits}d}{image_ending(sample)}"
+            yield {"name": f"{piece.split}/{name}" if piece.split else name, **sample}
 
-    def _join(self, groups: Sequence[_Group], images: Mapping[str, Column]) -> None:
+    def _says(self, base: str, column: Column) -> str | None:
+        """Return what the person calls a column."""
+        return self.fields.get(column.key) or self.fields.get(base)
+
+    def _find(self, group: _Columns, field: str, usual: Sequence[str]) -> Column | None:
+        """Return the column that the person calls so, or the first with a usual name that can be it."""
+        free = [group[key] for key in usual if key in group and not self._says(key, group[key])]
+        named = [column for base, column in group.items() if self._says(base, column) == field]
+        can_be = [c for c in free if (c.is_image if field == "image" else c.content == "numbers")]
+        return next(iter([*named, *can_be]), None)
+
+    def _image(self, group: _Columns) -> Column | None:
+        image = self._find(group, "image", IMAGES)
+        if image is not None and not image.is_image:
+            raise SourceError(f"{image.place} has {image}, which are not one image a sample.")
+        return image
+
+    def _join(self, groups: Mapping[str, _Columns], images: _Columns) -> None:
         """Move labels, and what the person names, from other groups to the only one that has as many images."""
-        for group in groups:
-            for base, column in list(group.columns.items()) if group.split not in images else ():
-                is_named = base in self.fields or column.key in self.fields
-                fits = [g for g in groups if g.split in images and column.shape[:1] == images[g.split].shape[:1]]
-                if (
-                    len(fits) == 1
-                    and base not in fits[0].columns
-                    and (is_named or (base in LABELS and column.is_number))
-                ):
-                    fits[0].columns[base] = group.columns.pop(base)
+        for base, column in [item for split, group in groups.items() if split not in images for item in group.items()]:
+            fits = [groups[split] for split, image in images.items() if column.shape[:1] == image.shape[:1]]
+            is_wanted = self._says(base, column) or (base in LABELS and column.content == "numbers")
+            if len(fits) == 1 and base not in fits[0] and is_wanted:
+                fits[0][base] = column
 
-    def _check_used(self, parts: Sequence[Part]) -> None:
-        """Refuse names for arrays that are of no sample."""
-        used = {key for part in parts for c in part.columns.values() for key in (c.key, _names(c.key)[1])}
-        if unused := next((key for key in self.fields if key not in used), None):
-            counts = " or ".join(f"{part.count:,}" for part in parts)
-            raise ArgumentError(
-                f"{self.location}: {unused!r}, which argument fields names, has not a row for each image; there are "
-                f"{counts} images."
-            )
+    def _part(self, group: _Columns, image: Column) -> _Columns:
+        """Return the columns that have as many rows as there are images, by field."""
+        target = self._find({base: c for base, c in group.items() if c is not image}, "target", LABELS)
+        found = {"image": image}
+        for base, column in group.items():
+            usual = "image" if column is image else "target" if column is target else field_name(base)
+            name = usual if column in (image, target) else self._says(base, column) or usual
+            if column.shape[:1] == image.shape[:1]:
+                if found.setdefault(name, column) is not column:
+                    raise SourceError(
+                        f"{column.place} and {found[name].place} would both become the field {name!r}. Name one of "
+                        "them: --field KEY=FIELD (fields=)."
+                    )
+                column.check()
+            elif column is target:
+                raise SourceError(f"{column.place} has {column}, but {image.place} {image}.")
+        _has_channels_first(image)
+        return found
 
-    def _image(self, group: _Group) -> Column | None:
-        """Return the images of a group: those that the person names, or the first with a usual name."""
-        if said := self._said(group, "image"):
-            if not said.is_image:
-                raise SourceError(f"{said.place} has {_shown(said)}, which are not one image a sample.")
-            return said
-        return next(
-            (c for key in IMAGES if (c := group.columns.get(key)) and self._is_free(c, key) and c.is_image), None
-        )
-
-    def _said(self, group: _Group, meaning: str) -> Column | None:
-        found = [c for key, c in group.columns.items() if meaning in (self.fields.get(key), self.fields.get(c.key))]
-        return found[0] if found else None
-
-    def _is_free(self, column: Column, key: str) -> bool:
-        return key not in self.fields and column.key not in self.fields
-
-    def _part(self, group: _Group, image: Column) -> tuple[Part, list[Column]]:
-        """Return the split of a group, and its columns that have another length."""
-        count = image.shape[0]
-        target = self._said(group, "target") or next(
-            (
-                c
-                for key in LABELS
-                if (c := group.columns.get(key)) and c is not image and self._is_free(c, key) and c.content == "numbers"
-            ),
-            None,
-        )
-        found, besides = {"image": image}, []
-        for key, column in group.columns.items():
-            name = self.fields.get(column.key) or self.fields.get(key) or field_name(key)
-            name = "image" if column is image else "target" if column is target else name
-            if column is not target and column is not image and column.shape[:1] != (count,):
-                besides.append(column)
-                continue
-            if column.shape[:1] != (count,):
-                raise SourceError(f"{column.place} has {_shown(column)}, but {image.place} {_shown(image)}.")
-            if found.get(name, column) is not column:
-                raise SourceError(
-                    f"{column.place} and {found[name].place} would both become the field {name!r}. Name one of them: "
-                    "--field KEY=FIELD (fields=)."
+    def _check_left(self, left: Sequence[Column], counts: str) -> None:
+        """Refuse columns that the person names and that are of no sample; take the names of the classes from them."""
+        for column in left:
+            if self._says(_split_of(column.key)[1], column):
+                raise ArgumentError(
+                    f"{self.location}: {column.key!r}, which argument fields names, has not a row for each image; "
+                    f"there are {counts} images."
                 )
-            _check(column)
-            found[name] = column
-        return Part(group.split, count, found, _channels_first(image)), besides
+            last, is_text = _WORDS.sub("_", column.key.rpartition("/")[2].lower()), column.content == "text"
+            if last in CLASSES and is_text and len(column.shape) == 1 and not column.problem and self.classes is None:
+                self.classes = list(*self.rows(column, [0, column.shape[0]]))
+            else:
+                self.left_out.append(column.key)
 
-    def _keep(self, besides: Sequence[Column]) -> None:
-        """Take class names from columns that are of no sample, and small ones as notes."""
-        notes: dict[str, JSON] = {}
-        for column in besides:
-            if not (column.content == "text" or column.is_number) or len(notes) == _NOTES:
-                continue
-            if int(np.prod(column.shape, dtype=object)) > _SMALL or column.dtype.itemsize > _SMALL:
-                continue
-            values = self.whole(column).tolist()
-            base = _WORDS.sub("_", column.key.rpartition("/")[2].lower())
-            if column.content == "text" and base in CLASSES and len(column.shape) == 1 and self.classes is None:
-                self.classes = values
-            elif column.dtype.kind != "f" or np.isfinite(np.asarray(values)).all():  # JSON has finite numbers only
-                notes[column.key] = values
-        self.notes = {"besides": notes} if notes else {}
 
-    # Any: a row of an array, or a value of a list.
-    def _value(self, part: Part, name: str, value: Any, number: int) -> Any:
-        column = part.columns[name]
-        if column.content != "numbers":
-            return value.tolist() if isinstance(value, np.ndarray) else value
-        if name == "image":
-            return np.moveaxis(value, 0, 2) if part.channels_first else value
-        if name != "target" or value.size != 1:
-            return value
-        label = value.reshape(()).item()
-        if self.classes is not None and isinstance(label, int) and not 0 <= label < len(self.classes):
-            raise SourceError(
-                f"{column.place}, row {number:,}: label {label}, but there are {len(self.classes)} classes."
-            )
-        return int(label) if isinstance(label, bool) else label
+def bytes_of(dtype: "np.dtype[Any]", shape: tuple[int, ...]) -> int:
+    """Return how many bytes an array has."""
+    return dtype.itemsize * int(np.prod(shape, dtype=object))
+
+
+def texts(column: Column, values: NDArray[Any]) -> list[Any]:
+    """Return text as `str`, in lists as the array has dimensions."""
+    try:
+        found = [value.decode() if isinstance(value, bytes) else str(value) for value in values.reshape(-1).tolist()]
+    except (ValueError, SystemError) as err:  # SystemError: CPython's of a code point that there is not
+        raise SourceError(f"{column.place} is not text in UTF-8: {err}.", path=str(column.path)) from err
+    shaped: list[Any] = np.array([*found, None], object)[:-1].reshape(values.shape).tolist()
+    return shaped
+
+
+@contextlib.contextmanager
+def told(where: Path | str) -> Iterator[None]:
+    """Turn what h5py, zipfile and NumPy raise into a `SourceError` that says where."""
+    try:
+        yield
+    except SourceError:
+        raise
+    except (*_ERRORS, zlib.error, struct.error) as err:
+        raise SourceError(f"{where} cannot be read: {err}", path=str(where)) from err
 
 
 def has_images(keys: Sequence[str]) -> bool:
     """Whether the names of some arrays are those of images."""
-    return any(_names(key)[1] in IMAGES for key in keys)
+    return any(_split_of(key)[1] in IMAGES for key in keys)
 
 
-def _names(key: str) -> tuple[str, str]:
+def _split_of(key: str) -> tuple[str, str]:
     """Return the split that a key names, or else its folder; and what is left of its name."""
     folder, _, last = key.lower().rpartition("/")
     known = next((word for word in _WORDS.split(key.lower()) if word in SPLITS), None)
@@ -263,43 +231,35 @@ def _names(key: str) -> tuple[str, str]:
     return known, "_".join(word for word in _WORDS.split(last) if word != known) or known
 
 
-def _grouped(columns: Sequence[Column]) -> list[_Group]:
-    """Group columns by the split in their names, or by the folder in which they are."""
-    groups: dict[str, _Group] = {}
+def _grouped(columns: Sequence[Column]) -> dict[str, _Columns]:
+    """Group columns by split; usual splits in their order."""
+    groups: dict[str, _Columns] = {}
     for column in columns:
-        split, base = _names(column.key)
-        group = groups.setdefault(split, _Group(split))
-        if base in group.columns:
-            raise SourceError(f"{column.place} and {group.columns[base].place} have the same meaning: {split} {base}.")
-        group.columns[base] = column
+        split, base = _split_of(column.key)
+        other = groups.setdefault(split, {}).setdefault(base, column)
+        if other is not column:
+            raise SourceError(f"{column.place} and {other.place} have the same meaning: {split} {base}.")
     order = {name: number for number, name in enumerate(SPLITS)}
-    return sorted(groups.values(), key=lambda group: order.get(group.split, len(order)))
+    return dict(sorted(groups.items(), key=lambda item: order.get(item[0], len(order))))
 
 
-def _channels_first(image: Column) -> bool:
+def _has_channels_first(image: Column) -> bool:
     """Whether pixels are [C, H, W]: 1, 3 or 4 of them come first, and not last."""
-    if image.content == "files" or image.dtype != np.uint8:
+    first, last = (image.shape[axis] in _CHANNELS if image.shape[3:] else axis == 3 for axis in (1, 3))
+    if image.content == "files" or image.dtype != np.uint8 or not first:
         return False
-    if len(image.shape) != 4:
-        return False
-    first, last = (image.shape[axis] in _CHANNELS for axis in (1, 3))
-    if first and last:
+    if last:
         raise SourceError(
-            f"{image.place} has {_shown(image)}: channels may be the second or the last dimension. Store the dataset "
-            "with recordzoo.convert.",
+            f"{image.place} has {image}: channels may be the second or the last dimension. Store the dataset with "
+            "recordzoo.convert.",
         )
-    return first
+    return True
 
 
-def _check(column: Column) -> None:
-    """Refuse a column that cannot be stored."""
-    if column.content == "other" or (column.content == "numbers" and not column.is_number):
-        raise SourceError(f"{column.place} holds {column.dtype}, which is not read.")
-    if column.row_bytes == 0:
-        raise SourceError(f"{column.place} has {_shown(column)}: a sample of it is empty.")
-    if len(column.shape) - 1 > MAX_DIMENSIONS or column.row_bytes > MAX_MEMBER_BYTES:
-        raise SourceError(f"{column.place} has {_shown(column)}: a sample of it is too large.")
-
-
-def _shown(column: Column) -> str:
-    return f"{column.content if column.content in ('text', 'files') else column.dtype} {list(column.shape)}"
+def _cut(split: str, part: _Columns) -> Iterator[Piece]:
+    paths = tuple(dict.fromkeys(column.path for column in part.values()))
+    size = sum(column.about_bytes for column in part.values())
+    count = part["image"].shape[0]
+    is_whole = any(column.start < 0 for column in part.values())
+    for start, stop in ranges(count, size, max(1, count) if is_whole else part["image"].step):
+        yield Piece(f"{split or 'all'}[{start}:{stop}]", (stop - start) * size, paths, start, stop, split)

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from recordzoo.base.meant import did_you_mean
-from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats.naming import field_name
 from recordzoo.raw.file_table import FileTable
@@ -68,7 +67,7 @@ class Foreign(ABC):
         classes: Names of the classes by label, if they are stored.
         kinds: How fields are stored (as `convert` has it), where the format says it. Others are inferred from values.
         specs: What the record set says of fields, where the format knows it: names of classes, text.
-        notes: What the record set's metadata keep besides.
+        left_out: What is there and is not read, as it is no value of a sample.
 
     Raises:
         NotPreparedError: There is nothing.
@@ -85,7 +84,7 @@ class Foreign(ABC):
         self.classes: Sequence[str] | None = None
         self.kinds: Mapping[str, str] = {}
         self.specs: Mapping[str, FieldSpec] = {}
-        self.notes: Mapping[str, JSON] = {}
+        self.left_out: list[str] = []
 
     def open(self) -> None:  # noqa: B027 - most have nothing to do
         """Bring what is elsewhere to this machine. Called once, before `pieces` is used, after `identity` is compared.
