@@ -17,7 +17,7 @@ from PIL import Image
 
 from recordzoo import CIFAR10Record, ImageFolderRecord, RecordReader, RecordWriter, convert
 from recordzoo.records import manifest, parse, shard
-from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
+from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
 from recordzoo.records.marks import marks_name
 from tests.fakes import cifar, lists
 from tests.fakes.folder import bad_image, image_bytes, write_tree
@@ -249,7 +249,7 @@ def test_every_key_of_the_manifest_is_on_the_page() -> None:
         manifest.Manifest(
             SetKind.ZOO, "x", "", "original", 0, {"b": manifest.BlobSpec("raw")},
             {"a": manifest.ArraySpec("", (0,), 0, 0, "")}, {}, (manifest.ShardSpec("", 0, 0, 0, 0, ""),),
-            {"b": FieldSpec(FieldKind.IMAGE)}, raw_files=(manifest.RawFile("", 0, None),),
+            {"b": FieldSpec(FieldKind.BOXES, None, BoxFormat.XYXY, True)}, raw_files=(manifest.RawFile("", 0, None),),
         ).to_bytes()
     )  # fmt: skip
     tables = [example, *(example[key][name] for key, name in {"blobs": "b", "arrays": "a", "fields": "b"}.items())]

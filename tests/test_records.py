@@ -13,7 +13,7 @@ import pytest
 from recordzoo.errors import CorruptRecordError, FormatVersionError, ManifestError, PrepareError, RecordError
 from recordzoo.records import files, layout, reader, shard, shards
 from recordzoo.records.arrays import Names, pack_names
-from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
+from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import INDEX_DTYPE, MANIFEST_NAME, ArraySpec, BlobSpec, Manifest
 from recordzoo.records.parse import parse_manifest
 from recordzoo.records.reader import RecordReader, is_record_set
@@ -504,6 +504,37 @@ class TestManifest:
         arrays = {"target": np.zeros((3, 2), np.int64), "label": np.zeros(3, np.int8)}
         manifest = RecordReader(write_records(tmp_path / "x.records", some_values(3), arrays=arrays)).manifest
         assert (manifest.default_target, manifest.label_field) == ("label", "label")
+
+    def test_what_boxes_are_and_labels_of_objects(self, tmp_path: Path) -> None:
+        """Boxes without a format are written as before there was one."""
+        boxes = FieldSpec(FieldKind.BOXES, box_format=BoxFormat.CXCYWH, is_normalized=True)
+        plain = FieldSpec(FieldKind.BOXES)
+        folder = write_records(
+            tmp_path / "x.records",
+            some_values(3),
+            arrays={"image.shape": np.ones((3, 1), np.uint32), "boxes": np.zeros((3, 4), np.float32)},
+            fields={"image": FieldSpec(FieldKind.CLASS, ("a", "b")), "boxes": boxes},
+            blob=BlobSpec("raw", None, "<i8"),
+        )
+        manifest = RecordReader(folder).manifest
+        assert dict(manifest.fields) == {"image": FieldSpec(FieldKind.CLASS, ("a", "b")), "boxes": boxes}
+        said = json.loads((folder / "manifest.json").read_bytes())["fields"]
+        assert said["boxes"] == {"kind": "boxes", "names": None, "format": "CXCYWH", "normalized": True}
+        assert plain.to_json() == {"kind": "boxes", "names": None}
+        edit_manifest(folder, lambda document: document["fields"]["boxes"].update(format="YXYX"))
+        with pytest.raises(ManifestError, match="'format' is 'YXYX', not one of XYXY, XYWH, CXCYWH"):
+            RecordReader(folder)
+        edit_manifest(folder, lambda document: document["fields"]["boxes"].update(format="XYXY", normalized=1))
+        with pytest.raises(ManifestError, match="is a int, not a bool"):
+            RecordReader(folder)
+        edit_manifest(folder, lambda document: document["fields"]["boxes"].update(normalized=False))
+        assert RecordReader(folder).manifest.fields["boxes"] == FieldSpec(FieldKind.BOXES, box_format=BoxFormat.XYXY)
+
+    @pytest.mark.parametrize("dtype", ["<f4", "<u8"])
+    def test_labels_are_whole_numbers(self, dtype: str, tmp_path: Path) -> None:
+        fields = {"image": FieldSpec(FieldKind.CLASS)}
+        with pytest.raises(ManifestError, match="says that 'image' is class, and it is stored otherwise"):
+            write_records(tmp_path / "x.records", [bytes(8)], fields=fields, blob=BlobSpec("raw", (1,), dtype))
 
     @pytest.mark.parametrize(
         ("keys", "value", "problem"),

@@ -199,10 +199,7 @@ class Manifest:
                 }
                 for spec in self.shards
             ],
-            "fields": {
-                name: {"kind": spec.kind, "names": None if spec.names is None else list(spec.names)}
-                for name, spec in self.fields.items()
-            },
+            "fields": {name: spec.to_json() for name, spec in self.fields.items()},
             "default_target": self.default_target,
             "source": self.source,
             "raw_files": [{"name": r.name, "bytes": r.size_bytes, "hash": r.hash} for r in self.raw_files],

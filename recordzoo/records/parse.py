@@ -10,7 +10,7 @@ import re
 
 from recordzoo.base.program import command
 from recordzoo.errors import FormatVersionError, ManifestError
-from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind
+from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec, SetKind
 from recordzoo.records.manifest import (
     FORMAT,
     MAX_DIMENSIONS,
@@ -148,7 +148,7 @@ def _check_fields(top: Node, manifest: Manifest) -> None:
     for name, field_spec in manifest.fields.items():
         blob, array = manifest.blobs.get(name), manifest.arrays.get(name)
         fits = {
-            FieldKind.CLASS: array is not None and is_label(array.dtype, array.shape),
+            FieldKind.CLASS: _is_of_classes(blob, array),
             FieldKind.IMAGE: blob is not None and blob.encoding in ("image", "raw"),
             FieldKind.TEXT: blob is not None and blob.encoding == "json",
             FieldKind.JSON: blob is not None and blob.encoding == "json",
@@ -158,12 +158,22 @@ def _check_fields(top: Node, manifest: Manifest) -> None:
             top.fail("fields", f"says that {name!r} is {field_spec.kind}, and it is stored otherwise")
 
 
+def _is_of_classes(blob: BlobSpec | None, array: ArraySpec | None) -> bool:
+    """Whether a field stores a class of each record, or a row of classes."""
+    if blob is not None:
+        return blob.encoding == "raw" and len(blob.shape or (0,)) == 1 and is_label(blob.dtype, (0,))
+    return array is not None and is_label(array.dtype, array.shape)
+
+
 def _field(node: Node) -> FieldSpec:
     kind = node.one_of("kind", FieldKind)
     names = node.optional("names", lambda item: tuple(item.as_list(lambda name: name.as_text(4096))))
     if names is not None and kind not in (FieldKind.CLASS, FieldKind.MULTILABEL):
         node.fail("names", f"names classes, and the field is {kind}")
-    return FieldSpec(kind, names)
+    box_format = node.one_of("format", BoxFormat) if kind is FieldKind.BOXES and "format" in node.value else None
+    has_points = kind in (FieldKind.BOXES, FieldKind.JSON)
+    is_normalized = has_points and "normalized" in node.value and node.get("normalized").as_bool()
+    return FieldSpec(kind, names, box_format, is_normalized)
 
 
 def _blob(node: Node) -> BlobSpec:

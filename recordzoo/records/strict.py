@@ -85,6 +85,10 @@ class Node:
             self.fail("this", f"is a text of {len(text):,} characters, more than {limit:,}")
         return text
 
+    def as_bool(self) -> bool:
+        """Return true or false."""
+        return self._is(bool)
+
     def as_integer(self, low: int, high: int) -> int:
         """Return an integer from `low` to `high`."""
         number = self._is(int)

@@ -36,6 +36,7 @@ def write_records(
     kind: SetKind = SetKind.ZOO,
     dataset: str = "fake",
     encoding: str = "bytes",
+    blob: BlobSpec | None = None,
     **contents: Any,
 ) -> Path:
     """Write a record set whose field "image" has these values; None: the position has none.
@@ -66,7 +67,7 @@ def write_records(
             kind=kind,
             dataset=dataset,
             part="",
-            blobs={"image": BlobSpec(encoding)},
+            blobs={"image": blob or BlobSpec(encoding)},
             indices={"image": index},
             names=some_names(len(values)) if names is None else names,
             shards=specs,
