@@ -231,3 +231,11 @@ def _default_limit() -> int:
 
 shard_files = ShardFiles(_default_limit())
 processes.at_fork(in_child=shard_files.after_fork)
+
+evictable: set[int] = set()
+"""Tokens of the readers of this process whose shards are in the cache, from where they may be removed."""
+
+
+def close_evicted() -> None:
+    """Close the shards that were removed from the cache. A read that is under way is finished first."""
+    shard_files.close_deleted(evictable.copy())

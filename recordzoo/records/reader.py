@@ -77,7 +77,9 @@ class RecordReader:
         self._directory: AnyDirectory
         self.remote: RemoteShards | None = None  # the shards at a URL
         if is_url(path):
-            from recordzoo.records.remote_directory import RemoteDirectory  # what it stands on is slow to import
+            # What these import is slow to import.
+            from recordzoo.records.remote_directory import RemoteDirectory
+            from recordzoo.records.remote_shards import RemoteShards
 
             self.path = Url.parse(path)
             self._directory = there = RemoteDirectory(self.path, cache_bytes)
@@ -95,7 +97,7 @@ class RecordReader:
         self.manifest: Manifest = parse_manifest(data, str(self.path / MANIFEST_NAME))
         if is_url(path):
             there.describe(self.digest, self.manifest)
-            self._shards = self.remote = there.shards(self.manifest.shards)
+            self._shards = self.remote = RemoteShards(there, self.manifest.shards)
         else:
             self._shards = Shards(self._directory, self.manifest.shards)
         self._arrays: dict[str, NDArray[Any]] = {}  # Any: arrays of any dtype of the format

@@ -7,7 +7,7 @@ import logging
 import os
 import re
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 
 from recordzoo.base import settings
 from recordzoo.base.hashing import hash_text
@@ -20,8 +20,8 @@ from recordzoo.net.part import HashedFile
 from recordzoo.net.store import Store
 from recordzoo.net.url import Url
 from recordzoo.records.arrays import file_name
-from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, ShardSpec, manifest_digest
-from recordzoo.records.remote_shards import RemoteShards, close_evicted
+from recordzoo.records.files import close_evicted
+from recordzoo.records.manifest import MANIFEST_NAME, MAX_MANIFEST_BYTES, Manifest, manifest_digest
 
 logger = logging.getLogger("recordzoo")
 
@@ -123,10 +123,6 @@ class RemoteDirectory:
         """Remove a damaged file from the cache; it is fetched again."""
         self.cache.drop(self.digest, name)
         return True
-
-    def shards(self, specs: Sequence[ShardSpec]) -> RemoteShards:
-        """Return the shards."""
-        return RemoteShards(self, specs)
 
     def explained(self, name: str, err: RemoteError | None) -> RecordError:
         """Return what to raise for a file that has other bytes, or cannot be read: was the record set replaced?

@@ -6,7 +6,7 @@ import logging
 import os
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import Any, Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,27 +16,23 @@ from recordzoo.base import settings
 from recordzoo.errors import RecordError
 from recordzoo.net.background import Background
 from recordzoo.net.cache import NoRoomError
-from recordzoo.records.files import shard_files
+from recordzoo.records.files import close_evicted, evictable, shard_files
 from recordzoo.records.manifest import ShardSpec
+from recordzoo.records.remote_directory import RemoteDirectory
 from recordzoo.records.shards import Shards
 from recordzoo.records.spans import Ahead, Span, near
-
-if TYPE_CHECKING:
-    from recordzoo.records.remote_directory import RemoteDirectory
 
 logger = logging.getLogger("recordzoo")
 
 IN_A_ROW = 16
-"""After so many values in a row from one shard all of it is fetched: somebody reads in storage order."""
+"""After so many values in a row from one shard the whole shard is fetched: it is read in storage order."""
 
 _SHARDS_AT_ONCE = 2
 _SPANS_AT_ONCE = 32
 
-_tokens: set[int] = set()  # of the readers of this process whose shards are at URLs
 
-
-class Plan(Protocol):
-    """Who knows which shards are read next."""
+class ReadPlan(Protocol):
+    """Says which shards are read next."""
 
     is_alone: bool
     """Whether it has given up: values are fetched alone."""
@@ -58,14 +54,14 @@ class RemoteShards(Shards):
         is_planned_elsewhere: Whether another process fetches whole shards ahead for this one, which waits for them.
     """
 
-    def __init__(self, directory: "RemoteDirectory", specs: Sequence[ShardSpec]) -> None:
+    def __init__(self, directory: RemoteDirectory, specs: Sequence[ShardSpec]) -> None:
         super().__init__(directory, specs)
         self._directory: RemoteDirectory = directory
-        _tokens.add(self._token)
-        weakref.finalize(self, _tokens.discard, self._token)
+        evictable.add(self._token)
+        weakref.finalize(self, evictable.discard, self._token)
         self._sizes = [spec.size_bytes for spec in specs]
         self.is_planned_elsewhere = False
-        self._plan: Callable[[], Plan | None] = lambda: None
+        self._plan: Callable[[], ReadPlan | None] = lambda: None
         self._holds: Literal["", "all", "some", "none"] = ""
         self._limit = 0
         self._ahead = Ahead()
@@ -203,7 +199,7 @@ class RemoteShards(Shards):
             ahead.last = (number, count + 1 if shard == number else 1)
         return ahead.last[0] == number and ahead.last[1] >= IN_A_ROW
 
-    def plan(self, plan: Plan) -> None:
+    def plan(self, plan: ReadPlan) -> None:
         """Let shards be read whole as long as something lives that names each of them with `bring` in time."""
         self._plan = weakref.ref(plan)
 
@@ -260,11 +256,6 @@ class RemoteShards(Shards):
         if self._holds != "none":
             self._holds = "none"
             logger.warning("%s: values are fetched one by one, because %s.", self._directory.path, err)
-
-
-def close_evicted() -> None:
-    """Close the shards that were removed from the cache. A read that is under way is finished first."""
-    shard_files.close_deleted(_tokens.copy())
 
 
 def _in_order(numbers: NDArray[Any]) -> list[int]:
