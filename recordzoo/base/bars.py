@@ -80,7 +80,6 @@ class BarProgress:
     """
 
     def __init__(self) -> None:
-        # Any: tqdm's own type is generic over what it iterates; this one iterates nothing.
         self._bar: Any = None
         self._has_total = False
         self._images = 0
@@ -152,7 +151,6 @@ class BarProgress:
         return f"{{desc}}: {{percentage:3.0f}}%|{{bar}}| {done}, {rate}, {time}"
 
 
-# Any: a class of tqdm, which has many.
 def _bar_class() -> tuple[Any, bool]:
     """Return tqdm's bar for where this runs, and whether it is a notebook's widget: tqdm decides that itself."""
     if not is_notebook():

@@ -39,7 +39,6 @@ def run(loader: str, task: Task) -> Measurement:
         OtherSourceError: The records are not images.
     """
     open_dataset, make_loader = _LOADERS[loader]
-    # Any: whatever the transform takes and gives.
     transform: Callable[..., Any] = load_transform(task.transform)
     chosen = _choose(open_dataset(task, transform), task)
     forget(_files(chosen, task))
@@ -49,7 +48,6 @@ def run(loader: str, task: Task) -> Measurement:
     )
 
 
-# Any, from here on: samples are what datasets and transforms give.
 def _open_files(task: Task, transform: Callable[..., Any]) -> Dataset[Any]:
     dataset: Dataset[Any] = ImageFolder(str(task.tree), transform, allow_empty=True)
     return dataset

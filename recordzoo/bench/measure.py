@@ -33,7 +33,6 @@ class Measurement:
     memory_bytes: float | None = None
 
 
-# Any: batches are whatever the loader gives.
 def measure(make_loader: Callable[[], Iterable[Any]], num_images: int, at_least_s: float) -> Measurement:
     """Run through a loader's first epoch, then through whole epochs for so many seconds, one at least.
 
@@ -73,7 +72,6 @@ def medians(runs: Sequence[Measurement]) -> Measurement:
     return Measurement(**found)
 
 
-# Any: the function's own arguments.
 def in_fresh_process(function: Callable[..., T], *arguments: Any) -> T:
     """Call a function in a process of its own, which ends afterwards; its errors are raised here."""
     # Not loky: in its processes torch's DataLoader starts workers as loky does, which fails.

@@ -14,7 +14,6 @@ from recordzoo.errors import ArgumentError
 DEFAULT = "RandomResizedCrop(224), RandomHorizontalFlip(), PILToTensor()"
 
 
-# Any: transforms take and return what their user wants.
 def load_transform(name: str | None) -> Callable[..., Any]:
     """Import a transform; without a name, make `DEFAULT`.
 

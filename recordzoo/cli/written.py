@@ -39,7 +39,7 @@ _PART = re.compile(r"(?P<raw>.+)\.part(\..+)?")
 _BAD = re.compile(r"(?P<raw>.+)\.bad-[0-9a-f]{8}")
 _DIGEST = re.compile(r"[0-9a-f]{64}")
 _IN_BUILD = re.compile(
-    r"plan\.json|journal\.jsonl|heartbeat|set|old|replacing|u[0-9]{5,}.*|.*\.(tmp|new)"  # see docs/decisions/preparing.md
+    r"plan\.json|journal\.jsonl|heartbeat|set|old|replacing|u[0-9]{5,}.*|.*\.(tmp|new)"  # docs/decisions/preparing.md
 )
 _SHARD = re.compile(r"shard-[0-9]{5,7}\.lmdb")
 _IN_SET = re.compile("|".join([_SHARD.pattern, r"[a-z0-9_.-]+\.npy", r".+\.marks", *map(re.escape, BESIDE)]))

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
+from recordzoo.base.arrays import AnyArray
 from recordzoo.base.bars import default_progress
 from recordzoo.base.progress import Progress
 from recordzoo.base.text import name_first
@@ -41,7 +41,7 @@ class NewField:
     """
 
     name: str
-    values: NDArray[Any]  # Any: of any numeric dtype
+    values: AnyArray
     spec: FieldSpec
 
     def to_json(self) -> dict[str, JSON]:
@@ -55,10 +55,9 @@ class NewField:
         return replace(table, arrays=arrays, fields=fields)
 
 
-# Any: numbers or texts.
 def add_field(
     records: str | os.PathLike[str],
-    values: str | os.PathLike[str] | Mapping[str, Any] | Sequence[Any] | NDArray[Any],
+    values: str | os.PathLike[str] | Mapping[str, Any] | Sequence[Any] | AnyArray,
     name: str,
     *,
     output: str | os.PathLike[str] | None = None,
@@ -113,8 +112,7 @@ def add_field(
     return make_linked([Part(reader)], output, Options(refresh=refresh, progress=progress), change=change)
 
 
-# Any, here and below: as above.
-def _read(path: Path, field: str) -> Mapping[str, Any] | Sequence[Any] | NDArray[Any]:
+def _read(path: Path, field: str) -> Mapping[str, Any] | Sequence[Any] | AnyArray:
     """Read a file of values."""
     if path.suffix not in (".npy", ".csv", ".tsv"):
         raise ArgumentError(f"{path} cannot be read as values: it must be a .csv, .tsv or .npy file.")
@@ -160,7 +158,7 @@ def _joined(reader: RecordReader, given: Mapping[str, Any], progress: Progress) 
     return column
 
 
-def _typed(column: Sequence[Any] | NDArray[Any]) -> tuple[NDArray[Any], FieldSpec]:
+def _typed(column: Sequence[Any] | AnyArray) -> tuple[AnyArray, FieldSpec]:
     """Return the values as an array, and what they are."""
     if not isinstance(column, np.ndarray) and (empty := [n for n, value in enumerate(column) if value is None]):
         raise ArgumentError(

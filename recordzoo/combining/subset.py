@@ -16,7 +16,6 @@ from recordzoo.recipes.combined.part import Choice, Part
 from recordzoo.records.reader import RecordReader
 
 
-# Any: a dataset of this package.
 @overload
 def subset(
     records: Any,

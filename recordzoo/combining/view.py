@@ -20,7 +20,6 @@ from recordzoo.families.selection import Selection
 from recordzoo.recipes.combined.part import Choice
 
 
-# Any, here and below: a dataset of this package.
 def view(
     records: Any,
     classes: Sequence[str | int] | None,

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 _DEFAULT_SPLIT = "train"  # what `datasets` calls data without splits
 
 
-# Any: a dataset of whichever class.
 def to_hf(
     dataset: Any, split: str | None = None, *, cache_dir: str | os.PathLike[str] | None = None
 ) -> Union["datasets.Dataset", "datasets.DatasetDict"]:

@@ -41,7 +41,6 @@ class RecordsReader:
         >>> dataset = ImageDataset("data", reader=RecordsReader(CUB200Record("data")))  # doctest: +SKIP
     """
 
-    # Any: a dataset of this package; targets are what it has.
     def __init__(self, dataset: Any) -> None:
         problem = problem_of(dataset)
         if not problem and dataset._selection.reader.manifest.blobs["image"].encoding != "image":
@@ -82,7 +81,6 @@ class RecordsReader:
         return [self.filename(index, basename, absolute) for index in range(len(self))]
 
 
-# Any: what timm's function takes and returns.
 def create_dataset(name: str, root: str | None = None, split: str = "validation", **options: Any) -> Any:
     """Do what ``timm.data.create_dataset`` does; names that begin with "recordzoo/" are datasets of this package.
 
@@ -113,7 +111,6 @@ def create_dataset(name: str, root: str | None = None, split: str = "validation"
     return ImageDataset(root, reader=RecordsReader(opened), **kept)
 
 
-# Any: as above.
 def _open(name: str, root: str, split: str, *, download: bool) -> Any:
     if name == _FOLDERS:
         there = {path.name.removesuffix(".records") for path in Path(root).iterdir() if path.is_dir()}

@@ -39,7 +39,6 @@ class Deferred(Image.Image):
             self.im = decode.decoded_rgb(data).im
         return super().load()
 
-    # Any: as Pillow's.
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Pickle a plain image."""
         return _same, (self.copy(),)

@@ -56,6 +56,5 @@ class Background:
                 future.set_exception(err)
             del future, work  # the last one would be kept while this thread waits
 
-    # Any: what pickle wants.
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._num_threads, self._name)

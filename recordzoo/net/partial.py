@@ -1,4 +1,4 @@
-"""`PartialFile`: the part of a download, from the claim to the published file. Its states: docs/decisions/downloads.md."""
+"""`PartialFile`: the part of a download. docs/decisions/downloads.md has its states."""
 
 import contextlib
 import json

@@ -76,7 +76,6 @@ class Store:
         self._pid = 0
         self._sends_whole_files = False  # a server that does not know ranges
 
-    # Any: what pickle wants.
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.url,)
 
@@ -236,7 +235,6 @@ class Store:
         """
         return [self._last_part(entry) for entry in self._listing() if entry.get("type") == "directory"]
 
-    # Any: facts of all kinds.
     def _listing(self) -> Sequence[dict[str, Any]]:
         def look() -> Sequence[dict[str, Any]]:
             found: Sequence[dict[str, Any]] = self.file_system().ls(self.path(), detail=True, refresh=True)
@@ -249,7 +247,6 @@ class Store:
                 return []
             raise
 
-    # Any: as above.
     def _last_part(self, entry: dict[str, Any]) -> str:
         name = str(entry["name"])
         path = name if self.url.scheme in _HERE else name.partition("?")[0]

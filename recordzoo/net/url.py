@@ -129,7 +129,6 @@ class Url:
         """Return what is shown, for messages and for names below it; no file can be opened by it."""
         return self.public
 
-    # Any: what pickle wants.
     def __reduce__(self) -> tuple[Any, ...]:
         return Url.parse, (self.public,)
 

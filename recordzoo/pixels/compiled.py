@@ -9,6 +9,7 @@ from PIL import Image
 from torchvision.transforms import InterpolationMode
 from torchvision.transforms.v2 import functional
 
+from recordzoo.base.arrays import AnyArray
 from recordzoo.pixels.once import Once
 from recordzoo.transforms.steps import Arithmetic, Erase, Size
 from recordzoo.transforms.table import PIXEL_OPS
@@ -30,8 +31,6 @@ _PROBES = (
 """Height and width before and after: both sides of each limit at which a version of Pillow swaps its passes."""
 
 _CHANGES_PROBE = 37, 41
-
-# Any, in this module: values and outputs are uint8 or float32 arrays; jobs are rows of numbers.
 
 
 class PixelSource(NamedTuple):
@@ -100,8 +99,8 @@ class Compiled:
         jobs: list[tuple[Any, ...]],
         decompress: int,
         size: Size,
-        values: NDArray[Any],
-        out: NDArray[Any],
+        values: AnyArray,
+        out: AnyArray,
         *,
         is_last: bool,
     ) -> list[int]:
@@ -158,8 +157,8 @@ class Compiled:
         places: Sequence[int],
         size: Size,
         changes: Sequence[Sequence[Form]],
-        values: NDArray[Any],
-        out: NDArray[Any],
+        values: AnyArray,
+        out: AnyArray,
         *,
         is_last: bool,
     ) -> None:
@@ -182,7 +181,7 @@ class Compiled:
         rows = np.array(places, np.int64)
         _call(self._run.change, images, rows, *size, operations, values, out, is_last)
 
-    def erase(self, erased: Sequence[tuple[int, Erase]], out: NDArray[Any], size: Size, *, is_last: bool) -> None:
+    def erase(self, erased: Sequence[tuple[int, Erase]], out: AnyArray, size: Size, *, is_last: bool) -> None:
         """Erase boxes of rows of a batch, each with the number of its row; the rest as `change`."""
         boxes = [(place, box.top, box.left, box.height, box.width, box.values) for place, box in erased]
         _call(self._run.erase, np.array(boxes, self._run.ERASURE), out, *size, is_last)

@@ -111,7 +111,6 @@ _spare = Spare()
 _next_look = 0.0
 
 
-# Any: what the two return.
 def _parts(*, changes: bool) -> dict[str, Once[Any]]:
     return {"images": _images, "changes": _changes} if changes else {"images": _images}
 

@@ -206,7 +206,6 @@ class RowRenderer:
             found = self._memory.images = np.empty((count, num_bytes), np.uint8)
         return found
 
-    # Any: as above.
     def _job(self, frame: Frame, actions: list[Geometry], place: int) -> tuple[Any, ...] | None:
         shape = shape_of(actions, (frame.height, frame.width), self._resamples)
         if shape is None or not isinstance(frame, JpegFrame | ArrayFrame):

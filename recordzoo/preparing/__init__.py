@@ -1,6 +1,7 @@
 """Sources → records: the one place that says the whole sentence.
 
-Find raw data, check space, convert, read back, publish. `docs/decisions/preparing.md` has the states and what a crash leaves.
+Find raw data, check space, convert, read back, publish. `docs/decisions/preparing.md` has the
+states, and what a crash leaves.
 """
 
 from recordzoo.preparing.job import ensure, ensure_located

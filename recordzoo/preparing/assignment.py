@@ -65,7 +65,6 @@ def call_of(task: Task, shared: Mapping[str, str]) -> dict[str, Any]:
     return {"versions": versions(), "host": socket.gethostname(), "shared": dict(shared), "unit": unit}
 
 
-# Any: what `call_of` returned, perhaps that of another version.
 def convert_assigned(call: Mapping[str, Any]) -> UnitDone:
     """Convert a unit, in a worker.
 

@@ -31,7 +31,6 @@ _THREADS = 16
 _AT_ONCE = 256
 
 
-# Any, here and below: JSON values.
 def encode_line(document: Mapping[str, Any]) -> bytes:
     """Write a journal line: a JSON list of the document's CRC-32 and the document."""
     data = canonical(document)

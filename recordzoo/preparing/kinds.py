@@ -20,7 +20,6 @@ from recordzoo.records.manifest import ENDING, Manifest
 from recordzoo.records.reader import RecordReader
 
 
-# Any: arguments of a dataset class.
 def _any_class(manifest: Manifest) -> tuple[str, str, Mapping[str, Any]]:
     return "recordzoo.families.record_set", "RecordDataset", {}
 

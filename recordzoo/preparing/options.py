@@ -132,7 +132,6 @@ class Options:
                 f"workers={self.workers} and executor are both given; an executor has its own workers. Pass one."
             )
 
-    # Any: the options of `PrepareOptions` or `OwnOptions`.
     @classmethod
     def of(cls, given: Mapping[str, Any], function: str, kind: type[OwnOptions] = PrepareOptions) -> Self:
         """Return the options that a caller gave; refuse one that does not exist, as Python refuses an argument.

@@ -129,7 +129,6 @@ def _is_there(recipe: Recipe, root: Path) -> bool:
     return False
 
 
-# Any: values of options.
 def _layout(reader: RecordReader) -> dict[str, Any]:
     """Return the options by which the shards were cut, if the file beside the set names one."""
     try:

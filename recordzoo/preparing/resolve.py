@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping, Sequence, Set, Sized
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.base.arrays import AnyArray
 from recordzoo.errors import PrepareError, SourceError
 from recordzoo.recipes.base import ABSENT, INCOMPLETE, Recipe, Table
 
@@ -27,8 +27,7 @@ class Resolved:
 
     names: Sequence[str]
     slots: Mapping[str, NDArray[np.int64]]
-    # Any: of any numeric dtype.
-    arrays: Mapping[str, NDArray[Any]]
+    arrays: Mapping[str, AnyArray]
     splits: Mapping[str, NDArray[np.int64]]
     shapes: Mapping[str, NDArray[np.uint32]]
 

@@ -6,12 +6,12 @@ import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base import durable
+from recordzoo.base.arrays import AnyArray
 from recordzoo.base.types import JSON
 from recordzoo.errors import PrepareError
 from recordzoo.recipes.jpeg import UNKNOWN
@@ -178,8 +178,7 @@ def load_sidecars(folder: Path, unit: UnitDone) -> dict[str, bytes]:
     return {name: content[start:end].tobytes() for name, start, end in zip(names, starts, ends, strict=False)}
 
 
-# Any: arrays of any dtype.
-def _save(path: Path, **arrays: NDArray[Any]) -> str:
+def _save(path: Path, **arrays: AnyArray) -> str:
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     data = buffer.getvalue()
@@ -190,7 +189,7 @@ def _save(path: Path, **arrays: NDArray[Any]) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def _load(path: Path, digest: str) -> dict[str, NDArray[Any]]:
+def _load(path: Path, digest: str) -> dict[str, AnyArray]:
     try:
         data = path.read_bytes()
     except OSError as err:

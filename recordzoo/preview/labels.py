@@ -84,7 +84,7 @@ def load_labels(reader: RecordReader) -> Labels | None:
 
 def _synonyms(reader: RecordReader, num_classes: int) -> list[str]:
     """Read the first word for each class out of the metadata, where there are some for all."""
-    found: Any = reader.manifest.metadata.get("synonyms")  # Any: JSON
+    found: Any = reader.manifest.metadata.get("synonyms")
     if not isinstance(found, list) or len(found) != num_classes:
         return []
     if not all(isinstance(words, list) and words and isinstance(words[0], str) for words in found):

@@ -199,7 +199,6 @@ class Build:
         return self.path.with_name(f"{self.output.path.name}.build.{FREE}{secrets.token_hex(4)}")
 
 
-# Any, here and below: JSON values.
 def canonical(document: Mapping[str, Any]) -> bytes:
     """Write a document as JSON: the same document gives the same bytes."""
     return json.dumps(document, sort_keys=True, separators=(",", ":")).encode()

@@ -21,7 +21,6 @@ from recordzoo.raw.stream import ADVICE, STREAM_ERRORS, unpacked_cap
 
 ARCHIVE_ENDINGS = (".tar", ".tgz", ".tbz", ".tbz2", ".txz", ".tar.gz", ".tar.bz2", ".tar.xz", ".zip")
 
-# Any: these files are no BinaryIO to typeshed.
 _DECOMPRESS: dict[str, Callable[[BinaryIO], Any]] = {
     ".gz": gzip.open,
     ".bz2": functools.partial(Unpacked, new=bz2.BZ2Decompressor),
@@ -85,7 +84,6 @@ def decompressed(member: Member) -> Member:
     return member
 
 
-# Any: as above.
 def _decompress(member: Member, decompress: Callable[[BinaryIO], Any]) -> BinaryIO:
     return cast(BinaryIO, _Decompressed(member.open(), decompress, member))
 
@@ -104,7 +102,6 @@ class _Decompressed(io.RawIOBase):
         member: Where it is from.
     """
 
-    # Any: as above.
     def __init__(self, compressed: BinaryIO, decompress: Callable[[BinaryIO], Any], member: Member) -> None:
         self._compressed, self._file, self._member = compressed, decompress(compressed), member
         self._left = unpacked_cap(member.size_bytes)

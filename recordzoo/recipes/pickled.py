@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+
+from recordzoo.base.arrays import AnyArray
 
 _DTYPE = re.compile(r"[|<>=]?([biufc])(\d{1,2})|(\?)")
 
@@ -19,7 +20,7 @@ class PickledArray:
         values: The numbers; None for as long as the pickle has not given them.
     """
 
-    values: NDArray[Any] | None = None  # Any: of any numeric dtype
+    values: AnyArray | None = None
 
 
 @dataclass
@@ -32,7 +33,6 @@ class PickledObject:
     """
 
     name: str
-    # Any: what the pickle holds.
     attributes: dict[str, Any] = field(default_factory=dict)
 
 
@@ -53,7 +53,6 @@ class Function:
     """A function that a pickle may ask for: its name, and what is done here in its place."""
 
     name: str
-    # Any: what the pickle gives as arguments is checked there.
     stand_in: Callable[..., Any]
 
 
@@ -110,7 +109,6 @@ def _from_buffer(data: bytes, dtype: Dtype, shape: tuple[int, ...], order: str) 
     return _filled(PickledArray(), shape, dtype, data, order == "F")
 
 
-# Any: what a pickle gives.
 def build(made: Any, state: Any) -> None:
     """Give a dtype its byte order, an array its numbers, or an object its attributes."""
     if isinstance(made, Dtype) and isinstance(state, tuple) and len(state) > 2 and not any(state[2:5]):
@@ -138,7 +136,6 @@ def _filled(array: PickledArray, shape: Any, dtype: Any, data: Any, is_fortran: 
 
 RECONSTRUCTORS = ("copyreg._reconstructor", "copy_reg._reconstructor")
 
-# Any: arguments are checked in each.
 FUNCTIONS: Mapping[str, Callable[..., Any]] = {
     "_codecs.encode": _encode,
     "__builtin__.bytes": _no_bytes,

@@ -66,7 +66,6 @@ class _Machine:
         most_bytes: How many characters functions may make bytes of: all that there are, but not one text many times.
     """
 
-    # Any: what a pickle holds.
     def __init__(self, dicts: bool, text: bool, objects: bool, most_bytes: int) -> None:
         self._stack: list[Any] = []
         self._memo: dict[int, Any] = {}
@@ -205,7 +204,6 @@ _CONSTANTS = frozenset(
 )
 _PYTHON_2 = frozenset(("STRING", "BINSTRING", "SHORT_BINSTRING"))
 _TUPLES = {"TUPLE1": 1, "TUPLE2": 2, "TUPLE3": 3}
-# Any: each a value of its own.
 _LITERALS: Mapping[str, Callable[[], Any]] = {
     "MARK": lambda: _MARK,
     "NONE": lambda: None,

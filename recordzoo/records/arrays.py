@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base import durable
+from recordzoo.base.arrays import AnyArray
 from recordzoo.base.hashing import hash_text
 from recordzoo.errors import CorruptRecordError, ManifestError, RecordError
 from recordzoo.net.url import Url
@@ -37,8 +38,7 @@ def file_name(name: str) -> str:
     return f"{name}.npy"
 
 
-# Any: arrays of any dtype of the format.
-def write_array(folder: Path, name: str, values: NDArray[Any]) -> ArraySpec:
+def write_array(folder: Path, name: str, values: AnyArray) -> ArraySpec:
     """Write and sync an array and return what the manifest says of it."""
     dtype = values.dtype
     values = np.ascontiguousarray(values, dtype if dtype == INDEX_DTYPE else dtype.newbyteorder("<"))
@@ -55,7 +55,6 @@ def write_array(folder: Path, name: str, values: NDArray[Any]) -> ArraySpec:
     )
 
 
-# Any: as above.
 def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     buffer = io.BytesIO()
     header = {"descr": np.lib.format.dtype_to_descr(dtype), "fortran_order": False, "shape": shape}
@@ -63,8 +62,7 @@ def _header(dtype: np.dtype[Any], shape: tuple[int, ...]) -> bytes:
     return buffer.getvalue()
 
 
-# Any: as above.
-def map_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> NDArray[Any]:
+def map_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> AnyArray:
     """Compare an array of a record set with its CRC-32 in the manifest (4 GB/s) and map it, or read it; read-only.
 
     Raises:
@@ -101,8 +99,7 @@ def map_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> NDArray[An
     return np.frombuffer(held, array_dtype(spec.dtype), math.prod(spec.shape), start).reshape(spec.shape)
 
 
-# Any: as above.
-def load_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> NDArray[Any]:
+def load_array(directory: AnyDirectory, name: str, spec: ArraySpec) -> AnyArray:
     """Read an array into memory, unchecked: a file that is cut meanwhile cannot kill the process as a mapped one can.
 
     Raises:

@@ -7,11 +7,11 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.base.arrays import AnyArray
 from recordzoo.base.hashing import hash_text
 from recordzoo.base.progress import Progress
 from recordzoo.errors import CorruptRecordError, FormatVersionError, RecordError
@@ -197,8 +197,7 @@ class Check:
         finally:
             os.close(fd)
 
-    # Any: arrays of any dtype of the format.
-    def _array(self, name: str, spec: ArraySpec) -> NDArray[Any] | None:
+    def _array(self, name: str, spec: ArraySpec) -> AnyArray | None:
         """Compare an array's hash; return it if it is needed for more and good."""
         try:
             fd = self.directory.open(file_name(name), spec.size_bytes)
@@ -228,8 +227,7 @@ class Check:
             self.progress.advance(len(data))
         return hash_text(state), crc
 
-    # Any: as above.
-    def _check_names(self, arrays: dict[str, NDArray[Any] | None]) -> None:
+    def _check_names(self, arrays: dict[str, AnyArray | None]) -> None:
         data, offsets = arrays["names"], arrays["names_offsets"]
         if data is None or offsets is None:
             return
@@ -245,8 +243,7 @@ class Check:
                 f"The name {name!r} leads out of the records' folder; it is no path." for name in found
             )
 
-    # Any: as above.
-    def _check_splits(self, arrays: dict[str, NDArray[Any] | None]) -> None:
+    def _check_splits(self, arrays: dict[str, AnyArray | None]) -> None:
         for name in self.manifest.splits:
             positions = arrays[f"split-{name}"]
             if positions is not None and len(positions):

@@ -8,11 +8,11 @@ for values over half a page (flag 1), the number of the first of the contiguous 
 import mmap
 import struct
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.base.arrays import AnyArray
 from recordzoo.errors import CorruptRecordError
 
 MAGIC = 0xBEEFC0DE
@@ -88,7 +88,7 @@ def walk(data: bytes | mmap.mmap, where: str) -> tuple[Meta, Values]:
         CorruptRecordError: A page is not what must stand there, or leads outside the file.
     """
     meta = read_meta(data, where)
-    pages: list[tuple[NDArray[Any], ...]] = []
+    pages: list[tuple[AnyArray, ...]] = []
     if meta.root != _NO_ROOT:
         stack = [(meta.root, 1)]
         visited = 0
@@ -118,7 +118,7 @@ def walk(data: bytes | mmap.mmap, where: str) -> tuple[Meta, Values]:
     return meta, Values(slots.astype(np.uint32), offsets, lengths.astype(np.uint32))
 
 
-def _page(data: bytes | mmap.mmap, meta: Meta, number: int, where: str) -> tuple[int, NDArray[Any], NDArray[Any]]:
+def _page(data: bytes | mmap.mmap, meta: Meta, number: int, where: str) -> tuple[int, AnyArray, AnyArray]:
     """Return a page's flags, where its nodes begin (in units of two bytes) and the page as two-byte numbers."""
     start = number * meta.page_size
     if number < 2 or start + meta.page_size > len(data):
@@ -144,7 +144,7 @@ def _page(data: bytes | mmap.mmap, meta: Meta, number: int, where: str) -> tuple
     return flags, nodes, page
 
 
-def _leaf(page: NDArray[Any], nodes: NDArray[Any], number: int, meta: Meta) -> tuple[NDArray[Any], ...]:
+def _leaf(page: AnyArray, nodes: AnyArray, number: int, meta: Meta) -> tuple[AnyArray, ...]:
     """Return slots, offsets and lengths of a leaf's values."""
     lengths = page[nodes].astype(np.uint64) | page[nodes + 1].astype(np.uint64) << np.uint64(16)
     big = (page[nodes + 2] & _BIG).astype(bool)

@@ -10,11 +10,11 @@ import weakref
 from array import array
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
-from numpy.typing import NDArray
 
+from recordzoo.base.arrays import AnyArray
 from recordzoo.errors import RecordError
 from recordzoo.raw.file_table import FileTable
 from recordzoo.records.files import pread
@@ -137,6 +137,6 @@ class MadeFrom(Sequence[str]):
             if begin <= low <= high <= end:
                 yield _text(names[low - begin : high - begin]), size, mtime
 
-    def _rows(self, start: int, stop: int) -> NDArray[Any]:
+    def _rows(self, start: int, stop: int) -> AnyArray:
         data = pread(self._fd, (stop - start) * _ROW.itemsize, self._rows_at + start * _ROW.itemsize)
         return np.frombuffer(data[: len(data) - len(data) % _ROW.itemsize], _ROW)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, SupportsIndex
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.base.arrays import AnyArray
 from recordzoo.base.meant import did_you_mean
 from recordzoo.base.program import command
 from recordzoo.errors import CorruptRecordError, RecordError
@@ -77,9 +78,8 @@ class RecordReader:
         self._directory: AnyDirectory
         self.remote: RemoteShards | None = None  # the shards at a URL
         if is_url(path):
-            # What these import is slow to import.
+            from recordzoo.records import remote_shards  # what it stands on is slow to import
             from recordzoo.records.remote_directory import RemoteDirectory
-            from recordzoo.records.remote_shards import RemoteShards
 
             self.path = Url.parse(path)
             self._directory = there = RemoteDirectory(self.path, cache_bytes)
@@ -97,10 +97,10 @@ class RecordReader:
         self.manifest: Manifest = parse_manifest(data, str(self.path / MANIFEST_NAME))
         if is_url(path):
             there.describe(self.digest, self.manifest)
-            self._shards = self.remote = RemoteShards(there, self.manifest.shards)
+            self._shards = self.remote = remote_shards.RemoteShards(there, self.manifest.shards)
         else:
             self._shards = Shards(self._directory, self.manifest.shards)
-        self._arrays: dict[str, NDArray[Any]] = {}  # Any: arrays of any dtype of the format
+        self._arrays: dict[str, AnyArray] = {}
         self._rows: dict[str, memoryview] = {}  # the indices' rows by field
         self._marks: dict[str, bytearray] = {}
         self._names: Names | None = None
@@ -150,7 +150,6 @@ class RecordReader:
     def __len__(self) -> int:
         return self.manifest.num_records
 
-    # Any: values of all kinds.
     def __getitem__(self, position: SupportsIndex) -> dict[str, Any]:
         """Return a record: its name and the value of each field that it has, as `value` gives them.
 
@@ -165,7 +164,6 @@ class RecordReader:
         blobs = [field for field in self.manifest.blobs if self.has(field, number)]
         return {"name": self.names[number], **{field: self.value(field, number) for field in (*blobs, *self.columns)}}
 
-    # Any: as above.
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[position] for position in range(len(self)))
 
@@ -235,7 +233,6 @@ class RecordReader:
             name=name,
         )
 
-    # Any: as above.
     def value(self, field: str, position: int) -> Any:
         """Return what a field holds at a position.
 
@@ -305,21 +302,21 @@ class RecordReader:
         """
         self._shards.forget(self._stored_rows(field, positions))
 
-    def _stored_rows(self, field: str, positions: Sequence[int]) -> NDArray[Any]:
+    def _stored_rows(self, field: str, positions: Sequence[int]) -> AnyArray:
         """Return the index rows of the positions that exist and have a value."""
         index = self._index(field)
         wanted = np.asarray(positions, np.int64)
         rows = index[wanted[(wanted >= 0) & (wanted < len(index))]]
         return rows[(rows["shard"] < len(self.manifest.shards)) & (rows["length"] > 0)]  # 0 would mean: to the end
 
-    def _index(self, field: str) -> NDArray[Any]:
+    def _index(self, field: str) -> AnyArray:
         if field not in self.manifest.blobs:
             blobs = self.manifest.blobs
             hint = did_you_mean(field, blobs)
             raise KeyError(f"{self.path} has no blob field {field!r}; it has {', '.join(blobs)}.{hint}")
         return self.array(f"{field}.index")
 
-    def array(self, name: str) -> NDArray[Any]:
+    def array(self, name: str) -> AnyArray:
         """Return an array field, mapped read-only; its first dimension is the position.
 
         Raises:
@@ -336,8 +333,7 @@ class RecordReader:
             found = self._arrays.setdefault(name, self._mapped(name))
         return found
 
-    # Any: as above.
-    def _mapped(self, name: str) -> NDArray[Any]:
+    def _mapped(self, name: str) -> AnyArray:
         try:
             return map_array(self._directory, name, self.manifest.arrays[name])
         except CorruptRecordError:

@@ -9,10 +9,10 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Literal, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base import settings
+from recordzoo.base.arrays import AnyArray
 from recordzoo.errors import RecordError
 from recordzoo.net.background import Background
 from recordzoo.net.cache import NoRoomError
@@ -138,9 +138,8 @@ class RemoteShards(Shards):
         """Return what to raise for a value that is damaged at the server too."""
         return self._directory.explained(self.specs[number].name, None)
 
-    # Any, here and below: rows of an index.
     @override
-    def hint(self, rows: NDArray[Any]) -> None:
+    def hint(self, rows: AnyArray) -> None:
         """Fetch what values are in: their shards, or the values themselves."""
         self.will_need(rows)
         if self.holds == "all" or self.is_planned:
@@ -150,7 +149,7 @@ class RemoteShards(Shards):
             self._fetch_values(rows[np.isin(rows["shard"], alone)])
 
     @override
-    def will_need(self, rows: NDArray[Any]) -> None:
+    def will_need(self, rows: AnyArray) -> None:
         """Fetch the shards of values in the order in which they are first needed, if the cache can hold all."""
         here = [number for number in np.unique(rows["shard"]).tolist() if self._is_here(number)]
         self._advise_values(rows[np.isin(rows["shard"], here)])
@@ -158,12 +157,11 @@ class RemoteShards(Shards):
             self.bring([number for number in _in_order(rows["shard"]) if number not in here])
 
     @override
-    def forget(self, rows: NDArray[Any]) -> None:
+    def forget(self, rows: AnyArray) -> None:
         """As `Shards.forget`; of shards that are here."""
         here = [number for number in np.unique(rows["shard"]).tolist() if self._is_here(number)]
         super().forget(rows[np.isin(rows["shard"], here)])
 
-    # Any: what pickle wants.
     def __getstate__(self) -> dict[str, Any]:
         raise TypeError("A reader pickles, its shards do not.")
 
@@ -236,7 +234,7 @@ class RemoteShards(Shards):
         finally:
             ahead.coming.discard(number)
 
-    def _fetch_values(self, rows: NDArray[Any]) -> None:
+    def _fetch_values(self, rows: AnyArray) -> None:
         """Let threads fetch values, near ones by one request."""
         ahead = self._own()
         rows = np.sort(np.unique(rows), order=("shard", "offset"))
@@ -258,7 +256,7 @@ class RemoteShards(Shards):
             logger.warning("%s: values are fetched one by one, because %s.", self._directory.path, err)
 
 
-def _in_order(numbers: NDArray[Any]) -> list[int]:
+def _in_order(numbers: AnyArray) -> list[int]:
     """Return each number once, in the order in which they come first."""
     found, first = np.unique(numbers, return_index=True)
     ordered: list[int] = found[np.argsort(first)].tolist()

@@ -3,11 +3,11 @@
 import itertools
 import weakref
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.base.arrays import AnyArray
 from recordzoo.errors import RecordError
 from recordzoo.records.files import AnyDirectory, Lease, pread, shard_files
 from recordzoo.records.manifest import ShardSpec
@@ -50,16 +50,15 @@ class Shards:
         """
         return None
 
-    # Any, here and below: rows of an index.
-    def hint(self, rows: NDArray[Any]) -> None:
+    def hint(self, rows: AnyArray) -> None:
         """Tell the kernel that values will be read soon; a shard that cannot be opened is left to `read`."""
         self._advise_values(rows)
 
-    def will_need(self, rows: NDArray[Any]) -> None:
+    def will_need(self, rows: AnyArray) -> None:
         """Do what `hint` does, for values that another process of this machine may read."""
         self._advise_values(rows)
 
-    def forget(self, rows: NDArray[Any]) -> None:
+    def forget(self, rows: AnyArray) -> None:
         """Tell the kernel that values will not be read again soon; pages that they share with others are kept."""
         if advise is None:
             return
@@ -70,7 +69,7 @@ class Shards:
             first, last = np.append(True, apart), np.append(apart, True)
             self._advise(number, begins[first], ends[last], DONT_NEED)
 
-    def _advise_values(self, rows: NDArray[Any]) -> None:
+    def _advise_values(self, rows: AnyArray) -> None:
         if advise is None:
             return
         for number in np.unique(rows["shard"]).tolist():

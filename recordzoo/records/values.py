@@ -10,7 +10,6 @@ import numpy as np
 from recordzoo.records.manifest import BlobSpec
 
 
-# Any: an array of any dtype, or any JSON value.
 def decode_value(spec: BlobSpec, data: bytes, shape: Sequence[int]) -> Any:
     """Return the array of a "raw" value, the object of a "json" one, and the bytes of any other.
 

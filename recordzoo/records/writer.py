@@ -4,12 +4,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base import durable
+from recordzoo.base.arrays import AnyArray
 from recordzoo.base.crash_points import crash_point
 from recordzoo.base.types import JSON
 from recordzoo.records.arrays import file_name, pack_names, write_array
@@ -54,10 +54,10 @@ class SetContents:
     dataset: str
     part: str
     blobs: Mapping[str, BlobSpec]
-    indices: Mapping[str, NDArray[Any]]  # Any: structured rows
+    indices: Mapping[str, AnyArray]
     names: Sequence[str]
     shards: Sequence[ShardSpec]
-    arrays: Mapping[str, NDArray[Any]] = field(default_factory=dict)  # Any: of any numeric dtype
+    arrays: Mapping[str, AnyArray] = field(default_factory=dict)
     splits: Mapping[str, NDArray[np.int64]] = field(default_factory=dict)
     fields: Mapping[str, FieldSpec] = field(default_factory=dict)
     default_target: str | None = None
@@ -134,8 +134,7 @@ def _fields(contents: SetContents) -> tuple[str | None, dict[str, FieldSpec]]:
     return target, fields
 
 
-# Any: an array of any dtype.
-def _is_label(values: NDArray[Any] | None) -> bool:
+def _is_label(values: AnyArray | None) -> bool:
     return values is not None and is_label(values.dtype.newbyteorder("<").str, values.shape)
 
 
@@ -147,7 +146,7 @@ def _kind_of_blob(spec: BlobSpec) -> FieldKind:
 
 def _write_arrays(folder: Path, contents: SetContents) -> dict[str, ArraySpec]:
     packed, offsets = pack_names(contents.names)
-    arrays: dict[str, NDArray[Any]] = {
+    arrays: dict[str, AnyArray] = {
         **{f"{name}.index": rows for name, rows in contents.indices.items()},
         **contents.arrays,
         **{f"split-{name}": np.asarray(positions, np.int64) for name, positions in contents.splits.items()},

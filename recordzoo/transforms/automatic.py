@@ -15,8 +15,6 @@ from recordzoo.transforms.colors import of_pictures
 from recordzoo.transforms.plan import UnknownTransformError, is_v2
 from recordzoo.transforms.steps import Action, Change, Draws, Size, Step
 
-# Any, in all of this module: torchvision's transforms are untyped; a fill is None, a number, or one for each channel.
-
 
 class Magnitudes(Protocol):
     """The operations of an automatic augmentation."""

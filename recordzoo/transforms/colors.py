@@ -11,8 +11,6 @@ from recordzoo.transforms.geometry import ATTEMPTS
 from recordzoo.transforms.plan import Plan, Reader, UnknownTransformError, with_step
 from recordzoo.transforms.steps import Action, Change, Draws, Erase, Size, Step, between
 
-# Any, in all of this module: torchvision's transforms are untyped.
-
 
 @dataclass(frozen=True)
 class ChangeStep(Step):

@@ -55,7 +55,6 @@ class SomeOfStep(Step):
 Inner = Sequence[Sequence[Step]]
 """The steps of each transform in a container."""
 
-# Any, here and below: torchvision's transforms are untyped.
 ContainerReader = Callable[[Any, Inner], Step]
 
 

@@ -15,8 +15,6 @@ from typing_extensions import override
 from recordzoo.transforms.plan import Plan, UnknownTransformError, is_v2, with_step
 from recordzoo.transforms.steps import Action, Arithmetic, Crop, Draws, Flip, Resampling, Resize, Size, Step, between
 
-# Any, in all of this module: torchvision's transforms are untyped.
-
 ATTEMPTS = 10
 """How often torchvision tries to find a box of a random area and aspect ratio."""
 

@@ -28,7 +28,6 @@ try:
 except ImportError:  # another torchvision has it elsewhere
     _Wrapper = None
 
-# Any, in all of this module: transforms are untyped, targets are what a dataset has.
 
 _OF_TARGETS = (v2.SanitizeBoundingBoxes, v2.ClampBoundingBoxes, v2.ConvertBoundingBoxFormat)
 """Transforms of boxes only."""

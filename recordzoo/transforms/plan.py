@@ -9,7 +9,6 @@ from torchvision.transforms import v2
 from recordzoo.transforms.pointwise import Pointwise
 from recordzoo.transforms.steps import Size, Step, num_draws
 
-# Any, here and below: transforms are whatever callables their user wrote.
 Transform = Callable[[Any], Any]
 
 
@@ -62,7 +61,6 @@ class Plan:
         return self.is_tensor and not self.rest
 
 
-# Any: torchvision's transforms are untyped.
 Reader = Callable[[Plan, Any], Plan]
 """Returns a plan with what a transform does after it.
 

@@ -65,7 +65,6 @@ def flattened(transform: Transform | None) -> list[Transform]:
     return [transform]
 
 
-# Any, here and below: transforms are whatever callables their user wrote.
 def read_one(plan: Plan, transform: Any) -> Plan:
     """Return a plan with what a transform does after the rest.
 

@@ -20,8 +20,6 @@ from recordzoo.transforms.containers import ContainerReader
 from recordzoo.transforms.plan import Reader
 from recordzoo.transforms.steps import Change, Size
 
-# Any, in all of this module: torchvision's functions are untyped, their arguments numbers and lists of numbers.
-
 Compiled = tuple[str, tuple[float, ...]]
 """The name of a compiled operation (a function of `pixels`), and its numbers."""
 

@@ -9,8 +9,6 @@ from torchvision.transforms import v2
 
 from recordzoo.transforms.plan import UnknownTransformError
 
-# Any, in all of this module: transforms are untyped.
-
 
 def as_torchvision(transform: Any, *, is_tensor: bool) -> list[Any]:
     """Return what does the same as a transform of timm: torchvision's transforms; any other one as it is.

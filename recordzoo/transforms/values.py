@@ -9,8 +9,6 @@ import torch
 from recordzoo.transforms.plan import Plan, UnknownTransformError, is_v2
 from recordzoo.transforms.pointwise import Operation
 
-# Any, in all of this module: torchvision's transforms are untyped.
-
 
 def to_tensor(plan: Plan, transform: Any) -> Plan:
     """Read `ToTensor`."""

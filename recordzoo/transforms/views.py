@@ -7,7 +7,6 @@ from recordzoo.errors import ArgumentError
 from recordzoo.images.frames import ArrayFrame, Frame
 from recordzoo.transforms.steps import Action, Crop
 
-# Any, here and below: transforms take and return what their user wants.
 View = Callable[[Any], Any]
 
 

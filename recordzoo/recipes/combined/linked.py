@@ -4,12 +4,12 @@ import itertools
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.base import durable
+from recordzoo.base.arrays import AnyArray
 from recordzoo.base.crash_points import crash_point
 from recordzoo.base.hashing import hash_of
 from recordzoo.errors import CorruptRecordError
@@ -82,8 +82,7 @@ class SharedShards:
                 )
         return copied
 
-    # Any: structured rows.
-    def index(self, parts: Sequence[Part], field: str) -> NDArray[Any]:
+    def index(self, parts: Sequence[Part], field: str) -> AnyArray:
         """Return the index of a blob field over all parts.
 
         Raises:

@@ -4,11 +4,11 @@ import functools
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.base.arrays import AnyArray
 from recordzoo.base.meant import no_split
 from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
@@ -124,8 +124,7 @@ class Part:
             names = list(names)
         return [names[position] for position in self.positions.tolist()]
 
-    # Any: of whatever dtype.
-    def array(self, name: str) -> NDArray[Any]:
+    def array(self, name: str) -> AnyArray:
         """Return an array field of the records, [n, ...]."""
         found = self.reader.array(name)
         return found if self.choice.is_all else found[self.positions]

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from typing_extensions import override
 
+from recordzoo.base.arrays import AnyArray
 from recordzoo.base.program import command
 from recordzoo.base.types import JSON
 from recordzoo.net.download import RemoteFile
@@ -93,7 +94,6 @@ class CombinedRecipe(Recipe):
         self.metadata = {**kept, "made_of": self.made_of, "written": dict(written or {})}
         self._source: CombinedSource | None = None
 
-    # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "parts": (), "_source": None}
 
@@ -203,8 +203,7 @@ class CombinedRecipe(Recipe):
         )
         return table if self.change is None else self.change.apply(table, parts)
 
-    # Any: of whatever dtype.
-    def _columns(self, name: str) -> Iterator[NDArray[Any]]:
+    def _columns(self, name: str) -> Iterator[AnyArray]:
         """Yield an array field of each part; classes with their new numbers, all of one dtype."""
         is_label = name == self.parts[0].reader.manifest.label_field
         is_changed = is_label and any(numbers is not None for numbers in self._numbers)

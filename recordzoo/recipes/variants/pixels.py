@@ -41,7 +41,6 @@ def converted(data: bytes, variant: Variant) -> tuple[bytes, tuple[int, int]]:
         return buffer.getvalue(), size
 
 
-# Any: the options of Pillow's encoders.
 def _encoding(variant: Variant) -> dict[str, Any]:
     if variant.format == "png":
         return {"compress_level": PNG_LEVEL}

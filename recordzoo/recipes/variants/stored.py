@@ -43,7 +43,6 @@ class StoredRecipe(Recipe):
         self.fields = {name: BlobField(*dataclasses.astuple(spec)) for name, spec in manifest.blobs.items()}
         self._source: SetSource | None = None
 
-    # Any: what pickle keeps; workers get their values with their unit.
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_source": None}
 
