@@ -108,6 +108,8 @@ def test_more_threads_than_cores_are_no_matter() -> None:
         {"num_replicas": 3, "rank": 1, "prefetch_factor": 0},
         {"sampler": [5, 6]},
         {"device": "meta", "memory_format": torch.channels_last, "precision": "fast"},
+        {"weights": range(41), "num_samples": 30, "batch_size": 4, "drop_last": True},
+        {"weights": "balanced", "weights_by": "target", "replacement": False},
     ],
 )
 def test_a_loader_is_made_again_of_its_attributes(dataset: ImageFolderRecord, options: dict[str, Any]) -> None:
@@ -115,7 +117,8 @@ def test_a_loader_is_made_again_of_its_attributes(dataset: ImageFolderRecord, op
     loader = RecordLoader(dataset, **{"seed": 3, **options})
     names = [name for name in inspect.signature(RecordLoader).parameters if name in vars(loader)]
     given = {name: getattr(loader, name) for name in names}
-    missing = set(inspect.signature(RecordLoader).parameters) - {*names, "shuffle", "worker_init_fn"}
+    of_the_sampler = {"shuffle", "weights", "weights_by", "num_samples", "replacement"}
+    missing = set(inspect.signature(RecordLoader).parameters) - {*names, *of_the_sampler, "worker_init_fn"}
     assert missing == {"multiprocessing_context"}  # a property of DataLoader
     own = {"batch_sampler": None} if "batch_sampler" not in options else {"sampler": None, "batch_size": 1}
     again = RecordLoader(**{**given, **own})

@@ -2,7 +2,6 @@
 
 import numbers
 import os
-from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -10,6 +9,7 @@ from torch.utils.data import IterableDataset
 
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.samplers import RecordSampler
+from recordzoo.sampling.schemes import Draws, names_given
 from recordzoo.system.processes import cores
 
 
@@ -78,11 +78,16 @@ def check_order(
     sampler: object,
     batch_sampler: object,
     drop_last: bool,
-    draws: Mapping[str, Any],
+    draws: Draws,
 ) -> None:
-    """Accept one way to set the order."""
-    if draws and (sampler is not None or batch_sampler is not None):
-        raise ArgumentError(f"A sampler sets the order, and so does {', '.join(draws)}: give these to RecordSampler.")
+    """Accept one way to set the order.
+
+    Lightning exchanges the sampler of a loader that is made in a hook: it adds the sampler and shuffle=False to the
+    arguments that it has noted.
+    """
+    is_exchanged = shuffle is False
+    if (given := names_given(draws)) and not is_exchanged and (sampler is not None or batch_sampler is not None):
+        raise ArgumentError(f"A sampler sets the order, and so does {', '.join(given)}: give these to RecordSampler.")
     if batch_sampler is not None and (batch_size != 1 or shuffle or sampler is not None or drop_last):
         raise ArgumentError("batch_sampler replaces batch_size, shuffle, sampler and drop_last: pass it, or those.")
     if sampler is not None and shuffle:

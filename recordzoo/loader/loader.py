@@ -1,7 +1,7 @@
 """`RecordLoader`: batches for training, made by threads where that is faster than by processes."""
 
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Literal, Unpack
+from typing import Any, Literal
 
 import torch
 from torch.utils.data import DataLoader
@@ -38,7 +38,7 @@ from recordzoo.sampling.ahead import keeping_values
 from recordzoo.sampling.permutation import hash_key
 from recordzoo.sampling.ranks import Ranks, Seed
 from recordzoo.sampling.samplers import RecordSampler
-from recordzoo.sampling.schemes import Draws
+from recordzoo.sampling.schemes import Draws, names_given
 from recordzoo.sampling.state import whole_number
 
 ON_ERROR = ("raise", "skip")
@@ -63,7 +63,7 @@ class RecordLoader(DataLoader[Any]):
         dataset: A dataset of this package, one of torchvision's that lists image files (`ImageFolder`), one of your own
             with `HasImageBytes`, or a `Subset` or `ConcatDataset` of them. Any other works, without the speed.
         batch_size: Samples in a batch, of each rank. None gives single samples.
-        shuffle: True, False or "block", as `RecordSampler` has them. Default: False; True with `draws`.
+        shuffle: True, False or "block", as `RecordSampler` has them. Default: False; True with `weights`.
         sampler: Which samples, in which order, instead of `shuffle`; best a `RecordSampler`.
         batch_sampler: Gives lists of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
         num_workers: Threads or processes, at least 1; by default the cores that this process may use, divided by
@@ -96,7 +96,7 @@ class RecordLoader(DataLoader[Any]):
             user gets: v2's `MixUp` or `CutMix`, for example.
         on_error: "skip": leave out samples that cannot be read or decoded. Batches get smaller, never fewer. The number
             of samples left out is logged at the end of an epoch, and is in `state_dict`.
-        **draws: `weights`, `weights_by`, `num_samples` and `replacement`, as `RecordSampler` has them.
+        weights, weights_by, num_samples, replacement: As `RecordSampler` has them.
 
     Raises:
         ArgumentError: A value is not one of the valid ones, or contradicts another.
@@ -144,8 +144,12 @@ class RecordLoader(DataLoader[Any]):
         workers: Literal["auto", "threads", "processes"] = "auto",
         batch_transform: Callable[..., Any] | None = None,
         on_error: Literal["raise", "skip"] = "raise",
-        **draws: Unpack[Draws],
+        weights: Any = None,
+        weights_by: str | None = None,
+        num_samples: int | None = None,
+        replacement: bool | None = None,
     ) -> None:
+        draws = Draws(weights=weights, weights_by=weights_by, num_samples=num_samples, replacement=replacement)
         check_choice("precision", precision, PRECISIONS)
         check_choice("memory_format", memory_format, (torch.contiguous_format, torch.channels_last))
         check_dataset(dataset)
@@ -155,13 +159,14 @@ class RecordLoader(DataLoader[Any]):
         check_function("batch_transform", batch_transform)
         check_sizes(num_workers=num_workers, timeout=timeout, prefetch_factor=prefetch_factor)
         check_order(batch_size, shuffle, sampler, batch_sampler, drop_last, draws)
-        # Every argument is an attribute of its name: Lightning makes another loader of the attributes.
+        # Every argument is an attribute of its name: Lightning makes another loader of the attributes. What the sampler
+        # knows is none, or it would be given together with the sampler.
         self.precision, self.memory_format, self.deterministic = precision, memory_format, deterministic
         self.device = checked_device(device)
         self.seed, self.num_replicas, self.rank, self.drop_cache = seed, num_replicas, rank, drop_cache
         chosen = Seed.drawn(generator) if seed is None else Seed(seed)
         if sampler is None and batch_sampler is None:
-            shuffle = bool(draws) if shuffle is None else shuffle
+            shuffle = bool(names_given(draws)) if shuffle is None else shuffle
             own = RecordSampler(
                 dataset, shuffle=shuffle, num_replicas=num_replicas, rank=rank, drop_last=drop_last, **draws
             )

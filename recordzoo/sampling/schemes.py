@@ -23,6 +23,11 @@ class Draws(TypedDict, total=False):
     replacement: bool | None
 
 
+def names_given(draws: Draws) -> list[str]:
+    """Return the names of the arguments that are not None."""
+    return [name for name, value in draws.items() if value is not None]
+
+
 def scheme_of(dataset: Sized, shuffle: object, draws: Draws, **blocks: int) -> Scheme:
     """Return how a sampler orders its epochs.
 
@@ -39,13 +44,12 @@ def scheme_of(dataset: Sized, shuffle: object, draws: Draws, **blocks: int) -> S
     for name, value in blocks.items():
         if value < 1:
             raise ArgumentError(f"{name}={value} must be at least 1.")
-    given = {name for name, value in draws.items() if value is not None}
-    if given:
+    if given := names_given(draws):
         return _drawn(dataset, shuffle, draws, given)
     return _block_layout(dataset, **blocks) if shuffle == "block" else SampleScheme(len(dataset), shuffle is True)
 
 
-def _drawn(dataset: Sized, shuffle: object, draws: Draws, given: set[str]) -> Scheme:
+def _drawn(dataset: Sized, shuffle: object, draws: Draws, given: list[str]) -> Scheme:
     if "weights" not in given:
         raise ArgumentError(f"{', '.join(sorted(given))} without weights: pass weights, or leave them out.")
     if shuffle is not True:

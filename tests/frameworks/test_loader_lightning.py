@@ -95,7 +95,13 @@ FIRST = [[[0, 1, 2, 3], [4, 5, 6, 7]]] * 2
 
 @pytest.mark.filterwarnings("ignore:You requested to overfit:UserWarning")
 @pytest.mark.parametrize(
-    "options", [{}, {"shuffle": True, "drop_last": True}, {"shuffle": "block", "drop_cache": True, "seed": 3}]
+    "options",
+    [
+        {},
+        {"shuffle": True, "drop_last": True},
+        {"shuffle": "block", "drop_cache": True, "seed": 3},
+        {"weights": range(COUNT), "num_samples": COUNT},
+    ],
 )
 @pytest.mark.parametrize("in_hook", [False, True])
 def test_overfit_batches(tmp_path: Path, options: dict[str, Any], in_hook: bool) -> None:
