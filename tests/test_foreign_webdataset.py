@@ -15,7 +15,7 @@ from braceexpand import braceexpand
 from recordzoo import ImageFolderRecord
 from recordzoo.custom.importing import default_place
 from recordzoo.errors import ArgumentError
-from recordzoo.formats import file_kinds, sets
+from recordzoo.formats import sets, tar_keys
 from recordzoo.records.reader import RecordReader
 from tests.fakes import archives as fake
 from tests.faults import fault
@@ -235,17 +235,17 @@ def test_values_that_none_of_the_samples_holds_as_its_name_says(tmp_path: Path) 
 )
 def test_arrays_that_are_none(data: bytes) -> None:
     with pytest.raises(ValueError, match="it is no array that is read here"):
-        file_kinds.as_npy(data)
+        tar_keys.as_npy(data)
 
 
 def test_json_without_a_bottom() -> None:
     with pytest.raises(ValueError, match="it is no JSON"):
-        file_kinds.as_json(b"[" * 100_000)
+        tar_keys.as_json(b"[" * 100_000)
 
 
 def test_arrays_in_the_order_of_fortran() -> None:
     array = np.asfortranarray(np.arange(6, dtype=">i4").reshape(2, 3))
-    assert file_kinds.as_npy(npy(array)).tolist() == array.tolist()
+    assert tar_keys.as_npy(npy(array)).tolist() == array.tolist()
 
 
 @pytest.mark.parametrize(

@@ -21,6 +21,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
+from recordzoo.base import packages
 from recordzoo.errors import (
     ArchiveError,
     ArgumentError,
@@ -30,14 +31,15 @@ from recordzoo.errors import (
     PrepareError,
     SourceError,
 )
-from recordzoo.formats import LAYOUTS, folder2lmdb, lmdb_layouts, msgpack, protobuf, pyarrow_values
+from recordzoo.formats import LAYOUTS, arrow, folder2lmdb, lmdb_layouts, protobuf
+from recordzoo.formats.base import ForeignSource
 from recordzoo.formats.find import find_foreign
 from recordzoo.formats.lmdb_values import ForeignValueError
-from recordzoo.formats.pieces import ForeignSource
 from recordzoo.records.reader import RecordReader
 from recordzoo.records.shard import lmdb_options
 from tests.fakes import legacy
 from tests.fakes.progress import Publishes
+from tests.faults import fault
 from tests.preparing import contents, prepared
 
 REPOSITORY = Path(__file__).resolve().parent.parent
@@ -129,8 +131,8 @@ def test_what_pyarrow_wrote_in_the_order_of_its_keys(tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", legacy.OLDER_PYARROWS)
 def test_what_older_pyarrows_wrote(version: str) -> None:
     pair, keys = legacy.OLDER_PYARROWS[version]
-    assert pyarrow_values.deserialize(pair) == [b"abcdef", 7]
-    assert pyarrow_values.deserialize(keys) == [b"0", b"1"]
+    assert arrow.deserialize(pair) == [b"abcdef", 7]
+    assert arrow.deserialize(keys) == [b"0", b"1"]
 
 
 @pytest.mark.parametrize(("keys", "length"), [(True, False), (False, True), (False, False)])
@@ -179,7 +181,7 @@ def test_a_pair_of_something_else_is_named_with_database_and_key(pair: Any, text
         ({b"__keys__": pickle.dumps("01")}, "is no list of keys"),
         ({b"__keys__": pickle.dumps([1.5])}, "__keys__ cannot be read: .*BINFLOAT"),
         ({b"__len__": pickle.dumps(3)}, "__len__ is 3, but there are 2 keys"),
-        ({b"__len__": b""}, "msgpack has it, it is cut"),
+        ({b"__len__": b""}, "msgpack has it, Unpack failed: incomplete input"),
     ],
 )
 def test_keys_that_do_not_fit(change: dict[bytes, bytes], text: str, tmp_path: Path) -> None:
@@ -728,22 +730,16 @@ def test_protobuf_that_is_refused(data: bytes, text: str) -> None:
 def test_a_pyarrow_that_points_before_its_beginning() -> None:
     value = bytearray(legacy.PYARROW[b"0"])
     struct.pack_into("<i", value, 40, 100)  # the first table's list of its fields
-    with pytest.raises(pyarrow_values.ArrowError, match="lies outside"):
-        pyarrow_values.deserialize(bytes(value))
-
-
-def test_a_pyarrow_of_too_many_columns(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pyarrow_values, "_MAX_COLUMNS", 6)
-    with pytest.raises(pyarrow_values.ArrowError, match="too many kinds"):
-        pyarrow_values.deserialize(legacy.PYARROW[b"0"])
+    with pytest.raises(ValueError, match="it is cut or damaged"):
+        arrow.deserialize(bytes(value))
 
 
 PARSERS: dict[str, tuple[Callable[[bytes], object], type[ValueError]]] = {
     "caffe": (lmdb_layouts.caffe_value, ForeignValueError),
     "torchrecord": (lmdb_layouts.torchrecord_value, ForeignValueError),
     "folder2lmdb": (folder2lmdb.pair_value, ForeignValueError),
-    "msgpack": (msgpack.unpack, msgpack.MsgpackError),
-    "arrow": (pyarrow_values.deserialize, pyarrow_values.ArrowError),
+    "any": (folder2lmdb.loaded, ForeignValueError),
+    "arrow": (arrow.deserialize, ValueError),
 }
 
 SEEDS = [
@@ -776,8 +772,8 @@ def test_every_bit_of_what_pyarrow_wrote() -> None:
             for bit in range(8):
                 changed = value[:place] + bytes([value[place] ^ 1 << bit]) + value[place + 1 :]
                 try:
-                    pyarrow_values.deserialize(changed)
-                except pyarrow_values.ArrowError:
+                    arrow.deserialize(changed)
+                except ValueError:
                     refused += 1
     assert refused > 1000
 
@@ -785,18 +781,28 @@ def test_every_bit_of_what_pyarrow_wrote() -> None:
 @pytest.mark.parametrize(
     ("data", "text"),
     [
-        (b"\xc1", "0xc1"),
-        (b"\xcb" + bytes(8), "0xcb"),
-        (b"\xdd\xff\xff\xff\xff", "more items than bytes"),
-        (b"\xc6\xff\xff\xff\xffabc", "it is cut"),
-        (b"\x91" * 50 + b"\x01", "too deep"),
-        (b"\x81\x90\x01", "a map's key is a list"),
-        (b"\x01\x02", "behind its end"),
+        (b"\xc1", "FormatError"),
+        (b"\xca" + bytes(8), "it begins with ca 00"),
+        (b"\x92\xc1\x01", "FormatError"),
+        (b"\xdd\xff\xff\xff\xff", "exceeds max_array_len"),
+        (b"\x92\xc6\xff\xff\xff\xffabc", "incomplete input"),
+        (b"\x91" * 5000 + b"\x01", "StackError"),
+        (b"\x92\x81\x90\x01\x01", "unhashable type"),
+        (b"\x91\x02\x01", "extra data"),
     ],
 )
 def test_msgpack_that_is_refused(data: bytes, text: str) -> None:
-    with pytest.raises(msgpack.MsgpackError, match=text):
-        msgpack.unpack(data)
+    with pytest.raises(ForeignValueError, match=f"as msgpack has it, .*{text}"):
+        folder2lmdb.loaded(data)
+
+
+@fault("F7")
+@pytest.mark.parametrize(("value", "extra"), [(b"\x92\x01\x02", "msgpack"), (legacy.PYARROW[b"0"], "parquet")])
+def test_without_the_package(value: bytes, extra: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(packages, "is_installed", lambda package: False)
+    with pytest.raises(PrepareError, match=rf"pip install 'recordzoo\[{extra}\]'"):
+        folder2lmdb.loaded(value)
+    assert folder2lmdb.loaded(pickle.dumps(1)) == 1
 
 
 # The command

@@ -17,7 +17,7 @@ import pytest
 import recordzoo
 from recordzoo.custom.recipe import columns_of
 from recordzoo.datasets.moving_mnist_recipe import MovingMNIST
-from recordzoo.formats import file_kinds, indexed
+from recordzoo.formats import indexed, tar_keys
 from recordzoo.formats import numpy as numpy_files
 from recordzoo.preparing.rows import ShardDone, ShardRows, load_rows, save_rows
 
@@ -49,12 +49,13 @@ def index(folder: Path) -> Callable[[], object]:
 
 def listed(folder: Path) -> Callable[[], object]:
     np.savez(folder / "all.npz", images=np.zeros((4, 3, 3), np.uint8), labels=np.arange(4))
-    return lambda: numpy_files.arrays(folder / "all.npz")
+    path = folder / "all.npz"
+    return lambda: [str(column) for column in numpy_files._columns(path, path, are_several=False)]
 
 
 def sample(folder: Path) -> Callable[[], object]:
     data = saved(np.save, np.arange(6).reshape(2, 3))
-    return lambda: file_kinds.as_npy(data).tolist()
+    return lambda: tar_keys.as_npy(data).tolist()
 
 
 def videos(folder: Path) -> Callable[[], object]:

@@ -18,8 +18,7 @@ from recordzoo.custom.recipe import Rows, SchemaRecipe, columns_of
 from recordzoo.custom.schema import Kind, Schema, at_position
 from recordzoo.custom.values import describe
 from recordzoo.errors import SampleError, SourceError
-from recordzoo.formats.base import Foreign, Sample
-from recordzoo.formats.pieces import ForeignSource, PieceMember
+from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, Sample
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import Blob, Sidecar, Stored, Table
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 from typing_extensions import override
 
+from recordzoo.formats.base import ForeignSource, PieceMember
 from recordzoo.formats.lmdb import LMDB, Records, as_name
 from recordzoo.formats.lmdb_layouts import STORED
 from recordzoo.formats.lmdb_pages import DATA_FILE, Database
-from recordzoo.formats.pieces import ForeignSource, PieceMember
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import Blob, Stored, Table
 from recordzoo.recipes.declared import DeclaredRecipe

@@ -1,19 +1,21 @@
 """Arrow streams, as `datasets.save_to_disk` writes them, and Arrow files: the parts of one; errors of pyarrow.
 
-An Arrow stream is a row of messages: 0xFFFFFFFF, the length of a Flatbuffers table, that table, a body
-(format/Message.fbs and docs/source/format/Columnar.rst in apache/arrow). Only the tables are read to find the parts, so
-that a file of 500 MB is not read twice. No file is mapped into memory: one that is cut then would kill the process.
+An Arrow stream is a row of messages, which end with eight bytes (docs/source/format/Columnar.rst in apache/arrow). To
+find the parts, a file is mapped into memory, and only the beginnings of its messages are read: a file of 500 MB is not
+read twice. Rows are read without a map, as a file that is cut then would kill the process.
+
+`deserialize` reads what `pyarrow.serialize` wrote, which pyarrow itself has not read since version 12.
 """
 
 import contextlib
+import itertools
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from recordzoo.errors import SourceError
-from recordzoo.formats.flatbuffers import FlatTable
 
 ROWS_AT_ONCE = 64
 """So many rows are values at a time."""
@@ -21,9 +23,9 @@ ROWS_AT_ONCE = 64
 PART_BYTES = 8 << 20
 """About so many bytes of rows are a part, at least."""
 
-_SCHEMA, _DICTIONARY, _BATCH = 1, 2, 3  # MessageHeader
-_CONTINUATION = 0xFFFFFFFF
-_MAX_TABLE_BYTES = 64 << 20
+_ENDS = (b"\xff\xff\xff\xff\0\0\0\0", b"\0\0\0\0")  # of a stream; the second before Arrow 0.15
+_MAX_COUNTS = 4
+_MAX_DEPTH = 16
 _MAX_ROWS = 1 << 31  # of a batch; columns of nulls have no bytes that would bound it
 
 
@@ -94,53 +96,45 @@ def look(path: Path) -> TableParts:
             count = reader.num_record_batches
             size = path.stat().st_size // max(1, count)
             return TableParts(reader.schema, [Part(0, size, 0, count)])
-    with pyarrow.OSFile(str(path)) as file:
+    with pyarrow.memory_map(str(path)) as file:
         found = TableParts(pyarrow.ipc.read_schema(file))
-    files = _file_nodes(found.schema)
-    found.without_paths = set(files)
-    first_row = 0
-    for begin, end, kind_of, header in _messages(path):
-        if kind_of == _DICTIONARY:
-            raise SourceError(f"{path}: it has dictionaries, which are not read. Save it as Parquet.", path=str(path))
-        if kind_of != _BATCH:
-            continue
-        nodes = header.pairs(1)
-        found.without_paths -= {name for name, node in files.items() if not _all_null(nodes, node)}
-        found.add(Part(first_row, end - begin, begin, end))
-        rows = header.number(0, "q")
-        if not 0 <= rows <= _MAX_ROWS:
-            raise SourceError(
-                f"{path}, byte {begin:,}: {rows:,} rows are too many; the file is damaged.", path=str(path)
-            )
-        first_row += rows
+        found.without_paths = set(found.schema.names)
+        begin, first_row = file.tell(), 0
+        for message in _messages(file):
+            if message.type != "record batch":
+                text = f"{path}: it has dictionaries, which are not read. Save it as Parquet."
+                raise SourceError(text, path=str(path))
+            batch = pyarrow.ipc.read_record_batch(message, found.schema)
+            if batch.num_rows > _MAX_ROWS:
+                text = f"{path}, byte {begin:,}: {batch.num_rows:,} rows are too many; the file is damaged."
+                raise SourceError(text, path=str(path))
+            found.without_paths -= {n for n in found.without_paths if _has_paths(batch.column(n))}
+            found.add(Part(first_row, file.tell() - begin, begin, file.tell()))
+            begin, first_row = file.tell(), first_row + batch.num_rows
+        file.seek(begin)
+        if not file.read(8).startswith(_ENDS):
+            raise SourceError(f"{path}, byte {begin:,}: the file is cut or damaged.", path=str(path))
     return found
 
 
-def _all_null(nodes: Sequence[tuple[int, int]], node: int) -> bool:
-    return node < len(nodes) and nodes[node][0] == nodes[node][1]
+# Any, here and below: pyarrow has no types.
+def _messages(file: Any) -> Iterator[Any]:
+    import pyarrow
+
+    with contextlib.suppress(EOFError):
+        while True:
+            yield pyarrow.ipc.read_message(file)
 
 
-# Any: pyarrow's schema.
-def _file_nodes(schema: Any) -> dict[str, int]:
-    """Return the number of the node that counts the nulls of a column's paths: nodes are listed parents first."""
-    found, number = {}, 0
-    for column in schema:
-        kind = storage(column.type)
-        names = [child.name for child in _children(kind)]
-        if "path" in names:
-            before = _children(kind)[: names.index("path")]
-            found[column.name] = number + 1 + sum(_num_nodes(child.type) for child in before)
-        number += _num_nodes(kind)
-    return found
-
-
-# Any, here and below: pyarrow's types and fields.
-def _num_nodes(kind: Any) -> int:
-    return 1 + sum(_num_nodes(child.type) for child in _children(storage(kind)))
-
-
-def _children(kind: Any) -> list[Any]:
-    return [kind.field(number) for number in range(kind.num_fields)]
+def _has_paths(array: Any) -> bool:
+    """Whether a column of files has the path of one."""
+    while hasattr(array, "storage"):
+        array = array.storage
+    kind = array.type
+    if not hasattr(kind, "get_field_index") or (place := kind.get_field_index("path")) < 0:
+        return False
+    paths = array.field(place)
+    return bool(paths.null_count < len(paths))
 
 
 def storage(kind: Any) -> Any:
@@ -148,38 +142,6 @@ def storage(kind: Any) -> Any:
     return storage(kind.storage_type) if hasattr(kind, "storage_type") else kind
 
 
-def _messages(path: Path) -> Iterator[tuple[int, int, int, FlatTable]]:
-    """Yield where each message begins and ends, its kind and header."""
-    size = path.stat().st_size
-    with path.open("rb") as file:
-        while True:
-            begin = file.tell()
-            length = _length(file)
-            if length == 0:
-                return
-            start = file.tell()
-            table = file.read(length) if 0 < length <= min(_MAX_TABLE_BYTES, size - start) else b""
-            if not table:
-                raise SourceError(f"{path}, byte {begin:,}: the file is cut or damaged.", path=str(path))
-            message = FlatTable(table, struct.unpack_from("<I", table)[0])
-            body_bytes = message.number(3, "q")
-            end = start + length + body_bytes
-            header = message.table(2)
-            if body_bytes < 0 or end > size or header is None:
-                raise SourceError(f"{path}, byte {begin:,}: the file is cut or damaged.", path=str(path))
-            yield begin, end, message.number(1, "B"), header
-            file.seek(end)
-
-
-def _length(file: BinaryIO) -> int:
-    """Return how long the next message's table is; 0 at the end, -1 if the file is cut."""
-    found = file.read(4)
-    if found == struct.pack("<I", _CONTINUATION):
-        found = file.read(4)
-    return int(struct.unpack("<i", found)[0]) if len(found) == 4 else -1
-
-
-# Any: a `pyarrow.RecordBatch`.
 def batches(path: Path, start: int, stop: int) -> Iterator[Any]:
     """Yield the batches of a part."""
     import pyarrow
@@ -202,3 +164,63 @@ def _is_file(path: Path) -> bool:
     if not head:
         raise SourceError(f"{path} is empty.", path=str(path))
     return head == b"ARROW1"
+
+
+def deserialize(data: bytes) -> Any:
+    """Read what `pyarrow.serialize` wrote: bytes, text, whole numbers, lists, tuples (as lists), None; or one array.
+
+    Some counts of 4 bytes, 1 where there is an array, come before a stream with one value: a dense union, whose lists
+    are lists of such unions. Until version 0.12, lists were structs of one list. An array is behind the stream. What
+    all versions from 0.8 to 11.0 wrote was tried.
+
+    Raises:
+        ValueError: It is something else, or damaged.
+    """
+    import pyarrow
+
+    words = struct.unpack(f"<{_MAX_COUNTS}I", data[: 4 * _MAX_COUNTS].ljust(4 * _MAX_COUNTS, b"\xff"))
+    start = 4 * next((place for place, word in enumerate(words) if word > 1), _MAX_COUNTS)
+    try:
+        stream = pyarrow.BufferReader(data[start:])
+        with pyarrow.ipc.open_stream(stream) as reader:
+            batch = reader.read_next_batch()
+        if 1 in words[: start // 4]:
+            rest = data[start + stream.tell() :]
+            while rest.startswith(_ENDS):
+                rest = rest[4:]
+            return _array(pyarrow.ipc.read_tensor(pyarrow.BufferReader(rest)))
+        batch.validate(full=True)
+        if batch.num_columns != 1 or batch.num_rows != 1 or batch.nbytes > 2 * len(data):
+            raise ValueError(f"it has {batch.num_columns} columns of {batch.num_rows} values")
+        return _values(batch.column(0), _MAX_DEPTH, len(data))[0]
+    except (pyarrow.ArrowException, OSError, IndexError, TypeError, StopIteration, MemoryError, OverflowError) as err:
+        raise ValueError(f"it is cut or damaged ({' '.join(str(err).split())[:200]})") from err
+
+
+def _array(tensor: Any) -> Any:
+    values = tensor.to_numpy()
+    if values.dtype.kind not in "iuf" or not values.size:
+        raise ValueError(f"its array has {values.dtype} numbers of shape {list(values.shape)[:8]}")
+    return values
+
+
+def _values(array: Any, depth: int, most: int) -> list[Any]:
+    """Return the values of a column; the code of a union's value says which member it is, by place."""
+    import pyarrow
+
+    types, kind = pyarrow.types, array.type
+    if not depth or len(array) > most:
+        raise ValueError("it is nested too deep, or too long")
+    if types.is_union(kind):
+        columns = [_values(array.field(place), depth - 1, most) for place in range(kind.num_fields)]
+        places = zip(array.type_codes.to_pylist(), array.offsets.to_pylist(), strict=True)
+        return [columns[code][place] for code, place in places]
+    if types.is_struct(kind) and [kind.field(place).name for place in range(kind.num_fields)] in (["list"], ["tuple"]):
+        return _values(array.field(0), depth - 1, most)
+    if types.is_list(kind):
+        inner, ends = _values(array.values, depth - 1, most), array.offsets.to_pylist()
+        return [inner[first:stop] for first, stop in itertools.pairwise(ends)]
+    if not (types.is_int64(kind) or types.is_binary(kind) or types.is_string(kind) or types.is_null(kind)):
+        raise ValueError(f"it holds a {kind}")
+    found: list[Any] = array.to_pylist()
+    return found

@@ -1,4 +1,4 @@
-"""`Foreign`: what another tool stored, as pieces that are read on their own, and the samples of a piece."""
+"""`Foreign`: what another tool stored, as pieces that are read on their own; its samples; its pieces as raw data."""
 
 import hashlib
 import itertools
@@ -9,10 +9,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
+from typing_extensions import override
+
 from recordzoo.base.meant import did_you_mean
 from recordzoo.errors import ArgumentError, SourceError
 from recordzoo.formats.naming import field_name
 from recordzoo.raw.file_table import FileTable
+from recordzoo.raw.member import Member, Unit
+from recordzoo.raw.sized import SizedSource
 from recordzoo.records.kinds import FieldSpec
 
 Sample = Mapping[str, Any]
@@ -216,3 +220,58 @@ def ranges(count: int, sample_bytes: int, step: int = 1) -> Iterator[tuple[int, 
     length = max(step, wanted // step * step)
     for start in range(0, count, length):
         yield start, min(start + length, count)
+
+
+@dataclass(frozen=True)
+class ForeignSource(SizedSource):
+    """The pieces of a foreign dataset."""
+
+    foreign: Foreign
+
+    @property
+    @override
+    def description(self) -> str:
+        return self.foreign.location
+
+    @override
+    def member_sizes(self) -> Sequence[int]:
+        return self.foreign.sizes()
+
+    def fingerprint(self) -> str:
+        """See `Source`."""
+        return self.foreign.files(self.foreign.pieces).fingerprint(self.foreign.identity().encode())
+
+    def files(self) -> None:
+        """See `Source`: pieces stand for their samples."""
+
+    @override
+    def unit(self, start: int, stop: int) -> Unit:
+        pieces = tuple(self.foreign.cut(start, stop))
+        table = self.foreign.files(pieces)
+        return _Pieces(start, pieces, table.stamp(0, len(table)))
+
+
+@dataclass(frozen=True, slots=True)
+class _Pieces:
+    """Some consecutive pieces; see `Unit`."""
+
+    start: int
+    pieces: tuple[Piece, ...]
+    stamp: str
+
+    @property
+    def size_bytes(self) -> int:
+        """See `Unit`."""
+        return sum(piece.size_bytes for piece in self.pieces)
+
+    def members(self) -> Iterator[Member]:
+        """See `Unit`."""
+        for number, piece in enumerate(self.pieces, self.start):
+            yield PieceMember(f"{number:012d}", piece.size_bytes, bytes, piece)
+
+
+@dataclass(frozen=True, slots=True)
+class PieceMember(Member):
+    """A piece as a member; its name is its number."""
+
+    piece: Piece

@@ -25,6 +25,8 @@ from typing import Any
 
 import numpy as np
 
+from recordzoo.base.packages import need
+from recordzoo.formats.arrow import deserialize
 from recordzoo.formats.lmdb_values import (
     ForeignValueError,
     Layout,
@@ -36,13 +38,12 @@ from recordzoo.formats.lmdb_values import (
     numbered,
     type_name,
 )
-from recordzoo.formats.msgpack import MsgpackError, unpack
-from recordzoo.formats.pyarrow_values import ArrowError, deserialize
 from recordzoo.recipes.pickled import PickledArray, PickledObject
 from recordzoo.recipes.unpickle import unpickle
 
 KEYS, LENGTH = OWN_KEYS = b"__keys__", b"__len__"
 
+_LISTS = re.compile(rb"[\x90-\x9f\xcc-\xd3\xdc\xdd]")  # the first byte of msgpack's lists and numbers
 _INTEGER = re.compile(r"[<>|][iu][1248]")
 _INSTRUCTIONS = 1000  # of the pickle of a pair
 _CONVERT = (
@@ -128,17 +129,33 @@ def loaded(value: bytes, most: int = _INSTRUCTIONS, *, objects: bool = False) ->
     Raises:
         ForeignValueError: In none of the known ways, or it holds something else.
     """
+    tool = "pyarrow" if value[:4] == b"\0\0\0\0" else "msgpack"
     try:
-        if value[:4] == b"\0\0\0\0":
+        if tool == "pyarrow":
+            need("pyarrow", "parquet", "What pyarrow.serialize wrote is read")
             return deserialize(value)
         # Pickles begin with protocol 2's mark, or with a letter or sign; msgpack's pairs, lists and lengths otherwise.
         if len(value) > 1 and value[0] <= 0x80:
             return unpickle(value, objects=objects, most=most)
-        return unpack(value)
+        return _unpacked(value)
     except pickle.UnpicklingError as err:
         raise ForeignValueError(f"{err}. {_CONVERT}") from err
-    except (ArrowError, MsgpackError) as err:
-        raise ForeignValueError(f"as {'pyarrow' if isinstance(err, ArrowError) else 'msgpack'} has it, {err}") from err
+    except ValueError as err:
+        raise ForeignValueError(f"as {tool} has it, {err}") from err
+
+
+# Any: whatever was stored.
+def _unpacked(value: bytes) -> Any:
+    """Read what msgpack wrote: a list or a whole number. The old format has one type for text and bytes."""
+    if len(value) > 1 and not _LISTS.match(value):
+        raise ValueError(f"it begins with {value[:8].hex(' ')}")
+    need("msgpack", "msgpack", "What msgpack wrote is read")
+    import msgpack
+
+    try:
+        return msgpack.unpackb(value, raw=True, strict_map_key=False)
+    except (msgpack.UnpackException, TypeError, OverflowError) as err:
+        raise ValueError(f"it is cut or damaged ({type(err).__name__} {err})") from err
 
 
 # Any: whatever was stored.

@@ -98,7 +98,10 @@ class HuggingFace(Foreign):
         self.pieces = pieces
         self.check_fields(names)
         features = _features(schema, folder / self._files[0].name)
-        self._columns = self._name_columns(schema, features, without_paths or set())
+        try:
+            self._columns = self._name_columns(schema, features, without_paths or set())
+        except UnicodeDecodeError as err:  # of a column within a column
+            raise SourceError(f"{paths[0]} is damaged: the name of a column is no text.", path=str(paths[0])) from err
         self.kinds = {column.name: column.kind for column in self._columns if column.kind}
         self.kinds |= {column.paths: "json" for column in self._columns if column.paths}
         self._keep_names(features)

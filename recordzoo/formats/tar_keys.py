@@ -1,13 +1,19 @@
-"""Which extensions the samples of a WebDataset have, and what is in files of each, from some samples."""
+"""Which extensions the samples of a WebDataset have, and what a file of each holds."""
 
 import functools
 import itertools
+import json
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from recordzoo.errors import SourceError
-from recordzoo.formats.file_kinds import IDS, IMAGES, as_text, decode, is_decoded
+from recordzoo.system.npy import array_of, header_of
 
 MAX_KEYS = 256
 
@@ -15,6 +21,105 @@ _LOOKED_AT = 256
 _SHARDS_LOOKED_AT = 8
 _KEPT = 64  # samples of the first shard that show how fields are stored
 _LOOKED_AT_ELSEWHERE = 16
+
+IMAGES = frozenset(
+    ("jpg", "jpeg", "png", "webp", "ppm", "pgm", "pbm", "pnm", "gif", "bmp", "tif", "tiff", "avif", "img", "image")
+)
+"""Endings of images; WebDataset's writer takes the last two for JPEG."""
+
+IDS = frozenset(("id", "index", "inx"))
+"""Endings of numbers that may be text in a sample that comes later."""
+
+_NUMBER = re.compile(rb"\s*[+-]?[0-9]{1,100}\s*")
+
+
+# Any, here and below: numbers, arrays, text, JSON or bytes.
+def decode(ending: str, data: bytes) -> Any:
+    """Return what a file holds. WebDataset's own decoding is the model (webdataset/autodecode.py), without its pickles.
+
+    Args:
+        ending: The last part of its name, in small letters: of ``left.png`` that is ``png``.
+        data: Its bytes.
+
+    Raises:
+        ValueError: It holds something else.
+    """
+    return _DECODERS.get(ending, bytes)(data)
+
+
+def stored_as(name: str, kind: str) -> str:
+    """Return how values are stored, as `convert` has it; "" if that follows from them: numbers and arrays.
+
+    Args:
+        name: The extension.
+        kind: What its files are read as: an ending that is decoded, "text" or "bytes".
+    """
+    if kind == "bytes":
+        return "image" if name.rpartition(".")[2] in IMAGES else "bytes"
+    return "json" if kind == "text" or _DECODERS[kind] in (as_text, as_json) else ""
+
+
+def as_text(data: bytes) -> str:
+    """Return text in UTF-8.
+
+    Raises:
+        ValueError: It is none.
+    """
+    try:
+        return data.decode()
+    except UnicodeDecodeError as err:
+        raise ValueError(f"it is no text in UTF-8 ({err})") from None
+
+
+def as_number(data: bytes) -> int:
+    """Return a whole number in decimal digits.
+
+    Raises:
+        ValueError: It is none.
+    """
+    if not _NUMBER.fullmatch(data):
+        raise ValueError(f"{data[:40]!r} is no whole number")
+    return int(data)
+
+
+def as_json(data: bytes) -> Any:
+    """Return what JSON says; NaN and Infinity, which Python writes and JSON has not, become None.
+
+    Raises:
+        ValueError: It is no JSON.
+    """
+    try:
+        return json.loads(data, parse_constant=lambda name: None)
+    except (ValueError, RecursionError) as err:
+        raise ValueError(f"it is no JSON ({err})") from None
+
+
+def as_npy(data: bytes) -> NDArray[Any]:
+    """Return an array that `numpy.save` wrote, without copying it. Nothing is allocated for a forged shape.
+
+    Raises:
+        ValueError: It is none, or one of objects (pickles) or of a dtype that record sets have not.
+    """
+    try:
+        header = header_of(data)
+        _, shape, _, dtype, start = header
+        if dtype.hasobject:
+            raise ValueError("it holds Python objects, which are never unpickled")
+        if dtype.kind not in "biuf" or dtype.itemsize > 8:
+            raise ValueError(f"dtype {dtype}")
+        if any(side < 0 for side in shape) or math.prod(shape) * dtype.itemsize != len(data) - start:
+            raise ValueError(f"shape {list(shape)} of {dtype} in {len(data) - start:,} bytes")
+        return array_of(data, header)
+    except (ValueError, OverflowError) as err:
+        raise ValueError(f"it is no array that is read here ({err})") from None
+
+
+_DECODERS: Mapping[str, Callable[[bytes], Any]] = {
+    **dict.fromkeys(("cls", "cls2", "class", "count", "index", "inx", "id"), as_number),
+    **dict.fromkeys(("txt", "text", "transcript"), as_text),
+    **dict.fromkeys(("json", "jsn"), as_json),
+    "npy": as_npy,
+}
 
 
 class Keys:
@@ -42,7 +147,7 @@ class Keys:
         self._together.add(frozenset(parts))
         for key, data in parts.items():
             ending = _last(key)
-            if is_decoded(ending):
+            if ending in _DECODERS:
                 self._decoded[key] += _works(functools.partial(decode, ending), data)
                 self._texts[key] += _works(as_text, data)
 
@@ -56,7 +161,7 @@ class Keys:
 
     def _kind(self, key: str) -> str:
         ending, count = _last(key), self._count[key]
-        if not is_decoded(ending):
+        if ending not in _DECODERS:
             return "bytes"
         if not count or self._decoded[key] == count or (self._decoded[key] and ending not in IDS):
             return ending

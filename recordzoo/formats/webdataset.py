@@ -17,11 +17,10 @@ from typing_extensions import override
 
 from recordzoo.errors import SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
-from recordzoo.formats.file_kinds import as_text, decode, stored_as
 from recordzoo.formats.folder import split_ending, unique
 from recordzoo.formats.samples import Sample as Record
 from recordzoo.formats.sets import TAR_ENDINGS, Shards, find_shards
-from recordzoo.formats.tar_keys import Keys, look
+from recordzoo.formats.tar_keys import Keys, as_text, decode, look, stored_as
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, sync
 from recordzoo.raw.archive import ArchiveUnit
 from recordzoo.raw.member import MAX_MEMBER_BYTES, Member
