@@ -22,7 +22,7 @@ from recordzoo.cli.written import Item, Kind, Shared, find_items, item_at, size_
 from recordzoo.errors import ArgumentError
 from recordzoo.net import url as url_module
 from recordzoo.net.cache import Cache
-from recordzoo.preparing import download_mark
+from recordzoo.preparing import downloads
 from recordzoo.recipes.beside import BESIDE
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader, is_record_set
@@ -86,7 +86,7 @@ def data(tmp_path):
     a_build(data / "birds.records")
     (data / ".birds2.records.lock").write_text("")
     downloaded = sparse(data / RAW_FILE.name, RAW_FILE.size_bytes)
-    download_mark.mark_path(downloaded).write_text(download_mark._identity(downloaded))
+    downloads.mark_path(downloaded).write_text(downloads._identity(downloaded))
     sparse(data / f"{RAW_FILE.name}.part", 100)
     sparse(data / f"{RAW_FILE.name}.bad-0123abcd", 100)
     return data
@@ -154,9 +154,9 @@ class TestFind:
         file = next(file for file in catalogue.entry("imagenet").files if file.size_bytes)
         path = sparse(tmp_path / file.name, file.size_bytes)
         assert find_items([tmp_path]) == []
-        download_mark.mark_path(path).write_text(f"downloaded by recordzoo: {file.size_bytes} 1 1\n")  # of another file
+        downloads.mark_path(path).write_text(f"downloaded by recordzoo: {file.size_bytes} 1 1\n")  # of another file
         assert find_items([tmp_path]) == []
-        download_mark.mark_path(path).write_text(download_mark._identity(path))
+        downloads.mark_path(path).write_text(downloads._identity(path))
         assert [item.kind for item in find_items([tmp_path])] == [Kind.RAW]
 
     def test_what_cannot_be_made_again_is_marked(self, data):

@@ -40,7 +40,7 @@ from recordzoo.errors import (
 from recordzoo.preparing import Options, describe, ensure, locate
 from recordzoo.recipes import folder
 from recordzoo.recipes.variants import Variant
-from recordzoo.recipes.variants.pixels import converted
+from recordzoo.recipes.variants.recipe import converted
 from recordzoo.records.verify import verify
 from tests import preparing
 from tests.fakes import cifar as cifar10

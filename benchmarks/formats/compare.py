@@ -13,8 +13,8 @@ from benchmarks.formats.pictures import gather
 from benchmarks.formats.results import Comparing, Result
 from recordzoo.bench.measure import in_fresh_process
 from recordzoo.bench.transform import DEFAULT
-from recordzoo.system.page_cache import CAN_FORGET
 from recordzoo.system.processes import cores
+from recordzoo.system.usage import CAN_FORGET
 
 
 def compare(

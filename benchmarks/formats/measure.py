@@ -15,8 +15,7 @@ from benchmarks.formats.base import TASKS, Format, Reading, Task, files_of, size
 from benchmarks.formats.pictures import samples_of
 from benchmarks.formats.results import Speeds
 from recordzoo.errors import RecordZooError
-from recordzoo.system.page_cache import CAN_FORGET, forget
-from recordzoo.system.usage import memory_bytes
+from recordzoo.system.usage import CAN_FORGET, forget, memory_bytes
 
 AT_LEAST_S = 0.5
 """How long epochs from the page cache are repeated, at least."""

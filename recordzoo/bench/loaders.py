@@ -22,7 +22,7 @@ from recordzoo.families.selection import Selection
 from recordzoo.loader.loader import RecordLoader
 from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
-from recordzoo.system.page_cache import forget
+from recordzoo.system.usage import forget
 
 AT_LEAST_S = 1.0
 """How long the epochs after the first are, at least."""

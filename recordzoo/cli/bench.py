@@ -28,7 +28,7 @@ from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, FolderError
 from recordzoo.preparing.directories import KnownDirectories
 from recordzoo.records.reader import RecordReader
-from recordzoo.system.page_cache import CAN_FORGET
+from recordzoo.system.usage import CAN_FORGET
 
 
 def bench(

@@ -38,7 +38,7 @@ from recordzoo.custom.nearby import nothing_there
 from recordzoo.errors import ArgumentError, NotPreparedError, RecordZooError
 from recordzoo.net.cache import Cache
 from recordzoo.net.url import Url, is_url
-from recordzoo.preparing.download_mark import remove_marked
+from recordzoo.preparing.downloads import remove_marked
 from recordzoo.publish.lock import kept_from_others
 from recordzoo.records.manifest import MANIFEST_NAME
 from recordzoo.records.remote_directory import cached_addresses, remove_cached

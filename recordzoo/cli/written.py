@@ -17,7 +17,7 @@ from recordzoo.catalogue import Entry, FileFacts
 from recordzoo.errors import ArgumentError, RecordError
 from recordzoo.net.cache import Cache
 from recordzoo.net.download import unfinished
-from recordzoo.preparing.download_mark import is_marked, mark_path
+from recordzoo.preparing.downloads import is_marked, mark_path
 from recordzoo.preparing.kinds import kind_of
 from recordzoo.publish.found import find_builds
 from recordzoo.publish.lock import who_holds, who_prepares

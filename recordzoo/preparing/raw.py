@@ -13,8 +13,7 @@ from recordzoo.errors import DownloadError, NotPreparedError, PrepareError, Sour
 from recordzoo.net.crew import Stop
 from recordzoo.net.download import RemoteFile, addresses, fetch
 from recordzoo.preparing.division import records_bytes
-from recordzoo.preparing.download_mark import is_marked, mark_path, remove_marked, write_mark
-from recordzoo.preparing.downloads import Download, download_all
+from recordzoo.preparing.downloads import Download, download_all, is_marked, mark_path, remove_marked, write_mark
 from recordzoo.preparing.located import Located
 from recordzoo.publish.space import check_space, volume
 from recordzoo.raw.member import Source

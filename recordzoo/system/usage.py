@@ -1,12 +1,13 @@
-"""What this process and all processes below it take of the machine, as Linux counts it in /proc."""
+"""What this process and all processes below it use of the machine, as Linux counts it in /proc; dropping cached pages."""
 
 import contextlib
 import os
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
+from recordzoo.system.files import DONT_NEED, advise
 from recordzoo.system.names import WINDOWS
 
 _PROC = Path("/proc")
@@ -54,3 +55,19 @@ def _family(pid: int) -> Iterator[int]:
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             for child in children.read_text(encoding="ascii").split():
                 yield from _family(int(child))
+
+
+CAN_FORGET = advise is not None
+"""Whether `forget` does anything: not on macOS and Windows."""
+
+
+def forget(paths: Iterable[Path]) -> None:
+    """Make the kernel drop the cached contents of files, where it can be told to.
+
+    Their names stay cached, and so does what is not on the disk yet, or what a process has mapped.
+    """
+    if advise is None:
+        return
+    for path in paths:
+        with path.open("rb") as file:
+            advise(file.fileno(), 0, 0, DONT_NEED)
