@@ -1,4 +1,4 @@
-"""What this process and all processes below it use of the machine, as Linux counts it in /proc; dropping cached pages."""
+"""What this process and all processes below it use of the machine, as Linux counts it in /proc; the page cache."""
 
 import contextlib
 import os
