@@ -23,9 +23,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from recordzoo.formats.protobuf import chunk
 from tests.fakes import archives as fake
 from tests.fakes import legacy
+from tests.fakes.legacy import chunk
 from tests.faults import fault
 from tests.foreign import check_refused, pairs, written
 from tests.test_foreign_tfrecord import framed

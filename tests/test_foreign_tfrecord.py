@@ -11,8 +11,8 @@ import pytest
 
 from recordzoo.base import packages
 from recordzoo.errors import ArgumentError, NotPreparedError, PrepareError
-from recordzoo.formats.protobuf import chunk
 from recordzoo.records.reader import RecordReader
+from tests.fakes.legacy import chunk
 from tests.faults import fault
 from tests.foreign import check, check_refused, check_resumed, written
 from tests.preparing import prepared

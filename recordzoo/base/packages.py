@@ -7,7 +7,10 @@ from recordzoo.errors import PrepareError
 
 def is_installed(package: str) -> bool:
     """Whether a package can be imported, without importing it."""
-    return importlib.util.find_spec(package) is not None
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # that of which it is a part
+        return False
 
 
 def need(package: str, extra: str, use: str) -> None:

@@ -149,7 +149,7 @@ def _unpacked(value: bytes) -> Any:
     """Read what msgpack wrote: a list or a whole number. The old format has one type for text and bytes."""
     if len(value) > 1 and not _LISTS.match(value):
         raise ValueError(f"it begins with {value[:8].hex(' ')}")
-    need("msgpack", "msgpack", "What msgpack wrote is read")
+    need("msgpack", "lmdb", "What msgpack wrote is read")
     import msgpack
 
     try:

@@ -23,14 +23,16 @@ import contextlib
 import math
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from recordzoo.base.packages import is_installed, need
 from recordzoo.errors import SourceError
 from recordzoo.formats import folder2lmdb
 from recordzoo.formats.lmdb_pages import DATA_FILE, Database, Entry
 from recordzoo.formats.lmdb_values import ForeignValueError, Layout, Order, Read, Value, as_label, numbered
-from recordzoo.formats.protobuf import Message, WireError
+from recordzoo.formats.protobuf import parsed
 from recordzoo.recipes.images import sniffed_ending
 
 COUNT = b"num-samples"
@@ -38,11 +40,8 @@ COUNT = b"num-samples"
 
 _LIST_NAME = "meta_info.txt"
 _SHOWN_BYTES = 32
-# Fields of Caffe's `Datum`
-_CHANNELS, _HEIGHT, _WIDTH, _DATA, _LABEL, _FLOATS, _ENCODED = 1, 2, 3, 4, 5, 6, 7
-# Fields of TorchRecord's messages
-_PROTOS = 1
-_DIMS, _BYTES, _TEXT, _INT32, _INT64 = 1, 5, 6, 4, 10
+_NEEDS_PROTOBUF = ("caffe", "torchrecord")
+_PROTOBUF = ("google.protobuf", "lmdb", "A database of Caffe or TorchRecord is read")
 
 
 def caffe_value(value: bytes) -> Value:
@@ -51,15 +50,10 @@ def caffe_value(value: bytes) -> Value:
     Raises:
         ForeignValueError: It is none.
     """
-    try:
-        datum = Message(value)
-        data, floats = datum.bytes_of(_DATA) or b"", datum.floats(_FLOATS)
-        label = as_label(datum.integer(_LABEL))
-        shape = tuple(datum.integer(number) for number in (_CHANNELS, _HEIGHT, _WIDTH))
-        is_encoded = bool(datum.integer(_ENCODED))
-    except WireError as err:
-        raise ForeignValueError(f"it is no Datum: {err}") from err
-    if is_encoded:
+    datum = _parsed("Datum", value)
+    data, floats, label = datum.data, np.array(datum.floats, np.float32), as_label(datum.label)
+    shape = (datum.channels, datum.height, datum.width)
+    if datum.encoded:
         if not data:
             raise ForeignValueError("it is a Datum of an encoded image and has no data")
         return Value(data, label)
@@ -86,15 +80,11 @@ def torchrecord_value(value: bytes) -> Value:
     Raises:
         ForeignValueError: It is none, or its pixels are not RGB.
     """
-    try:
-        message = Message(value)
-        tensors = [Message(part) for part in message.all_bytes(_PROTOS)]
-        if len(tensors) != 2:
-            raise ForeignValueError(f"it is no TensorProtos of two tensors, but has {len(tensors)}")
-        dims, data = tensors[0].integers(_DIMS), tensors[0].bytes_of(_BYTES)
-        label = _torchrecord_label(tensors[1])
-    except WireError as err:
-        raise ForeignValueError(f"it is no TensorProtos: {err}") from err
+    tensors = _parsed("TensorProtos", value).protos
+    if len(tensors) != 2:
+        raise ForeignValueError(f"it is no TensorProtos of two tensors, but has {len(tensors)}")
+    dims, data = list(tensors[0].dims), b"".join(tensors[0].data[-1:])
+    label = _torchrecord_label(tensors[1])
     if not data:
         raise ForeignValueError("its first tensor has no bytes")
     if len(dims) == 2 and min(dims) > 0 and dims[0] * dims[1] * 3 == len(data):
@@ -106,11 +96,20 @@ def torchrecord_value(value: bytes) -> Value:
     )
 
 
-def _torchrecord_label(tensor: Message) -> int:
-    numbers = [*tensor.integers(_INT32), *tensor.integers(_INT64)]
+# Any: messages have no types.
+def _parsed(name: str, value: bytes) -> Any:
+    need(*_PROTOBUF)
+    try:
+        return parsed(name, value)
+    except ValueError as err:
+        raise ForeignValueError(f"it is no {name}: {err}") from err
+
+
+def _torchrecord_label(tensor: Any) -> int:
+    numbers = [*tensor.int32s, *tensor.int64s]
     if len(numbers) == 1:
         return as_label(numbers[0])
-    texts = [text for text in (tensor.bytes_of(_BYTES), *tensor.all_bytes(_TEXT)) if text is not None]
+    texts = [*tensor.data[-1:], *tensor.texts]
     if numbers or len(texts) != 1:
         raise ForeignValueError("its second tensor is not one label")
     digits = texts[0].strip()
@@ -238,16 +237,19 @@ def recognised(database: Database, entries: Sequence[Entry]) -> Layout:
     has_list = not keys.isdisjoint(folder2lmdb.OWN_KEYS)
     first = next((entry for entry in entries if entry.key not in folder2lmdb.OWN_KEYS), entries[0])
     value = database.value(first)
-    reasons = {}
+    reasons: dict[str, str] = {}
+    no_protobuf = not is_installed(_PROTOBUF[0])
     for name, layout in KNOWN.items():
         try:
-            if layout is not TEXTS:
+            if layout is not TEXTS and not (name in _NEEDS_PROTOBUF and no_protobuf):
                 layout.parse(value)
                 return layout
         except ForeignValueError as err:
             reasons[name] = f"{layout.expected}: {err}"
     if has_list:
         return folder2lmdb.PAIRS
+    if no_protobuf:  # it may be one of those that are left
+        need(*_PROTOBUF)
     raise SourceError(
         f"{database.path} is of no known LMDB layout ({', '.join(KNOWN)}). Read it with the program that wrote it, "
         "and store that dataset with recordzoo.convert.",

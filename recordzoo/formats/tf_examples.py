@@ -9,19 +9,17 @@ import base64
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.errors import OtherSourceError, SourceError
-from recordzoo.formats.protobuf import Message, WireError, chunk, packed
+from recordzoo.formats.protobuf import empty, parsed
 from recordzoo.formats.samples import Field, Sample, text_of
 from recordzoo.formats.writing import json_line
 from recordzoo.recipes.images import sniffed_ending
 
-_FEATURES, _SEQUENCES, _FEATURE, _KEY, _VALUE = 1, 2, 1, 1, 2
-_BYTES, _FLOATS, _INTEGERS, _LIST = 1, 2, 3, 1
 # Lists with a value for each object: object_detection/data_decoders/tf_example_decoder.py
 _OBJECTS = re.compile(r"image/object/(\w+/\w+|\w*(difficult|truncated|area|crowd|group_of|view|weight))")
 
@@ -108,35 +106,22 @@ def read_example(data: bytes, where: str) -> Example:
     """
     found: Example = {}
     try:
-        message = Message(data)
-        for features in message.all_bytes(_FEATURES):
-            for key, value in _entries(features):
-                found[key] = _feature(value)
-        for sequences in message.all_bytes(_SEQUENCES) if _SEQUENCES in message else ():
-            for key, value in _entries(sequences):
-                found[key] = Steps(map(_feature, Message(value).all_bytes(_FEATURE)))
-    except (WireError, UnicodeDecodeError) as err:
+        message = parsed("Example", data)
+        for entry in message.features.feature:
+            found[entry.key.decode()] = _feature(entry.value)
+        for entry in message.sequences.feature_list:
+            found[entry.key.decode()] = Steps(map(_feature, entry.value.feature))
+    except ValueError as err:
         raise SourceError(f"{where}: it is no tf.train.Example: {err}.") from err
     if not found:
         raise SourceError(f"{where}: it is no tf.train.Example with features.")
     return found
 
 
-def _entries(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """Yield the keys and values of a map."""
-    for entry in Message(data).all_bytes(_FEATURE):
-        pair = Message(entry)
-        yield (pair.bytes_of(_KEY) or b"").decode(), pair.bytes_of(_VALUE) or b""
-
-
-def _feature(data: bytes) -> list[bytes] | NDArray[Any]:
-    feature = Message(data)
-    for kind in feature.numbers & {_BYTES, _FLOATS, _INTEGERS}:
-        inner = Message(feature.bytes_of(kind) or b"")
-        if kind == _BYTES:
-            return list(inner.all_bytes(_LIST))
-        return inner.floats(_LIST) if kind == _FLOATS else np.array(inner.integers(_LIST), np.int64)
-    return []
+def _feature(feature: Any) -> list[bytes] | NDArray[Any]:
+    if feature.HasField("floats"):
+        return np.array(feature.floats.value, np.float32)
+    return np.array(feature.integers.value, np.int64) if feature.HasField("integers") else list(feature.texts.value)
 
 
 def _is_text(value: bytes) -> bool:
@@ -149,13 +134,23 @@ def _is_text(value: bytes) -> bool:
     return True
 
 
-def written_example(features: Iterator[tuple[str, bytes]]) -> bytes:
+Written = tuple[Literal["texts", "floats", "integers", ""], Sequence[Any]]
+"""A feature that is written: of which kind, and its values; "" without any."""
+
+
+def written_example(features: Iterator[tuple[str, Written]]) -> bytes:
     """Write an `Example` of keys and features."""
-    pairs = (chunk(_KEY, key.encode()) + chunk(_VALUE, value) for key, value in sorted(features))
-    return chunk(_FEATURES, b"".join(chunk(_FEATURE, pair) for pair in pairs))
+    example = empty("Example")
+    example.features.SetInParent()
+    for key, (kind, values) in sorted(features, key=lambda pair: pair[0]):
+        feature = example.features.feature.add(key=key.encode()).value
+        feature.SetInParent()
+        if kind:
+            getattr(feature, kind).value.extend(values)
+    return bytes(example.SerializeToString())
 
 
-def features_of_field(field: Field, sample: Sample) -> Iterator[tuple[str, bytes]]:
+def features_of_field(field: Field, sample: Sample) -> Iterator[tuple[str, Written]]:
     """Yield the features of a field. An `Example` has lists only: arrays get their shape beside them.
 
     Raises:
@@ -163,32 +158,21 @@ def features_of_field(field: Field, sample: Sample) -> Iterator[tuple[str, bytes
     """
     value = sample.fields[field.name]
     if value is None:
-        yield field.name, b""
+        yield field.name, ("", ())
     elif field.kind in ("image", "bytes"):
-        yield field.name, bytes_feature(value)
+        yield field.name, ("texts", [value])
     elif field.kind == "json":
         text = text_of(field, sample).encode() if isinstance(value, str) else json_line(value)[:-1]
-        yield field.name, bytes_feature(text)
+        yield field.name, ("texts", [text])
     else:
         numbers = np.asarray(value)
-        if numbers.dtype.kind == "f":
-            yield field.name, chunk(_FLOATS, chunk(_LIST, numbers.astype("<f4").tobytes()))
-        elif numbers.dtype == np.uint64 and numbers.size and int(numbers.max()) >= 1 << 63:
+        if numbers.dtype == np.uint64 and numbers.size and int(numbers.max()) >= 1 << 63:
             raise OtherSourceError(
                 f"{sample.name}: {field.name} holds {numbers.max()}; TFRecord has whole numbers up to 2^63 - 1. Export "
                 "to webdataset or parquet."
             )
-        else:
-            yield field.name, integers_feature(numbers.astype(np.int64).ravel().tolist())
+        kind: Literal["floats", "integers"] = "floats" if numbers.dtype.kind == "f" else "integers"
+        dtype = np.float32 if kind == "floats" else np.int64
+        yield field.name, (kind, numbers.astype(dtype).ravel().tolist())
         if numbers.ndim > 1:
-            yield f"{field.name}/shape", integers_feature(list(numbers.shape))
-
-
-def bytes_feature(value: bytes) -> bytes:
-    """Write a feature of one value."""
-    return chunk(_BYTES, chunk(_LIST, value))
-
-
-def integers_feature(values: list[int]) -> bytes:
-    """Write a feature of whole numbers."""
-    return chunk(_INTEGERS, chunk(_LIST, packed(values)))
+            yield f"{field.name}/shape", ("integers", numbers.shape)

@@ -23,15 +23,8 @@ from recordzoo.formats.naming import IMAGES, LABELS, image_ending, usual_key
 from recordzoo.formats.samples import Content
 from recordzoo.formats.samples import Sample as Record
 from recordzoo.formats.sets import refuse_missing, split_names
-from recordzoo.formats.tf_examples import (
-    Example,
-    bytes_feature,
-    feature_of,
-    features_of_field,
-    integers_feature,
-    read_example,
-    written_example,
-)
+from recordzoo.formats.tf_examples import Example, feature_of, features_of_field, read_example, written_example
+from recordzoo.formats.tf_examples import Written as Feature
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, sync
 from recordzoo.raw.member import MAX_MEMBER_BYTES
 from recordzoo.raw.stream import unpacked_cap
@@ -66,6 +59,7 @@ class TFRecords(Foreign):
     def __init__(self, location: str, fields: Mapping[str, str], files: list[Path]) -> None:
         super().__init__(location, fields)
         need("google_crc32c", "tfrecord", "TFRecord is read")
+        need("google.protobuf", "tfrecord", "TFRecord is read")
         refuse_missing([path.name for path in files], location)
         splits = split_names([re.sub(r"\.tfrecords?(?=$|-|\.)|\.gz$", "", path.name) for path in files], is_any=True)
         self.pieces = [
@@ -203,6 +197,7 @@ class TFRecordWriter(Writer):
     def __init__(self, content: Content, splits: Sequence[str]) -> None:
         super().__init__(content, splits)
         need("google_crc32c", "tfrecord", "TFRecord is written")
+        need("google.protobuf", "tfrecord", "TFRecord is written")
 
     @override
     def write(self, shard: Shard, folder: Path, tick: Tick) -> Written:
@@ -215,13 +210,14 @@ class TFRecordWriter(Writer):
             sync(file)
             return Written({name: file.tell()})
 
-    def _features(self, sample: Record) -> Iterator[tuple[str, bytes]]:
-        yield "image/encoded", bytes_feature(sample.image)
-        yield "image/format", bytes_feature(_FORMATS.get(sample.ending, sample.ending[1:].upper().encode()))
-        yield "image/filename", bytes_feature(sample.name.encode())
+    def _features(self, sample: Record) -> Iterator[tuple[str, Feature]]:
+        ending = _FORMATS.get(sample.ending, sample.ending[1:].upper().encode())
+        yield "image/encoded", ("texts", [sample.image])
+        yield "image/format", ("texts", [ending])
+        yield "image/filename", ("texts", [sample.name.encode()])
         if sample.label is not None:
-            yield "image/class/label", integers_feature([sample.label])
+            yield "image/class/label", ("integers", [sample.label])
         if self.content.classes:
-            yield "image/class/text", bytes_feature(sample.class_name.encode())
+            yield "image/class/text", ("texts", [sample.class_name.encode()])
         for field in self.content.fields:
             yield from features_of_field(field, sample)
