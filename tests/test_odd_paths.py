@@ -10,6 +10,7 @@ import pytest
 
 import recordzoo
 from recordzoo import ImageFolderRecord
+from recordzoo.custom.targets import resolve
 from recordzoo.errors import ArgumentError
 from recordzoo.records.reader import RecordReader
 from tests.fakes import folder, lists, voc
@@ -88,6 +89,13 @@ def test_the_root_of_the_file_system(words: list[Any], tmp_path: Path) -> None:
     assert result.returncode == 2
     assert result.stderr.startswith("error: The records of / cannot lie beside it")
     assert "--output" in result.stderr
+
+
+@pytest.mark.parametrize("root", ["/", "//", "/usr/.."])
+def test_the_root_of_the_file_system_is_not_searched(root: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recordzoo.custom.targets._is_foreign", lambda *_: pytest.fail("it was searched"))
+    with pytest.raises(ArgumentError, match="cannot lie beside it"):
+        resolve(root, Path())
 
 
 def test_the_root_of_the_file_system_in_python() -> None:

@@ -263,6 +263,10 @@ def _is_set(path: Path) -> bool:
 def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLike[str] | None) -> list[Target]:
     """Turn a path into record sets: several if it is a tree whose only folders are splits."""
     path = Path(text).expanduser()
+    if output is None and not path.resolve().name and not _is_set(path):
+        from recordzoo.recipes import folder
+
+        folder.records_beside(path)  # refuses it, before a search of the whole file system
     kind = _kind(path, text, reading)
     folders = _split_folders(path) if kind == "tree" and reading.from_ is None else []
     if split is not None:
