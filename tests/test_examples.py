@@ -1,4 +1,4 @@
-"""The examples in the dataset classes' docstrings run, on fakes."""
+"""The example of each dataset class runs, on fakes: that of its docstring, or the usual one."""
 
 import doctest
 import os
@@ -6,13 +6,15 @@ from pathlib import Path
 
 import pytest
 
+from docs.parts.code import example
 from recordzoo import DatasetFolderRecord, ImageFolderRecord
 from tests import contract
 from tests.fakes import folder, voc
 
 
 def run_examples(name: str, kind: type, documented: type) -> None:
-    (found,) = doctest.DocTestFinder(recurse=False).find(documented, name, globs={name: kind, "os": os})
+    globs = {name: kind, "os": os}
+    found = doctest.DocTestParser().get_doctest(example(documented, name), globs, name, None, None)
     assert len(found.examples) == 2
     assert doctest.DocTestRunner().run(found).failed == 0
 

@@ -2,6 +2,9 @@
 
 import dataclasses
 import doctest
+import inspect
+import pydoc
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -270,6 +273,14 @@ def test_every_public_name_is_there_and_what_the_type_checker_sees() -> None:
     assert named < set(dir(recordzoo))
     for name in named:
         assert getattr(recordzoo, name) is not None
+
+
+@pytest.mark.parametrize("name", sorted(catalogue.class_modules()))
+def test_help_describes_each_argument_of_a_dataset_class(name: str) -> None:
+    """The class describes its own, and `ZooDataset.__init__`, whose docstring all inherit, those that many have."""
+    kind = getattr(recordzoo, name)
+    text = pydoc.plain(pydoc.render_doc(kind))
+    assert [each for each in inspect.signature(kind).parameters if not re.search(rf"(?<!\w){each}: \w", text)] == []
 
 
 def test_errors_are_there_after_import_recordzoo() -> None:

@@ -1,4 +1,4 @@
-"""Code to copy: prepare, load and train. Made from the example in the docstring of each class."""
+"""Code to copy: prepare, load and train. Made from the example in the docstring of each class, if it needs one."""
 
 import ast
 import doctest
@@ -81,6 +81,12 @@ def _opening(class_name: str, is_image: bool) -> str:
     return ast.unparse(call).replace("'", '"')
 
 
+def example(kind: type, name: str) -> str:
+    """Return the docstring of a class, with an example: the usual one, if the docstring has none."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    return text if ">>>" in text else f'{text}\n\n>>> dataset = {name}("data")\n>>> image, label = dataset[0]'
+
+
 def _class(name: str) -> type:
     found: type = getattr(recordzoo, name)
     return found
@@ -88,6 +94,6 @@ def _class(name: str) -> type:
 
 def _example(class_name: str) -> list[str]:
     """Return the lines of a class's example, without its import and without what only doctest reads."""
-    text = inspect.getdoc(_class(class_name)) or ""
+    text = example(_class(class_name), class_name)
     sources = [each.source.partition("  # doctest:")[0].strip() for each in doctest.DocTestParser().get_examples(text)]
     return [source for source in sources if not source.startswith("from ")]

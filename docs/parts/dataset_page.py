@@ -189,4 +189,5 @@ def _lines(citation: str) -> str:
 
 def classes(facts: Entry) -> list[str]:
     """Return the section that mkdocstrings fills: constructors, arguments, errors."""
-    return ["## In Python", *(f"::: recordzoo.{name}" for name in facts.class_names)]
+    text = "Arguments that are not described here mean the same in [all datasets](../datasets.md#arguments)."
+    return ["## In Python", text, *(f"::: recordzoo.{name}" for name in facts.class_names)]

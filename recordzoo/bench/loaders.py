@@ -75,7 +75,7 @@ class Images(RecordDataset):
     def __init__(self, path: Path, transform: Callable[..., Any], split: str = "") -> None:
         self._start(path, transform=transform)
         selection = image_selection(path, split)
-        self._show_folder(selection, files_folder(selection.reader, str(path)), default_loader, allow_empty=True)
+        self._show_files(selection, files_folder(selection.reader, str(path)), default_loader, allow_empty=True)
 
 
 def image_selection(path: Path, split: str = "") -> Selection:

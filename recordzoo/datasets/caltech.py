@@ -7,11 +7,11 @@ from typing import Any, ClassVar, Literal, Unpack
 
 from PIL import Image
 from torchvision.datasets import Caltech101, Caltech256
+from typing_extensions import override
 
 from recordzoo.datasets import caltech_recipe as recipe
 from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
 from recordzoo.families.derived import derived
-from recordzoo.families.selection import Selection
 from recordzoo.images.decode import naming
 from recordzoo.images.pictures import open_picture
 from recordzoo.preparing import PrepareOptions
@@ -27,16 +27,9 @@ class _Caltech(ZooDataset):
     _ITEMS = "index"
     _RECIPE: ClassVar[type[recipe.Caltech256]]
 
-    def _show_all(
-        self,
-        root: Root,
-        transform: Transform,
-        target_transform: Transform,
-        download: bool,
-        options: PrepareOptions,
-    ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
-        self._show(Selection(self._open_part(download=download, options=options)))
+    @override
+    def _show_split(self, split: str, *, download: bool | None, options: PrepareOptions) -> None:
+        super()._show_split(split, download=download, options=options)
         self.root = os.path.expanduser(os.path.join(self.root, self.entry))
 
     @derived
@@ -107,18 +100,13 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
     """torchvision's `Caltech101`, read from records: pictures of objects of 101 classes, with their outlines.
 
     Args:
-        root: Where ``caltech101/`` with the tree or ``caltech-101.zip`` is or goes to; or the record set.
         target_type: One of, or several of, "category" and "annotation": the points of the object's outline, an array
             [2, n].
         transform: Applied to the image, which has the mode of its file.
-        target_transform: Applied to the target.
-        download: Download the archive if it is not there.
-        **options: See `PrepareOptions`.
 
     Raises:
         ArgumentError: `target_type` has another value; or "annotation", in pixels of the originals, is asked for
             together with a smaller variant.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = Caltech101Record("data", target_type=["category", "annotation"])
@@ -139,7 +127,7 @@ class Caltech101Record(_Caltech, Caltech101):  # type: ignore[misc]  # torchvisi
     ) -> None:
         kinds = [target_type] if isinstance(target_type, str) else target_type
         self.target_type = [check_choice(kind, "target_type", ("category", "annotation")) for kind in kinds]
-        self._show_all(root, transform, target_transform, download, options)
+        super().__init__(root, transform, target_transform, download, **options)
 
     def _in_pixels(self) -> Sequence[str]:
         return ["target_type 'annotation'"] if "annotation" in self.target_type else []
@@ -180,29 +168,8 @@ class Caltech256Record(_Caltech, Caltech256):  # type: ignore[misc]  # torchvisi
     """torchvision's `Caltech256`, read from records: pictures of 256 classes of objects and one of clutter.
 
     Args:
-        root: Where ``caltech256/`` with the tree or ``256_ObjectCategories.tar`` is or goes to; or the record set.
         transform: Applied to the image, which has the mode of its file.
-        target_transform: Applied to the label.
-        download: Download the archive if it is not there.
-        **options: See `PrepareOptions`.
-
-    Raises:
-        NotPreparedError: There are no records and no raw data.
-
-    Examples:
-        >>> dataset = Caltech256Record("data")
-        >>> image, label = dataset[0]
     """
 
     entry = "caltech256"
     _RECIPE = recipe.Caltech256
-
-    def __init__(
-        self,
-        root: Root,
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        **options: Unpack[PrepareOptions],
-    ) -> None:
-        self._show_all(root, transform, target_transform, download, options)

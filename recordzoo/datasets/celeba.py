@@ -29,19 +29,12 @@ class CelebARecord(PathsDataset, CelebA):  # type: ignore[misc]  # torchvision i
     count from then on. Boxes are those of the original photographs, not of the aligned ones.
 
     Args:
-        root: Where ``celeba/`` is or goes to; or the record set.
-        split: "train", "valid", "test" or "all".
         target_type: "attr" (40 attributes, 0 or 1), "identity", "bbox" or "landmarks", or a list of them; for an empty
             list the target is None.
-        transform: Applied to the image.
-        target_transform: Applied to the target.
-        download: Download the files if they are not there.
-        **options: See `PrepareOptions`.
 
     Raises:
         ArgumentError: `split` has another value; or landmarks are asked for together with a smaller variant. A target
             type that does not exist is an error when a sample is taken.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = CelebARecord("data", split="valid", target_type=["identity", "attr"])

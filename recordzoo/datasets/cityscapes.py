@@ -32,11 +32,7 @@ class CityscapesRecord(PathsDataset, Cityscapes):  # type: ignore[misc]  # torch
         split: "train", "test" or "val"; of coarse annotations "train", "train_extra" or "val".
         mode: "fine" or "coarse".
         target_type: One of, or several of, "instance", "semantic", "polygon" and "color".
-        transform: Applied to the image.
-        target_transform: Applied to the target.
-        transforms: Applied to both, instead of the other two.
         download: Fetch archives that are missing from a mirror of your own (`mirror`, ``RECORDZOO_MIRROR``).
-        **options: See `PrepareOptions`.
 
     Raises:
         ArgumentError: `split`, `mode` or `target_type` has another value, or `transforms` comes with one of the others.

@@ -28,9 +28,7 @@ class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc
     Args:
         root: The folder of the images, existing or not; or the record set.
         annFile: The annotation file. Default: the ``instances`` (of test images: ``image_info``) of the record set.
-        transform: Applied to the image.
         target_transform: Applied to the annotations.
-        transforms: Applied to both, instead of the other two.
         download: Download the archives of a folder that is called ``train2017``, ``val2017``, ... into the folder above
             it, if neither is there.
         **options: See `PrepareOptions`. There are no smaller variants: boxes and masks are in pixels of the originals.

@@ -28,10 +28,11 @@ from recordzoo.recipes.images import open_image
 from recordzoo.records.reader import RecordReader
 
 SPLITS = ("train", "test", "all")
+CUB200Split = Literal["train", "test", "all"]
 CUB200Target = Literal["category", "bbox", "parts", "attributes", "segmentation"]
 
 
-class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """CUB-200-2011: 11,788 photographs of 200 kinds of birds, in ImageFolder's order over ``CUB_200_2011/images``.
 
     ``split="train"`` is the default: 5,994 photographs. The raw data is ``CUB_200_2011/`` or ``CUB_200_2011.tgz`` under
@@ -44,7 +45,6 @@ class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # to
         loader: Takes the path of an image; torchvision's own decode from the stored bytes.
         is_valid_file: Takes the path of an image, and says whether it is a sample.
         allow_empty: Whether a class may be without samples.
-        split: "train", "test" or "all".
         target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0), "bbox"
             (float32 [4]: x, y, width, height in pixels; a few stick out of their image), "parts" (float32 [15, 3]: x,
             y, visible), "attributes" (uint8 [312]: 0 or 1), "segmentation" (PIL image, mode and values as stored).
@@ -79,7 +79,7 @@ class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # to
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,
         *,
-        split: Literal["train", "test", "all"] = "train",
+        split: CUB200Split = "train",
         target_type: CUB200Target | Sequence[CUB200Target] = "category",
         download: bool = False,
         **options: Unpack[PrepareOptions],
@@ -90,7 +90,7 @@ class CUB200Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # to
         reader = self._open_part(download=download, options=options)
         self._refuse_absent(reader)
         selection = Selection(reader, "" if split == "all" else split)
-        self._show_folder(selection, os.path.join(self.root, IMAGES.rstrip("/")), loader, is_valid_file, allow_empty)
+        self._show_files(selection, os.path.join(self.root, IMAGES.rstrip("/")), loader, is_valid_file, allow_empty)
         self._masks = None
         if "segmentation" in self._target_types:
             self._masks = self._open_masks(reader, download, self._chosen(options))

@@ -1,25 +1,20 @@
 """`CUB200_2010Record`: the CUB-200 of 2010, 200 kinds of birds, from records."""
 
 import io
-from collections.abc import Sequence
-from typing import Any, Literal, Unpack
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from PIL import Image
 from torchvision.datasets import ImageFolder
-from torchvision.datasets.folder import default_loader
 
 from recordzoo.base.types import TrainTest
-from recordzoo.families.base import Root, Transform
-from recordzoo.families.path_loader import Loader
 from recordzoo.families.target_types import TargetTypesDataset
-from recordzoo.preparing import PrepareOptions
 
 CUB200_2010Target = Literal["category", "bbox", "segmentation"]
 
 
-class CUB200_2010Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class CUB200_2010Record(TargetTypesDataset[TrainTest, CUB200_2010Target], ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """The CUB-200 of 2010, read from records: photographs of 200 kinds of birds, in the order of the authors' lists.
 
     `CUB200Record` is the set of 2011, which has more photographs. A label is the authors' number of the class, less 1:
@@ -28,22 +23,15 @@ class CUB200_2010Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc] 
 
     Args:
         root: Where ``cub200_2010/`` is or goes to, the folder with the raw files; or the record set.
-        split: "train" or "test".
-        transform: Applied to the image.
-        target_transform: Applied to the target.
-        download: Download the archives if they are not there.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
         target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0), "bbox"
             (float32 [4]: left, top, right, bottom in pixels) or "segmentation" (a rough mask as a PIL image of the size
             of the photograph, with the authors' values).
-        **options: See `PrepareOptions`.
 
     Attributes:
         classes: The names of the folders: "001.Black_footed_Albatross".
 
     Raises:
         ArgumentError: `split` or `target_type` has another value; or a target in pixels comes with a smaller variant.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = CUB200_2010Record("data", "test", target_type=["category", "segmentation"])
@@ -54,20 +42,6 @@ class CUB200_2010Record(TargetTypesDataset, ImageFolder):  # type: ignore[misc] 
     _TARGET_TYPES = ("category", "bbox", "segmentation")
     _IN_PIXELS = frozenset(("bbox", "segmentation"))
     _FIELDS = {"bbox": "annotation", "segmentation": "annotation"}
-
-    def __init__(
-        self,
-        root: Root,
-        split: TrainTest = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        loader: Loader = default_loader,
-        target_type: CUB200_2010Target | Sequence[CUB200_2010Target] = "category",
-        **options: Unpack[PrepareOptions],
-    ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
-        self._show_targets(split, target_type, "cub200_2010/images", loader, download=download, options=options)
 
     # Any: a tensor or an image.
     def _target(self, kind: str, position: int) -> Any:

@@ -1,10 +1,10 @@
 """`DTDRecord`: torchvision's DTD from records."""
 
-from pathlib import Path
 from typing import Unpack
 
 from torchvision.datasets import DTD
 from torchvision.datasets.folder import default_loader
+from typing_extensions import override
 
 from recordzoo.base.types import TrainValTest
 from recordzoo.errors import ArgumentError
@@ -14,23 +14,16 @@ from recordzoo.families.path_loader import Loader
 from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.class_folders import class_labels
+from recordzoo.records.reader import RecordReader
 
 
 class DTDRecord(FilesDataset, DTD):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `DTD`, read from records: textures of 47 kinds, in ten partitions.
 
     Args:
-        root: Where ``dtd/`` is or goes to; or the record set.
-        split: "train", "val" or "test".
         partition: 1 to 10: which images are in which split.
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        download: Download the archive if it is not there.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
-        **options: See `PrepareOptions`.
 
     Raises:
-        ArgumentError: `split` or `partition` has another value.
         NotPreparedError: There are no records and no raw data; or no list of this partition.
 
     Examples:
@@ -39,6 +32,12 @@ class DTDRecord(FilesDataset, DTD):  # type: ignore[misc]  # torchvision is unty
     """
 
     entry = "dtd"
+    _PATHS = {
+        "_base_folder": "dtd",
+        "_data_folder": "dtd/dtd",
+        "_meta_folder": "dtd/dtd/labels",
+        "_images_folder": "dtd/dtd/images",
+    }
 
     def __init__(
         self,
@@ -58,10 +57,10 @@ class DTDRecord(FilesDataset, DTD):  # type: ignore[misc]  # torchvision is unty
             )
         self._partition = partition
         self._start(root, transform=transform, target_transform=target_transform)
-        self._base_folder = Path(self.root) / "dtd"
-        self._data_folder = self._base_folder / "dtd"
-        self._meta_folder, self._images_folder = self._data_folder / "labels", self._data_folder / "images"
-        reader = self._open_part(download=download, options=options)
+        self._show_split(f"{split}{partition}", download=download, options=options, loader=loader)
+
+    @override
+    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
         # Labels count the classes that the split has images of: all 47, unless somebody shortened the lists.
-        self.classes, labels = class_labels(Selection(reader, f"{split}{partition}").names())
-        self._show_files(Selection(reader, f"{split}{partition}", targets=labels), self._images_folder, loader)
+        self.classes, labels = class_labels(Selection(reader, split).names())
+        return Selection(reader, split, targets=labels)

@@ -4,6 +4,7 @@ from typing import Any, Unpack
 
 import torch
 from torchvision.datasets import FER2013
+from typing_extensions import override
 
 from recordzoo.base.types import TrainTest
 from recordzoo.families.arrays import ArrayDataset
@@ -12,6 +13,7 @@ from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection, list_index
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.base import NO_TARGET
+from recordzoo.records.reader import RecordReader
 
 
 class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision is untyped
@@ -19,17 +21,6 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
 
     The raw data is got by hand from Kaggle: ``recordzoo prepare fer2013`` says how. Test images have no labels, and
     their target is None, if they came from ``test.csv``.
-
-    Args:
-        root: Where ``fer2013.tar.gz``, or ``fer2013/`` with torchvision's .csv files, is; or the record set.
-        split: "train" or "test".
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        **options: See `PrepareOptions`.
-
-    Raises:
-        ArgumentError: `split` has another value.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = FER2013Record("data", split="test")
@@ -49,7 +40,11 @@ class FER2013Record(ArrayDataset, FER2013):  # type: ignore[misc]  # torchvision
     ) -> None:
         self._split = self._part = check_choice(split, "split", ("train", "test"))
         self._start(root, transform=transform, target_transform=target_transform)
-        self._show(_Faces(self._open_part(download=None, options=options)))
+        self._show_split("", download=None, options=options)
+
+    @override
+    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
+        return _Faces(reader)
 
     @derived
     def _samples(self) -> list[tuple[torch.Tensor, int | None]]:

@@ -1,10 +1,10 @@
 """`FGVCAircraftRecord`: torchvision's FGVCAircraft from records."""
 
-import os
 from typing import Literal, Unpack
 
 from torchvision.datasets import FGVCAircraft
 from torchvision.datasets.folder import default_loader
+from typing_extensions import override
 
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived
@@ -13,24 +13,14 @@ from recordzoo.families.path_loader import Loader
 from recordzoo.families.selection import Selection, not_listed
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.base import NO_TARGET
+from recordzoo.records.reader import RecordReader
 
 
 class FGVCAircraftRecord(FilesDataset, FGVCAircraft):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `FGVCAircraft`, read from records.
 
     Args:
-        root: Where ``fgvc-aircraft-2013b/`` or its archive is or goes to; or the record set.
-        split: "train", "val", "trainval" or "test".
         annotation_level: "variant" (100 classes), "family" (70) or "manufacturer" (30).
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        download: Download the archive if it is not there.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
-        **options: See `PrepareOptions`.
-
-    Raises:
-        ArgumentError: `split` or `annotation_level` has another value.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = FGVCAircraftRecord("data", "test", annotation_level="family")
@@ -39,6 +29,7 @@ class FGVCAircraftRecord(FilesDataset, FGVCAircraft):  # type: ignore[misc]  # t
 
     entry = "fgvc_aircraft"
     _PATH = str
+    _PATHS = {"_data_path": "fgvc-aircraft-2013b"}
 
     def __init__(
         self,
@@ -55,14 +46,15 @@ class FGVCAircraftRecord(FilesDataset, FGVCAircraft):  # type: ignore[misc]  # t
         self._split = check_choice(split, "split", ("train", "val", "trainval", "test"))
         levels = ("variant", "family", "manufacturer")
         self._annotation_level = check_choice(annotation_level, "annotation_level", levels)
-        self._data_path = os.path.join(self.root, "fgvc-aircraft-2013b")
-        reader = self._open_part(download=download, options=options)
-        folder = os.path.join(self._data_path, "data", "images")
-        list_name = f"images_{annotation_level}_{split}.txt"
-        selection = Selection(reader, split, column=annotation_level, listed_in=list_name)
+        self._show_split(split, download=download, options=options, loader=loader)
+
+    @override
+    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
+        list_name = f"images_{self._annotation_level}_{split}.txt"
+        selection = Selection(reader, split, column=self._annotation_level, listed_in=list_name)
         if (selection.targets() == NO_TARGET).any():
-            raise not_listed(reader, f"{annotation_level} of each image in the split {split!r}", list_name)
-        self._show_files(selection, folder, loader)
+            raise not_listed(reader, f"{self._annotation_level} of each image in the split {split!r}", list_name)
+        return selection
 
     @derived
     def classes(self) -> list[str]:

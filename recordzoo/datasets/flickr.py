@@ -77,12 +77,9 @@ class Flickr8kRecord(_FlickrRecord, Flickr8k):  # type: ignore[misc]  # torchvis
     Args:
         root: The folder of the images, existing or not; or the record set.
         ann_file: The caption file. Default: ``8k-pictures.html`` or ``Flickr8k.token.txt`` of the record set.
-        transform: Applied to the image.
         target_transform: Applied to the list of captions.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
         download: Download the archives of a folder called ``Flicker8k_Dataset`` into the folder above it, if neither is
             there; with ``accept_terms=True``.
-        **options: See `PrepareOptions`.
 
     Raises:
         ArgumentError: There is no default for `ann_file`.
@@ -121,12 +118,9 @@ class Flickr30kRecord(_FlickrRecord, Flickr30k):  # type: ignore[misc]  # torchv
     Args:
         root: The folder of the images, existing or not; or the record set.
         ann_file: The caption file. Default: ``results_20130124.token`` or ``dataset_flickr30k.json`` of the record set.
-        transform: Applied to the image.
         target_transform: Applied to the list of captions.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
         download: Download the archives of a folder called ``flickr30k-images`` into the folder above it, if neither is
             there; with ``accept_terms=True``.
-        **options: See `PrepareOptions`.
 
     Raises:
         ArgumentError: There is no default for `ann_file`.

@@ -32,9 +32,6 @@ class ImageFolderRecord(TreeDataset, RecordDataset):
 
     Args:
         root: The tree, one folder for each class; or a record set.
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
         is_valid_file: Which files are samples, by path; by default those that end as images do.
         allow_empty: Whether a class may be without samples.
         split: Only a split of the record set that `root` is, if it has any.
@@ -116,7 +113,6 @@ class DatasetFolderRecord(TreeDataset):
         loader: Makes a sample of a path.
         extensions: What the names of samples end with, in lower case.
         transform: Applied to the sample.
-        target_transform: Applied to the label.
         is_valid_file: Which files are samples, by path; instead of `extensions`.
         allow_empty: Whether a class may be without samples.
         **options: See `PrepareOptions`; ``records_dir`` is exactly where the records are.

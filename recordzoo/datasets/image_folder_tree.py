@@ -85,7 +85,7 @@ class TreeDataset(ClassFolderDataset, DatasetFolder):  # type: ignore[misc]  # t
             select = self._select if has_tree else self._select_stored
             selection = select(folder, extensions, is_valid_file, allow_empty, options)
         self._reader = selection.reader
-        self._show_folder(selection, folder, loader, allow_empty=True)
+        self._show_files(selection, folder, loader, allow_empty=True)
         self.extensions = extensions
         if not is_given and not self._overrides():
             _warn_of_splits(selection.reader.manifest.classes or (), folder, type(self).__name__)

@@ -43,7 +43,6 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
 
     Args:
         root: Where the raw data is or goes to, or the record set itself.
-        split: "train" or "val".
         download: Fetch what is missing: from a mirror (`mirror`, ``RECORDZOO_MIRROR``), or with ``accept_terms=True``
             from image-net.org.
         transform: Takes the image.
@@ -89,7 +88,7 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
         self.split = self._part = check_choice(split, "split", SPLITS)
         self._start(os.path.expanduser(os.fspath(root)), transform=transform, target_transform=target_transform)
         reader = self._open_part(download=download, options=options)
-        self._show_folder(Selection(reader), self.split_folder, loader, is_valid_file, allow_empty)
+        self._show_files(Selection(reader), self.split_folder, loader, is_valid_file, allow_empty)
         if "synonyms" not in reader.manifest.metadata:
             _names_of(self._class_names(), Path(self.root))  # says now what is missing
 

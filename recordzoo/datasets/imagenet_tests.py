@@ -3,8 +3,7 @@
 torchvision has no classes for them. Each class here is ImageFolder of the extracted archive, as their makers read it.
 """
 
-import os
-from typing import ClassVar, Literal, Unpack
+from typing import Literal, Unpack
 
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
@@ -14,14 +13,7 @@ from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
-from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions
-
-V2_FOLDERS = {
-    "matched-frequency": "imagenetv2-matched-frequency-format-val",
-    "threshold-0.7": "imagenetv2-threshold0.7-format-val",
-    "top-images": "imagenetv2-top-images-format-val",
-}
 
 
 class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
@@ -31,22 +23,11 @@ class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
     100, and so gives most images a wrong label.) The order of samples is ImageFolder's.
 
     Args:
-        root: Where the extracted folder, ``imagenetv2-matched-frequency-format-val/``, or the archive is or goes to;
-            or the record set.
         version: "matched-frequency", "threshold-0.7" or "top-images".
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        download: Download the archive of the version if it is not there.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
-        **options: See `PrepareOptions`.
 
     Attributes:
         classes: "0" to "999".
         wnids: The WNID of each label.
-
-    Raises:
-        ArgumentError: `version` has another value.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = ImageNetV2Record("data", "top-images")
@@ -54,6 +35,8 @@ class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
     """
 
     entry = "imagenet_v2"
+    _PATH = str
+    _ALLOWS_EMPTY = True
 
     def __init__(
         self,
@@ -66,11 +49,9 @@ class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)
-        self.version = check_choice(version, "version", tuple(V2_FOLDERS))
+        self.version = check_choice(version, "version", ("matched-frequency", "threshold-0.7", "top-images"))
         self._part = version.replace(".", "-")  # names of parts have no dots
-        reader = self._open_part(download=download, options=options)
-        folder = os.path.join(self.root, V2_FOLDERS[version])
-        self._show_folder(Selection(reader), folder, loader, allow_empty=True)
+        self._show_split("", download=download, options=options, loader=loader)
 
     @derived
     def wnids(self) -> list[str]:
@@ -81,20 +62,7 @@ class ImageNetV2Record(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  
 class _WnidFolders(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """A test set whose class folders are named by WNIDs."""
 
-    _folder: ClassVar[str]
-
-    def __init__(
-        self,
-        root: Root,
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        loader: Loader = default_loader,
-        **options: Unpack[PrepareOptions],
-    ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
-        reader = self._open_part(download=download, options=options)
-        self._show_folder(Selection(reader), os.path.join(self.root, self._folder), loader)
+    _PATH = str
 
     @derived
     def wnids(self) -> list[str]:
@@ -114,28 +82,12 @@ class ImageNetARecord(_WnidFolders):
     Labels are 0 to 199, the places of the WNIDs among these 200. The makers' eval.py uses them so, and compares them
     with the 200 outputs of these classes: ``model(images)[:, dataset.imagenet_labels]``.
 
-    Args:
-        root: Where ``imagenet-a/`` or ``imagenet-a.tar`` is or goes to; or the record set.
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        download: Download the archive if it is not there.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
-        **options: See `PrepareOptions`.
-
     Attributes:
         wnids: The WNID of each label: `classes`.
         imagenet_labels: Which of ImageNet's 1,000 labels each label is.
-
-    Raises:
-        NotPreparedError: There are no records and no raw data.
-
-    Examples:
-        >>> dataset = ImageNetARecord("data")
-        >>> image, label = dataset[0]
     """
 
     entry = "imagenet_a"
-    _folder = "imagenet-a"
 
 
 class ImageNetORecord(_WnidFolders):
@@ -145,28 +97,12 @@ class ImageNetORecord(_WnidFolders):
     model took it for. The makers' eval_many_models.py makes no use of the label. It compares the confidence of the 200
     outputs ``model(images)[:, dataset.imagenet_labels]`` with that for ImageNet's validation images of these classes.
 
-    Args:
-        root: Where ``imagenet-o/`` or ``imagenet-o.tar`` is or goes to; or the record set.
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        download: Download the archive if it is not there.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
-        **options: See `PrepareOptions`.
-
     Attributes:
         wnids: The WNID of each label: `classes`.
         imagenet_labels: Which of ImageNet's 1,000 labels each label is.
-
-    Raises:
-        NotPreparedError: There are no records and no raw data.
-
-    Examples:
-        >>> dataset = ImageNetORecord("data")
-        >>> image, label = dataset[0]
     """
 
     entry = "imagenet_o"
-    _folder = "imagenet-o"
 
 
 class ImageNetRRecord(_WnidFolders):
@@ -176,28 +112,12 @@ class ImageNetRRecord(_WnidFolders):
     uses them so, and compares them with the 200 outputs of these classes:
     ``model(images)[:, dataset.imagenet_labels]``.
 
-    Args:
-        root: Where ``imagenet-r/`` or ``imagenet-r.tar`` is or goes to; or the record set.
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        download: Download the archive if it is not there.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
-        **options: See `PrepareOptions`.
-
     Attributes:
         wnids: The WNID of each label: `classes`.
         imagenet_labels: Which of ImageNet's 1,000 labels each label is.
-
-    Raises:
-        NotPreparedError: There are no records and no raw data.
-
-    Examples:
-        >>> dataset = ImageNetRRecord("data")
-        >>> image, label = dataset[0]
     """
 
     entry = "imagenet_r"
-    _folder = "imagenet-r"
 
 
 class ImageNetSketchRecord(_WnidFolders):
@@ -205,25 +125,9 @@ class ImageNetSketchRecord(_WnidFolders):
 
     Labels are the places of the sorted WNIDs: ImageNet's, as in the makers' scripts/sketchPath.txt.
 
-    Args:
-        root: Where ``sketch/`` or ``ImageNet-Sketch.zip`` is or goes to; or the record set.
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        download: Download the archive if it is not there.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
-        **options: See `PrepareOptions`.
-
     Attributes:
         wnids: The WNID of each label: `classes`.
         imagenet_labels: Which of ImageNet's labels each label is: itself, if all class folders are there.
-
-    Raises:
-        NotPreparedError: There are no records and no raw data.
-
-    Examples:
-        >>> dataset = ImageNetSketchRecord("data")
-        >>> image, label = dataset[0]
     """
 
     entry = "imagenet_sketch"
-    _folder = "sketch"

@@ -11,7 +11,6 @@ from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import SamplesDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
-from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions
 
 
@@ -19,18 +18,7 @@ class ImagenetteRecord(SamplesDataset, Imagenette):  # type: ignore[misc]  # tor
     """torchvision's `Imagenette`, read from records; each size is a record set of its own.
 
     Args:
-        root: Where ``imagenette2/`` or ``imagenette2.tgz`` is or goes to; or the record set.
-        split: "train" or "val".
         size: "full", "320px" or "160px": the shorter side of the images.
-        download: Download the archive of the size if it is not there.
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
-        **options: See `PrepareOptions`.
-
-    Raises:
-        ArgumentError: `split` or `size` has another value.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = ImagenetteRecord("data", "val", size="160px")
@@ -56,8 +44,7 @@ class ImagenetteRecord(SamplesDataset, Imagenette):  # type: ignore[misc]  # tor
         self._url, self._md5 = self._ARCHIVES[size]
         self._size_root = Path(self.root) / Path(self._url).stem
         self._image_root = str(self._size_root / split)
-        reader = self._open_part(download=download, options=options)
-        self._show_samples(Selection(reader, split), self._size_root, loader)
+        self._show_split(split, download=download, options=options, loader=loader)
         self.wnids = self._class_names()
         self.wnid_to_idx = {wnid: label for label, wnid in enumerate(self.wnids)}
 

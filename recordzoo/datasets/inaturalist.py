@@ -24,19 +24,10 @@ class INaturalistRecord(CategoryFilesDataset, INaturalist):  # type: ignore[misc
     The images of a category are sorted by name; torchvision has them in the order of the file system.
 
     Args:
-        root: Where ``<version>/`` or ``<version>.tgz`` is or goes to; or the record set.
         version: "2017", "2018", "2019", "2021_train", "2021_train_mini" or "2021_valid".
         target_type: "full" (the category); in 2021 also "kingdom", "phylum", "class", "order", "family" or "genus",
             before "super"; or a list of them.
-        transform: Applied to the image.
-        target_transform: Applied to the target.
-        download: Download the archive of the version if it is not there.
         loader: Makes an image of a path. Default: a PIL image in the mode that its file has.
-        **options: See `PrepareOptions`.
-
-    Raises:
-        ArgumentError: `version` or `target_type` has another value.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = INaturalistRecord("data", "2021_valid", target_type=["full", "genus"])

@@ -35,18 +35,11 @@ class KittiRecord(PairsDataset, Kitti):  # type: ignore[misc]  # torchvision is 
     Samples are sorted by file name; torchvision has the order in which the file system lists them.
 
     Args:
-        root: Where ``Kitti/raw/`` is or goes to; or the record set.
         train: The training images with their labels; otherwise the test images, whose target is None.
-        transform: Applied to the image.
-        target_transform: Applied to the target.
-        transforms: Applied to both, instead of the other two.
-        download: Download the archives if they are not there.
-        **options: See `PrepareOptions`.
 
     Raises:
         ArgumentError: `transforms` comes with one of the others; or a smaller variant is asked for with `train`, whose
             boxes are in pixels of the originals.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = KittiRecord("data")

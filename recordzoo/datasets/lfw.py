@@ -59,17 +59,10 @@ class LFWPeopleRecord(_LFWRecord, LFWPeople):  # type: ignore[misc]  # torchvisi
     people, which this class needs: the error says how to get them.
 
     Args:
-        root: Where ``lfw-py/`` is or goes to; or the record set.
-        split: "10fold", "train" or "test".
         image_set: "original", "funneled" or "deepfunneled": how the faces are aligned.
-        transform: Applied to the image.
-        target_transform: Applied to the label.
         download: Download the files that are not there.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
-        **options: See `PrepareOptions`.
 
     Raises:
-        ArgumentError: `split` or `image_set` has another value.
         NotPreparedError: There are no records and no raw data; or no list of this split.
         DownloadError: No address has one of the files; the text says how to get it.
 
@@ -104,17 +97,12 @@ class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision
     "deepfunneled" there is none, and it says how to get it.
 
     Args:
-        root: Where ``lfw-py/`` is or goes to; or the record set.
-        split: "10fold", "train" or "test".
         image_set: "original", "funneled" or "deepfunneled": how the faces are aligned.
         transform: Applied to both images.
         target_transform: Applied to the target: 1 for one person, 0 for two.
         download: Download the files that are not there.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
-        **options: See `PrepareOptions`.
 
     Raises:
-        ArgumentError: `split` or `image_set` has another value.
         NotPreparedError: There are no records and no raw data; or no list of this split.
         DownloadError: No address has one of the files; the text says how to get it.
 

@@ -34,14 +34,11 @@ class LSUNClassRecord(ZooDataset, LSUNClass):  # type: ignore[misc]  # torchvisi
     Args:
         root: The database's folder, "<category>_<split>_lmdb" or "test_lmdb"; or the record set. Instead of the folder
             there may be its zip, "<category>_<split>_lmdb.zip".
-        transform: Applied to the image.
         target_transform: Applied to the target, which is None.
-        **options: See `PrepareOptions`.
 
     Raises:
         ArgumentError: The folder's name is not one of LSUN's.
         OtherSourceError: The record set is one of another dataset.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = LSUNClassRecord("data/bedroom_val_lmdb")
@@ -123,9 +120,7 @@ class LSUNRecord(ZooDataset, LSUN):  # type: ignore[misc]  # torchvision is unty
     Args:
         root: Where the databases' folders, or their zips, are.
         classes: "train", "val" or "test"; or which categories: ``["bedroom_train", "tower_val"]``.
-        transform: Applied to the image.
         target_transform: Applied to the target: the number of the category among `classes`.
-        **options: See `PrepareOptions`.
 
     Raises:
         ArgumentError: `classes` has another value; or `records_dir` is given for several categories.

@@ -4,17 +4,17 @@ import os
 from collections.abc import Collection
 
 # Any: arguments that torchvision's classes hand on to MNIST's.
-from typing import Any, Literal, Unpack
+from typing import Any, Literal
 
 import numpy as np
 import torch
 from torchvision.datasets import EMNIST, KMNIST, MNIST, QMNIST, FashionMNIST
+from typing_extensions import override
 
 from recordzoo import catalogue
 from recordzoo.families.arrays import ArrayDataset
-from recordzoo.families.base import Root, Transform, check_choice
+from recordzoo.families.base import Root, check_choice
 from recordzoo.families.derived import derived
-from recordzoo.preparing import PrepareOptions
 
 EMNISTSplit = Literal["byclass", "bymerge", "balanced", "letters", "digits", "mnist"]
 QMNISTPart = Literal["train", "test", "test10k", "test50k", "nist"]
@@ -27,15 +27,7 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
     asks for them, and count from then on.
 
     Args:
-        root: Where ``MNIST/raw/`` is or goes to; or the record set.
         train: The 60,000 training images or the 10,000 test images.
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        download: Download the files if they are not there.
-        **options: See `PrepareOptions`.
-
-    Raises:
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = MNISTRecord("data", train=False)
@@ -48,23 +40,6 @@ class MNISTRecord(ArrayDataset, MNIST):  # type: ignore[misc]  # torchvision is 
     classes: list[str] = MNIST.classes
     # Of EMNIST under the v2 wrapper it names MNIST's classes, as torchvision's.
     class_to_idx: dict[str, int] = MNIST.class_to_idx
-
-    def __init__(
-        self,
-        root: Root,
-        train: bool = True,
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        **options: Unpack[PrepareOptions],
-    ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
-        self.train = train
-        self._show_split(self._split, download=download, options=options)
-
-    @property
-    def _split(self) -> str:
-        return "train" if self.train else "test"
 
     @property
     def raw_folder(self) -> str:
@@ -117,14 +92,8 @@ class EMNISTRecord(MNISTRecord, EMNIST):  # type: ignore[misc]  # torchvision is
     Images are transposed, as in torchvision. Labels of "letters" begin at 1.
 
     Args:
-        root: Where ``EMNIST/raw/`` is or goes to; or the record set.
-        split: "byclass", "bymerge", "balanced", "letters", "digits" or "mnist".
         **kwargs: `MNISTRecord`'s arguments: ``train``, ``transform``, ``target_transform``, ``download``, and
             `PrepareOptions`.
-
-    Raises:
-        ArgumentError: `split` has another value.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = EMNISTRecord("data", "letters", train=False)
@@ -141,22 +110,17 @@ class EMNISTRecord(MNISTRecord, EMNIST):  # type: ignore[misc]  # torchvision is
         self.classes = self.classes_split_dict[self.split]
 
     def _required_files(self) -> Collection[str]:
-        return [f"emnist-{self.split}-{self._split}-images-idx3-ubyte"]
+        return [f"emnist-{self.split}-{self._chosen_split()}-images-idx3-ubyte"]
 
 
 class QMNISTRecord(MNISTRecord, QMNIST):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `QMNIST`, read from records.
 
     Args:
-        root: Where ``QMNIST/raw/`` is or goes to; or the record set.
         what: "train", "test", "test10k", "test50k" or "nist"; None: "train" or "test", as `train` says.
         compat: Targets are digits; otherwise tensors int64 [8] with the writer and the place of each digit.
         train: Whether `what` is "train" if it is None.
         **kwargs: `MNISTRecord`'s other arguments: ``transform``, ``target_transform``, ``download``, `PrepareOptions`.
-
-    Raises:
-        ArgumentError: `what` has another value.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = QMNISTRecord("data", what="test10k")
@@ -176,8 +140,8 @@ class QMNISTRecord(MNISTRecord, QMNIST):  # type: ignore[misc]  # torchvision is
         self.data_file = self.training_file = self.test_file = f"{what}.pt"
         super().__init__(root, train, **kwargs)
 
-    @property
-    def _split(self) -> str:
+    @override
+    def _chosen_split(self) -> str:
         return self.what
 
     @derived

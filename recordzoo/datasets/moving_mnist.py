@@ -23,17 +23,12 @@ class MovingMNISTRecord(ArrayDataset, MovingMNIST):  # type: ignore[misc]  # tor
     somebody asks for it (0.8 GB), and counts from then on.
 
     Args:
-        root: Where ``MovingMNIST/mnist_test_seq.npy`` is or goes to; or the record set.
         split: "train": the first frames of all videos; "test": the other frames; None: all frames.
         split_ratio: How many frames are the first, 1 to 19.
-        download: Download the file if it is not there.
         transform: Applied to the video.
-        **options: See `PrepareOptions`.
 
     Raises:
-        ArgumentError: `split` or `split_ratio` has another value.
         TypeError: `split_ratio` is no int.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = MovingMNISTRecord("data", split="train", split_ratio=12)

@@ -1,45 +1,33 @@
 """`NABirdsRecord`: NABirds, 555 classes of North American birds, from records."""
 
-from collections.abc import Sequence
-from typing import Literal, Unpack
+from typing import Literal
 
 from torchvision.datasets import ImageFolder
-from torchvision.datasets.folder import default_loader
 
 from recordzoo.base.types import TrainTest
-from recordzoo.families.base import Root, Transform
 from recordzoo.families.derived import derived
-from recordzoo.families.path_loader import Loader
 from recordzoo.families.target_types import TargetTypesDataset
-from recordzoo.preparing import PrepareOptions
 
 NABirdsTarget = Literal["category", "bbox", "parts"]
 
 
-class NABirdsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class NABirdsRecord(TargetTypesDataset[TrainTest, NABirdsTarget], ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """NABirds, read from records: photographs of North American birds, sorted by their paths as ImageFolder has them.
 
     The authors number 1,011 nodes of a hierarchy, of which 555 have photographs. A label is the place of the class's
     number among those 555; ``int(classes[label])`` is the number, and `node_names` and `parents` tell the rest.
 
     Args:
-        root: Where ``nabirds/`` or ``nabirds.tar.gz`` is; or the record set.
-        split: "train" or "test".
-        transform: Applied to the image.
-        target_transform: Applied to the target.
         download: Download the archive from a mirror of your own if it is not there. Its authors give it to people who
             accept their terms on a form; the error says how.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
         target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0), "bbox"
             (float32 [4]: x, y, width, height in pixels) or "parts" (float32 [11, 3]: x, y, visible).
-        **options: See `PrepareOptions`.
 
     Attributes:
         classes: The numbers of the classes, as their folders have them: "0295".
 
     Raises:
         ArgumentError: `split` or `target_type` has another value; or a target in pixels comes with a smaller variant.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = NABirdsRecord("data", "test", target_type=["category", "bbox"])
@@ -49,20 +37,6 @@ class NABirdsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # t
     entry = "nabirds"
     _TARGET_TYPES = ("category", "bbox", "parts")
     _IN_PIXELS = frozenset(("bbox", "parts"))
-
-    def __init__(
-        self,
-        root: Root,
-        split: TrainTest = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        loader: Loader = default_loader,
-        target_type: NABirdsTarget | Sequence[NABirdsTarget] = "category",
-        **options: Unpack[PrepareOptions],
-    ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
-        self._show_targets(split, target_type, "nabirds/images", loader, download=download, options=options)
 
     @derived
     def class_names(self) -> list[str]:

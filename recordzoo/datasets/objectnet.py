@@ -1,6 +1,5 @@
 """`ObjectNetRecord`: ObjectNet, a test set of 313 kinds of objects, from records."""
 
-import os
 from typing import Literal, Unpack
 
 from PIL import Image
@@ -11,7 +10,6 @@ from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
-from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions
 
 
@@ -25,18 +23,12 @@ class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
     Args:
         root: Where ``objectnet-1.0/`` is, the extracted tree; or the record set. The zip itself is not read.
         split: "test" for all images, or "imagenet" for those of the classes that ImageNet has. Labels are the same.
-        transform: Applied to the image.
-        target_transform: Applied to the label.
         download: Has no use: the error says how to get the tree.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
-        **options: See `PrepareOptions`.
 
     Attributes:
         classes: The names of the folders: "air_freshener".
 
     Raises:
-        ArgumentError: `split` has another value.
-        NotPreparedError: There are no records and no raw data.
         SourceError: There is the zip, and not the tree.
 
     Examples:
@@ -45,6 +37,8 @@ class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
     """
 
     entry = "objectnet"
+    _PATH = str
+    _ALLOWS_EMPTY = True
 
     def __init__(
         self,
@@ -58,9 +52,7 @@ class ObjectNetRecord(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  #
     ) -> None:
         self._start(root, transform=transform, target_transform=target_transform)
         self.split = check_choice(split, "split", ("test", "imagenet"))
-        reader = self._open_part(download=download, options=options)
-        folder = os.path.join(self.root, "objectnet-1.0", "images")
-        self._show_folder(Selection(reader, split), folder, loader, allow_empty=True)
+        self._show_split(split, download=download, options=options, loader=loader)
 
     @staticmethod
     def without_border(image: Image.Image) -> Image.Image:

@@ -20,16 +20,9 @@ class OmniglotRecord(CategoryFilesDataset, Omniglot):  # type: ignore[misc]  # t
     the file system.
 
     Args:
-        root: Where ``omniglot-py/`` is or goes to; or the record set.
         background: The background set (964 characters), or the evaluation set (659 others).
-        transform: Applied to the image.
-        target_transform: Applied to the label.
         download: Download the archive of the set if it is not there.
         loader: Makes an image of a path. Default: a grey PIL image of the stored bytes.
-        **options: See `PrepareOptions`.
-
-    Raises:
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = OmniglotRecord("data", background=False)

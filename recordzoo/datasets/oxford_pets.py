@@ -19,19 +19,12 @@ class OxfordIIITPetRecord(TargetsDataset, OxfordIIITPet):  # type: ignore[misc] 
     """torchvision's `OxfordIIITPet`, read from records.
 
     Args:
-        root: Where ``oxford-iiit-pet/`` is or goes to; or the record set.
-        split: "trainval" or "test".
         target_types: One of, or several of, "category" (37 breeds), "binary-category" (cat or dog) and
             "segmentation" (a trimap as a PIL image).
         transforms: Applied to the image and the target, instead of the other two.
-        transform: Applied to the image.
-        target_transform: Applied to the target.
-        download: Download the archives if they are not there.
-        **options: See `PrepareOptions`.
 
     Raises:
         ArgumentError: `split` or `target_types` has another value, or `transforms` comes with one of the others.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = OxfordIIITPetRecord("data", target_types=["category", "segmentation"])

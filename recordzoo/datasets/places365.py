@@ -6,6 +6,7 @@ from typing import Any, Literal, Unpack
 from torchvision.datasets import Places365
 from torchvision.datasets.folder import default_loader
 from torchvision.datasets.vision import StandardTransform
+from typing_extensions import override
 
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import SamplesDataset
@@ -13,24 +14,15 @@ from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.selection import Selection, UnlabelledSelection
 from recordzoo.preparing import PrepareOptions
+from recordzoo.records.reader import RecordReader
 
 
 class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `Places365`, read from records; each split and size is a record set of its own.
 
     Args:
-        root: Where the lists and ``data_large_standard/``, or the archives, are or go to; or the record set.
         split: "train-standard", "train-challenge", "val" or "test", whose labels are None.
         small: Images of 256 by 256 pixels instead of the large ones.
-        download: Download the archives of the split and size, and no others, if they are not there.
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
-        **options: See `PrepareOptions`.
-
-    Raises:
-        ArgumentError: `split` has another value.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = Places365Record("data", "val", small=True)
@@ -55,9 +47,11 @@ class Places365Record(SamplesDataset, Places365):  # type: ignore[misc]  # torch
         self.split = check_choice(split, "split", self._SPLITS)
         self.small = small
         self._part = f"{split}-small" if small else split
-        reader = self._open_part(download=download, options=options)
-        kind = UnlabelledSelection if split == "test" else Selection
-        self._show_samples(kind(reader, split), self.images_dir, loader)
+        self._show_split(split, download=download, options=options, loader=loader)
+
+    @override
+    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
+        return (UnlabelledSelection if split == "test" else Selection)(reader, split)
 
     @derived
     def classes(self) -> list[str]:

@@ -23,12 +23,9 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
     fails.
 
     Args:
-        root: Where ``img/``, ``cls/`` and the lists, or ``benchmark.tgz``, are or go to; or the record set.
         image_set: "train", "val", or "train_noval": the images that are not in VOC 2012's validation set.
         mode: "boundaries", an array [20, H, W], or "segmentation", a PIL image.
-        download: Download the archive if it is not there.
         transforms: Applied to the image and the target.
-        **options: See `PrepareOptions`.
 
     Raises:
         ArgumentError: `image_set` or `mode` has another value; or a smaller variant is asked for, which the targets, in

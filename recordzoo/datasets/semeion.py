@@ -19,18 +19,7 @@ class SEMEIONRecord(ArrayDataset, SEMEION):  # type: ignore[misc]  # torchvision
     count from then on.
 
     Args:
-        root: Where ``semeion.data`` is or goes to; or the record set.
-        transform: Applied to the image.
-        target_transform: Applied to the label.
         download: Download the file if it is not there; as in torchvision, the default.
-        **options: See `PrepareOptions`.
-
-    Raises:
-        NotPreparedError: There are no records and no raw data.
-
-    Examples:
-        >>> dataset = SEMEIONRecord("data")
-        >>> image, label = dataset[0]
     """
 
     entry = "semeion"

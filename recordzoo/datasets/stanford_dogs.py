@@ -1,24 +1,19 @@
 """`StanfordDogsRecord`: Stanford Dogs, 120 breeds of dogs, from records."""
 
 import io
-from collections.abc import Sequence
-from typing import Literal, Unpack
+from typing import Literal
 
 import torch
 from torchvision.datasets import ImageFolder
-from torchvision.datasets.folder import default_loader
 from torchvision.datasets.voc import ET_parse
 
 from recordzoo.base.types import TrainTest
-from recordzoo.families.base import Root, Transform
-from recordzoo.families.path_loader import Loader
 from recordzoo.families.target_types import TargetTypesDataset
-from recordzoo.preparing import PrepareOptions
 
 DogTarget = Literal["category", "boxes"]
 
 
-class StanfordDogsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class StanfordDogsRecord(TargetTypesDataset[TrainTest, DogTarget], ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """Stanford Dogs, read from records: photographs of 120 breeds of dogs, in the order of the authors' lists.
 
     A label is the authors' number of the breed, less 1: the place of its folder ("n02085620-Chihuahua") among the
@@ -26,14 +21,8 @@ class StanfordDogsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]
 
     Args:
         root: Where ``stanford_dogs/`` is or goes to, the folder with the raw files; or the record set.
-        split: "train" or "test".
-        transform: Applied to the image.
-        target_transform: Applied to the target.
-        download: Download the archives if they are not there.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
         target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0) or
             "boxes" (float32 [n, 4], one row a dog: xmin, ymin, xmax, ymax in pixels).
-        **options: See `PrepareOptions`.
 
     Attributes:
         classes: The names of the folders: "n02085620-Chihuahua".
@@ -41,7 +30,6 @@ class StanfordDogsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]
     Raises:
         ArgumentError: `split` or `target_type` has another value; or "boxes" is asked for together with a smaller
             variant.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = StanfordDogsRecord("data", "test", target_type=["category", "boxes"])
@@ -52,20 +40,6 @@ class StanfordDogsRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]
     _TARGET_TYPES = ("category", "boxes")
     _IN_PIXELS = frozenset(("boxes",))
     _FIELDS = {"boxes": "annotation"}
-
-    def __init__(
-        self,
-        root: Root,
-        split: TrainTest = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        loader: Loader = default_loader,
-        target_type: DogTarget | Sequence[DogTarget] = "category",
-        **options: Unpack[PrepareOptions],
-    ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
-        self._show_targets(split, target_type, "stanford_dogs/Images", loader, download=download, options=options)
 
     def _target(self, kind: str, position: int) -> torch.Tensor:
         root = ET_parse(io.BytesIO(self._selection.reader.read("annotation", position))).getroot()

@@ -21,17 +21,8 @@ class STL10Record(ArrayDataset, STL10):  # type: ignore[misc]  # torchvision is 
     from then on.
 
     Args:
-        root: Where ``stl10_binary/`` or ``stl10_binary.tar.gz`` is or goes to; or the record set.
         split: "train", "test", "unlabeled" or "train+unlabeled"; the label of unlabelled images is -1.
         folds: One of the 10 folds of the training images, from 0; None for all of them.
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        download: Download the archive if it is not there.
-        **options: See `PrepareOptions`.
-
-    Raises:
-        ArgumentError: `split` or `folds` has another value.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = STL10Record("data", split="test")

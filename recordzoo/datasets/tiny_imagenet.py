@@ -1,39 +1,28 @@
 """`TinyImageNetRecord`: Tiny ImageNet, 200 classes of 64 by 64 pixels, from records."""
 
 from collections.abc import Sequence
-from typing import Literal, Unpack
+from typing import Literal
 
 from torchvision.datasets import ImageFolder
-from torchvision.datasets.folder import default_loader
 from typing_extensions import override
 
 from recordzoo.base.types import TrainValTest
 from recordzoo.errors import ArgumentError
-from recordzoo.families.base import Root, Transform
 from recordzoo.families.derived import derived
-from recordzoo.families.path_loader import Loader
 from recordzoo.families.target_types import TargetTypesDataset
-from recordzoo.preparing import PrepareOptions
 
 TinyTarget = Literal["category", "bbox"]
 
 
-class TinyImageNetRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+class TinyImageNetRecord(TargetTypesDataset[TrainValTest, TinyTarget], ImageFolder):  # type: ignore[misc]  # torchvision is untyped
     """Tiny ImageNet, read from records: images of 64 by 64 pixels, sorted by their paths.
 
     A label is the place of the WNID among the sorted ones, as ImageFolder has it; ``wnids.txt`` is not sorted. The
     labels of "test" were never published: they are -1.
 
     Args:
-        root: Where ``tiny-imagenet-200/`` or ``tiny-imagenet-200.zip`` is or goes to; or the record set.
-        split: "train", "val" or "test".
-        transform: Applied to the image.
-        target_transform: Applied to the target.
-        download: Download the archive if it is not there.
-        loader: Makes an image of a path; torchvision's own decodes the stored bytes.
         target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0) or "bbox"
             (float32 [4]: xmin, ymin, xmax, ymax in pixels; not for "test").
-        **options: See `PrepareOptions`.
 
     Attributes:
         classes: The WNIDs: "n01443537".
@@ -41,7 +30,6 @@ class TinyImageNetRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]
     Raises:
         ArgumentError: `split` or `target_type` has another value; "bbox" is asked for with "test" or with a smaller
             variant.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = TinyImageNetRecord("data", "val", target_type=["category", "bbox"])
@@ -52,20 +40,6 @@ class TinyImageNetRecord(TargetTypesDataset, ImageFolder):  # type: ignore[misc]
     _SPLITS = ("train", "val", "test")
     _TARGET_TYPES = ("category", "bbox")
     _IN_PIXELS = frozenset(("bbox",))
-
-    def __init__(
-        self,
-        root: Root,
-        split: TrainValTest = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        loader: Loader = default_loader,
-        target_type: TinyTarget | Sequence[TinyTarget] = "category",
-        **options: Unpack[PrepareOptions],
-    ) -> None:
-        self._start(root, transform=transform, target_transform=target_transform)
-        self._show_targets(split, target_type, "tiny-imagenet-200", loader, download=download, options=options)
 
     @override
     def _choose_targets(self, target_type: str | Sequence[str]) -> None:

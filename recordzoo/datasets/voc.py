@@ -79,14 +79,10 @@ class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # tor
     prepared, and is an error when its sample is read.
 
     Args:
-        root: Where ``VOCdevkit/`` or the year's archive is or goes to; or the record set.
         year: "2007" to "2012".
         image_set: "train", "val" or "trainval"; "test" for 2007.
         download: Download the year's archive if it is not there.
-        transform: Applied to the image.
         target_transform: Applied to the annotation.
-        transforms: Applied to both, instead of the other two.
-        **options: See `PrepareOptions`.
 
     Raises:
         ArgumentError: `year` or `image_set` has another value, or `transforms` comes with one of the others.

@@ -2,21 +2,23 @@
 
 import os
 from collections.abc import Sequence
-from typing import Any, Unpack
+from typing import Any
 
 import numpy as np
 import torch
 from PIL import Image
 from torchvision.datasets import WIDERFace
+from typing_extensions import override
 
 from recordzoo.base.types import TrainValTest
-from recordzoo.families.base import Root, Transform, ZooDataset, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import Selection, join_name
+from recordzoo.families.splits import SplitDataset
 from recordzoo.images.decode import naming
 from recordzoo.images.pictures import open_picture
 from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.class_folders import find_name
+from recordzoo.records.reader import RecordReader
 
 # The columns of an annotation file as torchvision names them; its authors' readme has `invalid` before `occlusion`.
 _COLUMNS = {"blur": 4, "expression": 5, "illumination": 6, "occlusion": 7, "pose": 8, "invalid": 9}
@@ -31,24 +33,19 @@ class _Images(Selection):
     has_labels = False
 
 
-class WIDERFaceRecord(ZooDataset, WIDERFace):  # type: ignore[misc]  # torchvision is untyped
+class WIDERFaceRecord(SplitDataset[TrainValTest], WIDERFace):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `WIDERFace`, read from records; each split is a record set of its own.
 
     Like torchvision's class, it takes the last three columns of the annotations for occlusion, pose and invalid; the
     authors' readme says invalid, occlusion, pose.
 
     Args:
-        root: Where ``widerface/`` is or goes to; or the record set.
         split: "train", "val" or "test", whose targets are None.
-        transform: Applied to the image.
         target_transform: Applied to the target, a dict of tensors.
-        download: Download the archives of the split if they are not there.
-        **options: See `PrepareOptions`.
 
     Raises:
         ArgumentError: `split` has another value; or a smaller variant is asked for, which the boxes, in pixels of the
             originals, would not fit. "test" has none.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = WIDERFaceRecord("data", split="val")
@@ -56,22 +53,20 @@ class WIDERFaceRecord(ZooDataset, WIDERFace):  # type: ignore[misc]  # torchvisi
     """
 
     entry = "wider_face"
+    _HAS_TEXT_ROOT = True
+    _SPLIT = "split"
+    _SPLITS = ("train", "val", "test")
     _ITEMS = "img_info"
 
-    def __init__(
-        self,
-        root: Root,
-        split: TrainValTest = "train",
-        transform: Transform = None,
-        target_transform: Transform = None,
-        download: bool = False,
-        **options: Unpack[PrepareOptions],
-    ) -> None:
-        self._start(os.path.expanduser(root), transform=transform, target_transform=target_transform)
-        self.split = self._part = check_choice(split, "split", ("train", "val", "test"))
-        self._show(_Images(self._open_part(download=download, options=options), split))
+    @override
+    def _show_split(self, split: str, *, download: bool | None, options: PrepareOptions) -> None:
+        super()._show_split(split, download=download, options=options)
         self.root = os.path.join(self.root, self.BASE_FOLDER)
         self._folder = os.path.abspath(os.path.join(self.root, f"WIDER_{split}", "images"))
+
+    @override
+    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
+        return _Images(reader, split)
 
     def _in_pixels(self) -> Sequence[str]:
         return [] if self.split == "test" else ["the target"]

@@ -1,15 +1,16 @@
 """`ArrayDataset`: datasets that torchvision holds in memory as one array, with labels beside it."""
 
 import operator
-from typing import Any, ClassVar, SupportsIndex
+from typing import Any, ClassVar, SupportsIndex, Unpack
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image
 
-from recordzoo.families.base import ZooDataset
+from recordzoo.families.base import Root, Transform, ZooDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.selection import list_targets
+from recordzoo.preparing import PrepareOptions
 
 
 class ArrayDataset(ZooDataset):
@@ -26,6 +27,25 @@ class ArrayDataset(ZooDataset):
     _INT_LABELS: ClassVar[bool] = False  # whether torchvision's class makes an int of each label
     _CHANNELS_FIRST: ClassVar[bool] = False  # whether ``data`` is [n, C, H, W]
     _OUT_OF_RANGE: ClassVar[str] = "index {index} is out of bounds for axis 0 with size {length}"
+
+    train: bool
+
+    def __init__(
+        self,
+        root: Root,
+        train: bool = True,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self.train = train
+        self._show_split(self._chosen_split(), download=download, options=options)
+
+    def _chosen_split(self) -> str:
+        """Return the split that `train` means."""
+        return "train" if self.train else "test"
 
     @derived
     def data(self) -> NDArray[np.uint8]:

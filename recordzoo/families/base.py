@@ -1,35 +1,31 @@
 """`ZooDataset`: torchvision's surface over a record set.
 
-A dataset is a mixin before the torchvision class whose place it takes. The torchvision class's ``__init__`` is never
-called, because the record set knows what it would have scanned for; its other methods are there and stay true::
+A dataset is a family of this package before the torchvision class whose place it takes. The torchvision class's
+``__init__`` is never called, because the record set knows what it would have scanned for; its other methods are there
+and stay true::
 
-    class SVHNRecord(ArrayDataset, SVHN):
-        entry = "svhn"
-
-        def __init__(self, root, split="train", transform=None, target_transform=None, download=False,
-                     **options: Unpack[PrepareOptions]) -> None:
-            self._start(root, transform=transform, target_transform=target_transform)  # VisionDataset's __init__
-            self.split = check_choice(split, "split", ("train", "test", "extra"))      # torchvision's words
-            self._show_split(split, download=download, options=options)                # which records, in which order
+    class EuroSATRecord(ClassFolderDataset, EuroSAT):
+        entry = "eurosat"
 
 Rules:
 
-* The signature is torchvision's, name by name, with our options behind it, keyword-only.
+* The signature is torchvision's, name by name, with our options behind it, keyword-only. Where a family has it, the
+  family's ``__init__`` is inherited. A class with an ``__init__`` of its own documents the arguments that only it has:
+  those that many datasets have are documented once, at `ZooDataset.__init__`, which ``help(EuroSATRecord)`` shows.
 * Attributes of torchvision's that hold a list, a dict or an array are `derived` (`recordzoo.families.derived`): made
   when they are first asked for, of torchvision's type, and pickled only if they were changed. ``__getitem__`` and
   ``__len__`` do not ask for one: `_as_opened` and `_length` say whether the record set still has the answer, or what
   the user made of the attribute counts.
 * ``transform``, ``target_transform`` and ``transforms`` are read when a sample is taken (the v2 wrapper sets them to
   None afterwards).
-* A dataset starts from a family of this package, which has the attributes and the ``__getitem__``; see
-  `docs/add-a-dataset.md`.
+* See `docs/add-a-dataset.md`.
 """
 
 import html
 import os
 from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, Unpack, cast
 
 from torch.utils.data import Dataset
 from torchvision.datasets.utils import verify_str_arg
@@ -68,6 +64,9 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
     entry: ClassVar[str] = ""
     raw_files: ClassVar[tuple[RemoteFile, ...] | None] = None
     _part: str = ""
+    _PATH: ClassVar[Callable[[str], Any]] = Path  # what torchvision's class has paths as: `Path` or `str`
+    _PATHS: ClassVar[Mapping[str, str]] = {}  # torchvision's attributes that are paths, relative to the root
+    _HAS_TEXT_ROOT: ClassVar[bool] = False  # whether torchvision's class makes a str of a root that is a `Path`
     transforms_pairs: ClassVar[bool] = False
     """Whether ``__getitem__`` makes an image and a target, and then asks `self.transforms` for both."""
     _ITEMS: ClassVar[str] = "samples"  # the derived attribute that says which samples there are
@@ -87,6 +86,37 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
 
         def __len__(self) -> int: ...
 
+    def __init__(
+        self,
+        root: Root,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        """Open the record set; prepare it if it is not there.
+
+        These arguments mean the same in all datasets that have them.
+
+        Args:
+            root: The folder with the raw files as torchvision keeps them, or where they go: ``recordzoo info`` names
+                them. Or the record set itself, or its URL.
+            split: Which samples, by the name of their split.
+            train: The training samples; otherwise the test samples.
+            transform: Applied to the image.
+            target_transform: Applied to the target.
+            transforms: Applied to both, instead of the other two.
+            download: Download raw files that are not there.
+            loader: Makes an image of a path. torchvision's own decodes the stored bytes.
+            **options: See `PrepareOptions`.
+
+        Raises:
+            ArgumentError: An argument has a value that it cannot have.
+            NotPreparedError: There are no records and no raw data.
+        """
+        self._start(root, transform=transform, target_transform=target_transform)
+        self._show_split("", download=download, options=options)
+
     def _start(
         self,
         root: Root,
@@ -99,10 +129,14 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
         self._made = {}
         if is_url(root):
             root = str(Url.parse(root))  # without login: `print(dataset)` shows the root
+        if self._HAS_TEXT_ROOT:
+            root = os.path.expanduser(os.fspath(root))
         try:
             VisionDataset.__init__(self, root, transforms, transform, target_transform)
         except ValueError as err:
             raise ArgumentError(str(err)) from None
+        for name, path in self._PATHS.items():
+            setattr(self, name, type(self)._PATH(os.path.join(self.root, path)))
 
     def _open(
         self,
@@ -173,9 +207,13 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
         recipe.require(self._required_files())
         return self._open(recipe, download=download, options=chosen)
 
-    def _show_split(self, split: str, *, download: bool, options: PrepareOptions) -> None:
-        """Show a split of that record set."""
-        self._show(Selection(self._open_part(download=download, options=options), split))
+    def _show_split(self, split: str, *, download: bool | None, options: PrepareOptions) -> None:
+        """Show a split of that record set; "" for all of it."""
+        self._show(self._selection_of(self._open_part(download=download, options=options), split))
+
+    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
+        """Return which samples are shown."""
+        return Selection(reader, split)
 
     @derived
     def class_to_idx(self) -> dict[str, int]:

@@ -1,25 +1,17 @@
 """What class-per-folder datasets share: `samples`, `imgs`, `targets`, `loader`, `classes` over a record set.
 
-::
-
-    class CUB200Record(ClassFolderDataset, ImageFolder):
-        def __init__(self, root, transform=None, target_transform=None, loader=default_loader, is_valid_file=None,
-                     allow_empty=False, *, split="train", download=False, **options: Unpack[PrepareOptions]) -> None:
-            self._start(root, transform=transform, target_transform=target_transform)
-            reader = self._open_part(download=download, options=options)
-            self._show_folder(Selection(reader, split), folder, loader, is_valid_file, allow_empty)
-
 The record set needs a blob field "image", an array "target", classes, and names ``class/[folders/]file`` in
 ImageFolder's order.
 """
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from torchvision.datasets.folder import IMG_EXTENSIONS
+from typing_extensions import override
 
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader, LoaderDataset
@@ -36,32 +28,33 @@ class ClassFolderDataset(LoaderDataset):
 
     extensions: str | Sequence[str] | None
 
-    def _show_folder(
+    _ALLOWS_EMPTY: ClassVar[bool] = False  # whether a class may be without samples, where that is no argument
+
+    @override
+    def _show_files(
         self,
         selection: Selection,
         folder: str | os.PathLike[str],
         loader: Loader,
         is_valid_file: Callable[[str], bool] | None = None,
-        allow_empty: bool = False,
+        allow_empty: bool | None = None,
     ) -> None:
         """Set the attributes of ImageFolder.
 
         Args:
             selection: Which positions are shown.
-            folder: The directory that the records' names are relative to: the recipe's `top`. With splits it contains
-                the folders of the splits, not those of the classes. It need not exist.
+            folder: The directory that the records' names are relative to, existing or not.
             loader: The user's loader.
             is_valid_file: Leave out samples whose path it is false for.
-            allow_empty: Whether a class may be without samples.
+            allow_empty: Whether a class may be without samples. Default: as the class has it.
         """
         folder = os.path.expanduser(os.fspath(folder))
         self.extensions = IMG_EXTENSIONS if is_valid_file is None else None
         if is_valid_file is not None:
             selection = _filtered(selection, folder, is_valid_file)
-        if not allow_empty:
+        if not (self._ALLOWS_EMPTY if allow_empty is None else allow_empty):
             check_not_empty(selection, selection.reader.manifest.classes or (), self.extensions)
-        self._show(selection)
-        self._load_with(loader, selection.reader, folder)
+        super()._show_files(selection, folder, loader)
 
     @derived
     def samples(self) -> list[tuple[str, int]]:
@@ -133,10 +126,9 @@ class SamplesDataset(ClassFolderDataset):
 
     _ITEMS = "_samples"
 
-    def _show_samples(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader) -> None:
-        """Set which positions are shown; the arguments are those of `_show_folder`."""
-        self._show(selection)
-        self._load_with(loader, selection.reader, os.fspath(folder))
+    @override
+    def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader) -> None:  # type: ignore[override]
+        LoaderDataset._show_files(self, selection, folder, loader)
 
     @derived
     def _samples(self) -> list[tuple[str, int]]:

@@ -1,13 +1,10 @@
 """`FilesDataset`: datasets of image files that torchvision lists as `_image_files`, with `_labels` beside them."""
 
-import os
-from collections.abc import Callable
-from pathlib import Path
 from typing import Any, ClassVar
 
 from recordzoo.families.derived import derived
-from recordzoo.families.path_loader import Loader, LoaderDataset
-from recordzoo.families.selection import Selection, join_name
+from recordzoo.families.path_loader import LoaderDataset
+from recordzoo.families.selection import join_name
 
 
 class FilesDataset(LoaderDataset):
@@ -19,19 +16,7 @@ class FilesDataset(LoaderDataset):
 
     _ITEMS = "_image_files"
     _LABELS: ClassVar[str] = "_labels"
-    _PATH: ClassVar[Callable[[str], Any]] = Path
     classes: list[str]
-
-    def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader) -> None:
-        """Set which positions are shown.
-
-        Args:
-            selection: Positions and labels.
-            folder: The directory that the record set's names are relative to, existing or not.
-            loader: The user's loader.
-        """
-        self._show(selection)
-        self._load_with(loader, selection.reader, os.fspath(folder))
 
     # Any: `Path` or str, as torchvision has it.
     @derived

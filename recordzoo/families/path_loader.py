@@ -7,19 +7,21 @@ import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Unpack
 
 from PIL import Image
 from torchvision import get_image_backend
 from torchvision.datasets.folder import default_loader, pil_loader
 
 from recordzoo.errors import RecordError
-from recordzoo.families.base import ZooDataset
+from recordzoo.families.base import Root, Transform, ZooDataset
 from recordzoo.families.custom import raw_file, raw_image
-from recordzoo.families.selection import join_name
+from recordzoo.families.selection import Selection, join_name
 from recordzoo.images.decode import RecordName, decode_rgb, naming
 from recordzoo.images.pictures import open_picture
+from recordzoo.preparing import PrepareOptions
 from recordzoo.recipes.class_folders import find_name
+from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.recipes.listing import LIST_FILE
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.made_from import MadeFrom
@@ -215,6 +217,38 @@ class LoaderDataset(ZooDataset):
 
     _DEFAULT: ClassVar[PillowLoader | None] = None
     _loader: PathLoader
+
+    def __init__(
+        self,
+        root: Root,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+        **options: Unpack[PrepareOptions],
+    ) -> None:
+        self._start(root, transform=transform, target_transform=target_transform)
+        self._show_split("", download=download, options=options, loader=loader)
+
+    def _show_split(
+        self, split: str, *, download: bool | None, options: PrepareOptions, loader: Loader = default_loader
+    ) -> None:
+        reader = self._open_part(download=download, options=options)
+        recipe = dataset_recipe(self.entry, self._part, self.raw_files)
+        folder = type(self)._PATH(os.path.join(self.root, recipe.entry.folder, recipe.names_folder.rstrip("/")))
+        self._show_files(self._selection_of(reader, split), folder, loader)
+
+    def _show_files(self, selection: Selection, folder: str | os.PathLike[str], loader: Loader) -> None:
+        """Set which positions are shown.
+
+        Args:
+            selection: Positions and labels.
+            folder: The directory that the record set's names are relative to, existing or not. With splits it contains
+                the folders of the splits, not those of the classes.
+            loader: The user's loader.
+        """
+        self._show(selection)
+        self._load_with(loader, selection.reader, os.fspath(folder))
 
     # Any: a loader takes and returns what its user wants.
     @property

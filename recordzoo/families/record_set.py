@@ -82,7 +82,7 @@ class RecordDataset(ClassFolderDataset, ImageFolder):  # type: ignore[misc]  # t
             if is_valid_file is None and not allow_empty:  # without counting the samples of each class
                 raise_if_empty(empty_classes(reader), IMG_EXTENSIONS)
                 allow_empty = True
-        self._show_folder(selection, folder, loader, is_valid_file, allow_empty)
+        self._show_files(selection, folder, loader, is_valid_file, allow_empty)
 
 
 def open_images(path: Path) -> RecordReader:

@@ -1,44 +1,37 @@
-"""`TargetTypesDataset`: class folders whose user says what the target is: the label, a box, parts, ...
+"""`TargetTypesDataset`: class folders whose user says what the target is: the label, a box, parts, ..."""
 
-::
-
-    class NABirdsRecord(TargetTypesDataset, ImageFolder):
-        _TARGET_TYPES = ("category", "bbox", "parts")
-        _IN_PIXELS = frozenset(("bbox", "parts"))
-
-        def __init__(self, root, split="train", ..., *, target_type="category", **options) -> None:
-            self._start(root, transform=transform, target_transform=target_transform)
-            self._show_targets(split, target_type, "nabirds/images", loader, download=download, options=options)
-"""
-
-import os
 from collections.abc import Sequence, Set
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Generic, TypeVar, Unpack
 
 import numpy as np
 import torch
+from torchvision.datasets.folder import default_loader
 
 from recordzoo.errors import ArgumentError
-from recordzoo.families.base import check_choice
+from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.path_loader import Loader
-from recordzoo.families.selection import Selection, join_name
+from recordzoo.families.splits import Split, SplitFilesDataset
 from recordzoo.preparing import PrepareOptions
 
+TargetType = TypeVar("TargetType", bound=str)
+"""The target types, for editors: `Literal["category", "bbox"]`."""
 
-class TargetTypesDataset(ClassFolderDataset):
+
+class TargetTypesDataset(SplitFilesDataset[Split], ClassFolderDataset, Generic[Split, TargetType]):
     """`ClassFolderDataset` with targets besides the label; `samples` has the label, whatever the target is.
 
     Attributes:
         split: As given.
         target_type: As given; a list if several were given.
-        _SPLITS: All splits.
         _TARGET_TYPES: All target types. The first is the label.
         _IN_PIXELS: Those in pixels of the original images, which do not fit a smaller variant.
         _FIELDS: For each target type that is made of a blob field, that field.
     """
 
-    _SPLITS: ClassVar[Sequence[str]] = ("train", "test")
+    _SPLIT = "split"
+    _PATH = str
+    _ALLOWS_EMPTY = True
     _TARGET_TYPES: ClassVar[Sequence[str]]
     _IN_PIXELS: ClassVar[Set[str]] = frozenset()
     _FIELDS: ClassVar[dict[str, str]] = {}
@@ -47,25 +40,21 @@ class TargetTypesDataset(ClassFolderDataset):
     target_type: str | list[str]
     _target_types: list[str]
 
-    def _show_targets(
+    def __init__(
         self,
-        split: str,
-        target_type: str | Sequence[str],
-        folder: str,
-        loader: Loader,
-        *,
-        download: bool,
-        options: PrepareOptions,
+        root: Root,
+        split: Split = "train",  # type: ignore[assignment]  # all of them have a split of this name
+        transform: Transform = None,
+        target_transform: Transform = None,
+        download: bool = False,
+        loader: Loader = default_loader,
+        target_type: TargetType | Sequence[TargetType] = "category",  # type: ignore[assignment]  # as above
+        **options: Unpack[PrepareOptions],
     ) -> None:
-        """Show a split of the part's record set; the arguments are the constructor's, but for `folder`.
-
-        Args:
-            folder: The directory under the root, with "/", that the records' names are relative to.
-        """
-        self.split = check_choice(split, "split", self._SPLITS)
+        self._start(root, transform=transform, target_transform=target_transform)
+        self._choose_split(split)
         self._choose_targets(target_type)
-        reader = self._open_part(download=download, options=options)
-        self._show_folder(Selection(reader, split), join_name(os.fspath(self.root), folder), loader, allow_empty=True)
+        self._show_split(split, download=download, options=options, loader=loader)
 
     def _choose_targets(self, target_type: str | Sequence[str]) -> None:
         """Set what the target is."""

@@ -93,6 +93,11 @@ class DeclaredRecipe(Recipe):
         """List the members of the extracted tree, relative to `base`; None if the tree is not there."""
 
     @property
+    def names_folder(self) -> str:
+        """The folder that names of records are relative to, itself relative to the dataset's folder."""
+        return self.tree_marks[0]
+
+    @property
     @abstractmethod
     def tree_marks(self) -> Sequence[str]:
         """Folders or files by which people recognise the extracted tree, relative to the dataset's folder."""
