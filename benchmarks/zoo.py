@@ -80,17 +80,9 @@ def rows() -> dict[str, Any]:
     return {row.name: row for row in (*ROWS, *DECLARED) if not row.is_brief and " " not in row.name}
 
 
-def _module(name: str) -> str:
-    """Return which module of tests.fakes makes a class's raw files."""
-    if name in _BY_HAND:
-        return _BY_HAND[name]
-    fake = rows()[name].build.args[0]
-    modules = {key: module for key, module in sys.modules.items() if key.startswith("tests.fakes.")}
-    return next(
-        key.rpartition(".")[2]
-        for key, module in modules.items()
-        if any(fake is each for each in getattr(module, "FAKES", ()))
-    )
+def _fake(name: str) -> str:
+    """Return which fake has a class's raw files."""
+    return _BY_HAND[name] if name in _BY_HAND else rows()[name].build.args[0].dataset
 
 
 def _pair(row: Any, folder: str) -> Any:
@@ -187,7 +179,7 @@ def write_page(repeats: int, names: Sequence[str] = ()) -> None:
 
 def in_process(name: str, repeats: int, side: int = SIDE) -> tuple[str, ...]:
     """Measure a class in processes whose fake is large; the others are left out or small."""
-    sizes = {"COUNT": _times(name), "SIDE": side, "ONLY": _module(name)}
+    sizes = {"COUNT": _times(name), "SIDE": side, "ONLY": _fake(name)}
     environment = {**os.environ, **{f"RECORDZOO_FAKE_{key}": str(value) for key, value in sizes.items()}}
     command = [sys.executable, "-W", "ignore", "-m", "benchmarks.zoo", "--here", name, f"--repeats={repeats}"]
     runs = []

@@ -318,7 +318,7 @@ def _short(arguments: Mapping[str, Any]) -> str:
 
 
 FAKES = fakes()
-"""Those of all modules in tests/fakes that have a `FAKES`."""
+"""Those of all modules in tests/fakes."""
 
 DECLARED = [row for fake in FAKES for case in fake.cases for row in _rows(fake, case)]
 """Their rows."""

@@ -74,7 +74,7 @@ def test_a_new_dataset_is_prepared(copy: Path, tmp_path: Path) -> None:
     run(
         copy,
         "-c",
-        f"from tests.fakes.pebbles import FAKES; FAKES[0].write_archive(__import__('pathlib').Path({str(tmp_path)!r}))",
+        f"import pathlib, tests.fakes.pebbles as made; made.pebbles.write_archive(pathlib.Path({str(tmp_path)!r}))",
     )
     run(copy, "-m", "recordzoo", "prepare", "pebbles", "--root", str(tmp_path), "--no-check-hash", "--workers", "1")
     assert "ok" in run(copy, "-m", "recordzoo", "verify", str(tmp_path / "pebbles.records"), "--full")

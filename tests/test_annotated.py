@@ -21,8 +21,6 @@ from tests.contract import plain
 from tests.fakes import coco, flickr
 from tests.fakes.fake import Fake
 
-(FAKE,) = coco.FAKES
-
 
 def samples(dataset: Any) -> list[Any]:
     return [plain(dataset[index], Path("/")) for index in range(len(dataset))]
@@ -31,15 +29,15 @@ def samples(dataset: Any) -> list[Any]:
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
     """Where torchvision's classes read."""
-    return FAKE.write_tree(tmp_path / "theirs")
+    return coco.coco.write_tree(tmp_path / "theirs")
 
 
 @pytest.fixture
 def prepared(tmp_path: Path) -> Path:
     """A folder with nothing but the record set."""
-    root = FAKE.write_archive(tmp_path / "ours")
+    root = coco.coco.write_archive(tmp_path / "ours")
     recordzoo.prepare("coco.val2017", root, check_hash=False, workers=1)
-    for name in FAKE.files:
+    for name in coco.coco.files:
         (root / name).unlink()
     assert os.listdir(root) == ["val2017.records"]
     return root
@@ -187,12 +185,12 @@ def test_it_is_known_where_samples_are_stored(prepared: Path) -> None:
 
 
 def test_a_missing_package_is_said_before_anything_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = FAKE.write_archive(tmp_path)
+    root = coco.coco.write_archive(tmp_path)
     monkeypatch.setitem(sys.modules, "pycocotools.coco", None)
     with pytest.raises(ImportError) as caught:
         CocoDetectionRecord(root / "val2017")
     assert "pip install pycocotools" in caught.value.__notes__[0]
-    assert set(os.listdir(root)) == set(FAKE.files)
+    assert set(os.listdir(root)) == set(coco.coco.files)
 
 
 def test_a_record_set_without_images(tmp_path: Path) -> None:
@@ -202,7 +200,7 @@ def test_a_record_set_without_images(tmp_path: Path) -> None:
         CocoDetectionRecord(tmp_path / "my.records", coco.INSTANCES)
 
 
-@pytest.mark.parametrize("fake", flickr.FAKES, ids=lambda fake: fake.dataset)
+@pytest.mark.parametrize("fake", [flickr.flickr8k, flickr.flickr30k], ids=lambda fake: fake.dataset)
 def test_captions_of_the_record_set(fake: Fake, tmp_path: Path) -> None:
     (case,) = fake.cases
     root = fake.write_archive(tmp_path)
@@ -223,7 +221,7 @@ def test_captions_of_the_record_set(fake: Fake, tmp_path: Path) -> None:
 
 
 def test_flickr8k_reads_all_captions_files(tmp_path: Path) -> None:
-    fake = flickr.FAKES[0]
+    fake = flickr.flickr8k
     root = fake.write_tree(tmp_path) / "Flicker8k_Dataset"
     by_file = {file: Flickr8kRecord(root, file) for file in (flickr.PAGE, flickr.TOKENS, flickr.KARPATHY)}
     assert by_file[flickr.PAGE].ids == by_file[flickr.TOKENS].ids
@@ -232,7 +230,7 @@ def test_flickr8k_reads_all_captions_files(tmp_path: Path) -> None:
 
 
 def test_a_page_with_captions_of_an_image_that_is_missing(tmp_path: Path) -> None:
-    root = flickr.FAKES[0].write_tree(tmp_path) / "Flicker8k_Dataset"
+    root = flickr.flickr8k.write_tree(tmp_path) / "Flicker8k_Dataset"
     next(root.glob("667626_*.jpg")).unlink()
     with pytest.raises(IndexError):
         Flickr8k(root, flickr.PAGE)

@@ -29,7 +29,9 @@ from recordzoo.preparing import ensure
 from recordzoo.recipes.folder import recipe
 from recordzoo.records.reader import RecordReader
 from recordzoo.system.usage import cpu_seconds, memory_bytes
-from tests.fakes import cityscapes, coco, folder, voc
+from tests.fakes import folder, voc
+from tests.fakes.annotations import cityscapes
+from tests.fakes.coco import coco
 from tests.running import run
 
 NUM_IMAGES = len([name for name in folder.FILES if name != "cat/notes.txt"])
@@ -334,8 +336,8 @@ class TestPeersPage:
 def sets(tmp_path_factory):
     root = tmp_path_factory.mktemp("others")
     voc.build().write_tree(root / "voc")
-    cityscapes.FAKES[0].write_tree(root / "cityscapes")
-    coco.FAKES[0].write_archive(root / "coco")
+    cityscapes.write_tree(root / "cityscapes")
+    coco.write_archive(root / "coco")
     made = {"voc": "voc.2012", "cityscapes": "cityscapes.fine", "coco": "coco.val2017"}
     return {name: zoo.prepare(label, root / name, check_hash=False, workers=1)[0] for name, label in made.items()}
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import recordzoo
-from tests.fakes.celeba import FAKES
+from tests.fakes.celeba import celeba
 
 
 def test_variants(tmp_path: Path) -> None:
-    FAKES[0].write_archive(tmp_path)
+    celeba.write_archive(tmp_path)
     stored, raw = (recordzoo.CelebARecord(tmp_path, variant=each, check_hash=False) for each in ("16-png", "16-raw"))
     for (image, target), (pixels, same) in zip(stored, raw, strict=True):
         assert min(image.size) == 16
@@ -20,7 +20,7 @@ def test_variants(tmp_path: Path) -> None:
 
 
 def test_landmarks_do_not_fit_a_variant(tmp_path: Path) -> None:
-    FAKES[0].write_archive(tmp_path)
+    celeba.write_archive(tmp_path)
     with pytest.raises(recordzoo.errors.ArgumentError, match="'landmarks' is in pixels of the original images"):
         recordzoo.CelebARecord(tmp_path, target_type=["attr", "landmarks"], variant="16", check_hash=False)
     assert not list(tmp_path.glob("*.records"))
@@ -31,7 +31,7 @@ def test_landmarks_do_not_fit_a_variant(tmp_path: Path) -> None:
 
 def test_a_target_that_does_not_exist(tmp_path: Path) -> None:
     """As torchvision's, whose samples leave a file open then: the contract cannot try it."""
-    FAKES[0].write_archive(tmp_path)
+    celeba.write_archive(tmp_path)
     dataset = recordzoo.CelebARecord(tmp_path, target_type=["attr", "age"], check_hash=False)
     with pytest.raises(ValueError, match=r'^Target type "age" is not recognized\.$'):
         dataset[0]

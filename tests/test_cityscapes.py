@@ -9,9 +9,7 @@ from torchvision.datasets import Cityscapes
 import recordzoo
 from recordzoo import CityscapesRecord, RecordReader
 from recordzoo.errors import DownloadError, NotPreparedError
-from tests.fakes import cityscapes
-
-(FAKE,) = cityscapes.FAKES
+from tests.fakes.annotations import cityscapes as FAKE
 
 
 def test_a_tree_with_one_split(tmp_path: Path) -> None:

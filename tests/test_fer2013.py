@@ -9,7 +9,7 @@ import pytest
 
 import recordzoo
 from tests import contract
-from tests.fakes.fer2013 import FILES
+from tests.fakes.arrays import faces
 
 ALL = ("fer2013.csv", "icml_face_data.csv", "train.csv", "test.csv")
 
@@ -17,7 +17,7 @@ ALL = ("fer2013.csv", "icml_face_data.csv", "train.csv", "test.csv")
 def write(root: Path, *names: str) -> Path:
     (root / "fer2013").mkdir(parents=True)
     for name in names:
-        (root / "fer2013" / name).write_bytes(FILES[name])
+        (root / "fer2013" / name).write_bytes(faces()[name])
     return root
 
 
@@ -67,7 +67,7 @@ def test_a_face_changed_in_place_stays_changed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "change", [(b" 1", b" 999"), (b"emotion", b"feeling"), (b"\r\n", b' 0"\r\n'), (FILES["train.csv"], b"")]
+    "change", [(b" 1", b" 999"), (b"emotion", b"feeling"), (b"\r\n", b' 0"\r\n'), (faces()["train.csv"], b"")]
 )
 def test_a_damaged_file_is_an_error(change: tuple[bytes, bytes], tmp_path: Path) -> None:
     path = write(tmp_path, "train.csv") / "fer2013" / "train.csv"

@@ -6,9 +6,7 @@ import pytest
 
 import recordzoo
 from recordzoo.errors import SourceError
-from tests.fakes import gtsrb
-
-(_FAKE,) = gtsrb.FAKES
+from tests.fakes.class_folders import gtsrb
 
 
 @pytest.mark.parametrize(
@@ -21,14 +19,14 @@ from tests.fakes import gtsrb
     ids=["a column", "a label", "a file"],
 )
 def test_a_damaged_list(change: tuple[bytes, bytes], said: str, tmp_path: Path) -> None:
-    path = _FAKE.write_tree(tmp_path) / "gtsrb" / "GT-final_test.csv"
+    path = gtsrb.write_tree(tmp_path) / "gtsrb" / "GT-final_test.csv"
     path.write_bytes(path.read_bytes().replace(*change))
     with pytest.raises(SourceError, match=said):
         recordzoo.prepare("gtsrb.test", tmp_path, check_hash=False, workers=1)
 
 
 def test_without_the_list_there_is_no_test_set(tmp_path: Path) -> None:
-    (_FAKE.write_tree(tmp_path) / "gtsrb" / "GT-final_test.csv").unlink()
+    (gtsrb.write_tree(tmp_path) / "gtsrb" / "GT-final_test.csv").unlink()
     with pytest.raises(recordzoo.errors.NotPreparedError, match=r"GTSRB_Final_Test_GT\.zip"):
         recordzoo.GTSRBRecord(tmp_path, "test")
     assert len(recordzoo.GTSRBRecord(tmp_path, workers=1)) == 12

@@ -8,8 +8,11 @@ import recordzoo
 from recordzoo.preparing.kinds import KINDS
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader
-from tests.fakes import celeba, cub200_2010, fgvc_aircraft, kitti, nabirds, online_products, oxford_pets, sbd
+from tests.fakes.annotations import kitti, oxford_pets, sbd
+from tests.fakes.celeba import celeba
 from tests.fakes.fake import Fake
+from tests.fakes.listed_files import fgvc_aircraft
+from tests.fakes.plain import cub200_2010, nabirds, online_products
 
 
 def test_each_kind_has_its_facts() -> None:
@@ -21,25 +24,25 @@ def test_each_kind_has_its_facts() -> None:
     ("fake", "target", "fields"),
     [
         (
-            celeba.FAKES[0],
+            celeba,
             "attr",
             {"attr": "multilabel", "bbox": "boxes", "identity": "int", "image": "image", "landmarks_align": "int"},
         ),
-        (cub200_2010.FAKES[0], "target", {"annotation": "bytes", "image": "image", "target": "class"}),
+        (cub200_2010, "target", {"annotation": "bytes", "image": "image", "target": "class"}),
         (
-            fgvc_aircraft.FAKES[0],
+            fgvc_aircraft,
             "variant",
             {"family": "class", "image": "image", "manufacturer": "class", "variant": "class"},
         ),
-        (kitti.FAKES[0], "label", {"image": "image", "label": "bytes"}),
-        (nabirds.FAKES[0], "target", {"bbox": "boxes", "image": "image", "parts": "float", "target": "class"}),
-        (online_products.FAKES[0], "target", {"image": "image", "super_category": "class", "target": "class"}),
+        (kitti, "label", {"image": "image", "label": "bytes"}),
+        (nabirds, "target", {"bbox": "boxes", "image": "image", "parts": "float", "target": "class"}),
+        (online_products, "target", {"image": "image", "super_category": "class", "target": "class"}),
         (
-            oxford_pets.FAKES[0],
+            oxford_pets,
             "target",
             {"image": "image", "mask": "masks", "species": "class", "target": "class"},
         ),
-        (sbd.FAKES[0], "mask", {"image": "image", "mask": "bytes"}),
+        (sbd, "mask", {"image": "image", "mask": "bytes"}),
     ],
     ids=lambda value: getattr(value, "dataset", None),
 )

@@ -8,10 +8,9 @@ import pytest
 import recordzoo
 from recordzoo.errors import DownloadError, NotPreparedError, SourceError
 from tests.fakes.fake import Fake
-from tests.fakes.lfw import FAKES
+from tests.fakes.lfw import lfw as FAKE
 from tests.fakes.server import FileServer
 
-(FAKE,) = FAKES
 PEOPLE = ("people.txt", "peopleDevTrain.txt", "peopleDevTest.txt", "lfw-names.txt")
 
 

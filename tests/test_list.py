@@ -7,7 +7,7 @@ import pytest
 
 import recordzoo
 from recordzoo import catalogue
-from tests.fakes import usps
+from tests.fakes.arrays import usps
 from tests.preparing import REPOSITORY
 from tests.running import run
 
@@ -52,8 +52,7 @@ def test_what_is_no_filter_is_an_error() -> None:
 
 
 def test_what_is_prepared(tmp_path: Path) -> None:
-    (fake,) = usps.FAKES
-    fake.write_archive(tmp_path)
+    usps.write_archive(tmp_path)
     (made,) = recordzoo.prepare("usps.test", tmp_path, check_hash=False, workers=1)
     lines = run("list", "--prepared", "--root", tmp_path, cwd=REPOSITORY).stdout.splitlines()
     assert [line.split()[0] for line in lines] == ["NAME", "usps.test"]

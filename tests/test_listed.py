@@ -10,19 +10,14 @@ import recordzoo
 from recordzoo.base.text import text_of
 from recordzoo.errors import SourceError
 from recordzoo.recipes.listed import Lists
-from tests.fakes import (
-    celeba,
-    flickr,
-    gtsrb,
-    lfw,
-    nabirds,
-    online_products,
-    oxford_pets,
-    places365,
-    sbd,
-    tiny_imagenet,
-)
+from tests.fakes.annotations import oxford_pets, sbd
+from tests.fakes.celeba import celeba
+from tests.fakes.class_folders import gtsrb
 from tests.fakes.fake import Fake
+from tests.fakes.flickr import flickr30k
+from tests.fakes.lfw import lfw
+from tests.fakes.places365 import places365
+from tests.fakes.plain import nabirds, online_products, tiny_imagenet
 
 
 def test_a_byte_that_is_not_utf8() -> None:
@@ -54,9 +49,9 @@ def _damaged(fake: Fake, tmp_path: Path, name: str, change: Callable[[bytes], by
 @pytest.mark.parametrize(
     ("fake", "name", "message"),
     [
-        (sbd.FAKES[0], "train.txt", r"sbd: .*train\.txt, line 1: byte 1 \(0xe9\) is not UTF-8"),
-        (celeba.FAKES[0], "list_attr_celeba.txt", r"celeba: .*list_attr_celeba\.txt, line 1: byte 1 .* is not UTF-8"),
-        (nabirds.FAKES[0], "classes.txt", r"nabirds: .*classes\.txt, line 1: byte 1 \(0xe9\) is not UTF-8"),
+        (sbd, "train.txt", r"sbd: .*train\.txt, line 1: byte 1 \(0xe9\) is not UTF-8"),
+        (celeba, "list_attr_celeba.txt", r"celeba: .*list_attr_celeba\.txt, line 1: byte 1 .* is not UTF-8"),
+        (nabirds, "classes.txt", r"nabirds: .*classes\.txt, line 1: byte 1 \(0xe9\) is not UTF-8"),
     ],
     ids=lambda value: getattr(value, "dataset", None),
 )
@@ -67,18 +62,18 @@ def test_lists_of_datasets(fake: Fake, name: str, message: str, tmp_path: Path) 
 
 
 NUMBERS = [
-    (celeba.FAKES[0], "list_eval_partition.txt", " 0", "an integer"),
-    (celeba.FAKES[0], "list_attr_celeba.txt", " -1 ", "an integer"),
-    (gtsrb.FAKES[0], "GT-final_test.csv", r";\d+\r?$", "an integer"),
-    (lfw.FAKES[0], "peopleDevTrain.txt", r"\t\d+$", "an integer"),
-    (lfw.FAKES[0], "pairsDevTest.txt", r"\d+$", "an integer"),
-    (nabirds.FAKES[0], "image_class_labels.txt", r" \d+$", "an integer"),
-    (nabirds.FAKES[0], "bounding_boxes.txt", r" \d+$", "numbers"),
-    (online_products.FAKES[0], "Ebay_test.txt", r" \d+ ", "an integer"),
-    (oxford_pets.FAKES[0], "trainval.txt", r" \d+ ", "an integer"),
-    (places365.FAKES[0], "categories_places365.txt", r" \d+$", "an integer"),
-    (places365.FAKES[0], "places365_val.txt", r" \d+$", "an integer"),
-    (tiny_imagenet.FAKES[0], "val_annotations.txt", r"\t\d+$", "numbers"),
+    (celeba, "list_eval_partition.txt", " 0", "an integer"),
+    (celeba, "list_attr_celeba.txt", " -1 ", "an integer"),
+    (gtsrb, "GT-final_test.csv", r";\d+\r?$", "an integer"),
+    (lfw, "peopleDevTrain.txt", r"\t\d+$", "an integer"),
+    (lfw, "pairsDevTest.txt", r"\d+$", "an integer"),
+    (nabirds, "image_class_labels.txt", r" \d+$", "an integer"),
+    (nabirds, "bounding_boxes.txt", r" \d+$", "numbers"),
+    (online_products, "Ebay_test.txt", r" \d+ ", "an integer"),
+    (oxford_pets, "trainval.txt", r" \d+ ", "an integer"),
+    (places365, "categories_places365.txt", r" \d+$", "an integer"),
+    (places365, "places365_val.txt", r" \d+$", "an integer"),
+    (tiny_imagenet, "val_annotations.txt", r"\t\d+$", "numbers"),
 ]
 
 
@@ -101,9 +96,7 @@ def test_numbers_that_are_none(fake: Fake, name: str, number: str, expected: str
     assert value in path.read_text().splitlines()[line - 1]
 
 
-@pytest.mark.parametrize(
-    ("fake", "name"), [(nabirds.FAKES[0], "bounding_boxes.txt"), (tiny_imagenet.FAKES[0], "wnids.txt")]
-)
+@pytest.mark.parametrize(("fake", "name"), [(nabirds, "bounding_boxes.txt"), (tiny_imagenet, "wnids.txt")])
 def test_lists_that_contradict_each_other(fake: Fake, name: str, tmp_path: Path) -> None:
     root = _damaged(fake, tmp_path, name, lambda data: b"x" + data)
     with pytest.raises(
@@ -123,7 +116,7 @@ def test_lists_that_contradict_each_other(fake: Fake, name: str, tmp_path: Path)
     ],
 )
 def test_captions_of_flickr(data: bytes, message: str, tmp_path: Path) -> None:
-    root = flickr.FAKES[1].write_tree(tmp_path) / "flickr30k-images"
+    root = flickr30k.write_tree(tmp_path) / "flickr30k-images"
     path = tmp_path / "captions.token"
     path.write_bytes(data)
     with pytest.raises(SourceError, match=message):

@@ -13,8 +13,7 @@ import recordzoo
 from recordzoo.errors import SourceError
 from recordzoo.recipes import arrays
 from tests import contract
-from tests.fakes import svhn
-from tests.fakes.moving_mnist import npy
+from tests.fakes.arrays import npy, svhn
 
 NAME = "mnist_test_seq.npy"
 
@@ -42,8 +41,7 @@ def test_a_large_file_takes_little_memory_and_no_copy(tmp_path: Path, monkeypatc
 
 
 def test_a_file_that_is_not_copied_is_hashed_all_the_same(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (fake,) = svhn.FAKES
-    fake.write_archive(tmp_path)
+    svhn.write_archive(tmp_path)
     monkeypatch.setattr(arrays.tempfile, "TemporaryFile", None)
     other = {**contract.SVHNRecord.split_list, "test": ["", "test_32x32.mat", "0" * 32]}
     monkeypatch.setattr(contract.SVHNRecord, "split_list", other)

@@ -8,9 +8,8 @@ from PIL import Image
 
 from recordzoo import ObjectNetRecord
 from recordzoo.errors import DownloadError, NotPreparedError, SourceError
-from tests.fakes.objectnet import FAKES, IMAGENET_LABELS, TOP
-
-(FAKE,) = FAKES
+from tests.fakes.objectnet import IMAGENET_LABELS, TOP
+from tests.fakes.objectnet import objectnet as FAKE
 
 
 @pytest.mark.parametrize("download", [False, True])

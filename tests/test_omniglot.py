@@ -7,14 +7,12 @@ from pathlib import Path
 from torchvision.datasets.folder import pil_loader
 
 from tests import contract
-from tests.fakes import omniglot
-
-(_FAKE,) = omniglot.FAKES
+from tests.fakes.class_folders import omniglot
 
 
 def test_a_loader_of_the_users(tmp_path: Path) -> None:
-    theirs = contract.Omniglot(_FAKE.write_tree(tmp_path / "theirs"), loader=pil_loader)
-    ours = contract.OmniglotRecord(_FAKE.write_tree(tmp_path / "ours"), loader=pil_loader)
+    theirs = contract.Omniglot(omniglot.write_tree(tmp_path / "theirs"), loader=pil_loader)
+    ours = contract.OmniglotRecord(omniglot.write_tree(tmp_path / "ours"), loader=pil_loader)
     shutil.rmtree(tmp_path / "ours" / "omniglot-py" / "images_background")
     for dataset in (ours, pickle.loads(pickle.dumps(ours))):
         assert dataset.loader == pil_loader

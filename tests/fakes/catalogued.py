@@ -78,10 +78,11 @@ def _voc() -> Catalogued:
 
 
 def fakes() -> list[Fake]:
-    """Return the fakes of all modules beside this one that have a `FAKES`."""
-    stems = [path.stem for path in sorted(Path(__file__).parent.glob("*.py")) if ONLY in ("", path.stem)]
-    modules = [importlib.import_module(f"tests.fakes.{stem}") for stem in stems]
-    return [fake for module in modules for fake in getattr(module, "FAKES", ())]
+    """Return the fakes of all modules beside this one."""
+    stems = [path.stem for path in sorted(Path(__file__).parent.glob("*.py"))]
+    values = [each for stem in stems for each in vars(importlib.import_module(f"tests.fakes.{stem}")).values()]
+    found = {each.dataset: each for each in values if isinstance(each, Fake) and ONLY in ("", each.dataset)}
+    return list(found.values())
 
 
 @functools.cache

@@ -2,9 +2,9 @@
 
 from collections.abc import Mapping, Sequence
 
-import numpy as np
+from numpy.random import Generator
 
-from tests.fakes.fake import Case, Fake, md5, zipped
+from tests.fakes.fake import Case, by, fake, md5, zipped
 from tests.fakes.mutations import Mutations, change, change_item
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.scale import scaled
@@ -28,8 +28,24 @@ def _text(rows: Mapping[str, Sequence[int]], width: int, *head: str) -> bytes:
     return "".join(f"{line}\n" for line in (*head, *lines)).encode()
 
 
-def _build() -> Fake:
-    rng = np.random.default_rng(0)
+_ARGUMENTS = [
+    {},
+    *by("split", "valid", "TEST", "all"),
+    *({"split": "all", "target_type": kind} for kind in KINDS[1:]),
+    {"target_type": ["landmarks", "attr", "identity"]},
+    {"split": "valid", "target_type": ["bbox", "identity"]},
+    {"target_type": ["identity"]},
+]
+_BAD = (*by("split", "val", 1), {"target_type": [], "target_transform": print})
+
+
+def _file_list(files: Mapping[str, bytes]) -> Mapping[str, object]:
+    return {"file_list": [("", md5(data), name) for name, data in files.items()]}
+
+
+@fake("celeba", Case("CelebARecord", _ARGUMENTS, _BAD, MUTATIONS, _file_list))
+def celeba(rng: Generator) -> dict[str, bytes]:
+    """Aligned photographs, and lists of which some have unsorted rows."""
     names = [f"{number:06d}.jpg" for number in (1, 2, 3, 5, 4, 6, 7, 9, 8, *range(10, 1 + scaled(12)))]
     images = {f"img_align_celeba/{name}": jpeg(picture(rng, 20, 24)) for name in sorted(names)}
     images["img_align_celeba/000003.jpg"] = encoded(picture(rng, 20, 24).convert("L"), "JPEG")
@@ -40,7 +56,7 @@ def _build() -> Fake:
     boxes = {name: rng.integers(0, 2000, 4).tolist() for name in names}
     landmarks = {name: rng.integers(-3, 218, 10).tolist() for name in names}
     points = " ".join(f"point{number}_{axis}" for number in range(5) for axis in "xy")
-    files = {
+    return {
         "img_align_celeba.zip": zipped({"img_align_celeba/": b"", **images}),
         "list_attr_celeba.txt": _text(signs, 2, str(len(names)), " ".join(FIELDS) + " "),
         "identity_CelebA.txt": _text(identity, 1),
@@ -48,17 +64,3 @@ def _build() -> Fake:
         "list_landmarks_align_celeba.txt": _text(landmarks, 4, str(len(names)), points),
         "list_eval_partition.txt": _text(partition, 1),
     }
-    file_list = [("", md5(data), name) for name, data in files.items()]
-    arguments = [
-        {},
-        *({"split": split} for split in ("valid", "TEST", "all")),
-        *({"split": "all", "target_type": kind} for kind in KINDS[1:]),
-        {"target_type": ["landmarks", "attr", "identity"]},
-        {"split": "valid", "target_type": ["bbox", "identity"]},
-        {"target_type": ["identity"]},
-    ]
-    bad = ({"split": "val"}, {"split": 1}, {"target_type": [], "target_transform": print})
-    return Fake("celeba", files, [Case("CelebARecord", arguments, bad, MUTATIONS, {"file_list": file_list})])
-
-
-FAKES = (_build(),)

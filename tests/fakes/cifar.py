@@ -3,14 +3,16 @@
 import hashlib
 import io
 import pickle
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
+from numpy.random import Generator
 
 from recordzoo.net.download import RemoteFile
-from tests.fakes.fake import Case, Fake, md5, tar
+from tests.fakes.fake import Case, fake, md5, tar
 from tests.fakes.mutations import ARRAYS
 from tests.fakes.scale import scaled
 
@@ -118,22 +120,26 @@ def _cifar100() -> dict[str, bytes]:
     return files
 
 
-def _fake(dataset: str, name: str, folder: str, archive: str, files: dict[str, bytes], lists: dict[str, Any]) -> Fake:
-    data = tar({f"{folder}/{file}": content for file, content in files.items()})
-    return Fake(dataset, {archive: data}, [Case(name, ({}, {"train": False}), mutations=ARRAYS, attributes=lists)])
+def _case(name: str, attributes: Any) -> Case:
+    return Case(name, ({}, {"train": False}), mutations=ARRAYS, attributes=attributes)
 
 
-def _fakes() -> tuple[Fake, ...]:
-    ten, hundred = build(), _cifar100()
-    lists = {
-        "train_list": [["train", md5(hundred["train"])]],
-        "test_list": [["test", md5(hundred["test"])]],
-        "meta": {"filename": "meta", "key": "fine_label_names", "md5": md5(hundred["meta"])},
+def _cifar100_lists(_: Mapping[str, bytes]) -> Mapping[str, Any]:
+    files = _cifar100()
+    return {
+        "train_list": [["train", md5(files["train"])]],
+        "test_list": [["test", md5(files["test"])]],
+        "meta": {"filename": "meta", "key": "fine_label_names", "md5": md5(files["meta"])},
     }
-    return (
-        _fake("cifar10", "CIFAR10Record", FOLDER, ARCHIVE, ten.files, ten.lists),
-        _fake("cifar100", "CIFAR100Record", "cifar-100-python", "cifar-100-python.tar.gz", hundred, lists),
-    )
 
 
-FAKES = _fakes()
+@fake("cifar10", _case("CIFAR10Record", lambda _: build().lists))
+def cifar10(_: Generator) -> dict[str, bytes]:
+    """The archive of Python batches."""
+    return {ARCHIVE: build().archive_bytes()}
+
+
+@fake("cifar100", _case("CIFAR100Record", _cifar100_lists))
+def cifar100(_: Generator) -> dict[str, bytes]:
+    """As CIFAR-10, with two kinds of labels."""
+    return {"cifar-100-python.tar.gz": tar({f"cifar-100-python/{name}": data for name, data in _cifar100().items()})}

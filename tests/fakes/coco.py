@@ -5,8 +5,9 @@ import json
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 
-from tests.fakes.fake import Case, Fake, OtherFile, zipped
+from tests.fakes.fake import Case, OtherFile, fake, zipped
 from tests.fakes.mutations import IDS, change
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.scale import SIDE, scaled
@@ -110,18 +111,12 @@ def _case(name: str, *files: OtherFile) -> Case:
     )
 
 
-FAKES = (
-    Fake(
-        "coco",
-        {
-            "val2017.zip": zipped(_images()),
-            "annotations_trainval2017.zip": zipped(
-                {
-                    "annotations/instances_train2017.json": b"of another part",
-                    **{f"annotations/{file.name}": file.data for file in (INSTANCES, KEYPOINTS, CAPTIONS)},
-                }
-            ),
-        },
-        [_case("CocoDetectionRecord", INSTANCES, KEYPOINTS, FEW), _case("CocoCaptionsRecord", CAPTIONS)],
-    ),
-)
+_CASES = (_case("CocoDetectionRecord", INSTANCES, KEYPOINTS, FEW), _case("CocoCaptionsRecord", CAPTIONS))
+
+
+@fake("coco", *_CASES)
+def coco(_: Generator) -> dict[str, bytes]:
+    """Photographs, and a zip of annotation files."""
+    annotations = {f"annotations/{file.name}": file.data for file in (INSTANCES, KEYPOINTS, CAPTIONS)}
+    annotations = {"annotations/instances_train2017.json": b"of another part", **annotations}
+    return {"val2017.zip": zipped(_images()), "annotations_trainval2017.zip": zipped(annotations)}

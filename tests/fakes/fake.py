@@ -1,4 +1,7 @@
-"""`Fake`: the raw files of a dataset in the catalogue, made by code, as its host has them; small and seeded."""
+"""`Fake`: the raw files of a dataset in the catalogue, made by code, as its host has them; small and seeded.
+
+`fake` makes one of a function that returns raw files, and of the cases that the dataset's classes are compared on.
+"""
 
 import atexit
 import functools
@@ -9,17 +12,20 @@ import os
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import numpy as np
+from numpy.random import Generator
 from torchvision.datasets.utils import extract_archive
 
 from recordzoo import catalogue
 from recordzoo.net.download import RemoteFile
 from tests.fakes import archives
-from tests.fakes.scale import COUNT
+from tests.fakes.scale import COUNT, ONLY
 
 
 @dataclass(frozen=True)
@@ -59,7 +65,8 @@ class Case:
         arguments: Constructor arguments: each is a configuration whose samples are compared; the first gets all tests.
         bad_arguments: Arguments that both classes refuse in the same words.
         mutations: Changes of attributes, done to both; what the samples are afterwards is compared.
-        attributes: Class attributes, hashes for example, by which both classes accept the fake.
+        attributes: Class attributes, hashes for example, by which both classes accept the fake; or a function that
+            makes them of its raw files.
         sources: How the raw data lies there: "tree", "archive".
         folder: What of the root both constructors get, if that is not the root itself.
         handles: Attributes that are not compared: other datasets, open files.
@@ -72,7 +79,7 @@ class Case:
     arguments: Sequence[Mapping[str, Any]] = ({},)
     bad_arguments: Sequence[Mapping[str, Any]] = ()
     mutations: Mapping[str, Callable[[Any], None]] = field(default_factory=dict)
-    attributes: Mapping[str, Any] = field(default_factory=dict)
+    attributes: Any = field(default_factory=dict)
     sources: Sequence[str] = ("tree", "archive")
     folder: str = ""
     handles: Sequence[str] = ()
@@ -140,6 +147,49 @@ class Fake:
             )
             for name, data in self.files.items()
         )
+
+
+# Any: other attributes of `Fake`.
+def fake(
+    dataset: str, *cases: Case, seed: int = 0, **how: Any
+) -> Callable[[Callable[[Generator], Mapping[str, bytes]]], Fake]:
+    """Make a dataset's fake of a function: from a seeded generator to the raw files by name."""
+
+    def build(raw_files: Callable[[Generator], Mapping[str, bytes]]) -> Fake:
+        if ONLY not in ("", dataset):
+            return Fake(dataset, {}, ())
+        files = raw_files(np.random.default_rng(seed))
+        made = [
+            replace(each, attributes=each.attributes(files)) if callable(each.attributes) else each for each in cases
+        ]
+        return Fake(dataset, files, made, **how)
+
+    return build
+
+
+def by(name: str, *values: Any) -> tuple[Mapping[str, Any], ...]:  # Any: arguments of any type
+    """Return constructor arguments: one argument, with each of these values."""
+    return tuple({name: value} for value in values)
+
+
+def text(lines: Iterable[str]) -> bytes:
+    """Write lines of text."""
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+_listdir = os.listdir
+
+
+def in_order(kind: type) -> type:
+    """Make torchvision's class with sorted listings, where it takes the order of the file system."""
+
+    # Any: the class's own arguments.
+    @functools.wraps(kind.__init__)  # type: ignore[misc]  # of a class, not of an instance
+    def begin(self: Any, *args: Any, **kwargs: Any) -> None:
+        with mock.patch("os.listdir", lambda path: sorted(_listdir(path))):
+            kind.__init__(self, *args, **kwargs)  # type: ignore[misc]  # as above
+
+    return type(kind.__name__, (kind,), {"__init__": begin, "__doc__": kind.__doc__})
 
 
 def tar(files: Mapping[str, bytes], *, compress: bool = True) -> bytes:

@@ -4,9 +4,10 @@ import json
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from torchvision.datasets.folder import pil_loader
 
-from tests.fakes.fake import Case, Fake, OtherFile, tar, zipped
+from tests.fakes.fake import Case, OtherFile, fake, tar, zipped
 from tests.fakes.mutations import CAPTIONS
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.scale import scaled
@@ -74,29 +75,21 @@ def _case(name: str, folder: str, file: OtherFile) -> Case:
     )
 
 
-FAKES = (
-    Fake(
-        "flickr8k",
-        {
-            "Flickr8k_Dataset.zip": zipped(
-                {**_images("Flicker8k_Dataset"), f"__MACOSX/Flicker8k_Dataset/._{_NAMES[0]}": b"what macOS leaves"}
-            ),
-            "Flickr8k_text.zip": zipped(
-                {
-                    "Flickr8k.token.txt": _lines("2258277193_586949ec62.jpg.1#0\tOf no image ."),
-                    "__MACOSX/._Flickr8k.token.txt": b"what macOS leaves",
-                    "Flickr_8k.trainImages.txt": b"not read",
-                }
-            ),
-        },
-        [_case("Flickr8kRecord", "Flicker8k_Dataset", PAGE)],
-    ),
-    Fake(
-        "flickr30k",
-        {
-            "flickr30k-images.tar.gz": tar({**_images("flickr30k-images"), "flickr30k-images/readme.txt": b"not read"}),
-            "caption_datasets.zip": zipped({"dataset_coco.json": b"not read", KARPATHY.name: KARPATHY.data}),
-        },
-        [_case("Flickr30kRecord", "flickr30k-images", TOKENS)],
-    ),
-)
+@fake("flickr8k", _case("Flickr8kRecord", "Flicker8k_Dataset", PAGE))
+def flickr8k(_: Generator) -> dict[str, bytes]:
+    """The authors' archives, with what macOS leaves."""
+    images = {**_images("Flicker8k_Dataset"), f"__MACOSX/Flicker8k_Dataset/._{_NAMES[0]}": b"what macOS leaves"}
+    texts = {
+        "Flickr8k.token.txt": _lines("2258277193_586949ec62.jpg.1#0\tOf no image ."),
+        "__MACOSX/._Flickr8k.token.txt": b"what macOS leaves",
+        "Flickr_8k.trainImages.txt": b"not read",
+    }
+    return {"Flickr8k_Dataset.zip": zipped(images), "Flickr8k_text.zip": zipped(texts)}
+
+
+@fake("flickr30k", _case("Flickr30kRecord", "flickr30k-images", TOKENS))
+def flickr30k(_: Generator) -> dict[str, bytes]:
+    """The authors' images, and Karpathy's captions."""
+    images = {**_images("flickr30k-images"), "flickr30k-images/readme.txt": b"not read"}
+    captions = {"dataset_coco.json": b"not read", KARPATHY.name: KARPATHY.data}
+    return {"flickr30k-images.tar.gz": tar(images), "caption_datasets.zip": zipped(captions)}

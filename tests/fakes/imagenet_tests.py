@@ -5,16 +5,18 @@ names of files have spaces; some images are grey, or CMYK with a colour profile 
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.random import Generator
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 from torchvision.datasets.utils import extract_archive, verify_str_arg
 
 from recordzoo.datasets.imagenet_wnids import all_wnids
-from tests.fakes.fake import Case, Fake, tar, zipped
+from tests.fakes.fake import Case, by, fake, tar, zipped
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.scale import scaled
@@ -69,20 +71,8 @@ class PlainFolders(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
         self.imagenet_labels = [all_wnids().index(wnid) for wnid in self.classes]
 
 
-class PlainA(PlainFolders):
-    _folder = "imagenet-a"
-
-
-class PlainO(PlainFolders):
-    _folder = "imagenet-o"
-
-
-class PlainR(PlainFolders):
-    _folder = "imagenet-r"
-
-
-class PlainSketch(PlainFolders):
-    _folder = "sketch"
+def _plain(folder: str) -> type:
+    return type("PlainFolders", (PlainFolders,), {"_folder": folder})
 
 
 def _unpack_plain_tars(folder: Path) -> None:
@@ -91,7 +81,19 @@ def _unpack_plain_tars(folder: Path) -> None:
         extract_archive(archive.rename(archive.with_suffix("")), folder, remove_finished=True)
 
 
-def _build_v2() -> Fake:
+@fake(
+    "imagenet_v2",
+    Case(
+        "ImageNetV2Record",
+        by("version", *VERSIONS),
+        by("version", "matched_frequency", None),
+        SAMPLES,
+        theirs=PlainImageNetV2,
+    ),
+    unpack=_unpack_plain_tars,
+)
+def imagenet_v2(_: Generator) -> dict[str, bytes]:
+    """Folders from 0 to 999."""
     archives = {}
     for seed, name in enumerate(VERSIONS.values()):
         rng = np.random.default_rng(seed)
@@ -100,13 +102,10 @@ def _build_v2() -> Fake:
             for _ in range(2 if seed else scaled(2)):
                 files[f"{name}-format-val/{label}/{rng.bytes(20).hex()}.jpeg"] = jpeg(picture(rng, 24, 20))
         archives[f"{name}.tar.gz"] = tar(files, compress=False)
-    arguments = [{"version": version} for version in VERSIONS]
-    bad = ({"version": "matched_frequency"}, {"version": None})
-    case = Case("ImageNetV2Record", arguments, bad, SAMPLES, theirs=PlainImageNetV2)
-    return Fake("imagenet_v2", archives, [case], unpack=_unpack_plain_tars)
+    return archives
 
 
-def _odd(rng: np.random.Generator, number: int) -> bytes:
+def _odd(rng: Generator, number: int) -> bytes:
     """Make an image: every third one is grey, every fourth CMYK with a profile."""
     photo = picture(rng, 24, 20)
     if number % 3 == 1:
@@ -114,33 +113,34 @@ def _odd(rng: np.random.Generator, number: int) -> bytes:
     return encoded(photo.convert("CMYK"), "JPEG", icc_profile=bytes(70_000)) if number % 4 == 2 else jpeg(photo)
 
 
-def _build_folders(letter: str, labels: list[int], theirs: type) -> Fake:
-    folder = f"imagenet-{letter}"
-    rng = np.random.default_rng(ord(letter))
-    files = {f"{folder}/README.txt": b"n01443537 goldfish"}
-    for label in rng.permutation(labels).tolist():
-        for number in rng.permutation(scaled(3)).tolist():
-            name = f"sketch_{number}.jpg" if letter == "r" else f"0.00{number}_digital clock _ digital clock_0.86.jpg"
-            files[f"{folder}/{all_wnids()[label]}/{name}"] = _odd(rng, number)
-    case = Case(f"ImageNet{letter.upper()}Record", mutations=SAMPLES, theirs=theirs)
-    return Fake(f"imagenet_{letter}", {f"{folder}.tar": tar(files, compress=False)}, [case])
+def _folders(letter: str, *labels: int) -> Callable[[Generator], dict[str, bytes]]:
+    def raw_files(rng: Generator) -> dict[str, bytes]:
+        folder = f"imagenet-{letter}"
+        files = {f"{folder}/README.txt": b"n01443537 goldfish"}
+        for label in rng.permutation(labels).tolist():
+            for number in rng.permutation(scaled(3)).tolist():
+                stem = f"sketch_{number}" if letter == "r" else f"0.00{number}_digital clock _ digital clock_0.86"
+                files[f"{folder}/{all_wnids()[label]}/{stem}.jpg"] = _odd(rng, number)
+        return {f"{folder}.tar": tar(files, compress=False)}
+
+    return raw_files
 
 
-def _build_sketch() -> Fake:
-    rng = np.random.default_rng(0)
+def _case(letter: str, folder: str) -> Case:
+    return Case(f"ImageNet{letter}Record", mutations=SAMPLES, theirs=_plain(folder))
+
+
+imagenet_a = fake("imagenet_a", _case("A", "imagenet-a"), seed=ord("a"))(_folders("a", 6, 11, 988))
+imagenet_o = fake("imagenet_o", _case("O", "imagenet-o"), seed=ord("o"))(_folders("o", 1, 51, 70))
+imagenet_r = fake("imagenet_r", _case("R", "imagenet-r"), seed=ord("r"))(_folders("r", 1, 2, 4))
+
+
+@fake("imagenet_sketch", _case("Sketch", "sketch"))
+def imagenet_sketch(rng: Generator) -> dict[str, bytes]:
+    """Grey drawings."""
     files = {
         f"sketch/{all_wnids()[label]}/sketch_{number}.JPEG": jpeg(picture(rng, 24, 20).convert("L"))
         for label in (134, 0, 517)
         for number in (0, 10, 2, *range(11, 8 + scaled(3)))
     }
-    case = Case("ImageNetSketchRecord", mutations=SAMPLES, theirs=PlainSketch)
-    return Fake("imagenet_sketch", {"ImageNet-Sketch.zip": zipped(files)}, [case])
-
-
-FAKES = (
-    _build_v2(),
-    _build_folders("a", [6, 11, 988], PlainA),
-    _build_folders("o", [1, 51, 70], PlainO),
-    _build_folders("r", [1, 2, 4], PlainR),
-    _build_sketch(),
-)
+    return {"ImageNet-Sketch.zip": zipped(files)}

@@ -1,16 +1,14 @@
 """iNaturalist by code: folders of categories, numbered and named as in each year; tars in no order."""
 
-import functools
 import os
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from numpy.random import Generator
 from torchvision.datasets import INaturalist
 from torchvision.datasets.folder import default_loader
 from torchvision.datasets.utils import extract_archive
 
-from tests.fakes.fake import Case, Fake, tar
+from tests.fakes.fake import Case, by, fake, in_order, tar
 from tests.fakes.mutations import Mutations, change, change_item
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.scale import scaled
@@ -45,16 +43,6 @@ MUTATIONS: Mutations = {
 }
 
 
-class Sorted(INaturalist):  # type: ignore[misc]  # torchvision is untyped
-    """torchvision's, with the files of a category sorted: it has them in the order of the file system."""
-
-    # Any: torchvision's own arguments.
-    @functools.wraps(INaturalist.__init__)
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.index.sort()
-
-
 def _unpack(folder: Path) -> None:
     """Extract each archive, and call the folder like its version."""
     for version, (name, _) in FOLDERS.items():
@@ -62,7 +50,7 @@ def _unpack(folder: Path) -> None:
         os.rename(folder / name, folder / version)
 
 
-def _archive(rng: np.random.Generator, version: str) -> bytes:
+def _archive(rng: Generator, version: str) -> bytes:
     top, categories = FOLDERS[version]
     images = {}
     for category in categories:
@@ -74,29 +62,29 @@ def _archive(rng: np.random.Generator, version: str) -> bytes:
     return tar({name: images[name] for name in rng.permutation(list(images)).tolist()})
 
 
-def _build() -> Fake:
-    rng = np.random.default_rng(0)
-    files = {f"{version}.tgz": _archive(rng, version) for version in FOLDERS}
-    levels = ["kingdom", "phylum", "class", "order", "family", "genus"]
-    arguments = (
-        {"target_type": ["full", "genus"]},
-        {},
-        {"version": "2017"},
-        {"version": "2017", "target_type": "super"},
-        {"version": "2018", "target_type": ["super", "full"]},
-        {"version": "2019", "loader": default_loader},
-        {"version": "2021_train_mini", "target_type": levels},
-        {"version": "2021_valid", "target_type": ["order"]},
-    )
-    bad = (
-        {"version": "2020"},
-        {"version": 2021},
-        {"target_type": "super"},
-        {"target_type": ["full", 3]},
-        {"version": "2019", "target_type": "genus"},
-    )
-    case = Case("INaturalistRecord", arguments, bad, MUTATIONS, theirs=Sorted)
-    return Fake("inaturalist", files, [case], unpack=_unpack)
+_LEVELS = ["kingdom", "phylum", "class", "order", "family", "genus"]
+_ARGUMENTS = (
+    {"target_type": ["full", "genus"]},
+    {},
+    {"version": "2017"},
+    {"version": "2017", "target_type": "super"},
+    {"version": "2018", "target_type": ["super", "full"]},
+    {"version": "2019", "loader": default_loader},
+    {"version": "2021_train_mini", "target_type": _LEVELS},
+    {"version": "2021_valid", "target_type": ["order"]},
+)
+_BAD = (
+    *by("version", "2020", 2021),
+    *by("target_type", "super", ["full", 3]),
+    {"version": "2019", "target_type": "genus"},
+)
 
 
-FAKES = (_build(),)
+@fake(
+    "inaturalist",
+    Case("INaturalistRecord", _ARGUMENTS, _BAD, MUTATIONS, theirs=in_order(INaturalist)),
+    unpack=_unpack,
+)
+def inaturalist(rng: Generator) -> dict[str, bytes]:
+    """An archive for each version."""
+    return {f"{version}.tgz": _archive(rng, version) for version in FOLDERS}

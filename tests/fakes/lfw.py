@@ -1,8 +1,11 @@
 """Labeled Faces in the Wild by code: a folder for each person, lists of people and of pairs; the archive has others."""
 
-import numpy as np
+from collections.abc import Mapping
+from typing import Any
 
-from tests.fakes.fake import Case, Fake, md5, tar
+from numpy.random import Generator
+
+from tests.fakes.fake import Case, by, fake, md5, tar, text
 from tests.fakes.mutations import Mutations, change, change_item
 from tests.fakes.pictures import encoded, jpeg, picture
 from tests.fakes.scale import scaled
@@ -29,14 +32,9 @@ def _fold(people: list[str]) -> list[str]:
     return [str(len(people)), *(f"{name}\t{PEOPLE[name]}" for name in people)]
 
 
-def _text(lines: list[str]) -> bytes:
-    return "".join(f"{line}\n" for line in lines).encode()
-
-
-def _build() -> Fake:
-    rng = np.random.default_rng(0)
+def _lists() -> dict[str, list[str]]:
     names = list(PEOPLE)
-    lists = {
+    return {
         "people.txt": ["2", *_fold(names[3:]), *_fold(names[:3])],
         "peopleDevTrain.txt": _fold(names[1:4]),
         "peopleDevTest.txt": _fold([names[0], names[4]]),
@@ -55,7 +53,32 @@ def _build() -> Fake:
         "pairsDevTest.txt": ["1", "Abdullah\t2\t1", "Zoran_Djindjic\t2\tAJ_Cook\t1"],
         "lfw-names.txt": [f"{name}\t{count}" for name, count in PEOPLE.items()],
     }
-    files = {name: _text(lines) for name, lines in lists.items()}
+
+
+_ARGUMENTS = (
+    {},
+    *({"split": split, "image_set": image_set} for split in ("10fold", "train", "test") for image_set in SETS),
+    {"split": "TRAIN", "image_set": "Original"},
+)
+_BAD = (*by("split", "val", 10), *by("image_set", "aligned", None))
+
+
+def _hashes(files: Mapping[str, bytes]) -> Mapping[str, Any]:
+    return {
+        "file_dict": {image_set: (folder, name, md5(files[name])) for image_set, (folder, name) in SETS.items()},
+        "checksums": {name: md5(files[name]) for name in _lists()},
+    }
+
+
+@fake(
+    "lfw",
+    Case("LFWPeopleRecord", _ARGUMENTS, _BAD, PEOPLE_MUTATIONS, _hashes),
+    Case("LFWPairsRecord", _ARGUMENTS, _BAD, PAIRS_MUTATIONS, _hashes),
+    keeps_archives=True,
+)
+def lfw(rng: Generator) -> dict[str, bytes]:
+    """A folder for each person, in an archive for each image set."""
+    files = {name: text(lines) for name, lines in _lists().items()}
     for image_set, (folder, archive) in SETS.items():
         images = {
             f"{folder}/{name}/{name}_{number:04d}.jpg": jpeg(picture(rng, 20 + number % 20, 24))
@@ -66,21 +89,4 @@ def _build() -> Fake:
         if image_set == "funneled":
             images[f"{folder}/pairs_01.txt"] = images[f"{folder}/pairs.txt"] = b"not read"
         files[archive] = tar(images)
-    attributes = {
-        "file_dict": {image_set: (folder, name, md5(files[name])) for image_set, (folder, name) in SETS.items()},
-        "checksums": {name: md5(files[name]) for name in lists},
-    }
-    arguments = (
-        {},
-        *({"split": split, "image_set": image_set} for split in ("10fold", "train", "test") for image_set in SETS),
-        {"split": "TRAIN", "image_set": "Original"},
-    )
-    bad = ({"split": "val"}, {"split": 10}, {"image_set": "aligned"}, {"image_set": None})
-    cases = [
-        Case("LFWPeopleRecord", arguments, bad, PEOPLE_MUTATIONS, attributes),
-        Case("LFWPairsRecord", arguments, bad, PAIRS_MUTATIONS, attributes),
-    ]
-    return Fake("lfw", files, cases, keeps_archives=True)
-
-
-FAKES = (_build(),)
+    return files

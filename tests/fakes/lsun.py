@@ -89,13 +89,13 @@ def _build() -> Fake:
     return Fake("lsun", files, ())
 
 
-_FAKE = _build()
+_RAW = _build()
 
 
 class FakeClassRecord(recordzoo.LSUNClassRecord):
     """Ours, which takes the fake's zips."""
 
-    raw_files = _FAKE.remote_files()
+    raw_files = _RAW.remote_files()
 
 
 _MISSING = (
@@ -136,4 +136,4 @@ _CASES = [
     ),
 ]
 
-FAKES = (Fake("lsun", _FAKE.files, _CASES),)
+lsun = Fake("lsun", _RAW.files, _CASES)

@@ -92,4 +92,4 @@ def _build() -> Fake:
     return Fake("objectnet", {f"{TOP}.zip": b"PK\x03\x04 and 187 GB that are not read"}, [case], tree=files)
 
 
-FAKES = (_build(),)
+objectnet = _build()

@@ -12,7 +12,7 @@ SIDE = int(os.environ.get("RECORDZOO_FAKE_SIDE", "1"))
 """How many times as wide and high their pictures are."""
 
 ONLY = os.environ.get("RECORDZOO_FAKE_ONLY", "")
-"""The module whose fakes are wanted: the contract leaves the others out, or small. None: all are."""
+"""The dataset whose fake is wanted: the contract leaves the others out, or small. None: all are."""
 
 
 def scaled(count: int, module: str = "") -> int:
