@@ -17,6 +17,8 @@ from recordzoo.datasets.caltech import Caltech256Record as Caltech256Record
 from recordzoo.datasets.celeba import CelebARecord as CelebARecord
 from recordzoo.datasets.cifar import CIFAR10Record as CIFAR10Record
 from recordzoo.datasets.cifar import CIFAR100Record as CIFAR100Record
+from recordzoo.datasets.cifar_tests import CIFAR10_1Record as CIFAR10_1Record
+from recordzoo.datasets.cifar_tests import CIFAR10CRecord as CIFAR10CRecord
 from recordzoo.datasets.cityscapes import CityscapesRecord as CityscapesRecord
 from recordzoo.datasets.clevr import CLEVRClassificationRecord as CLEVRClassificationRecord
 from recordzoo.datasets.coco import CocoDetectionRecord as CocoDetectionRecord
@@ -24,6 +26,7 @@ from recordzoo.datasets.coco import CocoCaptionsRecord as CocoCaptionsRecord
 from recordzoo.datasets.country211 import Country211Record as Country211Record
 from recordzoo.datasets.cub200 import CUB200Record as CUB200Record
 from recordzoo.datasets.cub200_2010 import CUB200_2010Record as CUB200_2010Record
+from recordzoo.datasets.domainnet import DomainNetRecord as DomainNetRecord
 from recordzoo.datasets.dtd import DTDRecord as DTDRecord
 from recordzoo.datasets.eurosat import EuroSATRecord as EuroSATRecord
 from recordzoo.datasets.fer2013 import FER2013Record as FER2013Record
@@ -95,7 +98,9 @@ TRAINING: dict[str, str]
 
 __all__ = [
     "CIFAR100Record",
+    "CIFAR10CRecord",
     "CIFAR10Record",
+    "CIFAR10_1Record",
     "CLEVRClassificationRecord",
     "CUB200Record",
     "CUB200_2010Record",
@@ -108,6 +113,7 @@ __all__ = [
     "Country211Record",
     "DTDRecord",
     "DatasetFolderRecord",
+    "DomainNetRecord",
     "EMNISTRecord",
     "EuroSATRecord",
     "FER2013Record",

@@ -1,0 +1,190 @@
+"""Test sets that torchvision lacks by code, and plain readings of them: CIFAR-10-C, CIFAR-10.1, DomainNet."""
+
+import io
+import os
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+from torchvision.datasets import CIFAR10, ImageFolder, VisionDataset
+from torchvision.datasets.folder import IMG_EXTENSIONS, default_loader
+from torchvision.datasets.utils import verify_str_arg
+
+from recordzoo import catalogue
+from recordzoo.datasets.cifar_tests_recipe import CORRUPTIONS
+from tests.fakes.fake import Case, by, fake, tar, text, zipped
+from tests.fakes.mutations import ARRAYS, SAMPLES
+from tests.fakes.pictures import encoded, jpeg, picture
+from tests.fakes.scale import scaled
+
+Files = dict[str, bytes]
+
+
+def _npy(values: NDArray[Any]) -> bytes:
+    file = io.BytesIO()
+    np.save(file, values)
+    return file.getvalue()
+
+
+class PlainArrays(CIFAR10):  # type: ignore[misc]  # torchvision is untyped
+    """Images and labels as people load them themselves; samples as CIFAR10 has them."""
+
+    train = False
+
+    # Any: torchvision's own arguments.
+    def _begin(self, root: Any, images: str, labels: str, transform: Any, target_transform: Any) -> None:
+        VisionDataset.__init__(self, root, transform=transform, target_transform=target_transform)
+        self.data = np.load(os.path.join(root, images))
+        self.targets = np.load(os.path.join(root, labels)).tolist()
+        self.classes = list(catalogue.entry("cifar10_1").classes or ())
+        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+
+
+class PlainC(PlainArrays):
+    """CIFAR-10-C."""
+
+    # Any: as above.
+    def __init__(
+        self,
+        root: Any,
+        corruption: str = "gaussian_noise",
+        severity: int | None = None,
+        transform: Any = None,
+        target_transform: Any = None,
+        download: bool = False,
+    ) -> None:
+        self.corruption = verify_str_arg(corruption, "corruption", CORRUPTIONS)
+        if severity not in (None, 1, 2, 3, 4, 5):
+            raise ValueError(f"severity must be None or 1 to 5; it is {severity!r}.")
+        self.severity = severity
+        folder = "CIFAR-10-C"
+        self._begin(root, f"{folder}/{corruption}.npy", f"{folder}/labels.npy", transform, target_transform)
+        count = len(self.data) // 5
+        shown = slice((severity - 1) * count, severity * count) if severity else slice(None)
+        self.data, self.targets = self.data[shown], self.targets[shown]
+
+
+@fake(
+    "cifar10_c",
+    Case(
+        "CIFAR10CRecord",
+        ({}, {"corruption": "speckle_noise"}, {"severity": 1}, {"corruption": "fog", "severity": 5}),
+        (*by("corruption", "rain", None), *by("severity", 0, 6, "1")),
+        ARRAYS,
+        theirs=PlainC,
+    ),
+)
+def cifar10_c(rng: Generator) -> Files:
+    """Five severities one after another in each file, and one file of labels of a byte each."""
+    labels = np.tile(rng.integers(0, 10, scaled(4)).astype(np.uint8), 5)
+    files = {"CIFAR-10-C/labels.npy": _npy(labels)}
+    for name in CORRUPTIONS:
+        pixels = rng.integers(0, 256, (len(labels), 32, 4, 3), dtype=np.uint8)
+        files[f"CIFAR-10-C/{name}.npy"] = _npy(np.repeat(pixels, 8, axis=2))
+    return {"CIFAR-10-C.tar": tar(files, compress=False)}
+
+
+class Plain1(PlainArrays):
+    """CIFAR-10.1."""
+
+    # Any: as above.
+    def __init__(
+        self,
+        root: Any,
+        version: str = "v6",
+        transform: Any = None,
+        target_transform: Any = None,
+        download: bool = False,
+    ) -> None:
+        self.version = verify_str_arg(version, "version", ("v6", "v4"))
+        start = f"cifar10_1/cifar10.1_{version}"
+        self._begin(root, f"{start}_data.npy", f"{start}_labels.npy", transform, target_transform)
+
+
+@fake(
+    "cifar10_1",
+    Case(
+        "CIFAR10_1Record",
+        ({}, {"version": "v4"}),
+        by("version", "v5", None),
+        ARRAYS,
+        sources=("tree",),  # the raw files are no archives
+        theirs=Plain1,
+    ),
+)
+def cifar10_1(rng: Generator) -> Files:
+    """Images and labels of two versions."""
+    files = {}
+    for version, count in (("v6", scaled(8)), ("v4", scaled(9))):
+        files[f"cifar10.1_{version}_data.npy"] = _npy(rng.integers(0, 256, (count, 32, 32, 3), dtype=np.uint8))
+        files[f"cifar10.1_{version}_labels.npy"] = _npy(rng.integers(0, 10, count, dtype=np.int32))
+    return files
+
+
+_DOMAINS = ("clipart", "infograph", "painting", "quickdraw", "real", "sketch")
+
+
+class PlainDomainNet(ImageFolder):  # type: ignore[misc]  # torchvision is untyped
+    """What people write over the lists."""
+
+    # Any: ImageFolder's own arguments.
+    def __init__(
+        self,
+        root: Any,
+        domain: str = "real",
+        split: str = "train",
+        transform: Any = None,
+        target_transform: Any = None,
+        download: bool = False,
+        loader: Any = default_loader,
+    ) -> None:
+        self.domain = verify_str_arg(domain, "domain", _DOMAINS)
+        self.split = verify_str_arg(split, "split", ("train", "test"))
+        VisionDataset.__init__(self, root, transform=transform, target_transform=target_transform)
+        self.loader, self.extensions = loader, IMG_EXTENSIONS
+        folder = os.path.join(root, "domainnet")
+        rows = {name: self._rows(os.path.join(folder, f"{domain}_{name}.txt")) for name in ("train", "test")}
+        self.samples = [(os.path.join(folder, name), label) for name, label in rows[split]]
+        self.imgs, self.targets = self.samples, [label for _, label in self.samples]
+        name_of = {label: name.split("/")[1] for listed in rows.values() for name, label in listed}
+        self.classes = [name_of[label] for label in sorted(name_of)]
+        self.class_to_idx = {name: label for label, name in enumerate(self.classes)}
+
+    def _rows(self, path: str) -> list[tuple[str, int]]:
+        with open(path) as file:
+            cells = [line.split() for line in file]
+        return [(name, int(label)) for name, label in cells]
+
+
+@fake(
+    "domainnet",
+    Case(
+        "DomainNetRecord",
+        ({}, {"domain": "painting", "split": "test"}, {"domain": "quickdraw"}),
+        (*by("domain", "photo", None), {"split": "val"}),
+        SAMPLES,
+        theirs=PlainDomainNet,
+    ),
+)
+def domainnet(rng: Generator) -> Files:
+    """A zip and two lists for each domain: unsorted, and without some images; a class that one list lacks."""
+    classes = ("aircraft_carrier", "cello", "cell_phone", "t-shirt")
+    files: Files = {}
+    for domain in _DOMAINS:
+        images: Files = {}
+        lines: dict[str, list[str]] = {"train": [], "test": []}
+        for label, name in enumerate(classes):
+            for number in rng.permutation(900)[: scaled(4)].tolist():
+                photo = picture(rng, 24 + number % 7, 20)
+                path = f"{domain}/{name}/" + (
+                    f"{number}.png" if domain == "quickdraw" else f"{domain}_{number:06d}.jpg"
+                )
+                images[path] = encoded(photo.convert("L"), "PNG") if domain == "quickdraw" else jpeg(photo)
+                is_test = number % 3 == 0 or (domain, label) == ("painting", 3)
+                lines["test" if is_test else "train"].append(f"{path} {label}")
+        images[f"{domain}/cello/in_no_list.jpg"] = jpeg(picture(rng, 9, 9))  # as an image that was found twice
+        files[f"{domain}.zip"] = zipped(images)
+        for split, listed in lines.items():
+            files[f"{domain}_{split}.txt"] = text(listed[place] for place in rng.permutation(len(listed)).tolist())
+    return files
