@@ -44,7 +44,7 @@ from recordzoo.recipes.unpickle import unpickle
 KEYS, LENGTH = OWN_KEYS = b"__keys__", b"__len__"
 
 _LISTS = re.compile(rb"[\x90-\x9f\xcc-\xd3\xdc\xdd]")  # the first byte of msgpack's lists and numbers
-_INTEGER = re.compile(r"[<>|][iu][1248]")
+_NUMBERS = re.compile(rb"[<>|][biuf][1248]")
 _INSTRUCTIONS = 1000  # of the pickle of a pair
 _CONVERT = (
     "If you trust where it comes from, read it with the program that wrote it, and store that dataset with "
@@ -144,7 +144,7 @@ def loaded(value: bytes, most: int = _INSTRUCTIONS, *, objects: bool = False) ->
         raise ForeignValueError(f"as {tool} has it, {err}") from err
 
 
-# Any: whatever was stored.
+# Any, here and below: whatever was stored.
 def _unpacked(value: bytes) -> Any:
     """Read what msgpack wrote: a list or a whole number. The old format has one type for text and bytes."""
     if len(value) > 1 and not _LISTS.match(value):
@@ -153,60 +153,47 @@ def _unpacked(value: bytes) -> Any:
     import msgpack
 
     try:
-        return msgpack.unpackb(value, raw=True, strict_map_key=False)
+        return msgpack.unpackb(value, raw=True, strict_map_key=False, object_hook=_array)
     except (msgpack.UnpackException, TypeError, OverflowError) as err:
         raise ValueError(f"it is cut or damaged ({type(err).__name__} {err})") from err
 
 
-# Any: whatever was stored.
-def _image(value: Any) -> bytes:
+def _array(found: dict[Any, Any]) -> Any:
+    """Return the array or number that a map of msgpack_numpy means; another map as it is."""
+    kind, data = found.get(b"type"), found.get(b"data")
+    if not isinstance(kind, bytes) or not _NUMBERS.fullmatch(kind) or not isinstance(data, bytes):
+        return found
+    return np.frombuffer(data, kind.decode()).reshape(found.get(b"shape", ()))
+
+
+def _item(value: Any) -> Any:
+    """Return a value, that of a list of one, or a pickled array as NumPy's."""
     if isinstance(value, list | tuple) and len(value) == 1:
         value = value[0]
-    if isinstance(value, PickledArray) and value.values is not None and value.values.dtype.str == "|u1":
-        value = value.values.tobytes() if value.values.ndim == 1 else value  # a file that was read as an array
-    if isinstance(value, dict):  # the same by msgpack_numpy
-        shape, kind = _get(value, "shape"), _get(value, "type")
-        if kind not in ("|u1", b"|u1") or not isinstance(shape, list) or len(shape) != 1:
-            raise ForeignValueError(f"its image is a numpy.ndarray {kind!r} {shape}, not an image's file. {_CONVERT}")
-        value = _get(value, "data")
-    if isinstance(value, str):
-        value = value.encode()  # the old format of msgpack has no bytes, only text
-    if not isinstance(value, bytes):
-        raise ForeignValueError(f"its image is a {type_name(value)}, not an image's file. {_CONVERT}")
-    return value
+    return value.values if isinstance(value, PickledArray) and value.values is not None else value
 
 
-# Any: whatever was stored.
+def _image(value: Any) -> bytes:
+    found = _item(value)
+    if isinstance(found, np.ndarray) and found.dtype == np.uint8 and found.ndim == 1:
+        found = found.tobytes()  # a file that was read as an array
+    if not isinstance(found, bytes):
+        raise ForeignValueError(f"its image is a {type_name(found)}, not an image's file. {_CONVERT}")
+    return found
+
+
 def as_number(value: Any) -> int:
     """Take a label: a whole number, NumPy's or Python's, or a list or an array of one.
 
     Raises:
         ForeignValueError: It is none.
     """
-    if isinstance(value, list | tuple) and len(value) == 1:
-        value = value[0]
-    if isinstance(value, dict):
-        value = _msgpack_number(value)
-    elif isinstance(value, PickledArray):
-        if value.values is None or value.values.size != 1 or value.values.dtype.kind not in "iu":
+    found = _item(value)
+    if isinstance(found, np.ndarray):
+        if found.size != 1 or found.dtype.kind not in "iu":
             raise ForeignValueError("its label is a numpy.ndarray, not a whole number")
-        value = int(value.values.item())
-    return as_label(value)
-
-
-def _msgpack_number(value: dict[Any, Any]) -> int:
-    """Read msgpack_numpy's map of one whole number."""
-    kind, data = _get(value, "type"), _get(value, "data")
-    data = data.encode() if isinstance(data, str) else data  # as for images
-    name = kind.decode("latin-1") if isinstance(kind, bytes) else kind
-    if isinstance(name, str) and _INTEGER.fullmatch(name) and isinstance(data, bytes) and len(data) == int(name[2]):
-        return int(np.frombuffer(data, name)[0])
-    raise ForeignValueError("its label is a numpy.ndarray, not a whole number")
-
-
-def _get(value: dict[Any, Any], name: str) -> Any:
-    """Return an item of a map whose keys are text or bytes, as the writer's version had it."""
-    return value.get(name, value.get(name.encode()))
+        found = int(found.item())
+    return as_label(found)
 
 
 def _array_value(value: bytes) -> Value:
@@ -240,7 +227,6 @@ def _object_value(value: bytes) -> Value:
     return array_value(np.frombuffer(image, np.uint8).reshape(shape), None if label is None else as_number(label))
 
 
-# Any: whatever was stored.
 def _shape(found: dict[str, Any]) -> tuple[int, ...]:
     size, channels = found.get("size"), found.get("channels", 1)
     shape = (*size, channels) if isinstance(size, tuple | list) else ()

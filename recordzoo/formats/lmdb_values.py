@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from recordzoo.recipes.pickled import PickledArray
+
 Read = Callable[[int], bytes]
 """Reads the value of the key at a place."""
 
@@ -110,7 +112,8 @@ def as_label(value: object) -> int:
 
 def type_name(value: object) -> str:
     """Name the type of what was unpacked; arrays by NumPy's name."""
-    return "numpy.ndarray" if hasattr(value, "values") and not isinstance(value, dict) else type(value).__name__
+    is_array = isinstance(value, np.ndarray | PickledArray)
+    return "numpy.ndarray" if is_array else type(value).__name__
 
 
 def numbered(keys: Sequence[bytes]) -> Sequence[int] | None:
