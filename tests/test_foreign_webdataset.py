@@ -305,3 +305,11 @@ def test_the_default_place(path: str, place: str) -> None:
 def test_samples_without_an_image(tmp_path: Path) -> None:
     reader = imported(put(tmp_path / "a.tar", {"txt": b"a", "cls": b"4"}), tmp_path)
     assert (list(reader.names), reader.value("txt", 0), reader.array("target").tolist()) == (["0"], "a", [4])
+
+
+@pytest.mark.parametrize("inner", ["x", "x/y", "train/part"])
+def test_shards_further_down_are_named(inner: str, tmp_path: Path) -> None:
+    (tmp_path / "set" / inner).mkdir(parents=True)
+    (tmp_path / "set" / inner / "a-000000.tar").write_bytes(fake.tar({"0.jpg": pairs(1)[0][0]}))
+    text = f"{tmp_path / 'set' / inner} holds another tool's files; run: recordzoo prepare"
+    check_refused(tmp_path / "set", tmp_path / "one.records", text)

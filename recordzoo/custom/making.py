@@ -1,15 +1,18 @@
 """Make the record set of a `Target`, whatever it is, and check that it is what was asked for."""
 
+import contextlib
 import dataclasses
+import itertools
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 from recordzoo.base.program import command
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.types import JSON
-from recordzoo.custom.importing import import_foreign
+from recordzoo.custom.importing import import_foreign, is_known
 from recordzoo.custom.targets import Target
-from recordzoo.errors import ArgumentError, FolderError, OtherSourceError
+from recordzoo.errors import ArgumentError, FolderError, OtherSourceError, RecordZooError
 from recordzoo.preparing import Located, Options, ensure_located, is_record_set, locate
 from recordzoo.preparing.changes import find_changes
 from recordzoo.preparing.kinds import KINDS, text_of
@@ -20,6 +23,8 @@ from recordzoo.recipes.list_columns import Columns
 from recordzoo.recipes.listing import ListRecipe, list_path
 from recordzoo.records.kinds import SetKind
 from recordzoo.records.reader import RecordReader
+
+_FOLDERS_TRIED = 100
 
 
 def completed(target: Target, shuffle_seed: int | None, options: Options) -> Target:
@@ -90,14 +95,17 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
     options = dataclasses.replace(options, prepare=options.prepare is not False)
     recipe = target.recipe()
     located = locate(recipe, target.root, options)
-    if target.kind == "tree":
-        _check_folders(target.root)
     if isinstance(recipe, ListRecipe) and (not located.is_published or located.refresh):
         if (source := located.source()) is not None:
             source.files()  # what is missing is said first
         located.progress.note(f"{target.label}: {recipe.choice()}")
     before = generation(located.target) if located.is_published else None
-    path = ensure_located(located, download=download)
+    if target.kind == "tree":
+        with _naming_others(target.root):
+            _check_folders(target.root)
+            path = ensure_located(located, download=download)
+    else:
+        path = ensure_located(located, download=download)
     was_ready = before == generation(path)
     check_made(target, path, was_ready=was_ready, full=full)
     return Made(path, was_ready, located)
@@ -111,6 +119,27 @@ def _check_folders(path: Path) -> None:
             f"names the formats; any dataset of Python's is stored by recordzoo.convert(dataset, 'my.records').",
             path=os.fspath(path),
         )
+
+
+@contextlib.contextmanager
+def _naming_others(path: Path) -> Iterator[None]:
+    """Add to the error of a directory without images which folder in it holds another tool's files."""
+    try:
+        yield
+    except FolderError as err:
+        folders = itertools.islice(itertools.chain([path], path.glob("*/"), path.glob("*/*/")), _FOLDERS_TRIED)
+        other = next((folder for folder in folders if _is_of_others(folder)), None)
+        if other is None:
+            raise
+        text = f"{str(err).rstrip('.')}. {other} holds another tool's files; run: {command('prepare', other)}"
+        raise FolderError(text, **err.details) from err
+
+
+def _is_of_others(folder: Path) -> bool:
+    try:
+        return folder.is_dir() and is_known(folder, {})
+    except RecordZooError:  # they are not all there, or a package is not
+        return True
 
 
 def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> None:

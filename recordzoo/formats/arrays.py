@@ -27,6 +27,7 @@ Content = Literal["numbers", "text", "files", "other"]
 _WORDS = re.compile(r"[/_.\-\s]+")
 _CHANNELS = (1, 3, 4)
 _BLOCK_BYTES = 64 << 20
+_MAX_CLASSES = 1 << 16
 _ERRORS = (OSError, RuntimeError, ValueError, KeyError, TypeError, OverflowError, EOFError, zipfile.BadZipFile)
 
 
@@ -184,8 +185,9 @@ class Columns(Foreign):
                     f"{self.location}: {column.key!r}, which argument fields names, has not a row for each image; "
                     f"there are {counts} images."
                 )
-            last, is_text = _WORDS.sub("_", column.key.rpartition("/")[2].lower()), column.content == "text"
-            if last in CLASSES and is_text and len(column.shape) == 1 and not column.problem and self.classes is None:
+            last = _WORDS.sub("_", column.key.rpartition("/")[2].lower())
+            is_list = column.content == "text" and len(column.shape) == 1 and column.shape[0] <= _MAX_CLASSES
+            if last in CLASSES and is_list and not column.problem and self.classes is None:
                 self.classes = list(*self.rows(column, [0, column.shape[0]]))
             else:
                 self.left_out.append(column.key)
