@@ -138,18 +138,9 @@ def list_datasets(wanted: Filter, as_json: bool) -> None:
     if not entries:
         output.say(f"No dataset fits. {command('list')} shows all {len(catalogue.names())}.")
         return
-    head = ("NAME", "TASK", "IMAGES", "CLASSES", "DOWNLOAD", "LICENSE", "CHECKED")
+    head = ("NAME", "TASK", "IMAGES", "DOWNLOAD", "LICENSE", "CHECKED")
     rows = [
-        (
-            e.name,
-            e.task,
-            number(e.num_images),
-            number(e.num_classes),
-            download(e),
-            short_license(e.license),
-            e.checked.by,
-        )
-        for e in entries
+        (e.name, e.task, number(e.num_images), download(e), short_license(e.license), e.checked.by) for e in entries
     ]
     output.put(table(head, rows, wrapping_width()))
 
