@@ -25,6 +25,7 @@ from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.makers import RowMaker
 from recordzoo.loader.source import BatchSource
+from recordzoo.sampling.schemes import Draws
 from tests.batching import FIXED, RANDOM, UINT8, assert_same, make_tree
 
 # Any, here and below: of loaders, samples and batches of all kinds.
@@ -110,6 +111,7 @@ def test_more_threads_than_cores_are_no_matter() -> None:
         {"device": "meta", "memory_format": torch.channels_last, "precision": "fast"},
         {"weights": range(41), "num_samples": 30, "batch_size": 4, "drop_last": True},
         {"weights": "balanced", "weights_by": "target", "replacement": False},
+        {"classes_per_batch": 2, "samples_per_class": 3},
     ],
 )
 def test_a_loader_is_made_again_of_its_attributes(dataset: ImageFolderRecord, options: dict[str, Any]) -> None:
@@ -117,7 +119,7 @@ def test_a_loader_is_made_again_of_its_attributes(dataset: ImageFolderRecord, op
     loader = RecordLoader(dataset, **{"seed": 3, **options})
     names = [name for name in inspect.signature(RecordLoader).parameters if name in vars(loader)]
     given = {name: getattr(loader, name) for name in names}
-    of_the_sampler = {"shuffle", "weights", "weights_by", "num_samples", "replacement"}
+    of_the_sampler = {"shuffle", *Draws.__annotations__}
     missing = set(inspect.signature(RecordLoader).parameters) - {*names, *of_the_sampler, "worker_init_fn"}
     assert missing == {"multiprocessing_context"}  # a property of DataLoader
     own = {"batch_sampler": None} if "batch_sampler" not in options else {"sampler": None, "batch_size": 1}

@@ -9,6 +9,7 @@ from torch.utils.data import DataLoader
 from recordzoo.base.types import JSON
 from recordzoo.errors import ArgumentError
 from recordzoo.loader.arguments import (
+    batch_size_of,
     check_choice,
     check_dataset,
     check_drop_cache,
@@ -63,7 +64,7 @@ class RecordLoader(DataLoader[Any]):
         dataset: A dataset of this package, one of torchvision's that lists image files (`ImageFolder`), one of your own
             with `HasImageBytes`, or a `Subset` or `ConcatDataset` of them. Any other works, without the speed.
         batch_size: Samples in a batch, of each rank. None gives single samples.
-        shuffle: True, False or "block", as `RecordSampler` has them. Default: False; True with `weights`.
+        shuffle: True, False or "block", as `RecordSampler` has them. Default: False; True with `weights` and the like.
         sampler: Which samples, in which order, instead of `shuffle`; best a `RecordSampler`.
         batch_sampler: Gives lists of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
         num_workers: Threads or processes, at least 1; by default the cores that this process may use, divided by
@@ -96,7 +97,8 @@ class RecordLoader(DataLoader[Any]):
             user gets: v2's `MixUp` or `CutMix`, for example.
         on_error: "skip": leave out samples that cannot be read or decoded. Batches get smaller, never fewer. The number
             of samples left out is logged at the end of an epoch, and is in `state_dict`.
-        weights, weights_by, num_samples, replacement: As `RecordSampler` has them.
+        weights, weights_by, num_samples, replacement, classes_per_batch, samples_per_class: As `RecordSampler` has
+            them. The product of the last two is the batch size.
 
     Raises:
         ArgumentError: A value is not one of the valid ones, or contradicts another.
@@ -148,8 +150,17 @@ class RecordLoader(DataLoader[Any]):
         weights_by: str | None = None,
         num_samples: int | None = None,
         replacement: bool | None = None,
+        classes_per_batch: int | None = None,
+        samples_per_class: int | None = None,
     ) -> None:
-        draws = Draws(weights=weights, weights_by=weights_by, num_samples=num_samples, replacement=replacement)
+        draws = Draws(
+            weights=weights,
+            weights_by=weights_by,
+            num_samples=num_samples,
+            replacement=replacement,
+            classes_per_batch=classes_per_batch,
+            samples_per_class=samples_per_class,
+        )
         check_choice("precision", precision, PRECISIONS)
         check_choice("memory_format", memory_format, (torch.contiguous_format, torch.channels_last))
         check_dataset(dataset)
@@ -173,6 +184,8 @@ class RecordLoader(DataLoader[Any]):
             own.share_seed(chosen)
             sampler = own
         check_drop_cache(drop_cache, sampler)
+        if batch_sampler is None:
+            batch_size = batch_size_of(batch_size, sampler, draws)
         super().__init__(
             dataset,
             batch_size,

@@ -70,9 +70,11 @@ class Scheme(ABC):
 
     Attributes:
         length: Number of places in an epoch.
+        unit: As `Order` has it.
     """
 
     length: int
+    unit = 1
 
     @property
     def identity(self) -> dict[str, JSON]:

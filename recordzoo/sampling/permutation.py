@@ -146,6 +146,16 @@ class Network:
         return high << self._low_bits | low
 
 
+def permute_each(numbers: NDArray[np.int64], sizes: NDArray[np.int64], keys: UInt64s) -> NDArray[np.int64]:
+    """Permute each number among ``range(its size)`` with its own key, where sizes are of all magnitudes; all [n]."""
+    found = np.empty_like(numbers)
+    bits = np.frexp((sizes - 1).astype(np.float64))[1]  # of the smallest network that holds each size
+    for each in np.unique(bits).tolist():
+        here = bits == each
+        found[here] = Network(1 << each).permute(numbers[here], sizes[here], keys[here])
+    return found
+
+
 def _hashes(half: UInt64s, keys: UInt64s, number: int) -> UInt64s:
     """Hash halves with the keys of a round: multiply, fold, multiply, of which the upper 32 bits are good."""
     hashes = half ^ keys + np.uint64(number * _GOLDEN & _MASK)

@@ -38,10 +38,13 @@ class RecordSampler(DistributedSampler[int]):
         drop_last: Leave samples out, rather than repeat some, where they do not divide by the number of ranks.
         weights: Draw samples by weight: a number of 0 or more for each, or "balanced", for classes that are drawn
             equally often. Draw i of an epoch is a function of seed, epoch and i. An array is not copied.
-        weights_by: With "balanced", the field of the record set whose values are the classes. Default: the target.
-            Samples of class -1, which stands for none, are not drawn.
+        weights_by: With "balanced" or `classes_per_batch`, the field of the record set whose values are the classes.
+            Default: the target. Samples of class -1, which stands for none, are not drawn.
         num_samples: Draws in an epoch. Default: as many as the dataset has samples.
-        replacement: False: no sample twice in an epoch. Default: True.
+        replacement: With `weights`. False: no sample twice in an epoch. Default: True.
+        classes_per_batch, samples_per_class: Each batch has so many classes, with so many samples each; for a
+            `DataLoader` whose batch size is their product. A rank takes whole batches. Of a class with fewer samples
+            some come more than once in a batch.
         block_bytes: "block": the size of a block; smaller if there would be too few.
         window: "block": how many blocks each virtual rank mixes at a time.
         virtual_ranks: "block": a world size that divides it reads each block on one rank only, once an epoch. Any other
@@ -72,13 +75,22 @@ class RecordSampler(DistributedSampler[int]):
         weights_by: str | None = None,
         num_samples: int | None = None,
         replacement: bool | None = None,
+        classes_per_batch: int | None = None,
+        samples_per_class: int | None = None,
         block_bytes: int = 2 << 20,
         window: int = 4,
         virtual_ranks: int = 64,
     ) -> None:
         # Not super().__init__(): it wants a process group, and fixes number of ranks and rank.
         self._ranks = Ranks(num_replicas, rank)
-        draws = Draws(weights=weights, weights_by=weights_by, num_samples=num_samples, replacement=replacement)
+        draws = Draws(
+            weights=weights,
+            weights_by=weights_by,
+            num_samples=num_samples,
+            replacement=replacement,
+            classes_per_batch=classes_per_batch,
+            samples_per_class=samples_per_class,
+        )
         self._scheme = scheme_of(
             dataset, shuffle, draws, block_bytes=block_bytes, window=window, virtual_ranks=virtual_ranks
         )
@@ -94,8 +106,8 @@ class RecordSampler(DistributedSampler[int]):
 
     def __len__(self) -> int:
         """Return how many samples this rank takes in a whole epoch; equal on all ranks that there are now."""
-        num_replicas = self.num_replicas
-        return (self._scheme.length if self.drop_last else self._scheme.length + num_replicas - 1) // num_replicas
+        num_units, num_replicas = self._scheme.length // self.unit, self.num_replicas
+        return (num_units if self.drop_last else num_units + num_replicas - 1) // num_replicas * self.unit
 
     def __iter__(self) -> "EpochIterator":
         """Iterate over this rank's indices; the epoch begins with the first of them that is drawn."""
@@ -131,6 +143,11 @@ class RecordSampler(DistributedSampler[int]):
     def window_bytes(self) -> int:
         """How much this rank mixes at a time, and the page cache should hold, on average; 0 unless "block"."""
         return self._scheme.window_bytes(self.num_replicas)
+
+    @property
+    def unit(self) -> int:
+        """How many consecutive samples a rank takes together: with `classes_per_batch` a batch, otherwise 1."""
+        return self._scheme.unit
 
     @property
     def epoch(self) -> int:  # type: ignore[override]

@@ -5,6 +5,7 @@ from collections.abc import Sized
 from typing import Any, TypedDict
 
 from recordzoo.errors import ArgumentError
+from recordzoo.sampling.class_batches import ClassBatches
 from recordzoo.sampling.orders import BlockLayout, SampleScheme, Scheme
 from recordzoo.sampling.state import whole_number
 from recordzoo.sampling.storage import storage_of
@@ -21,6 +22,8 @@ class Draws(TypedDict, total=False):
     weights_by: str | None
     num_samples: int | None
     replacement: bool | None
+    classes_per_batch: int | None
+    samples_per_class: int | None
 
 
 def names_given(draws: Draws) -> list[str]:
@@ -50,25 +53,40 @@ def scheme_of(dataset: Sized, shuffle: object, draws: Draws, **blocks: int) -> S
 
 
 def _drawn(dataset: Sized, shuffle: object, draws: Draws, given: list[str]) -> Scheme:
-    if "weights" not in given:
+    in_batches = [name for name in ("classes_per_batch", "samples_per_class") if name in given]
+    if "weights" not in given and not in_batches:
         raise ArgumentError(f"{', '.join(sorted(given))} without weights: pass weights, or leave them out.")
     if shuffle is not True:
         raise ArgumentError(
-            f"shuffle={shuffle!r} with weights: samples are drawn at random, one by one. Leave one out."
+            f"shuffle={shuffle!r} with {given[0]}: samples are drawn at random, one by one. Leave one out."
         )
+    num_samples = draws.get("num_samples")
+    if num_samples is not None:
+        num_samples = whole_number("num_samples", num_samples, at_least=1)
+    return (_in_batches if in_batches else _by_weight)(dataset, draws, given, num_samples)
+
+
+def _by_weight(dataset: Sized, draws: Draws, given: list[str], num_samples: int | None) -> Scheme:
     weights, field = draws["weights"], draws.get("weights_by")
     is_balanced = isinstance(weights, str)
     if is_balanced and weights != "balanced":
         raise ArgumentError(f"weights={weights!r} is not 'balanced', and no array of numbers.")
     if field is not None and not is_balanced:
         raise ArgumentError(f"weights_by={field!r} is for weights='balanced': it names the field with the classes.")
-    num_samples = draws.get("num_samples")
-    if num_samples is not None:
-        num_samples = whole_number("num_samples", num_samples, at_least=1)
     found = BalancedWeights(dataset, field) if is_balanced else GivenWeights(weights, len(dataset))
     if draws.get("replacement") in (None, True):
         return WithReplacement(found, len(dataset) if num_samples is None else num_samples)
     return WithoutReplacement(found, num_samples)
+
+
+def _in_batches(dataset: Sized, draws: Draws, given: list[str], num_samples: int | None) -> Scheme:
+    sizes = {name: draws.get(name) for name in ("classes_per_batch", "samples_per_class")}
+    if missing := [name for name, value in sizes.items() if value is None]:
+        raise ArgumentError(f"{missing[0]} is missing: a batch has classes_per_batch times samples_per_class samples.")
+    if others := [name for name in ("weights", "replacement") if name in given]:
+        raise ArgumentError(f"{others[0]} with classes_per_batch: both say which samples are drawn. Leave one out.")
+    num_classes, num_each = (whole_number(name, value, at_least=1) for name, value in sizes.items())
+    return ClassBatches(dataset, draws.get("weights_by"), num_classes, num_each, num_samples)
 
 
 def _block_layout(dataset: Sized, *, block_bytes: int, window: int, virtual_ranks: int) -> BlockLayout:
