@@ -4,6 +4,7 @@ from typing import Literal, Unpack
 
 import numpy as np
 from torchvision.datasets import CIFAR10
+from typing_extensions import override
 
 from recordzoo.datasets.cifar_tests_recipe import CORRUPTIONS
 from recordzoo.errors import ArgumentError
@@ -11,23 +12,15 @@ from recordzoo.families.arrays import ArrayDataset
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.selection import Selection
 from recordzoo.preparing import PrepareOptions
+from recordzoo.records.reader import RecordReader
 
 
 class CIFAR10CRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvision is untyped
     """CIFAR-10-C, read from records: the test images of CIFAR-10, with a corruption in five severities.
 
     Args:
-        root: Where ``CIFAR-10-C/`` or ``CIFAR-10-C.tar`` is or goes to; or the record set.
         corruption: "gaussian_noise", "fog", ...: one of the 15 of the benchmark and 4 more.
         severity: 1 to 5; None for all of them, one after another.
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        download: Download the archive if it is not there.
-        **options: See `PrepareOptions`.
-
-    Raises:
-        ArgumentError: `corruption` or `severity` has another value.
-        NotPreparedError: There are no records and no raw data.
 
     Examples:
         >>> dataset = CIFAR10CRecord("data", "fog", severity=3)
@@ -35,7 +28,7 @@ class CIFAR10CRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
     """
 
     entry = "cifar10_c"
-    train = False
+    train = False  # torchvision's `repr` shows it
 
     def __init__(
         self,
@@ -52,33 +45,24 @@ class CIFAR10CRecord(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvisio
         if severity not in (None, 1, 2, 3, 4, 5):
             raise ArgumentError(f"severity must be None or 1 to 5; it is {severity!r}.")
         self.severity = severity
-        reader = self._open_part(download=download, options=options)
-        severities = np.split(reader.split(corruption.replace("_", "-")), 5)
-        self._show(Selection(reader, positions=np.concatenate(severities[:severity][-1:] if severity else severities)))
+        self._show_split(corruption.replace("_", "-"), download=download, options=options)
+
+    @override
+    def _selection_of(self, reader: RecordReader, split: str) -> Selection:
+        if self.severity is None:
+            return Selection(reader, split)
+        return Selection(reader, positions=np.split(reader.split(split), 5)[self.severity - 1])
 
 
 class CIFAR10_1Record(ArrayDataset, CIFAR10):  # type: ignore[misc]  # torchvision is untyped
     """CIFAR-10.1, read from records: new test images for CIFAR-10, collected as the first ones were.
 
     Args:
-        root: Where ``cifar10_1/`` with the files is or goes to; or the record set.
         version: "v6" (2,000 images, as many of each class) or "v4" (2,021).
-        transform: Applied to the image.
-        target_transform: Applied to the label.
-        download: Download the files if they are not there.
-        **options: See `PrepareOptions`.
-
-    Raises:
-        ArgumentError: `version` has another value.
-        NotPreparedError: There are no records and no raw data.
-
-    Examples:
-        >>> dataset = CIFAR10_1Record("data")
-        >>> image, label = dataset[0]
     """
 
     entry = "cifar10_1"
-    train = False
+    train = False  # as above
 
     def __init__(
         self,
