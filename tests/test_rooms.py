@@ -108,6 +108,7 @@ def test_recipes_of_datasets_import_no_torch(module):
 
 
 DEMO = {"cli/demo/birds.py"}  # it shows one dataset
+FORMATS = {"recipes/annotations_coco.py": {"coco"}}  # a dataset gave its name to a format that many tools write
 
 
 @pytest.mark.parametrize(
@@ -121,7 +122,7 @@ def test_only_its_own_folder_names_a_dataset(module):
     used |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     used |= {alias.name for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names}
     used |= {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
-    assert used.isdisjoint(known)
+    assert (used - FORMATS.get(module.as_posix(), set())).isdisjoint(known)
 
 
 def modules_after(code: str) -> set[str]:

@@ -38,9 +38,9 @@ def prepare(
         list[str],
         typer.Argument(
             metavar="NAME|PATH|URL",
-            help='Datasets ("imagenet"), parts of one ("imagenet.val"), directories with a folder for each class, '
-            "lists of files (.txt, .csv, .tsv, .jsonl, .parquet), other tools' files or addresses (LMDB, TFRecord, "
-            "hf://, ...), or record sets, of which a variant is made.",
+            help='Datasets ("imagenet"), parts of one ("imagenet.val"), directories with a folder for each class, or '
+            "of images with COCO, YOLO or mask annotations, lists of files (.txt, .csv, .tsv, .jsonl, .parquet), other "
+            "tools' files or addresses (LMDB, TFRecord, hf://, ...), or record sets, of which a variant is made.",
             autocompletion=complete_data,
         ),
     ],
@@ -148,8 +148,8 @@ def prepare(
         typer.Option(
             "--from",
             metavar="KIND",
-            help="What own data is: classes (every folder is a class), flat (all images, no classes, target -1), list, "
-            f"or a format: {', '.join((*LAYOUTS, *FORMATS))}. Default: detected.",
+            help="What own data is: classes (every folder is a class), flat (all images, no classes, target -1), coco, "
+            f"yolo, masks, list, or a format: {', '.join((*LAYOUTS, *FORMATS))}. Default: detected.",
         ),
     ] = None,
     field: Annotated[
@@ -433,9 +433,9 @@ def _prepare(target: Target, options: "Options") -> dict[str, Any]:
 
 
 def _read_as(target: Target, reader: "RecordReader") -> str:
-    """Return as what the raw data was read: "dataset", "classes", "flat", "list", "set", or another tool's format."""
+    """Return as what the raw data was read: "dataset", "classes", "flat", "list", "set", "dataset", or a format."""
     if target.kind != "foreign":
-        return "classes" if target.kind == "tree" else target.kind
+        return "classes" if target.kind == "tree" else str(target.settings.get("format", target.kind))
     return reader.manifest.dataset
 
 

@@ -372,7 +372,7 @@ def _why_kept(reader: RecordReader) -> str:
             return ""
     if manifest.kind is SetKind.ZOO and manifest.dataset in catalogue.names():
         return why_not_downloaded(manifest.dataset, manifest.part, path.parent)
-    is_remade = manifest.kind in (SetKind.FOLDER, SetKind.FLAT, SetKind.LIST)
+    is_remade = manifest.kind in (SetKind.FOLDER, SetKind.FLAT, SetKind.ANNOTATED, SetKind.LIST)
     base = next(iter(kind_of(manifest).recorded(reader)), None) if is_remade else None
     if base is None:
         return "recordzoo does not know what it was made from"

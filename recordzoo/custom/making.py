@@ -17,6 +17,7 @@ from recordzoo.preparing import Located, Options, ensure_located, is_record_set,
 from recordzoo.preparing.changes import find_changes
 from recordzoo.preparing.kinds import KINDS, text_of
 from recordzoo.publish.exchange import generation
+from recordzoo.recipes.annotated_folder import AnnotatedFolder
 from recordzoo.recipes.class_folders import IMAGE_ENDINGS, is_image
 from recordzoo.recipes.folder import raise_if_empty
 from recordzoo.recipes.list_columns import Columns
@@ -54,6 +55,8 @@ def completed(target: Target, shuffle_seed: int | None, options: Options) -> Tar
             "skips_missing": options.on_error == "skip",
         }
         return dataclasses.replace(target, settings={**target.settings, **added})
+    if target.kind == "annotated":
+        target = dataclasses.replace(target, settings={**target.settings, "skips_missing": options.on_error == "skip"})
     if shuffle_seed is not None:
         raise ArgumentError(f"shuffle_seed (--shuffle) is for lists of files; {target.label} is none.")
     return target
@@ -95,7 +98,7 @@ def make(target: Target, options: Options, *, download: bool = True, full: bool 
     options = dataclasses.replace(options, prepare=options.prepare is not False)
     recipe = target.recipe()
     located = locate(recipe, target.root, options)
-    if isinstance(recipe, ListRecipe) and (not located.is_published or located.refresh):
+    if isinstance(recipe, ListRecipe | AnnotatedFolder) and (not located.is_published or located.refresh):
         if (source := located.source()) is not None:
             source.files()  # what is missing is said first
         located.progress.note(f"{target.label}: {recipe.choice()}")
@@ -152,11 +155,12 @@ def check_made(target: Target, path: Path, *, was_ready: bool, full: bool) -> No
     recipe = target.recipe()
     if isinstance(recipe, ListRecipe):
         _check_list(path, recipe, target.root, was_ready=was_ready, full=full)
-    if target.kind not in ("tree", "flat"):
+    if target.kind not in ("tree", "flat", "annotated"):
         return
     reader = RecordReader(path)
     wanted = recipe.kind
-    if reader.manifest.kind is not wanted:
+    is_other = isinstance(recipe, AnnotatedFolder) and not recipe.is_of(reader.manifest, target.root)
+    if reader.manifest.kind is not wanted or is_other:
         raise OtherSourceError(
             f"{path} holds {text_of(reader.manifest)}, not {KINDS[wanted].text}. Pass refresh=True (--refresh) to make "
             "it again, or another output (--output).",

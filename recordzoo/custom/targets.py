@@ -21,16 +21,18 @@ from recordzoo.recipes.list_table import LIST_ENDINGS, PARQUET
 if TYPE_CHECKING:
     from recordzoo.recipes.base import Recipe
 
-Kind = Literal["dataset", "tree", "flat", "list", "set", "foreign"]
+Kind = Literal["dataset", "tree", "flat", "annotated", "list", "set", "foreign"]
 
 _RECIPES: dict[Kind, str] = {
     "tree": "recordzoo.recipes.folder",
     "flat": "recordzoo.recipes.flat",
+    "annotated": "recordzoo.recipes.annotated_folder",
     "list": "recordzoo.recipes.listing",
 }
 WHAT: dict[Kind, str] = {
     "tree": "a directory of images",
     "flat": "a directory of images",
+    "annotated": "a directory of images with annotations",
     "list": "a list of files",
     "set": "a record set",
     "foreign": "another tool's data",
@@ -48,8 +50,8 @@ class Reading:
     """How own data is read.
 
     Attributes:
-        from_: "classes" (every folder is a class), "flat" (all images, without classes), "list", or a format of another
-            tool. Default: detected.
+        from_: "classes" (every folder is a class), "flat" (all images, without classes), "coco", "yolo" or "masks"
+            (images with annotations), "list", or a format of another tool. Default: detected.
         allow_empty: A class may be without images.
         fields: For other tools' files: what keys are called as fields.
         kinds: For other tools' files: how fields are stored.
@@ -82,8 +84,9 @@ class Reading:
 def readings() -> tuple[str, ...]:
     """Return the valid values of `from_`."""
     from recordzoo.custom.importing import NAMES
+    from recordzoo.recipes.annotated_folder import FORMATS
 
-    return (*_READINGS, *NAMES)
+    return (*_READINGS, *FORMATS, *NAMES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -210,7 +213,7 @@ def check_reading(targets: Sequence[Target], reading: Reading) -> None:
     Raises:
         ArgumentError: Something would.
     """
-    own, foreign, trees = {"tree", "flat", "list", "foreign"}, {"foreign"}, {"tree"}
+    own, foreign, trees = {"tree", "flat", "annotated", "list", "foreign"}, {"foreign"}, {"tree"}
     given = {
         "from_ (--from)": (reading.from_ is not None, "own data", own),
         "image, targets, split_column or name_column (--image, --target, --split-column, --name-column)": (
@@ -281,6 +284,8 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
     if kind == "foreign":
         return [_foreign(text, reading, output)]
     settings: dict[str, Any] = {"columns": reading.columns} if kind == "list" else {}  # Any: as the recipe takes them
+    if kind == "annotated":
+        settings = {"format": reading.from_ or _annotations(path)}
     if kind == "tree":
         settings = {"allow_empty": reading.allow_empty, "allow_none": False}
     if folders:
@@ -291,12 +296,14 @@ def _own(text: str, split: str | None, reading: Reading, output: str | os.PathLi
 
 
 def _kind(path: Path, text: str, reading: Reading) -> Kind:
-    """Say what a path is; in this order: a record set, what `reading` says, a list, another tool's files, a tree."""
+    """Say what a path is; in this order: a record set, what `reading` says, a list, annotations, other tools' files."""
     if path.is_dir() and _is_set(path):
         return "set"
     if reading.from_ is not None:
-        kind = _READINGS.get(reading.from_, "foreign")
-        if kind in ("tree", "flat", "list"):
+        from recordzoo.recipes.annotated_folder import FORMATS
+
+        kind = "annotated" if reading.from_ in FORMATS else _READINGS.get(reading.from_, "foreign")
+        if kind != "foreign":
             _check_there(path, text, is_list=kind == "list")
         return kind
     is_list = _is_list(text) and not path.is_dir()
@@ -309,7 +316,15 @@ def _kind(path: Path, text: str, reading: Reading) -> Kind:
     _check_there(path, text, is_list=is_list)
     if is_list:
         return "list"
+    if path.is_dir() and _annotations(path) is not None:
+        return "annotated"
     return "foreign" if path.is_dir() and not _is_tree(path) and _is_foreign(path, reading.fields) else "tree"
+
+
+def _annotations(path: Path) -> str | None:
+    from recordzoo.recipes.annotated_folder import format_of
+
+    return format_of(path)
 
 
 def _is_foreign(path: Path, fields: Mapping[str, str]) -> bool:

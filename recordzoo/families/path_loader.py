@@ -188,7 +188,8 @@ def files_folder(reader: RecordReader, folder: str) -> str:
     try:
         root = json.loads(reader.extra(LIST_FILE) or b"")["root"]
     except (ValueError, LookupError, TypeError, RecursionError):  # it may be anything, and only helps
-        made_from = MadeFrom.of(reader) if reader.manifest.kind is SetKind.FLAT else None
+        is_below = reader.manifest.kind in (SetKind.FLAT, SetKind.ANNOTATED)
+        made_from = MadeFrom.of(reader) if is_below else None
         root = made_from.base if made_from is not None else ""
     return root if isinstance(root, str) and os.path.isabs(root) and os.path.isdir(root) else folder
 

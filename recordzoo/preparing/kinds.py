@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from recordzoo import catalogue
 from recordzoo.preparing.directories import KnownDirectories
-from recordzoo.recipes import flat, folder, listing
+from recordzoo.recipes import annotated_folder, flat, folder, listing
 from recordzoo.recipes.base import Recipe
 from recordzoo.recipes.combined.recipe import combined_again
 from recordzoo.recipes.declared import dataset_recipe
@@ -102,6 +102,10 @@ def _import_recipe(reader: RecordReader, places: Sequence[Path]) -> Recipe | Non
     return cast(Recipe, again(reader, places[0]))
 
 
+def _annotations(reader: RecordReader) -> str:
+    return str(reader.manifest.metadata.get("annotations"))
+
+
 def _tree(reader: RecordReader) -> Iterable[Path]:
     found = KnownDirectories.of(reader) or MadeFrom.of(reader)
     if found is not None:
@@ -152,6 +156,17 @@ KINDS = {
         recorded=_list,
         beside=lambda reader: (reader.folder.with_suffix(ending) for ending in LIST_ENDINGS),
         words=_list_words,
+    ),
+    SetKind.ANNOTATED: KindFacts(
+        "images with annotations",
+        recipe=lambda reader, _: (
+            annotated_folder.recipe(format=_annotations(reader))
+            if _annotations(reader) in annotated_folder.FORMATS
+            else None
+        ),
+        recorded=_tree,
+        beside=_tree_beside,
+        words=lambda reader, root: [root, "--from", _annotations(reader)],
     ),
     SetKind.IMPORTED: KindFacts("", recipe=_import_recipe, recorded=_tree),
     SetKind.COMBINED: KindFacts(

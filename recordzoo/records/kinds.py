@@ -18,6 +18,7 @@ class SetKind(StrEnum):
     FLAT = "flat"
     LIST = "list"
     IMPORTED = "imported"
+    ANNOTATED = "annotated"
     COMBINED = "combined"
     OWN = "own"
 

@@ -1,0 +1,429 @@
+"""Directories of images with COCO JSON, YOLO labels or masks → one record set with splits."""
+
+import contextlib
+import io
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from pycocotools.coco import COCO
+
+import recordzoo
+from recordzoo.errors import NotPreparedError, OtherSourceError, PrepareError, SourceError
+from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
+from recordzoo.records.reader import RecordReader
+from recordzoo.records.verify import verify
+from tests.fakes.annotated import YAML, coco_document, write_coco, write_images, write_json, write_masks, write_yolo
+from tests.preparing import prepared
+from tests.running import run
+
+ROBOFLOW = "train: ../train/images\nval: ../val/images\ntest: ../test/images\nnames: [a, '1', no]\n"
+FLOW = "path: .\ntrain: [images/train]\nval: images/val\nnames: {2: c, 0: a, 1: b}"
+
+
+def read(root: Path, **options: Any) -> RecordReader:
+    """Prepare a directory; the set lies beside it."""
+    reader = RecordReader(prepared(root, workers=1, **options))
+    assert reader.path == root.with_name(f"{root.name}.records")
+    return reader
+
+
+def split(reader: RecordReader, name: str) -> list[str]:
+    return [reader.names[position] for position in reader.array(f"split-{name}")]
+
+
+def text(path: Path, data: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(data)
+
+
+class TestCoco:
+    def test_it_holds_what_pycocotools_reads(self, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        write_coco(root)
+        reader = read(root)
+        assert reader.manifest.splits == {"train": 9, "val": 5}
+        assert reader.manifest.fields == {
+            "image": FieldSpec(FieldKind.IMAGE),
+            "boxes": FieldSpec(FieldKind.BOXES, box_format=BoxFormat.XYWH),
+            "labels": FieldSpec(FieldKind.CLASS, ("person", "car", "dog")),
+            "annotations": FieldSpec(FieldKind.JSON),
+            "image_id": FieldSpec(FieldKind.INT),
+        }
+        ids = reader.manifest.metadata["category_ids"]
+        assert ids == [1, 3, 18]
+        for part in ("train", "val"):
+            with contextlib.redirect_stdout(io.StringIO()):
+                coco = COCO(root / f"annotations/instances_{part}2017.json")
+            positions = reader.array(f"split-{part}").tolist()
+            assert reader.array("image_id")[positions].tolist() == sorted(coco.imgs)
+            for position, number in zip(positions, sorted(coco.imgs), strict=True):
+                name = f"{part}2017/{coco.imgs[number]['file_name']}"
+                assert reader.names[position] == name
+                assert reader.read("image", position) == (root / name).read_bytes()
+                objects = coco.loadAnns(coco.getAnnIds(number))
+                assert reader.value("annotations", position) == objects
+                boxes, labels = reader.value("boxes", position), reader.value("labels", position)
+                assert (boxes.dtype, labels.dtype, boxes.shape) == (np.float32, np.int64, (len(objects), 4))
+                assert boxes.tolist() == [[float(np.float32(x)) for x in each["bbox"]] for each in objects]
+                assert [ids[label] for label in labels] == [each["category_id"] for each in objects]
+        assert verify(reader.path, full=True).ok
+
+    def test_an_annotation_is_stored_as_its_text_is(self, tmp_path: Path) -> None:
+        document = coco_document(1, 2)
+        write_json(tmp_path / "ours/a.json", document, indent=2)
+        write_images(tmp_path / "ours", ["000000000001.jpg", "000000000002.jpg"])
+        reader = read(tmp_path / "ours")
+        assert reader.manifest.splits == {}
+        assert b'"area": 207.' in reader.read("annotations", 0)
+        assert b"10.123456789," in reader.read("annotations", 0)
+
+    @pytest.mark.parametrize(
+        ("files", "images", "splits"),
+        [
+            (["annotations/instances_train2017.json"], "images/train2017/", ["train"]),
+            (["train/_annotations.coco.json", "valid/_annotations.coco.json"], "{}/", ["train", "valid"]),
+            (["annotations/train.json", "annotations/val.json"], "images/{}/", ["train", "val"]),
+            (["annotations/instances_train2014.json", "annotations/instances_train2017.json"], "all/{}/", None),
+            (["result.json"], "images/", []),
+            (["annotations/a_test.json", "annotations/b_train.json"], "images/", ["test", "train"]),
+        ],
+    )
+    def test_layouts(self, files: list[str], images: str, splits: list[str] | None, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        for number, name in enumerate(files):
+            word = (splits or ["train2014", "train2017"])[number] if splits != [] else ""
+            prefix = "" if splits is not None else f"all/{word}/"
+            document = coco_document(10 * number + 1, 4, folder=prefix)
+            write_json(root / name, document)
+            folder = images.format(word)
+            write_images(root, [folder + each["file_name"].removeprefix(prefix) for each in document["images"]])
+        reader = read(root)
+        assert list(reader.manifest.splits) == (["train2014", "train2017"] if splits is None else sorted(splits))
+        assert reader.names[3] == f"{images.format((splits or ['train2014'])[0])}000000000004.jpg"
+
+    def test_files_of_other_tasks_are_not_read(self, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        write_coco(root)
+        shutil.copy(root / "annotations/instances_val2017.json", root / "annotations/person_keypoints_val2017.json")
+        shutil.copy(root / "annotations/instances_val2017.json", root / "annotations/mine.json")
+        assert len(read(root)) == 14
+
+    @pytest.mark.parametrize(
+        ("change", "problem"),
+        [
+            (lambda d: d["images"][0].update(file_name="../x.jpg"), "'../x.jpg' is no path in the directory"),
+            (lambda d: d["images"][0].update(file_name="/etc/x.jpg"), "'/etc/x.jpg' is no path in the directory"),
+            (lambda d: d["images"][0].update(file_name="a\0b"), "is no path in the directory"),
+            (lambda d: d["images"][0].update(file_name="\ud800"), "is no path in the directory"),
+            (lambda d: d["images"][0].update(id="1"), "an image without a whole number as id"),
+            (lambda d: d["images"][0].update(id=1 << 64), "an image without a whole number as id"),
+            (lambda d: d["images"][0].pop("file_name"), "without file_name"),
+            (lambda d: d["images"].append({**d["images"][0], "id": 77}), "is listed twice"),
+            (lambda d: d["images"][0].update(id=d["images"][1]["id"]), "two images have the id"),
+            (lambda d: d["annotations"][0].update(category_id=5), "categories that it does not list: 5"),
+            (lambda d: d["annotations"][0].update(image_id=555), "annotations of 1 images that it does not list: 555"),
+            (lambda d: d["annotations"][0].update(bbox=[1, 2, 3]), r"bbox is \[1, 2, 3\], not four numbers"),
+            (lambda d: d["annotations"][0].update(bbox=[1, 2, 3, 1e300]), "not four numbers"),
+            (lambda d: d["annotations"][0].pop("bbox"), "bbox is None, not four numbers"),
+            (lambda d: d["annotations"][0].update(area=float("nan")), 'NaN is not a number of JSON: {"id"'),
+            (lambda d: d["annotations"][0].update(bbox=[float("inf")] * 4), "Infinity is not a number of JSON"),
+            (lambda d: d["categories"].append({"id": 3, "name": "bus"}), "two categories have the id 3"),
+            (lambda d: d["categories"][0].pop("name"), "a category without"),
+            (lambda d: d.pop("categories"), "it has no list 'categories'"),
+            (lambda d: d.pop("annotations"), "it has no list 'annotations'"),
+            (lambda d: d["annotations"].append(3), "annotations has '3"),
+            (lambda d: d.update(images={}), "it cannot be read as JSON"),
+        ],
+    )
+    def test_faults(self, change: Callable[[Any], Any], problem: str, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        write_coco(root)
+        path = root / "annotations/instances_train2017.json"
+        document = json.loads(path.read_bytes())
+        change(document)
+        write_json(path, document)
+        with pytest.raises(SourceError, match=problem) as caught:
+            read(root)
+        assert "instances_train2017.json" in str(caught.value) or "listed twice" in problem
+        assert not (tmp_path / "ours.records").exists()
+
+    @pytest.mark.parametrize("end", ["", "]", "}", "xx", "[1,"])
+    def test_a_file_that_is_cut(self, end: str, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        write_coco(root)
+        path = root / "annotations/instances_train2017.json"
+        path.write_text(path.read_text()[: -len('], "categories": []}')] + end)
+        with pytest.raises(SourceError, match="it cannot be read as JSON"):
+            read(root)
+
+    def test_classes_that_differ_between_files(self, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        document = write_coco(root)["val2017"]
+        document["categories"][0]["name"] = "cat"
+        write_json(root / "annotations/instances_val2017.json", document)
+        with pytest.raises(SourceError, match="category 18 is 'cat', and 'dog' in another file"):
+            read(root)
+
+    def test_missing_images_are_one_error_or_left_out(self, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        write_coco(root)
+        names = ["train2017/000000000002.jpg", "val2017/000000000101.jpg"]
+        for name in names:
+            (root / name).unlink()
+        with pytest.raises(NotPreparedError, match="2 of the") as caught:
+            read(root)
+        assert all(name in str(caught.value) for name in names)
+        reader = read(root, on_error="skip")
+        assert reader.manifest.splits == {"train": 8, "val": 4}
+        assert sorted(reader.manifest.skipped) == names
+        assert [len(reader.value("boxes", n)) for n in range(12)] == [
+            n % 4 for n in [*range(1, 2), *range(3, 10), *range(102, 106)]
+        ]
+        assert reader.array("image_id").tolist() == [1, *range(3, 10), *range(102, 106)]
+
+
+class TestYolo:
+    @pytest.mark.parametrize(
+        ("pattern", "yaml", "classes"),
+        [
+            ("{kind}/{split}", YAML, ("person", "no", "dog")),
+            ("{kind}/{split}", None, None),
+            ("{split}/{kind}", None, None),
+            ("{split}/{kind}", ROBOFLOW, ("a", "1", "no")),
+            ("{kind}/{split}", FLOW, ("a", "b", "c")),
+        ],
+    )
+    def test_layouts(self, pattern: str, yaml: str | None, classes: tuple[str, ...] | None, tmp_path: Path) -> None:
+        write_yolo(tmp_path / "ours", pattern, yaml)
+        reader = read(tmp_path / "ours")
+        assert dict(reader.manifest.fields) == {
+            "image": FieldSpec(FieldKind.IMAGE),
+            "boxes": FieldSpec(FieldKind.BOXES, None, BoxFormat.CXCYWH, True),
+            "labels": FieldSpec(FieldKind.CLASS, classes),
+        }
+        assert reader.manifest.splits == {"train": 5, "val": 5}
+        for part in ("train", "val"):
+            assert split(reader, part) == [f"{pattern.format(kind='images', split=part)}/{n}.jpg" for n in range(5)]
+        position = int(reader.array("split-val")[1])
+        expected = np.array([[0.5, 0.25, 0.25, 0.1], [0.5, 0.25, 0.25, 0.2]], np.float32)
+        assert reader.value("boxes", position).tolist() == expected.tolist()
+        assert reader.value("labels", position).tolist() == [0, 1]
+        for number in (3, 4):  # an empty label file, and none
+            position = int(reader.array("split-val")[number])
+            boxes, labels = reader.value("boxes", position), reader.value("labels", position)
+            assert (boxes.shape, boxes.dtype, labels.shape, labels.dtype) == ((0, 4), np.float32, (0,), np.int64)
+
+    def test_one_folder_without_splits(self, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        write_images(root, ["images/b.png.jpg", "images/a/b.jpg"])
+        text(root / "labels/a/b.txt", "1 .5 .5 1 1")
+        text(root / "labels/classes.txt", "cat\ndog\n")
+        reader = read(root)
+        assert (list(reader.names), reader.manifest.splits) == (["images/b.png.jpg", "images/a/b.jpg"], {})
+        assert reader.manifest.classes == ("cat", "dog")
+        assert [reader.value("labels", n).tolist() for n in (0, 1)] == [[], [1]]
+
+    def test_lists_of_images(self, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        write_yolo(root, yaml="train: train.txt\nval: val.txt\nnames: [a, b, c]")
+        text(root / "train.txt", "./images/train/3.jpg\n./images/val/1.jpg\n")
+        text(root / "val.txt", "")
+        reader = read(root)
+        assert reader.manifest.splits == {"train": 2, "val": 0}
+        assert split(reader, "train") == ["images/train/3.jpg", "images/val/1.jpg"]
+        assert len(reader) == 10
+        assert len(recordzoo.open(reader.path, split="val")) == 0
+
+    def test_polygons(self, tmp_path: Path) -> None:
+        """Boxes are around them; the polygons are kept as COCO has them, in fractions."""
+        root = tmp_path / "ours"
+        write_yolo(root)
+        text(root / "labels/train/1.txt", "2 0.1 0.2 0.5 0.3 0.4 0.8\n0 0.5 0.5 0.2 0.2\n")
+        reader = read(root)
+        assert reader.manifest.fields["annotations"] == FieldSpec(FieldKind.JSON, is_normalized=True)
+        assert np.abs(reader.value("boxes", 1) - [[0.3, 0.5, 0.4, 0.6], [0.5, 0.5, 0.2, 0.2]]).max() < 1e-7
+        assert reader.value("annotations", 1) == [
+            {"category_id": 2, "segmentation": [[0.1, 0.2, 0.5, 0.3, 0.4, 0.8]]},
+            {"category_id": 0, "segmentation": []},
+        ]
+        assert reader.value("annotations", 4) == []
+
+    @pytest.mark.parametrize(
+        ("name", "data", "problem"),
+        [
+            ("labels/train/1.txt", "0 .5 .5 .1\n", "labels/train/1.txt, line 1: 4 numbers"),
+            ("labels/train/1.txt", "0 .5 .5 .1 .1 .9\n", "6 numbers"),
+            ("labels/train/1.txt", "\n0 .5 x .1 .1\n", "line 2: could not convert"),
+            ("labels/train/1.txt", "0 .5 nan .1 .1\n", "a number is not finite"),
+            ("labels/train/1.txt", "3 .5 .5 .1 .1\n", "class 3 of 3 classes"),
+            ("labels/train/1.txt", "-1 .5 .5 .1 .1\n", "class -1 of"),
+            ("labels/train/1.txt", "0.5 .5 .5 .1 .1\n", "class 0.5 of"),
+            ("labels/train/1.txt", "0 50 50 10 10\n", "a coordinate is not between 0 and 1"),
+            ("labels/train/77.txt", "", "1 files have no image: labels/train/77.txt"),
+            ("images/train/1.png", "", "images/train/1.jpg and images/train/1.png have one stem"),
+            ("data.yaml", YAML.replace("nc: 3", "nc: 4"), "nc is 4, and there are 3 names"),
+            ("data.yaml", YAML.replace("2: dog", "4: dog"), "names has the keys 0, 1, 4, not 0 to 2"),
+            ("data.yaml", YAML.replace("2: dog", "a: dog"), "names has the keys 0, 1, a, not 0 to 2"),
+            ("data.yaml", "names: {a: [", "it cannot be read as YAML"),
+            ("data.yaml", "- names", "it is no mapping"),
+            ("data.yaml", "train: images/train\nval: images/val\n", "names is no list"),
+            ("data.yaml", YAML + "kpt_shape: [17, 3]\n", "key points"),
+            ("data.yaml", YAML.replace("images/val", "images/dev"), "val is 'images/dev', which is not in"),
+            ("data.yaml", YAML.replace("images/val", "../../elsewhere"), "val is '../../elsewhere', which is not in"),
+            ("data.yaml", YAML.replace("images/val", "/tmp"), "val is '/tmp', which is not in"),
+            ("data.yaml", YAML.replace("images/val", "list.txt"), "list.txt lists 1 images that are not there: gone"),
+        ],
+    )
+    def test_faults(self, name: str, data: str, problem: str, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        write_yolo(root)
+        text(root / "list.txt", "./images/val/1.jpg\ngone.jpg\n")
+        text(root / name, data)
+        with pytest.raises(SourceError, match=problem):
+            read(root)
+
+    def test_all_faults_are_named_at_once(self, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        write_yolo(root)
+        for number in range(3):
+            text(root / f"labels/val/{number}.txt", "0 1 2\n" * 10)
+        with pytest.raises(SourceError, match="labels/val/1.txt, line 10: 3 numbers.*and 10 more") as caught:
+            read(root)
+        assert "prepare" in str(caught.value)
+        assert "--from classes" in str(caught.value)
+        assert len(caught.value.details["problems"]) == 30
+
+    def test_without_pyyaml(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        write_yolo(tmp_path / "ours")
+        monkeypatch.setattr("recordzoo.base.packages.is_installed", lambda package: package != "yaml")
+        with pytest.raises(PrepareError, match=r"pip install 'recordzoo\[yolo\]'"):
+            read(tmp_path / "ours")
+
+
+class TestMasks:
+    def test_masks(self, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        write_masks(root)
+        reader = read(root)
+        assert dict(reader.manifest.fields) == {
+            "image": FieldSpec(FieldKind.IMAGE),
+            "mask": FieldSpec(FieldKind.MASKS),
+        }
+        assert (reader.manifest.default_target, reader.manifest.splits) == ("mask", {"train": 4})
+        for number in range(4):
+            assert reader.names[number] == f"images/train/{number}.jpg"
+            assert reader.read("image", number) == (root / f"images/train/{number}.jpg").read_bytes()
+            assert reader.read("mask", number) == (root / f"masks/train/{number}.png").read_bytes()
+
+    @pytest.mark.parametrize("name", ["masks/train/0.png", "images/train/0.jpg"])
+    def test_only_with_equal_stems(self, name: str, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        write_masks(root)
+        (root / name).unlink()
+        with pytest.raises(SourceError, match="1 files have no "):
+            read(root, from_="masks")
+        assert read(root).manifest.classes == ("images", "masks")
+
+    def test_two_masks_of_an_image(self, tmp_path: Path) -> None:
+        root = tmp_path / "ours"
+        write_masks(root)
+        shutil.copy(root / "masks/train/0.png", root / "masks/train/0.bmp")
+        with pytest.raises(SourceError, match="masks/train/0.bmp and masks/train/0.png have one stem"):
+            read(root, from_="masks")
+        assert read(root).manifest.classes == ("images", "masks")
+
+
+class TestRecognition:
+    def test_from_classes_reads_folders(self, tmp_path: Path) -> None:
+        write_masks(tmp_path / "ours")
+        assert read(tmp_path / "ours", from_="classes").manifest.classes == ("images", "masks")
+        with pytest.raises(OtherSourceError, match="holds images in classes, not images with annotations"):
+            read(tmp_path / "ours")
+
+    def test_another_format_of_the_same_directory(self, tmp_path: Path) -> None:
+        write_masks(tmp_path / "ours")
+        text(tmp_path / "ours/labels/train/1.txt", "0 .5 .5 .1 .1")
+        assert read(tmp_path / "ours").manifest.metadata["annotations"] == "yolo"
+        with pytest.raises(OtherSourceError, match="--refresh"):
+            read(tmp_path / "ours", from_="masks")
+        assert read(tmp_path / "ours", from_="masks", refresh=True).manifest.default_target == "mask"
+
+    def test_class_folders_with_other_json(self, tmp_path: Path) -> None:
+        write_images(tmp_path / "ours", ["cat/1.jpg", "images/1.jpg", "labels/1.jpg"])
+        text(tmp_path / "ours/info.json", '{"info": {"images": 3}}')
+        text(tmp_path / "ours/list.json", '[{"bbox": []}]')
+        assert read(tmp_path / "ours").manifest.classes == ("cat", "images", "labels")
+
+    @pytest.mark.parametrize("form", ["coco", "yolo", "masks"])
+    def test_nothing_of_the_kind(self, form: str, tmp_path: Path) -> None:
+        write_images(tmp_path / "ours", ["cat/1.jpg"])
+        with pytest.raises(SourceError, match="it has no "):
+            read(tmp_path / "ours", from_=form)
+
+
+class TestSets:
+    """What all record sets can."""
+
+    def test_command_line(self, tmp_path: Path) -> None:
+        write_coco(tmp_path / "ours")
+        dry = run("prepare", "ours", "--dry-run", cwd=tmp_path)
+        assert not (tmp_path / "ours.records").exists()
+        assert "ours.records" in dry.stdout
+        made = run("prepare", "ours", "--json", cwd=tmp_path)
+        assert (
+            "ours: coco annotations, 14 images, 20 boxes (XYWH), polygons, 3 classes; splits: train (9), val (5); read "
+            "annotations/instances_train2017.json, annotations/instances_val2017.json" in made.stderr
+        )
+        assert json.loads(made.stdout)["record_sets"][0]["read_as"] == "coco"
+        shown = run("info", "ours", cwd=tmp_path).stdout
+        assert "images with annotations" in shown
+        assert "train 9, val 5" in shown
+        assert "boxes" in shown
+        assert run("verify", "ours", "--full", cwd=tmp_path).returncode == 0
+
+    @pytest.mark.parametrize("form", ["webdataset", "parquet", "tfrecord"])
+    def test_exports(self, form: str, tmp_path: Path) -> None:
+        write_yolo(tmp_path / "ours")
+        read(tmp_path / "ours")
+        done = run("export", "ours", "--to", form, "--output", "out", cwd=tmp_path)
+        assert "10 samples (train 5, val 5)" in done.stdout + done.stderr
+
+    def test_a_refreshed_set_has_the_same_bytes(self, tmp_path: Path) -> None:
+        write_yolo(tmp_path / "ours")
+        before = (read(tmp_path / "ours").folder / "manifest.json").read_bytes()
+        assert (read(tmp_path / "ours", refresh=True, num_shards=None).folder / "manifest.json").read_bytes() == before
+
+    def test_changed_files(self, tmp_path: Path) -> None:
+        write_yolo(tmp_path / "ours")
+        read(tmp_path / "ours")
+        assert "out of date" not in run("prepare", "ours", cwd=tmp_path).stderr
+        (tmp_path / "ours/labels/val/2.txt").unlink()
+        text(tmp_path / "ours/labels/val/3.txt", "0 .5 .5 .1 .1")
+        write_images(tmp_path / "ours", ["images/val/9.jpg"])
+        for command in ("prepare", "info"):
+            said = run(command, "ours", cwd=tmp_path).stderr
+            assert "images/val/9.jpg is new" in said
+            assert "labels/val/2.txt is gone" in said
+            assert "--from yolo --refresh" in said
+        reader = read(tmp_path / "ours", refresh="if-changed")
+        assert len(reader) == 11
+        assert len(reader.value("boxes", 8)) == 1
+
+    def test_changed_json(self, tmp_path: Path) -> None:
+        documents = write_coco(tmp_path / "ours")
+        read(tmp_path / "ours")
+        documents["val2017"]["annotations"].pop()
+        write_json(tmp_path / "ours/annotations/instances_val2017.json", documents["val2017"])
+        assert "instances_val2017.json has another size" in run("prepare", "ours", cwd=tmp_path).stderr
+        reader = read(tmp_path / "ours", refresh="if-changed")
+        assert sum(len(reader.value("boxes", n)) for n in range(14)) == 19
+
+    def test_no_variant_of_boxes_in_pixels(self, tmp_path: Path) -> None:
+        write_coco(tmp_path / "ours")
+        with pytest.raises(recordzoo.errors.ArgumentError, match="There are no variants of ours"):
+            read(tmp_path / "ours", variant="32")
