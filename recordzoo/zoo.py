@@ -78,8 +78,9 @@ def prepare(
     * a record set, of which a `variant` is made;
     * a list of files (``.txt``, ``.csv``, ``.tsv``, ``.jsonl``, ``.parquet`` with paths), or a file of another tool, by
       its name and first bytes;
-    * a directory with an LMDB database or files of another tool; one whose only folders are ``train``, ``val``, ...:
-      each becomes a record set; one with a folder for each class, as `ImageFolder` has it;
+    * a directory of images with COCO JSON, YOLO labels or masks; one with an LMDB database or files of another tool;
+      one whose only folders are ``train``, ``val``, ...: each becomes a record set; one with a folder for each class,
+      as `ImageFolder` has it;
     * an address: ``hf://datasets/user/name``, ``mongodb://host/database/collection``.
 
     The formats of other tools are described at `docs/importing.md`. Nothing that they wrote is executed or unpickled.
@@ -94,7 +95,8 @@ def prepare(
         output: The record set's directory. Default: ``<root>/<name>.records`` for datasets, ``<data>.records`` beside
             a path. Addresses and tables in memory need it.
         from_: What own data is: "classes" (every folder is a class, also ``train``), "flat" (all images in and below a
-            directory, without classes), "list", or a format: "tfrecord", "huggingface", ... Default: detected.
+            directory, without classes), "coco", "yolo" or "masks" (images with annotations), "list", or a format:
+            "tfrecord", "huggingface", ... Default: detected.
         split: Only the part of a dataset that holds this split, or this folder of a tree of splits.
         allow_empty: A class folder may be without images.
         fields: Other tools' data: what keys are called as fields: ``{"jpeg": "image", "class_id": "target"}``.

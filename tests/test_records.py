@@ -539,7 +539,7 @@ class TestManifest:
     @pytest.mark.parametrize(
         ("keys", "value", "problem"),
         [
-            (["kind"], "zo", "'kind' is 'zo', not one of zoo, folder, flat, list, imported, combined, own"),
+            (["kind"], "zo", "'kind' is 'zo', not one of zoo, folder, flat, list, imported, annotated, combined, own"),
             (["kind"], 3, "is a int, not a str"),
             (["fields", "target", "kind"], "klass", "not one of class, int, float"),
             (
