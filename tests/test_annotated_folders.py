@@ -292,7 +292,7 @@ class TestYolo:
         write_yolo(root)
         for number in range(3):
             text(root / f"labels/val/{number}.txt", "0 1 2\n" * 10)
-        with pytest.raises(SourceError, match="labels/val/1.txt, line 10: 3 numbers.*and 10 more") as caught:
+        with pytest.raises(SourceError, match=r"labels/val/1\.txt, line 10: 3 numbers.*and 10 more") as caught:
             read(root)
         assert "prepare" in str(caught.value)
         assert "--from classes" in str(caught.value)
@@ -333,7 +333,7 @@ class TestMasks:
         root = tmp_path / "ours"
         write_masks(root)
         shutil.copy(root / "masks/train/0.png", root / "masks/train/0.bmp")
-        with pytest.raises(SourceError, match="masks/train/0.bmp and masks/train/0.png have one stem"):
+        with pytest.raises(SourceError, match=r"masks/train/0\.bmp and masks/train/0\.png have one stem"):
             read(root, from_="masks")
         assert read(root).manifest.classes == ("images", "masks")
 
