@@ -16,7 +16,7 @@ from recordzoo.preparing import Options, PrepareOptions, is_record_set
 from recordzoo.recipes.list_columns import Columns
 
 if TYPE_CHECKING:
-    from recordzoo.custom.schema import Kind
+    from recordzoo.custom.plans import Kind
     from recordzoo.families.base import ZooDataset
 
 

@@ -12,8 +12,8 @@ import cloudpickle
 from recordzoo.base.bars import default_progress
 from recordzoo.custom.infer import infer
 from recordzoo.custom.options import check_classes, options_to_make
+from recordzoo.custom.plans import Kind, UnevenError
 from recordzoo.custom.samples import MapStyle, Probe, SampleRecipe
-from recordzoo.custom.schema import Kind, UnevenError
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.preparing import Options, OwnOptions, ensure
 from recordzoo.publish.exchange import check_place
@@ -39,9 +39,12 @@ def convert(
     * PIL images, and uint8 arrays ``[H, W]`` or ``[H, W, C]`` and tensors ``[C, H, W]`` with 1, 3 or 4 channels:
       losslessly, as PNG (TIFF for the modes that PNG has not), or as raw pixels if those take no more room, as small
       images of one size do.
-    * Other arrays and tensors: raw, with dtype and shape; up to 1 KiB and of one shape, as rows of an array.
-    * Numbers: an array. A tuple of numbers and arrays of fixed shape: an array each (``target_0``, ``target_1``).
-    * Strings, lists, dicts, None, and arrays whose shapes differ: JSON (arrays become lists in it).
+    * Other arrays and tensors: raw, with dtype and shape; up to 1 KiB and of one shape, as rows of an array. All arrays
+      of a field have one dtype and one number of dimensions.
+    * Numbers: an array. A tuple of numbers and arrays: a field each (``target_0``, ``target_1``).
+    * A dict with arrays, such as ``{"boxes": [N, 4], "labels": [N]}``: a field for each key (``boxes``, ``labels``).
+    * Strings, lists and other dicts: JSON (arrays in it become lists).
+    * None: no value, in any sample; only "image" must have one.
 
     The work is spread over processes, goes on where it was interrupted, and gives the same bytes each time. What is
     there already is left alone if it is of this dataset.
@@ -107,9 +110,9 @@ def convert(
         except UnevenError as err:
             if err.details["field"] in kinds:
                 raise
-            schema = schema.widened(err.details["field"], err.details["kind"])
+            schema = schema.widened(err)
             recipe = SampleRecipe(dataset, payload, schema, probe, kinds, classes, place)
-            progress.note(f"{err} It is stored as {err.details['kind']}; beginning again.")
+            progress.note(f"{err} It is stored as {err.details['plans'][0].kind}; beginning again.")
         else:
             _check_same(place, recipe)  # another process may have been faster, with another dataset
             return place

@@ -14,9 +14,10 @@ from typing_extensions import override
 from recordzoo.base.program import command
 from recordzoo.base.types import JSON
 from recordzoo.custom.infer import infer
+from recordzoo.custom.plans import Kind, UnevenError
 from recordzoo.custom.recipe import Rows, SchemaRecipe, columns_of
-from recordzoo.custom.schema import Kind, Schema, at_position
-from recordzoo.custom.values import describe
+from recordzoo.custom.schema import Schema
+from recordzoo.custom.values import at_position, describe
 from recordzoo.errors import SampleError, SourceError
 from recordzoo.formats.base import Foreign, ForeignSource, PieceMember, Sample
 from recordzoo.raw.member import Member, Source
@@ -72,10 +73,10 @@ class ForeignRecipe(SchemaRecipe):
         self.specs = foreign.specs
         self._foreign: Foreign | None = foreign
 
-    def widened(self, field: str, kind: Kind) -> "ForeignRecipe":
-        """Return a copy that stores a field as another kind."""
+    def widened(self, err: UnevenError) -> "ForeignRecipe":
+        """Return a copy that stores a field in the way that an error names."""
         assert self._foreign is not None
-        return ForeignRecipe(self._foreign, self.schema.widened(field, kind), self.output)
+        return ForeignRecipe(self._foreign, self.schema.widened(err), self.output)
 
     # Any: what pickle keeps.
     def __getstate__(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from recordzoo.base.bars import default_progress
 from recordzoo.base.text import name_first
 from recordzoo.custom.foreign import ForeignRecipe, schema_of
 from recordzoo.custom.options import options_to_make
-from recordzoo.custom.schema import Kind, UnevenError
+from recordzoo.custom.plans import Kind, UnevenError
 from recordzoo.errors import NotPreparedError, OtherSourceError, SourceError
 from recordzoo.formats import FORMATS, LAYOUTS
 from recordzoo.formats.base import Foreign, classes_beside
@@ -175,8 +175,8 @@ def _ensure_even(recipe: ForeignRecipe, kinds: Mapping[str, Kind], options: Opti
         except UnevenError as err:
             if err.details["field"] in kinds:
                 raise
-            recipe = recipe.widened(err.details["field"], err.details["kind"])
-            progress.note(f"{err} It is stored as {err.details['kind']}; beginning again.")
+            recipe = recipe.widened(err)
+            progress.note(f"{err} It is stored as {err.details['plans'][0].kind}; beginning again.")
         else:
             return
 

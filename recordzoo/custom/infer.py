@@ -2,27 +2,16 @@
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, get_args
 
-from numpy.typing import NDArray
-
-from recordzoo.custom.schema import FieldPlan, Form, Kind, Schema, UnevenError, at_position
-from recordzoo.custom.values import as_array, as_pixels, describe, is_json, is_picture, picture_bytes
+from recordzoo.custom.plans import PATH_HINT, FieldPlan, Kind, Parts, choose_all
+from recordzoo.custom.schema import Form, Schema, names_of
+from recordzoo.custom.values import at_position
 from recordzoo.errors import ArgumentError, SampleError
 from recordzoo.recipes.class_folders import is_image
-from recordzoo.recipes.jpeg import look
-from recordzoo.records.manifest import MAX_DIMENSIONS, RESERVED_FIELDS, is_field_name
-from recordzoo.records.shard import stored_bytes
-
-ROW_BYTES = 1024
-"""An array up to this size is a row of an array file: a million of them are in memory while they are put together."""
-
-_PAGE_BYTES = 4096
-"""A picture up to this size takes a page of a shard, or less, however it is stored."""
+from recordzoo.records.manifest import RESERVED_FIELDS, is_field_name
 
 _TUPLE = ("image", "target")
-_PATH_HINT = "; of a file, give the bytes: Path(...).read_bytes()"
 
 
 def infer(
@@ -55,19 +44,18 @@ def infer(
         with at_position(position):
             for key, value in whole.items(sample):
                 values[key][position] = value
-    parts: dict[str, tuple[str, ...]] = {}
+    parts: dict[str, Parts] = {}
     plans: dict[str, FieldPlan] = {}
     for number, key in enumerate(fields):
-        inner = _parts(values[key]) if key not in kinds else 0
-        parts |= {key: tuple(f"{key}_{i}" for i in range(inner))} if inner else {}
-        for index, name in enumerate(parts.get(key, (key,))):
-            column = {p: value[index] for p, value in values[key].items()} if inner else values[key]
-            plans[name] = _plan(name, column, is_first=number == 0, kind=kinds.get(name), has_gaps=has_gaps)
+        taken = {*fields, *plans} - {key}
+        inner, found = choose_all(key, values[key], kinds=kinds, taken=taken, is_first=number == 0)
+        parts |= {key: inner} if inner else {}
+        plans |= {plan.name: plan for plan in found}
     if form == "dict" and "image" not in kinds:
         _refuse_path(values.get("image", {}))
     if form != "dict" and names is None and "image" not in kinds:
         _refuse_path({position: value for position, value in values.get("image", {}).items() if _is_image_path(value)})
-    if form != "dict" and names is None and plans.get("image", FieldPlan("", "raw")).kind in ("array", "json"):
+    if form != "dict" and names is None and plans.get("image", FieldPlan("", "raw")).kind in ("array", "json", "none"):
         return infer(samples, ("input", *fields[1:]), kinds, has_gaps=has_gaps)
     unknown = sorted(set(kinds).difference(plans))
     if unknown:
@@ -87,7 +75,7 @@ def _refuse_path(images: Mapping[int, Any]) -> None:
     for position, value in images.items():
         if isinstance(value, str | os.PathLike):
             raise SampleError(
-                f"position {position}: 'image' is a path, {os.fspath(value)[:100]!r}{_PATH_HINT}. A list "
+                f"position {position}: 'image' is a path, {os.fspath(value)[:100]!r}{PATH_HINT}. A list "
                 "of files (.csv) is prepared as it is: recordzoo.prepare('list.csv').",
                 position=position,
             )
@@ -101,14 +89,17 @@ def _check_kinds(kinds: Mapping[str, Kind]) -> None:
             )
 
 
-def _check_parts(fields: Sequence[str], parts: Mapping[str, Sequence[str]]) -> None:
-    """Refuse parts of a tuple that would be called as something else is."""
-    names = [*(name for name in fields if name not in parts), *(name for inner in parts.values() for name in inner)]
+def _check_parts(fields: Sequence[str], parts: Mapping[str, Parts]) -> None:
+    """Refuse parts of a tuple or dict that would be called as something else is."""
+    names = [
+        *(name for name in fields if name not in parts),
+        *(name for inner in parts.values() for name in names_of(inner)),
+    ]
     wrong = next((name for name in names if names.count(name) > 1 or not is_field_name(name)), None)
     if wrong is not None:
         raise ArgumentError(
-            f"A part of a tuple would become the field {wrong!r}, which is not a valid name, or is another field's. "
-            "Pass fields with other names."
+            f"A part of a tuple or dict would become the field {wrong!r}, which is not a valid name, or is another "
+            "field's. Pass fields with other names."
         )
 
 
@@ -149,84 +140,4 @@ def _why_no_name(name: Any) -> str:
     return (
         f"{name!r} cannot be a field's name: small letters, digits and _ only, each once, and on Windows no device's "
         "name. Pass fields with other names."
-    )
-
-
-def _parts(values: Mapping[int, Any]) -> int:
-    """How many parts an item has that always is a tuple of as many numbers or arrays; 0 if it is none."""
-    lengths = {len(value) if isinstance(value, tuple) else 0 for value in values.values()}
-    if len(lengths) != 1:
-        return 0
-    count = lengths.pop()
-    columns = [[as_array(value[i]) for value in values.values()] for i in range(count)]
-    even = all(None not in map(_look, column) and len(set(map(_look, column))) == 1 for column in columns)
-    return count if even else 0
-
-
-def _look(array: NDArray[Any] | None) -> tuple[str, tuple[int, ...]] | None:
-    return None if array is None else (array.dtype.str, array.shape)
-
-
-def _plan(
-    name: str, values: Mapping[int, Any], *, is_first: bool, kind: Kind | None, has_gaps: bool = False
-) -> FieldPlan:
-    """Choose how a field is stored, from its values by position."""
-    position, value = next(iter(values.items()))
-    if has_gaps:
-        position, value = next((item for item in values.items() if item[1] is not None), (position, value))
-    is_asked = kind is not None
-    with at_position(position):
-        kind = kind or _kind(name, value, is_first)
-    if kind == "array":
-        looks = {_look(as_array(each)) for each in values.values()}
-        if (None in looks or len(looks) != 1) and not is_asked:
-            kind = "json"
-    if kind == "picture" and not is_asked and _is_smaller_raw(list(values.values())):
-        kind = "pixels"
-    is_tensor = hasattr(value, "detach")
-    given = as_array(value) if kind in ("picture", "pixels") else None
-    dimensions = 0 if given is None else given.ndim
-    if kind in ("array", "raw", "pixels"):
-        array = as_pixels(value) if kind == "pixels" else as_array(value)
-        if array is None:
-            raise SampleError(f"position {position}: {name!r} is a {describe(value)}; it cannot be stored as {kind}.")
-        plan = FieldPlan(name, kind, array.dtype.str, array.shape, is_tensor, dimensions)
-    else:
-        plan = FieldPlan(name, kind, is_tensor=is_tensor, dimensions=dimensions)
-    schema = Schema("value", (), (name,), {}, {name: plan}, has_gaps)
-    for position, value in values.items():
-        with at_position(position):
-            try:
-                schema.encode(value)
-            except UnevenError as err:
-                if is_asked:
-                    raise SampleError(f"{err}; kinds asks for {kind!r}") from None
-                return replace(plan, kind=err.details["kind"], dtype="", shape=())
-    return plan
-
-
-def _kind(name: str, value: Any, is_first: bool) -> Kind:
-    if isinstance(value, bytes | bytearray | memoryview):
-        return "image" if look(bytes(value)).problem is None or name == "image" else "bytes"
-    array = as_array(value)
-    small = array is not None and array.nbytes <= ROW_BYTES and not is_first
-    if is_picture(value) and not small:
-        return "picture"
-    if array is not None and array.ndim <= MAX_DIMENSIONS:
-        return "array" if array.ndim == 0 or small else "raw"
-    if is_json(value):
-        return "json"
-    hint = _PATH_HINT if isinstance(value, os.PathLike) else ""
-    raise SampleError(f"{name!r} is a {describe(value)}: neither an image nor numbers nor JSON{hint}")
-
-
-def _is_smaller_raw(values: Sequence[Any]) -> bool:
-    """Whether images of one shape are no larger as raw pixels: a page of a shard holds one, or PNG gains nothing."""
-    pixels = [as_pixels(value) for value in values]
-    if len({None if each is None else each.shape for each in pixels}) != 1 or pixels[0] is None:
-        return False
-    if pixels[0].nbytes <= _PAGE_BYTES:
-        return True
-    return stored_bytes(pixels[0].nbytes) * len(values) <= sum(
-        stored_bytes(len(picture_bytes(value)[0])) for value in values
     )

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from typing_extensions import override
 
 from recordzoo.base.types import JSON
-from recordzoo.custom.schema import Encoded, Schema
+from recordzoo.custom.plans import Encoded
+from recordzoo.custom.schema import Schema
 from recordzoo.net.download import RemoteFile
 from recordzoo.raw.member import Member, Source
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Sidecar, Stored, Table
@@ -42,11 +43,17 @@ class Rows:
     def rest(self) -> Iterator[Sidecar]:
         """Give the side file of the rows that no side file has yet."""
         if self._rows and self._rows[0]:
-            buffer = io.BytesIO()
-            columns = {f".{name}": np.stack([row[name] for row in self._rows]) for name in self._rows[0]}
-            np.savez(buffer, **columns)  # type: ignore[arg-type]  # its own allow_pickle; "." before names such as that
-            yield Sidecar(f"{self._first:012d}", buffer.getvalue())
+            yield packed(self._first, {name: np.stack([row[name] for row in self._rows]) for name in self._rows[0]})
         self._rows = []
+
+
+# Any: numbers of any dtype.
+def packed(first: int, columns: Mapping[str, NDArray[Any]]) -> Sidecar:
+    """Return the side file of some columns, the first row of which is that of the sample at `first`."""
+    buffer = io.BytesIO()
+    named = {f".{name}": column for name, column in columns.items()}
+    np.savez(buffer, **named)  # type: ignore[arg-type]  # its own allow_pickle; "." before names such as that
+    return Sidecar(f"{first:012d}", buffer.getvalue())
 
 
 class SchemaRecipe(Recipe):
@@ -134,7 +141,7 @@ class SchemaRecipe(Recipe):
         for name, field in self.fields.items():
             if field.encoding == "image":
                 keys = {_position(key): key for key in stored.keys[name]}
-                return [keys[position] for position in kept]
+                return [keys.get(position, f"{position:0{self.width}d}") for position in kept]
         return [f"{position:0{self.width}d}" for position in kept]
 
 

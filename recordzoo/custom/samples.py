@@ -12,9 +12,10 @@ import cloudpickle
 import numpy as np
 
 from recordzoo.base.types import JSON
+from recordzoo.custom.plans import Encoded, Kind
 from recordzoo.custom.recipe import BLOCK, Rows, SchemaRecipe
-from recordzoo.custom.schema import Encoded, Kind, Schema, at_position
-from recordzoo.custom.values import update
+from recordzoo.custom.schema import Schema
+from recordzoo.custom.values import at_position, update
 from recordzoo.errors import ArgumentError, SampleError
 from recordzoo.raw.member import Member, Source, Unit
 from recordzoo.recipes.base import Blob, Sidecar

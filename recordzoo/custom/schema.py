@@ -2,79 +2,15 @@
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Literal
 
-import numpy as np
-from numpy.typing import NDArray
-
 from recordzoo.base.types import JSON
-from recordzoo.custom.values import (
-    as_array,
-    as_pixels,
-    describe,
-    is_json,
-    is_picture,
-    json_bytes,
-    picture_bytes,
-)
+from recordzoo.custom.plans import Encoded, FieldPlan, Parts, UnevenError, choose, choose_all, name_parts, part_of
+from recordzoo.custom.values import as_array, describe, is_json
 from recordzoo.errors import SampleError
-from recordzoo.recipes.base import BlobField
-from recordzoo.recipes.images import sniffed_ending
-
-Kind = Literal["image", "bytes", "picture", "pixels", "raw", "array", "json"]
-"""How a field is stored: "image" and "bytes" untouched; "picture" as PNG; "pixels" and "raw" as raw numbers; "array" as
-a row of an array file; "json"."""
 
 Form = Literal["tuple", "dict", "value"]
-
-_ENCODINGS = {"image": "image", "bytes": "bytes", "picture": "image", "pixels": "raw", "raw": "raw", "json": "json"}
-
-
-class UnevenError(SampleError):
-    """A field's values turned out not to be alike; ``field`` names it. It can be stored in the way ``kind`` says."""
-
-
-@dataclass(frozen=True, slots=True)
-class FieldPlan:
-    """How one field is stored; of numbers also their dtype, and the shape of a row or the number of dimensions.
-
-    Attributes:
-        is_tensor: The dataset gives tensors.
-        dimensions: Of pictures and pixels, if the dataset gives arrays or tensors: how many these have; 0 for images.
-    """
-
-    name: str
-    kind: Kind
-    dtype: str = ""
-    shape: tuple[int, ...] = ()
-    is_tensor: bool = False
-    dimensions: int = 0
-
-    @property
-    def blob_field(self) -> BlobField | None:
-        """What the record set says of it; None for an array."""
-        if self.kind == "array":
-            return None
-        return BlobField(_ENCODINGS[self.kind], None, "|u1" if self.kind == "pixels" else self.dtype)
-
-
-@dataclass
-class Encoded:
-    """A sample as it is stored.
-
-    Attributes:
-        blobs: Field, bytes, ending of an image's file.
-        row: For each array field its value, and for each raw field, as ``<field>.shape``, the shape.
-    """
-
-    blobs: list[tuple[FieldPlan, bytes, str]] = field(default_factory=list)
-    row: dict[str, NDArray[Any]] = field(default_factory=dict)
-
-    @property
-    def size_bytes(self) -> int:
-        """The bytes of all of it."""
-        return sum(len(data) for _, data, _ in self.blobs) + sum(array.nbytes for array in self.row.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,15 +21,15 @@ class Schema:
         form: What a sample is: a tuple, a dict, or one value.
         keys: Of a dict, its keys.
         names: What its items are called, in their order.
-        parts: For an item that is a tuple of numbers and arrays: the fields that these are.
+        parts: For an item that is a tuple of numbers and arrays, or a dict with arrays: the fields that these are.
         fields: How each field is stored.
-        has_gaps: Whether a sample may have None for a field of images, bytes or raw numbers: it has no value then.
+        has_gaps: Whether a sample may be without its "image". Any other field may have None: it has no value then.
     """
 
     form: Form
     keys: tuple[str, ...]
     names: tuple[str, ...]
-    parts: Mapping[str, tuple[str, ...]]
+    parts: Mapping[str, Parts]
     fields: Mapping[str, FieldPlan]
     has_gaps: bool = False
 
@@ -102,7 +38,7 @@ class Schema:
         return {
             "form": self.form,
             "fields": list(self.names),
-            "parts": {key: list(names) for key, names in self.parts.items()},
+            "parts": {key: each if isinstance(each, dict) else list(each) for key, each in self.parts.items()},
             "tensors": [plan.name for plan in self.fields.values() if plan.is_tensor],
             "pictures": {p.name: p.dimensions for p in self.fields.values() if p.kind in ("picture", "pixels")},
         }
@@ -111,12 +47,15 @@ class Schema:
         """All of it as text."""
         return json.dumps({**self.to_json(), "plans": [asdict(plan) for plan in self.fields.values()]})
 
-    def widened(self, name: str, kind: Kind) -> "Schema":
-        """The same with one field, or the parts of one item, stored in another way."""
-        parts = {key: names for key, names in self.parts.items() if key != name}
-        fields = {key: plan for key, plan in self.fields.items() if key not in self.parts.get(name, ())}
-        plan = replace(self.fields.get(name, FieldPlan(name, kind)), kind=kind, dtype="", shape=())
-        return replace(self, parts=parts, fields={**fields, name: plan})
+    def widened(self, err: UnevenError) -> "Schema":
+        """Return the schema with one item stored in the way that an error names."""
+        name, plans = err.details["field"], {plan.name: plan for plan in err.details["plans"]}
+        before = self.parts.get(name)
+        now = err.details.get("parts", before)
+        kept = {key: each for key, each in self.parts.items() if key != name} | ({name: now} if now else {})
+        gone = {name} if now else set(names_of(before)) - set(names_of(now))
+        fields = {key: plan for key, plan in self.fields.items() if key not in gone}
+        return replace(self, parts=kept, fields={**fields, **plans})
 
     # Any: samples and values are whatever a dataset gives.
     def encode(self, sample: Any) -> Encoded:
@@ -128,15 +67,49 @@ class Schema:
         """
         encoded = Encoded()
         for key, value in self.items(sample):
-            names = self.parts.get(key)
-            if names is None:
-                self._encode(self.fields[key], value, encoded)
-                continue
-            if not isinstance(value, tuple) or len(value) != len(names):
-                raise _uneven(key, value, f"a tuple of {len(names)}")
-            for name, part in zip(names, value, strict=True):
-                self._encode(self.fields[name], part, encoded, of=key)
+            parts = self.parts.get(key)
+            if parts is None:
+                self._encode(key, value, encoded)
+            elif isinstance(parts, dict):
+                self._check_keys(key, parts, value)
+                for inner, name in parts.items():
+                    self._add(key, name, part_of(value, inner), encoded)
+            else:
+                if value is not None and (not isinstance(value, tuple) or len(value) != len(parts)):
+                    raise _not_parts(key, value, f"a tuple of {len(parts)}")
+                for number, name in enumerate(parts):
+                    self._add(key, name, part_of(value, number), encoded)
         return encoded
+
+    def _encode(self, key: str, value: Any, encoded: Encoded) -> None:
+        plan = self.fields[key]
+        if value is None and key == "image" and not self.has_gaps and plan.kind not in ("none", "json", "array"):
+            raise SampleError(f"{key!r} holds a NoneType, not an image")
+        if plan.kind == "none" and value is not None:
+            parts, plans = choose_all(key, {-2: None, -1: value}, kinds={}, taken=self.fields.keys() - {key})
+            text = f"{key!r} holds a {describe(value)}, and None before"
+            raise UnevenError(text, field=key, parts=parts, plans=plans, worthless=True)
+        encoded.add(plan, value)
+
+    def _add(self, key: str, name: str, value: Any, encoded: Encoded) -> None:
+        """Add a part of an item."""
+        if self.fields[name].kind == "none" and value is not None:
+            plans = [choose(name, {-2: None, -1: value}, in_dict=isinstance(self.parts[key], dict))]
+            text = f"{name!r} holds a {describe(value)}, and None before"
+            raise UnevenError(text, field=key, plans=plans, worthless=True)
+        encoded.add(self.fields[name], value, key)
+
+    def _check_keys(self, key: str, parts: dict[str, str], value: Any) -> None:
+        """Refuse what is no dict; of one with more keys say which fields these become."""
+        if value is None:
+            return
+        if not isinstance(value, Mapping) or not all(isinstance(each, str) for each in value):
+            raise _not_parts(key, value, f"a dict of {', '.join(parts)}")
+        if more := [each for each in value if each not in parts]:
+            found = name_parts(key, more, self.fields.keys())
+            plans = [choose(name, {-2: None, -1: value[each]}, in_dict=True) for each, name in found.items()]
+            text = f"{key!r} holds a dict with {', '.join(map(repr, more))}, which the samples before have not"
+            raise UnevenError(text, field=key, parts={**parts, **found}, plans=plans, worthless=True)
 
     def items(self, sample: Any) -> Iterable[tuple[str, Any]]:
         """Give the items of a sample under the names of their fields.
@@ -156,41 +129,6 @@ class Schema:
             raise SampleError(f"a {describe(sample)} that is no tuple of {len(self.names)}")
         return zip(self.names, sample, strict=True)
 
-    def _encode(self, plan: FieldPlan, value: Any, encoded: Encoded, of: str = "") -> None:
-        if value is None and self.has_gaps and plan.kind not in ("json", "array"):
-            if plan.kind in ("raw", "pixels"):
-                encoded.row[f"{plan.name}.shape"] = np.zeros(len(plan.shape), np.uint32)
-        elif plan.kind in ("image", "bytes"):
-            if not isinstance(value, bytes | bytearray | memoryview):
-                raise _wrong(plan, value, "bytes")
-            data = bytes(value)
-            encoded.blobs.append((plan, data, sniffed_ending(data) if plan.kind == "image" else ""))
-        elif plan.kind == "picture":
-            if not is_picture(value):
-                raise _wrong(plan, value, "an image")
-            encoded.blobs.append((plan, *picture_bytes(value)))
-        elif plan.kind == "json":
-            try:
-                encoded.blobs.append((plan, json_bytes(value), ""))
-            except SampleError as err:
-                raise SampleError(f"{plan.name!r} holds {err}") from None
-        else:
-            self._encode_numbers(plan, value, encoded, of or plan.name)
-
-    def _encode_numbers(self, plan: FieldPlan, value: Any, encoded: Encoded, key: str) -> None:
-        array = as_pixels(value) if plan.kind == "pixels" else as_array(value)
-        if plan.kind == "array":
-            if array is None or array.dtype.str != plan.dtype or array.shape != plan.shape:
-                raise _uneven(key, value, f"{np.dtype(plan.dtype)} {list(plan.shape) or ''}".rstrip())
-            encoded.row[plan.name] = array.copy()  # whoever gave it may put the next sample's numbers into it
-            return
-        if array is None or (array.dtype.str, array.ndim) != (plan.dtype, len(plan.shape)):
-            if plan.kind == "pixels" and is_picture(value):
-                raise UnevenError(f"{key!r} holds images of several kinds", field=key, kind="picture", worthless=True)
-            raise _wrong(plan, value, f"{np.dtype(plan.dtype)} numbers of {len(plan.shape)} dimensions")
-        encoded.blobs.append((plan, np.ascontiguousarray(array).tobytes(), ""))
-        encoded.row[f"{plan.name}.shape"] = np.array(array.shape, np.uint32)
-
 
 # Any: whatever a dataset gives.
 def _keys_differ(sample: Any, keys: Sequence[str]) -> str:
@@ -201,33 +139,20 @@ def _keys_differ(sample: Any, keys: Sequence[str]) -> str:
     return ": " + ", ".join([*missing, *(f"{key!r} besides" for key in sample if key not in keys)])
 
 
-def _uneven(field_name: str, value: Any, expected: str) -> SampleError:
-    if not is_json(value):
-        return SampleError(f"{field_name!r} holds a {describe(value)}, not {expected}")
-    return UnevenError(
-        f"{field_name!r} holds a {describe(value)}, not {expected}", field=field_name, kind="json", worthless=True
-    )
+# Any: whatever a dataset gives.
+def _not_parts(key: str, value: Any, expected: str) -> SampleError:
+    """Return the error of an item that is no such tuple or dict; without arrays in it, all of them can be JSON."""
+    text = f"{key!r} holds a {describe(value)}, not {expected}"
+    inner = value if isinstance(value, tuple | list) else (value,)
+    if (
+        expected.startswith("a dict")
+        or not is_json(value)
+        or any((array := as_array(each)) is not None and array.ndim for each in inner)
+    ):
+        return SampleError(text)
+    return UnevenError(text, field=key, parts=None, plans=[FieldPlan(key, "json")], worthless=True)
 
 
-def _wrong(plan: FieldPlan, value: Any, expected: str) -> SampleError:
-    return SampleError(f"{plan.name!r} holds a {describe(value)}, not {expected}")
-
-
-class at_position:
-    """Put the position of a sample before what is wrong with it. Context manager.
-
-    Args:
-        position: The position.
-        of: What it counts in, if that is a part of the samples only.
-    """
-
-    def __init__(self, position: int, of: str = "") -> None:
-        self.position, self._of = position, f" {of}" if of else ""
-
-    def __enter__(self) -> None:
-        return None
-
-    def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, trace: object) -> None:
-        if isinstance(err, SampleError) and "position" not in err.details:
-            text = f"position {self.position}{self._of}: {str(err).rstrip('.')}."
-            raise type(err)(text, **err.details, position=self.position) from None
+def names_of(parts: Parts | None) -> list[str]:
+    """Return the fields of an item's parts."""
+    return list(parts.values() if isinstance(parts, dict) else parts or ())

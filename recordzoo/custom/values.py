@@ -210,3 +210,23 @@ def _plain(value: Any) -> Any:
     if array is None:
         raise SampleError(f"a {describe(value)}")
     return _plain(array.tolist())
+
+
+class at_position:
+    """Put the position of a sample before what is wrong with it. Context manager.
+
+    Args:
+        position: The position; -1 if that is not known here.
+        of: What it counts in, if that is a part of the samples only.
+    """
+
+    def __init__(self, position: int, of: str = "") -> None:
+        self.position, self._of = position, f" {of}" if of else ""
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, trace: object) -> None:
+        if isinstance(err, SampleError) and "position" not in err.details and self.position >= 0:
+            text = f"position {self.position}{self._of}: {str(err).rstrip('.')}."
+            raise type(err)(text, **err.details, position=self.position) from None

@@ -13,9 +13,10 @@ from typing_extensions import override
 from recordzoo.base.bars import default_progress
 from recordzoo.custom.infer import infer
 from recordzoo.custom.options import check_classes
-from recordzoo.custom.recipe import Rows, SchemaRecipe
-from recordzoo.custom.schema import Kind, UnevenError, at_position
-from recordzoo.custom.values import as_array, describe
+from recordzoo.custom.plans import Encoded, Kind, UnevenError
+from recordzoo.custom.recipe import Rows, SchemaRecipe, columns_of, packed
+from recordzoo.custom.schema import Schema
+from recordzoo.custom.values import as_array, at_position, describe
 from recordzoo.errors import ArgumentError, PrepareError, RecordZooError, SampleError
 from recordzoo.preparing.stream import Stream
 from recordzoo.publish.exchange import check_place
@@ -38,16 +39,17 @@ class RecordWriter:
 
     A record is a dict: the name of each field and its value, and, if they are wanted, "name" (the record's, else its
     number) and "split" (which it belongs to; or a list of several). All records have the same fields, of the kinds
-    that the first one shows:
+    that the first values show; None is no value:
 
     * ``bytes`` are stored untouched, PIL images and uint8 pixels as PNG or raw, whichever is smaller.
-    * Numbers, and arrays of up to 1 KiB, become rows of an array; larger arrays are stored raw, each with its shape.
-    * Anything else is stored as JSON.
+    * Numbers, and arrays of one shape of up to 1 KiB, become rows of an array; other arrays are stored raw, each with
+      its shape. All arrays of a field have one dtype and one number of dimensions.
+    * A dict with arrays becomes a field for each key. Anything else is stored as JSON.
 
     Args:
         path: The record set's directory: ``my.records``.
         classes: Class names by label. "target" must then be a label of one.
-        kinds: How fields are stored, where the first record does not show it: "json" for arrays of various shapes;
+        kinds: How fields are stored, where the first record does not show it: "json" for values of several types;
             also "image", "bytes", "picture" (PNG), "pixels", "raw", "array".
         shard_bytes: Target shard size in bytes.
         refresh: Replace a record set that is there.
@@ -138,14 +140,8 @@ class RecordWriter:
                 position=position,
             )
         values = {key: value for key, value in record.items() if key not in ("name", "split")}
-        recipe = block.recipe or self._recipe(values)
         with at_position(position):
-            try:
-                encoded = recipe.schema.encode(values)
-            except UnevenError as err:
-                field = err.details["field"]
-                text = f"{err} (pass kinds={{{field!r}: {err.details['kind']!r}}} to store it all the same)"
-                raise SampleError(text) from None
+            recipe, encoded = self._encode(block, values)
             blobs = list(recipe.blobs(position, encoded))
             if too_large := [blob for blob in blobs if len(blob.data) > MAX_VALUE_BYTES]:
                 size = len(too_large[0].data)
@@ -158,6 +154,8 @@ class RecordWriter:
                 f"record {position}: the name {name!r} is not valid; it must be a text, not empty, in UTF-8."
             )
         try:
+            if block.recipe not in (None, recipe):
+                block.store_again(recipe)
             block.stream.add(name, blobs, block.rows.add(position, encoded))
         except BaseException as err:
             block.failure = err
@@ -169,10 +167,22 @@ class RecordWriter:
         for split in splits:
             block.splits.setdefault(split, []).append(position)
 
-    def _recipe(self, values: Mapping[str, Any]) -> "_WriterRecipe":
-        """Find the fields from a first record."""
-        schema = infer({0: values}, None, self._kinds)
-        return _WriterRecipe(schema, 0, self._classes, {}, self.path, _WIDTH)
+    def _encode(self, block: "_Block", values: Mapping[str, Any]) -> "tuple[_WriterRecipe, Encoded]":
+        """Encode a record: as the records before it, or so that arrays of other shapes, and None, can be stored."""
+        schema = infer({len(self): values}, None, self._kinds) if block.recipe is None else block.recipe.schema
+        while True:
+            try:
+                encoded = schema.encode(values)
+                break
+            except UnevenError as err:
+                wider = schema.widened(err)
+                if err.details["field"] in self._kinds or not _can_store_again(schema, wider, values):
+                    asked = {err.details["field"]: err.details["plans"][0].kind}
+                    raise SampleError(f"{err} (pass kinds={asked} to store it all the same)") from None
+                schema = wider
+        if block.recipe is not None and schema is block.recipe.schema:
+            return block.recipe, encoded
+        return _WriterRecipe(schema, 0, self._classes, {}, self.path, _WIDTH), encoded
 
     def _check_label(self, position: int, label: Any) -> None:
         number = as_array(label)
@@ -228,6 +238,37 @@ class _Block:
             raise PrepareError(
                 f"Record {len(self.names)} could not be stored ({self.failure}); nothing is published."
             ) from self.failure
+
+    def store_again(self, recipe: "_WriterRecipe") -> None:
+        """Store the rows of fields that need another plan from now on: as values, because a row has one shape."""
+        assert self.recipe is not None
+        before, count = self.recipe.schema.fields, len(self.names)
+        sides = self.stream.take_sidecars() | {side.name: side.data for side in self.rows.rest()}
+        columns = columns_of(sides)
+        for plan in recipe.schema.fields.values():
+            if before.get(plan.name) == plan:
+                continue
+            rows = columns.pop(plan.name, None)
+            if plan.kind in ("raw", "pixels"):
+                shape = np.zeros(len(plan.shape), np.uint32) if rows is None else np.array(rows.shape[1:], np.uint32)
+                columns[f"{plan.name}.shape"] = np.tile(shape, (count, 1))
+            for position, row in enumerate(() if rows is None else rows):
+                encoded = Encoded()
+                encoded.add(plan, row)
+                self.stream.add("", recipe.blobs(position, encoded), ())
+        self.stream.add("", (), [packed(0, columns)] if columns else ())
+
+
+# Any: values of all kinds.
+def _can_store_again(before: Schema, after: Schema, values: Mapping[str, Any]) -> bool:
+    """Whether records that are written can be stored as another schema says: they have no value, or rows of arrays."""
+    for name, plan in after.fields.items():
+        old = before.fields.get(name)
+        if old is None or old == plan or old.kind == "none":
+            continue
+        if old.kind != "array" or (plan.kind != "raw" and values.get(name, 0) is not None):
+            return False
+    return True
 
 
 def _is_storable(name: str) -> bool:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from recordzoo.base.meant import did_you_mean
 from recordzoo.errors import ArgumentError, ManifestError, OtherSourceError
-from recordzoo.families.selection import Selection
+from recordzoo.families.selection import Selection, Uneven
 from recordzoo.images.decode import RecordName, naming
 from recordzoo.images.pictures import from_pixels, is_pixels, open_picture
 from recordzoo.records.kinds import FieldKind
@@ -38,9 +38,14 @@ class ValueSelection(Selection):
             CorruptRecordError: What is stored is not what was written.
         """
         position = self.position(index)
-        if self._form.parts:
-            return tuple(stored_value(self.reader, self._form, part, position) for part in self._form.parts)
-        return stored_value(self.reader, self._form, "target", position)
+        parts = self._form.parts
+        if not parts:
+            return stored_value(self.reader, self._form, "target", position)
+        names = parts.values() if isinstance(parts, Mapping) else parts
+        values = [stored_value(self.reader, self._form, name, position) for name in names]
+        if all(value is None for value in values):
+            return None
+        return dict(zip(parts, values, strict=True)) if isinstance(parts, Mapping) else tuple(values)
 
     def targets(self, indices: NDArray[np.int64] | None = None) -> NDArray[Any]:
         """Return all targets, or those of some (non-negative) indices: a new object array [n]."""
@@ -49,6 +54,15 @@ class ValueSelection(Selection):
         for number, index in enumerate(wanted):
             found[number] = self.target(index)
         return found
+
+    def batch_targets(self, indices: NDArray[np.int64]) -> Any:
+        """See `Selection`."""
+        positions, parts = self.positions(indices), self._form.parts
+        if not parts:
+            return _column(self.reader, self._form, "target", positions)
+        names = parts.values() if isinstance(parts, Mapping) else parts
+        columns = [_column(self.reader, self._form, name, positions) for name in names]
+        return dict(zip(parts, columns, strict=True)) if isinstance(parts, Mapping) else tuple(columns)
 
 
 class FieldSelection(Selection):
@@ -110,7 +124,7 @@ class FieldSelection(Selection):
     def _values(self, name: str, positions: NDArray[np.int64]) -> NDArray[Any] | list[Any]:
         manifest = self.reader.manifest
         if name in manifest.blobs:
-            return [stored_value(self.reader, self._form, name, position) for position in positions.tolist()]
+            return _column(self.reader, self._form, name, positions)
         found = self.reader.array(name)[positions]
         if manifest.fields[name].kind in (FieldKind.FLOAT, FieldKind.MULTILABEL):
             return found.astype(np.float32)
@@ -122,13 +136,13 @@ class SampleForm:
     """What a record set keeps of the samples of one's own dataset.
 
     Attributes:
-        parts: The fields that a target is the tuple of.
+        parts: The fields that a target is the tuple of; or the dict of, by its keys.
         tensors: Fields that the dataset gave as tensors.
         pictures: Fields that hold images or pixels, and how many dimensions the dataset's arrays or tensors had; 0 if
             it gave images.
     """
 
-    parts: tuple[str, ...] = ()
+    parts: tuple[str, ...] | Mapping[str, str] = ()
     tensors: frozenset[str] = frozenset()
     pictures: Mapping[str, int] = field(default_factory=dict)
 
@@ -142,12 +156,14 @@ def sample_form(reader: RecordReader) -> SampleForm:
     form = reader.manifest.metadata.get("sample", {})
     fields = {*reader.manifest.blobs, *reader.columns}
     try:
+        parts = form.get("parts", {}).get("target", ())
         found = SampleForm(
-            tuple(form.get("parts", {}).get("target", ())),
+            dict(parts) if isinstance(parts, Mapping) else tuple(parts),
             frozenset(form.get("tensors", ())),
             {name: operator.index(dimensions) for name, dimensions in form.get("pictures", {}).items()},
         )
-        if not fields.issuperset({*found.parts, *found.tensors, *found.pictures}):
+        names = found.parts.values() if isinstance(found.parts, Mapping) else found.parts
+        if not fields.issuperset({*names, *found.tensors, *found.pictures}):
             raise ValueError("a field that is not there")
     except (AttributeError, TypeError, ValueError) as err:
         text = f'{reader.path}: the metadata\'s "sample" does not describe its fields ({err}).'
@@ -157,18 +173,21 @@ def sample_form(reader: RecordReader) -> SampleForm:
 
 # Any, here and below: values of all kinds.
 def stored_value(reader: RecordReader, form: SampleForm, field: str, position: int) -> Any:
-    """Return a field's value; what was a tensor or an image, is one again.
+    """Return a field's value, None if there is none; what was a tensor or an image, is one again.
 
     Raises:
         CorruptRecordError: What is stored is not what was written.
         ImageError: It is no image, though it was one.
     """
-    if field in form.pictures:
+    if field in form.pictures and reader.has(field, position):
         return _picture(reader, field, position, form.pictures[field], is_tensor=field in form.tensors)
     value = reader.value(field, position)
     if isinstance(value, np.ndarray):
         value = value.copy()  # what is stored cannot be written to
         return torch.from_numpy(value) if field in form.tensors else value
+    if isinstance(form.parts, Mapping) and field in form.tensors and isinstance(value, int | float):
+        dtype = (reader.manifest.blobs.get(field) or reader.manifest.arrays[field]).dtype
+        return torch.from_numpy(np.array(value, dtype)) if dtype else value  # a tensor without dimensions
     return value
 
 
@@ -185,6 +204,14 @@ def _picture(reader: RecordReader, field: str, position: int, dimensions: int, *
     if not is_tensor:
         return pixels
     return torch.from_numpy(np.ascontiguousarray(np.moveaxis(pixels, -1, 0) if pixels.ndim > 2 else pixels))
+
+
+def _column(reader: RecordReader, form: SampleForm, name: str, positions: NDArray[np.int64]) -> list[Any]:
+    """Return the values of a field at some positions."""
+    found = [stored_value(reader, form, name, position) for position in positions.tolist()]
+    blob = reader.manifest.blobs.get(name)
+    is_uneven = blob is not None and blob.encoding == "raw" and blob.shape is None
+    return Uneven(found) if is_uneven or any(value is None for value in found) else found
 
 
 # Any: values of one sample.
@@ -242,7 +269,7 @@ def raw_image(reader: RecordReader, position: int) -> Any:
     Raises:
         CorruptRecordError: What is stored is not what was written.
     """
-    value = reader.value("image", position)
+    value = reader.decoded("image", position)
     if is_pixels(value.dtype.str, value.shape):
         return from_pixels(value).convert("RGB")
     return stored_value(reader, sample_form(reader), "image", position)
@@ -254,7 +281,7 @@ def raw_file(reader: RecordReader, position: int) -> tuple[bytes, str]:
     Raises:
         CorruptRecordError: What is stored is not what was written.
     """
-    value = reader.value("image", position)
+    value = reader.decoded("image", position)
     buffer = io.BytesIO()
     if is_pixels(value.dtype.str, value.shape):
         from_pixels(value).save(buffer, "png")

@@ -14,6 +14,10 @@ from recordzoo.records.kinds import FieldKind
 from recordzoo.records.reader import RecordReader
 
 
+class Uneven(list[Any]):
+    """Targets that a batch has as a list: arrays of a field whose shapes differ, or None among them."""
+
+
 class Selection:
     """Which positions of a record set a dataset shows, in which order, and with which labels.
 

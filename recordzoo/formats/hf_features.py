@@ -16,7 +16,9 @@ from recordzoo.records.reader import RecordReader
 
 _AT_ONCE = 1000
 _MAX_COLUMNS = 256
-_ARRAYS = {2: "Array2D", 3: "Array3D", 4: "Array4D", 5: "Array5D"}
+ARRAYS = {2: "Array2D", 3: "Array3D", 4: "Array4D", 5: "Array5D"}
+"""Features of arrays, of which the first dimension may differ."""
+
 _TAKEN = ("label", "name")
 
 
@@ -105,26 +107,14 @@ def _number_feature(reader: RecordReader, field: Field) -> Any:
     import datasets
 
     spec = reader.manifest.fields[field.name]
-    if spec.kind is FieldKind.CLASS and spec.names is not None:
+    if field.kind == "numbers" and spec.kind is FieldKind.CLASS and spec.names is not None:
         return label_feature(reader.array(field.name), spec.names)
-    shape: tuple[int | None, ...] = field.shape if field.kind == "numbers" else _raw_shape(reader, field)
-    if len(shape) in _ARRAYS and None not in shape[1:]:
-        return getattr(datasets, _ARRAYS[len(shape)])(shape, field.dtype)
+    if len(field.shape) in ARRAYS and None not in field.shape[1:]:
+        return getattr(datasets, ARRAYS[len(field.shape)])(field.shape, field.dtype)
     feature: Any = datasets.Value(field.dtype)
-    for length in reversed(shape):
+    for length in reversed(field.shape):
         feature = datasets.List(feature, length=-1 if length is None else length)
     return feature
-
-
-def _raw_shape(reader: RecordReader, field: Field) -> tuple[int | None, ...]:
-    """Return the shape of arrays; None for each dimension that differs."""
-    spec = reader.manifest.blobs[field.name]
-    if spec.shape is not None:
-        return spec.shape
-    shapes = reader.array(f"{field.name}.shape")[reader.lengths(field.name) > 0]
-    return tuple(
-        int(column[0]) if len(column) and (column == column[0]).all() else None for column in np.asarray(shapes).T
-    )
 
 
 def _json_feature(reader: RecordReader, name: str) -> Any:

@@ -12,6 +12,7 @@ from recordzoo.base.meant import no_split
 from recordzoo.errors import ArgumentError, OtherSourceError
 from recordzoo.images.pictures import from_pixels
 from recordzoo.recipes.images import PNG_LEVEL, sniffed_ending
+from recordzoo.records.manifest import NO_SHARD
 from recordzoo.records.reader import RecordReader
 
 REST = "rest"
@@ -29,13 +30,13 @@ class Field:
         name: Its name.
         kind: What it holds.
         dtype: Of numbers, as NumPy names it: "float32".
-        shape: Of "numbers" the shape of a value; of "raw" as many zeros as it has dimensions.
+        shape: The shape of arrays; None for each dimension that differs.
     """
 
     name: str
     kind: FieldForm
     dtype: str = ""
-    shape: tuple[int, ...] = ()
+    shape: tuple[int | None, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,14 +113,13 @@ class Content:
         name = printable(self.reader.names[position])
         image, ending = self._image(position, name)
         label = self.label(position)
-        fields = {field.name: self._value(field, position) for field in self.fields}
+        fields = {field.name: self.reader.value(field.name, position) for field in self.fields}
         return Sample(name, image, ending, label, self.class_name(label), fields)
 
     def _image(self, position: int, name: str) -> tuple[bytes, str]:
-        try:
-            value = self.reader.value("image", position)
-        except LookupError as err:
-            raise OtherSourceError(f"{self.reader.path}: record {position} ({name}) has no image.") from err
+        value = self.reader.value("image", position)
+        if value is None:
+            raise OtherSourceError(f"{self.reader.path}: record {position} ({name}) has no image.")
         if not self.is_raw:
             return value, sniffed_ending(value)
         buffer = io.BytesIO()
@@ -129,20 +129,17 @@ class Content:
             raise OtherSourceError(f"{self.reader.path}: record {position} ({name}): {err}.") from err
         return buffer.getvalue(), ".png"
 
-    # Any: values of all kinds.
-    def _value(self, field: Field, position: int) -> Any:
-        if field.kind != "numbers" and not self.reader.has(field.name, position):
-            return None
-        return self.reader.value(field.name, position)
-
 
 def _field(reader: RecordReader, name: str) -> Field:
     spec, arrays = reader.manifest.blobs.get(name), reader.manifest.arrays
     if spec is None:
         return Field(name, "numbers", np.dtype(arrays[name].dtype).name, arrays[name].shape[1:])
     if spec.encoding == "raw":
-        dimensions = len(spec.shape) if spec.shape is not None else arrays[f"{name}.shape"].shape[1]
-        return Field(name, "raw", np.dtype(spec.dtype).name, (0,) * dimensions)
+        shape: tuple[int | None, ...] | None = spec.shape
+        if shape is None:
+            columns = reader.array(f"{name}.shape")[reader.array(f"{name}.index")["shard"] != NO_SHARD].T
+            shape = tuple(int(each[0]) if len(each) and (each == each[0]).all() else None for each in columns)
+        return Field(name, "raw", np.dtype(spec.dtype).name, shape)
     kinds: dict[str, FieldForm] = {"image": "image", "bytes": "bytes", "json": "json"}
     return Field(name, kinds[spec.encoding])
 

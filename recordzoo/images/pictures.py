@@ -19,7 +19,7 @@ def open_picture(reader: RecordReader, position: int, field: str = "image") -> I
     """
     with naming(reader.path, RecordName(reader, position)):
         if reader.manifest.blobs[field].encoding == "raw":
-            return from_pixels(reader.value(field, position))
+            return from_pixels(reader.decoded(field, position))
         return open_image(reader.read(field, position))
 
 

@@ -11,6 +11,7 @@ import torch
 from torch.utils.data import default_collate
 
 from recordzoo.errors import CorruptRecordError, EmptyBatchError, ImageError, RecordZooError
+from recordzoo.families.selection import Uneven
 from recordzoo.loader.buffers import Buffers
 from recordzoo.loader.source import BatchSource
 from recordzoo.loader.work import Piece, open_views, opened_at_once, targets_of
@@ -191,11 +192,15 @@ class RowMaker(Maker):
 
 
 def collated_targets(parts: list[Any]) -> Any:
-    """Collate the targets of pieces: arrays or lists; tuples of these are several targets."""
+    """Collate the targets of pieces: arrays or lists; tuples and dicts of these are several targets."""
+    if isinstance(parts[0], dict):
+        return {key: collated_targets([part[key] for part in parts]) for key in parts[0]}
     if isinstance(parts[0], tuple):
         return [collated_targets(list(each)) for each in zip(*parts, strict=True)]
     if all(isinstance(part, np.ndarray) for part in parts):
         return torch.from_numpy(np.concatenate(parts))
+    if any(isinstance(part, Uneven) for part in parts):
+        return [torch.as_tensor(each) if isinstance(each, np.ndarray) else each for part in parts for each in part]
     targets = tuple(target for part in parts for target in part)  # a tuple, of which some batches are made as it is
     return default_collate(targets)  # type: ignore[arg-type]  # it takes any sequence
 

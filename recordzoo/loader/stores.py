@@ -99,7 +99,7 @@ class Records(Store):
         """
         position = self._position(index)
         if self.is_raw:
-            return open_raw(self.reader.value("image", position))
+            return open_raw(self.reader.decoded("image", position))
         data = self.reader.read("image", position)
         if self._marks[position] == UNKNOWN:  # in a record set of an earlier version
             self._marks[position] = mark_of(data)

@@ -40,6 +40,11 @@ class Stream(Shards):
                 self._bad[name] = problem
         self._sidecars |= {side.name: side.data for side in sidecars}
 
+    def take_sidecars(self) -> dict[str, bytes]:
+        """Return the side files that were added, and forget them: they are about to be written in another way."""
+        found, self._sidecars = self._sidecars, {}
+        return found
+
     def assemble(self, recipe: Recipe, sidecars: Iterable[Sidecar]) -> None:
         """Put the set together, when all shards are finished.
 

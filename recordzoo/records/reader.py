@@ -151,7 +151,7 @@ class RecordReader:
         return self.manifest.num_records
 
     def __getitem__(self, position: SupportsIndex) -> dict[str, Any]:
-        """Return a record: its name and the value of each field that it has, as `value` gives them.
+        """Return a record: its name and the value of each field, as `value` gives them.
 
         Raises:
             IndexError: There is no such position.
@@ -161,8 +161,8 @@ class RecordReader:
         if not -len(self) <= number < len(self):
             raise IndexError(f"position {number} is out of range: {self.path} has {len(self):,} records.")
         number %= len(self)
-        blobs = [field for field in self.manifest.blobs if self.has(field, number)]
-        return {"name": self.names[number], **{field: self.value(field, number) for field in (*blobs, *self.columns)}}
+        fields = (*self.manifest.blobs, *self.columns)
+        return {"name": self.names[number], **{field: self.value(field, number) for field in fields}}
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
         return (self[position] for position in range(len(self)))
@@ -237,17 +237,27 @@ class RecordReader:
         """Return what a field holds at a position.
 
         Of a blob field: the bytes of an encoded image (the file as it was), a read-only array for raw numbers, the
-        object for JSON. Of an array field: its row, a Python number if that is one.
+        object for JSON; None if the position has no value. Of an array field: its row. A single number is Python's.
 
         Raises:
-            KeyError, IndexError, LookupError, CorruptRecordError: As `read`.
+            KeyError, IndexError, CorruptRecordError: As `read`.
         """
         if field not in self.manifest.blobs:
             row = self.array(field)[position]
             return row if row.ndim else row.item()
+        return self.decoded(field, position) if self.has(field, position) else None
+
+    # Any: as above.
+    def decoded(self, field: str, position: int) -> Any:
+        """Return what a blob field holds at a position, as `value`.
+
+        Raises:
+            KeyError, IndexError, LookupError, CorruptRecordError: As `read`.
+        """
         data = self.read(field, position)
         try:
-            return decode_value(self.manifest.blobs[field], data, self._shape(field, position))
+            found = decode_value(self.manifest.blobs[field], data, self._shape(field, position))
+            return found.item() if isinstance(found, np.ndarray) and not found.ndim else found
         except ValueError as err:
             raise self._corrupt(field, position, str(err)) from err
 

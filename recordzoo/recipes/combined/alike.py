@@ -35,7 +35,14 @@ def check_alike(parts: Sequence[Part]) -> None:
         for name in sorted(before.keys() | now.keys()):
             if before.get(name) != now.get(name):
                 what = f"the field {name!r} is {before.get(name, 'absent')} in the first, {now.get(name, 'absent')}"
-                raise _different(first, other, f"{what} in the second")
+                forms = {each[name].partition(" ")[0] for each in (before, now) if name in each}
+                is_stored_again = len(forms) == 2 and "raw" in forms
+                hint = (
+                    f"; convert it again with kinds={{{name!r}: 'raw'}} where it is no raw field"
+                    if is_stored_again
+                    else ""
+                )
+                raise _different(first, other, f"{what} in the second{hint}")
         if _form(first.reader.manifest) != _form(other.reader.manifest):
             raise _different(first, other, "their samples were given in different forms (tensors, images, tuples)")
 
