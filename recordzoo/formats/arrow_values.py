@@ -160,10 +160,21 @@ def _numbers(scalar: Any, shape: tuple[int | None, ...]) -> NDArray[Any] | list[
         plain: list[Any] = scalar.as_py()
         return plain
     numbers: NDArray[Any] = np.asarray(values.to_numpy(zero_copy_only=False))
-    if not shape:
-        return numbers
-    # Only one dimension may differ: the first.
-    return numbers.reshape(*(length if each is None else each for each in shape))
+    if None in shape[1:]:
+        return numbers.reshape(_sizes(scalar.values))
+    return numbers.reshape(*(length if each is None else each for each in shape)) if shape else numbers
+
+
+def _sizes(lists: Any) -> list[int]:
+    """Return the shape of lists of lists."""
+    found = [len(lists)]
+    while _is_list(lists.type):
+        lengths = set(lists.value_lengths().to_pylist())
+        if len(lengths) > 1:
+            raise ValueError(f"its lists are no array: they have {sorted(map(str, lengths))} values")
+        found.append(lengths.pop() if lengths else 0)
+        lists = lists.flatten()
+    return found
 
 
 def _plain(value: Any) -> Any:

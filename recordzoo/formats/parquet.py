@@ -13,13 +13,17 @@ from typing_extensions import override
 
 from recordzoo.base.packages import need
 from recordzoo.base.types import JSON
-from recordzoo.errors import SourceError
+from recordzoo.errors import OtherSourceError, SourceError
 from recordzoo.formats.arrow import ROWS_AT_ONCE, Part, TableParts
+from recordzoo.formats.hf_features import ARRAYS
 from recordzoo.formats.samples import Content, Field, Sample, text_of
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, plain, sync
 
 if TYPE_CHECKING:
     import pyarrow
+
+NESTED_ARRAYS = b"recordzoo.arrays"
+"""Under this key a schema has the columns whose lists of lists are arrays, each with its number of dimensions."""
 
 _FOLDER = "data"
 _DEFAULT_SPLIT = "train"  # what `datasets` calls data without splits
@@ -118,7 +122,7 @@ class ParquetWriter(Writer):
                     text_of(field, sample) if isinstance(value, str) else json_line(value)[:-1].decode()
                 )
             else:
-                row[_column(field)] = plain(value)
+                row[_column(field)] = _lists(field, value, sample.name)
         return row
 
     def _schema(self) -> "pyarrow.Schema":
@@ -131,8 +135,10 @@ class ParquetWriter(Writer):
         columns["name"] = (pyarrow.string(), _value("string"))
         columns |= {_column(field): _column_of(field) for field in self.content.fields}
         features = {name: feature for name, (_, feature) in columns.items()}
-        about = json.dumps({"info": {"features": features}}).encode()
-        return pyarrow.schema([(name, kind) for name, (kind, _) in columns.items()], {b"huggingface": about})
+        about = {b"huggingface": json.dumps({"info": {"features": features}}).encode()}
+        if nested := {_column(field): len(field.shape) for field in self.content.fields if None in field.shape[1:]}:
+            about[NESTED_ARRAYS] = json.dumps(nested).encode()
+        return pyarrow.schema([(name, kind) for name, (kind, _) in columns.items()], about)
 
 
 def _file_name(sample: Sample) -> str:
@@ -162,4 +168,18 @@ def _column_of(field: Field) -> tuple[Any, JSON]:
     kind, feature = pyarrow.from_numpy_dtype(np.dtype(field.dtype)), _value(field.dtype)
     for _ in field.shape:
         kind, feature = pyarrow.list_(kind), {"feature": feature, "_type": "Sequence"}
+    if len(field.shape) in ARRAYS and None not in field.shape[1:]:
+        feature = {"shape": list(field.shape), "dtype": field.dtype, "_type": ARRAYS[len(field.shape)]}
     return kind, feature
+
+
+# Any: an array of any dtype.
+def _lists(field: Field, value: Any, name: str) -> Any:
+    """Return an array as lists."""
+    shape = np.shape(value)
+    if None in field.shape[1:] and 0 in shape and any(shape[shape.index(0) :]):
+        raise OtherSourceError(
+            f"{name}: {field.name} is an empty array {list(shape)}; lists of Parquet keep no shape after a 0. Export "
+            "to webdataset or tfrecord."
+        )
+    return plain(value)

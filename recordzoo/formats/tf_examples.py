@@ -159,20 +159,53 @@ def features_of_field(field: Field, sample: Sample) -> Iterator[tuple[str, Writt
     value = sample.fields[field.name]
     if value is None:
         yield field.name, ("", ())
+        if field.kind == "raw":
+            yield from ((field.name + each, ("", ())) for each in (SHAPE, DTYPE))
     elif field.kind in ("image", "bytes"):
         yield field.name, ("texts", [value])
     elif field.kind == "json":
         text = text_of(field, sample).encode() if isinstance(value, str) else json_line(value)[:-1]
         yield field.name, ("texts", [text])
     else:
-        numbers = np.asarray(value)
-        if numbers.dtype == np.uint64 and numbers.size and int(numbers.max()) >= 1 << 63:
-            raise OtherSourceError(
-                f"{sample.name}: {field.name} holds {numbers.max()}; TFRecord has whole numbers up to 2^63 - 1. Export "
-                "to webdataset or parquet."
-            )
+        yield from _features_of_numbers(field, sample, np.asarray(value))
+
+
+SHAPE, DTYPE = "/shape", "/dtype"
+"""After the key of an array: the keys of its shape, and of its dtype as NumPy names it."""
+
+_WIDE = (np.float64, np.uint64)  # an `Example` has no such numbers: an array's are its bytes, little-endian
+
+
+def _features_of_numbers(field: Field, sample: Sample, numbers: NDArray[Any]) -> Iterator[tuple[str, Written]]:
+    is_array = field.kind == "raw" or numbers.ndim > 1
+    if is_array and numbers.dtype in _WIDE:
+        yield field.name, ("texts", [numbers.tobytes()])
+    elif numbers.dtype == np.uint64 and numbers.size and int(numbers.max()) >= 1 << 63:
+        raise OtherSourceError(
+            f"{sample.name}: {field.name} holds {numbers.max()}; TFRecord has whole numbers up to 2^63 - 1. Export to "
+            "webdataset or parquet."
+        )
+    else:
         kind: Literal["floats", "integers"] = "floats" if numbers.dtype.kind == "f" else "integers"
         dtype = np.float32 if kind == "floats" else np.int64
         yield field.name, (kind, numbers.astype(dtype).ravel().tolist())
-        if numbers.ndim > 1:
-            yield f"{field.name}/shape", ("integers", numbers.shape)
+    if is_array:
+        yield field.name + SHAPE, ("integers", numbers.shape)
+        yield field.name + DTYPE, ("texts", [field.dtype.encode()])
+
+
+def array_of(example: Example, key: str) -> NDArray[Any] | None:
+    """Return an array as it was exported; None if the example has none.
+
+    Raises:
+        ValueError: Its shape or dtype is not that of its numbers.
+    """
+    values, shape, dtypes = (example.get(each, []) for each in (key, key + SHAPE, key + DTYPE))
+    if not len(dtypes):
+        return None
+    dtype = np.dtype(cast(list[bytes], dtypes)[0].decode()).newbyteorder("<")
+    if dtype.kind not in "biuf" or dtype.itemsize > 8:
+        raise ValueError(f"dtype {dtype}")
+    is_bytes = isinstance(values, list) and len(values) > 0
+    found = np.frombuffer(cast(list[bytes], values)[0], dtype) if is_bytes else np.asarray(values)
+    return found.astype(dtype).reshape(np.asarray(shape, np.int64).tolist())

@@ -23,7 +23,16 @@ from recordzoo.formats.naming import IMAGES, LABELS, image_ending, usual_key
 from recordzoo.formats.samples import Content
 from recordzoo.formats.samples import Sample as Record
 from recordzoo.formats.sets import refuse_missing, split_names
-from recordzoo.formats.tf_examples import Example, feature_of, features_of_field, read_example, written_example
+from recordzoo.formats.tf_examples import (
+    DTYPE,
+    SHAPE,
+    Example,
+    array_of,
+    feature_of,
+    features_of_field,
+    read_example,
+    written_example,
+)
 from recordzoo.formats.tf_examples import Written as Feature
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, sync
 from recordzoo.raw.member import MAX_MEMBER_BYTES
@@ -68,7 +77,10 @@ class TFRecords(Foreign):
         ]
         self._seen = first_of(self.pieces, _examples)
         examples = [example for _, (_, example) in self._seen]
-        keys = sorted({key for example in examples for key in example})
+        found = {key for example in examples for key in example}
+        self._arrays = {key for key in found if key + SHAPE in found and key + DTYPE in found}
+        self._about = {key + each for key in self._arrays for each in (SHAPE, DTYPE)}
+        keys = sorted(found - self._about)
         self.check_fields(keys)
         self._features = {
             key: feature_of(key, [each[key] for each in examples if len(each.get(key, ()))]) for key in keys
@@ -78,7 +90,7 @@ class TFRecords(Foreign):
         label = usual_key(fields, "target", keys, LABELS)
         usual = {key: field for key, field in ((image, "image"), (label, "target")) if key is not None}
         self._keys = self.name_fields(keys, usual)
-        lists = [self._keys[key] for key, kind in self._features.items() if kind.is_uneven]
+        lists = [self._keys[key] for key, kind in self._features.items() if kind.is_uneven and key not in self._arrays]
         self.kinds = dict.fromkeys(lists, "raw")
         for key, name in self._keys.items():
             if name == "image":
@@ -99,7 +111,7 @@ class TFRecords(Foreign):
 
     def _samples(self, piece: Piece, examples: Iterator[tuple[str, Example]]) -> Iterator[Sample]:
         for number, (where, example) in enumerate(examples):
-            if other := example.keys() - self._keys.keys():
+            if other := example.keys() - self._keys.keys() - self._about:
                 raise SourceError(
                     f"{where}: it has {', '.join(sorted(other))}, which the first examples have not.",
                     path=str(piece.files[0]),
@@ -110,9 +122,13 @@ class TFRecords(Foreign):
     # Any: numbers, bytes, arrays, lists or None.
     def _value(self, key: str, example: Example, where: str) -> Any:
         try:
+            if key in self._arrays:
+                return array_of(example, key)
             return self._features[key].value(example[key]) if key in example else None
         except UnicodeDecodeError as err:
             raise SourceError(f"{where}: {key} is text in the first examples, and not here ({err}).") from err
+        except (ValueError, TypeError) as err:
+            raise SourceError(f"{where}: {key} is no array of the shape and dtype beside it ({err}).") from err
 
 
 def _begins_like_one(path: Path) -> bool:

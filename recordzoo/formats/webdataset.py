@@ -207,11 +207,11 @@ class WebDatasetWriter(Writer):
         about = {"name": sample.name, **({"class": sample.class_name} if self.content.classes else {})}
         for field in self.content.fields:
             value = sample.fields[field.name]
-            if field.kind in ("json", "numbers"):
+            if field.kind in ("json", "numbers", "raw") and not field.shape:
                 about[field.name] = value
             elif value is None:
                 continue
-            elif field.kind == "raw":
+            elif field.shape:
                 buffer = io.BytesIO()
                 np.save(buffer, value, allow_pickle=False)
                 yield f".{field.name}.npy", buffer.getvalue()

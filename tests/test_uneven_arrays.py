@@ -1,0 +1,283 @@
+"""Arrays of one dtype and any shapes stay what they are: whichever way they come in, and through whatever they go."""
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torchvision.transforms import v2
+
+import recordzoo
+from recordzoo import RecordLoader, RecordReader, RecordWriter, convert
+from recordzoo.errors import ArgumentError, OtherSourceError, SampleError
+from recordzoo.records.verify import verify
+from tests.fakes.samples import jpeg
+from tests.preparing import prepared
+
+
+def boxes(*counts: int | None, dtype: str = "f4", shape: tuple[int, ...] = (4,)) -> list[Any]:
+    """Arrays [count, *shape], None for None."""
+    return [
+        None if count is None else (np.arange(count * int(np.prod(shape))).reshape(count, *shape) + n).astype(dtype)
+        for n, count in enumerate(counts)
+    ]
+
+
+ODD = np.array([[np.nan, np.inf], [-np.inf, -0.0]], "f4")
+ODD[0, 0:1].view("u4")[:] = 0x7FC01234  # a NaN with bits of its own
+
+VALUES: dict[str, list[Any]] = {
+    "boxes": boxes(2, 0, 1, 3, 0, 2),
+    "the first is empty": boxes(0, 0, 2, 1, 1, 0),
+    "all are empty": boxes(0, 0, 0, 0, 0, 0),
+    "only the last has another shape": boxes(2, 2, 2, 2, 2, 5),
+    "None first": boxes(None, None, 2, 1, 0, 2),
+    "None in the middle": boxes(2, 1, None, 0, 2, 2),
+    "None last": boxes(2, 2, 2, 2, 2, None),
+    "None but for the last": boxes(None, None, None, None, None, 3),
+    "alike but for None": boxes(1, 1, None, 1, 1, 1),
+    "labels": boxes(2, 0, 1, 3, 0, 2, dtype="i8", shape=()),
+    "one number each": boxes(1, 1, 1, 1, 1, 2, dtype="i8", shape=()),
+    "NaN": [ODD, ODD[:1], ODD[:0], None, ODD[:, ::-1].copy(), ODD],
+    "float64": [each / 3 for each in boxes(2, 0, 1, 3, 0, 2, dtype="f8")],
+    "float16": boxes(2, 0, 1, 3, 0, 2, dtype="f2"),
+    "bool": boxes(2, 0, 1, 3, 0, 2, dtype="?", shape=()),
+    "uint8": boxes(2, 0, 90, 3, 0, 2, dtype="u1"),
+    "uint64": [each + np.uint64(1 << 63) for each in boxes(2, 0, 1, 3, 0, 2, dtype="u8", shape=())],
+    "keypoints": boxes(2, 0, 1, 3, 0, 2, shape=(5, 3)),
+    "large": boxes(200, 0, 1, 300, 0, 2),
+    "two sizes": [np.full((n % 3 + 1, n + 2), n, np.uint16) for n in range(6)],
+    "tensors": [None if n == 0 else torch.full((n % 3, 4), n / 2) for n in range(6)],
+}
+COUNT = 6
+TO_TENSOR = v2.Compose([v2.Resize((8, 8)), v2.ToImage(), v2.ToDtype(torch.float32, scale=True)])
+
+
+def same(found: Any, given: Any) -> None:
+    """The same type, dtype, shape and bytes."""
+    if given is None:
+        assert found is None
+        return
+    assert type(found) is type(given)
+    found, given = np.asarray(found), np.asarray(given)
+    assert (found.dtype, found.shape, found.tobytes()) == (given.dtype, given.shape, given.tobytes())
+
+
+def by_convert(values: Sequence[Any], path: Path) -> Path:
+    return convert([(jpeg(n), n, value) for n, value in enumerate(values)], path, fields=("image", "target", "boxes"))
+
+
+def by_dicts(values: Sequence[Any], path: Path) -> Path:
+    return convert([{"boxes": value, "image": jpeg(n), "target": n} for n, value in enumerate(values)], path)
+
+
+def by_target(values: Sequence[Any], path: Path) -> Path:
+    labels = [None if value is None else np.arange(len(value)) for value in values]
+    targets = [{"boxes": value, "labels": label} for value, label in zip(values, labels, strict=True)]
+    return convert([(jpeg(n), target) for n, target in enumerate(targets)], path)
+
+
+def by_writer(values: Sequence[Any], path: Path) -> Path:
+    with RecordWriter(path) as writer:
+        for n, value in enumerate(values):
+            writer.write({"image": jpeg(n), "target": n, "boxes": value})
+    return path
+
+
+def wanted_of(value: Any) -> Any:
+    return None if value is None else np.asarray(value)
+
+
+WAYS_IN = [by_convert, by_dicts, by_target, by_writer]
+
+
+@pytest.mark.parametrize("way", WAYS_IN)
+@pytest.mark.parametrize("name", VALUES)
+def test_they_come_in(name: str, way: Callable[[Sequence[Any], Path], Path], tmp_path: Path) -> None:
+    values = VALUES[name]
+    reader = RecordReader(way(values, tmp_path / "my.records"))
+    assert "json" not in {spec.encoding for spec in reader.manifest.blobs.values()}
+    for n, value in enumerate(values):
+        same(reader[n]["boxes"], wanted_of(value))
+        same(reader.value("boxes", n), wanted_of(value))
+        assert reader.read("image", n) == jpeg(n)
+    assert verify(reader.path, full=True).ok
+    loader = RecordLoader(
+        recordzoo.open(reader.path, transform=TO_TENSOR, target_type="boxes"), batch_size=2, num_workers=0
+    )
+    batches = [batch for _, batch in loader]
+    for n, value in enumerate(values):
+        same(loader.dataset[n][1], value)
+        found = batches[n // 2][n % 2]
+        assert (found is None) == (value is None)
+        if value is not None:
+            same(found.numpy(), wanted_of(value))
+
+
+FIELDS = {name.lower().replace(" ", "_").replace("none", "no"): values for name, values in VALUES.items()}
+
+
+def written(path: Path, fields: Mapping[str, Sequence[Any]] = FIELDS, first: int = 0) -> Path:
+    """A record set with all values, a field for each row of the table."""
+    with RecordWriter(path) as writer:
+        for n in range(COUNT):
+            values = {name: values[n] for name, values in fields.items()}
+            writer.write({"name": f"{first + n}.jpg", "image": jpeg(n), "target": n, **values})
+    return path
+
+
+@pytest.fixture(scope="module")
+def there(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return written(tmp_path_factory.mktemp("arrays") / "all.records")
+
+
+def check(path: Path, positions: Sequence[int] = range(COUNT)) -> None:
+    reader = RecordReader(path)
+    assert len(reader) == len(positions)
+    for place, n in enumerate(positions):
+        record = reader[place]
+        for name, values in FIELDS.items():
+            same(record[name], wanted_of(values[n]))
+    assert verify(path, full=True).ok
+
+
+def by_export(to: str, format: str = "", **options: Any) -> Callable[[Path, Path], Path]:
+    def way(path: Path, folder: Path) -> Path:
+        exported = recordzoo.export(path, folder / to, to=to, workers=1)
+        return prepared(exported, folder / f"{to}.records", from_=format or to, **options)
+
+    return way
+
+
+THROUGH: dict[str, tuple[Callable[[Path, Path], Path], Sequence[int]]] = {
+    "webdataset": (by_export("webdataset", fields={f"{name}.npy": name for name in FIELDS}), range(COUNT)),
+    "tfrecord": (by_export("tfrecord"), range(COUNT)),
+    "parquet": (by_export("parquet", "huggingface"), range(COUNT)),
+    "copy": (lambda path, folder: recordzoo.copy(path, folder / "copy.records"), range(COUNT)),
+    "subset": (
+        lambda path, folder: recordzoo.subset(path, output=folder / "some.records", indices=[5, 1, 0]),
+        (5, 1, 0),
+    ),
+    "merge": (
+        lambda path, folder: recordzoo.merge([path, written(folder / "b.records", first=9)], folder / "m.records"),
+        (*range(COUNT), *range(COUNT)),
+    ),
+    "append": (
+        lambda path, folder: recordzoo.append(
+            path, written(folder / "b.records", first=9), output=folder / "m.records"
+        ),
+        (*range(COUNT), *range(COUNT)),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", THROUGH)
+def test_they_go_through(name: str, there: Path, tmp_path: Path) -> None:
+    way, positions = THROUGH[name]
+    check(way(there, tmp_path), positions)
+
+
+def test_a_batch_has_a_list_for_each_key_of_a_target(tmp_path: Path) -> None:
+    values = VALUES["tensors"]
+    path = convert(
+        [(jpeg(n), {"boxes": v, "number": torch.tensor(n)}) for n, v in enumerate(values)], tmp_path / "a.records"
+    )
+    ((_, target),) = RecordLoader(recordzoo.open(path, transform=TO_TENSOR), batch_size=COUNT, num_workers=0)
+    assert target["number"].tolist() == list(range(COUNT))
+    for found, value in zip(target["boxes"], values, strict=True):
+        same(found, value)
+
+
+def test_a_dict_comes_back_as_it_was(tmp_path: Path) -> None:
+    targets = [
+        {"boxes": torch.zeros(0, 4), "image_id": torch.tensor(7), "name": "a", "Score.x": np.float32(0.5)},
+        {"boxes": torch.ones(2, 4), "image_id": torch.tensor(8), "name": None, "Score.x": np.float32(np.nan)},
+        {"boxes": torch.ones(1, 4), "image_id": torch.tensor(9), "Score.x": np.float32(2)},
+        None,
+    ]
+    dataset = recordzoo.open(convert([(jpeg(n), each) for n, each in enumerate(targets)], tmp_path / "a.records"))
+    fields = RecordReader(tmp_path / "a.records").manifest.fields
+    assert sorted(fields) == ["boxes", "field_name", "image", "image_id", "score_x"]
+    for n, given in enumerate(targets[:3]):
+        found = dataset[n][1]
+        assert found.keys() == {"boxes", "image_id", "name", "Score.x"}
+        same(found["boxes"], given["boxes"])
+        same(found["image_id"], given["image_id"])
+        assert found["name"] == given.get("name")
+        assert np.array_equal(found["Score.x"], given["Score.x"], equal_nan=True)
+    assert dataset[3][1] is None
+
+
+def test_a_key_that_comes_later(tmp_path: Path) -> None:
+    targets: list[dict[str, Any]] = [{"boxes": np.ones((n % 3, 4), "f4")} for n in range(200)]
+    targets[101]["masks"] = np.ones((2, 5, 6), "?")
+    path = convert([(jpeg(0), each) for each in targets], tmp_path / "a.records", workers=1)
+    with RecordWriter(tmp_path / "b.records") as writer:
+        for each in targets:
+            writer.write({"image": jpeg(0), "target": each})
+    for reader in (RecordReader(path), RecordReader(tmp_path / "b.records")):
+        assert [n for n in range(200) if reader.has("masks", n)] == [101]
+        same(reader[101]["masks"], targets[101]["masks"])
+        same(reader[0]["boxes"], targets[0]["boxes"])
+
+
+def test_rows_become_values_when_a_shape_comes_late(tmp_path: Path) -> None:
+    """More rows than a side file has; two fields, and numbers that get a None."""
+    points = [np.full((2 + (n > 700), 2), n, "f8") for n in range(800)]
+    with RecordWriter(tmp_path / "a.records") as writer:
+        for n, each in enumerate(points):
+            score = None if n == 600 else n / 2
+            writer.write(
+                {"image": jpeg(0), "points": each, "score": score, "count": None if n == 650 else n, "size": n}
+            )
+    reader = RecordReader(tmp_path / "a.records")
+    assert reader.columns == ["size"]
+    for n, each in enumerate(points):
+        same(reader[n]["points"], each)
+    assert [record["score"] for record in reader] == [None if n == 600 else n / 2 for n in range(800)]
+    assert [record["count"] for record in reader] == [None if n == 650 else n for n in range(800)]
+    assert reader.array("size").tolist() == list(range(800))
+    assert verify(reader.path, full=True).ok
+
+
+@pytest.mark.parametrize(
+    "other",
+    [np.zeros((1, 4)), np.zeros(4, "f4"), np.zeros((1, 4), "i4"), np.float32(1), 1.0],
+    ids=["another dtype", "fewer dimensions", "whole numbers", "one number", "a float"],
+)
+@pytest.mark.parametrize("place", [0, 5, 101])
+def test_arrays_of_one_field_have_one_dtype(place: int, other: Any, tmp_path: Path) -> None:
+    values = [np.ones((n % 3, 4), "f4") for n in range(200)]
+    values[place] = other
+    with pytest.raises(SampleError, match=f"^position {place or r'.*'}.*'boxes' holds a ") as caught:
+        by_convert_one(values, tmp_path / "a.records")
+    assert caught.value.position is not None
+    with RecordWriter(tmp_path / "b.records") as writer:
+        for value in values[: place or 1]:
+            writer.write({"image": jpeg(0), "boxes": value})
+        with pytest.raises(SampleError, match=f"^position {place or 1}: 'boxes' holds a "):
+            writer.write({"image": jpeg(0), "boxes": values[place or 1]})
+        writer.write({"image": jpeg(0), "boxes": values[0]})
+
+
+def by_convert_one(values: Sequence[Any], path: Path) -> Path:
+    return convert([(jpeg(0), value) for value in values], path, fields=("image", "boxes"), workers=1)
+
+
+def test_what_parquet_cannot_hold_is_said(tmp_path: Path) -> None:
+    values = [np.zeros((0, 7), "f4"), np.zeros((2, 3), "f4"), np.zeros((2, 0), "f4"), np.zeros((0, 0), "f4")]
+    path = by_writer(values[1:], tmp_path / "good.records")
+    again = prepared(recordzoo.export(path, tmp_path / "parquet", to="parquet"), tmp_path / "again.records")
+    for n, value in enumerate(values[1:]):
+        same(RecordReader(again)[n]["boxes"], value)
+    path = by_writer(values, tmp_path / "bad.records")
+    with pytest.raises(OtherSourceError, match=r"boxes is an empty array \[0, 7\].*Parquet.*webdataset"):
+        recordzoo.export(path, tmp_path / "other", to="parquet", workers=1)
+
+
+def test_sets_that_store_a_field_in_two_ways_say_what_helps(tmp_path: Path) -> None:
+    one, other = by_writer(boxes(1, 1), tmp_path / "a.records"), by_writer(boxes(1, 2), tmp_path / "b.records")
+    with pytest.raises(ArgumentError, match=r"kinds=\{'boxes': 'raw'\}"):
+        recordzoo.merge([one, other], tmp_path / "c.records")
