@@ -25,7 +25,7 @@ def copy(tmp_path_factory: pytest.TempPathFactory) -> Path:
             shutil.copy(ROOT / name, root / name)
     before = {path.relative_to(root).as_posix() for path in root.rglob("*")}
     files = dict(FILE.findall(PAGE.read_text(encoding="utf-8")))
-    assert len(files) == 4
+    assert len(files) == 3
     assert before.isdisjoint(files)
     for name, content in files.items():
         (root / name).parent.mkdir(parents=True, exist_ok=True)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from recordzoo import catalogue
+from recordzoo.catalogue import Layout
 from recordzoo.catalogue.parse import parse
 from recordzoo.cli import info as cli_info
 from recordzoo.errors import ArgumentError
@@ -171,6 +172,9 @@ def test_info_says_how_the_recipe_was_checked():
         (('title = "Birds"', 'title = "Birds"\ntitel = "x"'), "birds.toml has unknown keys: titel"),
         (('checked = "layout"', ""), "birds.toml: checked must be a string; it is missing"),
         (('checked = "layout"', 'checked = "yes"'), "checked must be one of bytes, lists, layout; it is 'yes'"),
+        (("expansion = 2", 'layout = "flat"'), "birds.toml: layout must be class_folders or annotated; it is 'flat'"),
+        (("expansion = 2", 'top = "birds/"'), "birds.toml has unknown keys: top"),
+        (("optional = true\nset_name", 'top = "extra/"\nset_name'), "[parts.extra] has unknown keys: top"),
         (("2026-11-24", "yesterday"), "checked_date must be a day, as 2026-11-24; it is 'yesterday'"),
         (("size_bytes = 10", "size_bytes = -1"), r"[[files]] number 1: size_bytes must be a whole number"),
         (("size_bytes = 10", "size_bytes = 10\nabout_bytes = 9"), "about_bytes is for a file without size_bytes"),
@@ -201,6 +205,15 @@ def test_an_unknown_name_says_which_may_be_meant(wrong, meant):
     assert caught.value.meant == meant
     with pytest.raises(ArgumentError, match=r"Unknown dataset 'zzzzzz'. It must be .*imagenet"):
         catalogue.entry("zzzzzz")
+
+
+def test_a_layout_is_that_of_the_dataset_but_for_what_a_part_says():
+    layout = 'layout = "class_folders"\nfolders = { train = "training" }\nendings = [".png"]'
+    text = GOOD.replace("expansion = 2", layout).replace("set_name =", 'top = "more/"\nset_name =')
+    train, extra = parse("birds", text).parts
+    assert train.layout == Layout("class_folders", "train/", {"train": "training"}, (".png",))
+    assert extra.layout == dataclasses.replace(train.layout, top="more/")
+    assert parse("birds", GOOD).parts[0].layout == Layout()
 
 
 def test_an_unknown_part_says_which_there_are():

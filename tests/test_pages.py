@@ -261,7 +261,7 @@ def mirror(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]
     (root / "bin" / "srun").write_text(SRUN)
     (root / "bin" / "srun").chmod(0o755)
     shutil.copytree(catalogue._FOLDER, root / "datasets", ignore=shutil.ignore_patterns("*.py", "__pycache__"))
-    path = root / "datasets" / "cub200" / "cub200.toml"
+    path = root / "datasets" / "cub200.toml"
     facts = catalogue.entry("cub200").files[0]
     toml = path.read_text(encoding="utf-8")
     for old, new in (

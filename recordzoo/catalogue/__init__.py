@@ -14,12 +14,17 @@ about a dataset comes from its file::
     checked_date = "2026-11-24"
     checked_source = "..."                  # what the recipe read, and where that is from
     class = "CUB200Record"                  # or a list; defined in <name>.py beside this file
-    module = "cub200"                       # or in module.py, shared with others; the recipe is in module_recipe.py
+    module = "cub200"                       # or in module.py, shared with others; so is a recipe, in module_recipe.py
     num_images = 11_788                     # where that is not the sum of the splits: they may overlap
     num_classes = 200                       # where the dataset has classes
     classes = ["..."]                       # their names, where the raw files do not have them
     folder = "flowers-102"                  # where torchvision keeps the raw files, relative to root; default: root
     expansion = 1.46                        # size of the records / size of the raw files; default 1.02
+    layout = "class_folders"                # or "annotated"; without it the recipe is code: <name>_recipe.py
+    top = "2750/"                           # the folder above the class folders, or of the images; default: "{part}/"
+    folders = { val = "valid" }             # class_folders: for each split its folder below top
+    endings = [".jpeg"]                     # class_folders: what images end with; default: as for ImageFolder
+    annotations = ["*.json"]                # annotated: patterns of the names of annotation files
     splits = { train = 5994, test = 5794 }  # numbers of samples; where there are parts, in their tables
     instructions = "..."                    # where people may have to fetch files by hand
     differences = ["One sentence."]         # where the class differs from torchvision's on purpose
@@ -29,6 +34,7 @@ about a dataset comes from its file::
     optional = false                        # true: prepared only when it is named
     set_name = "cub200"                     # <set_name>.records on disk, where it is not <dataset>.<part>
     splits = { train = 1_281_167 }
+    top = "320px/"                          # and annotations: where they differ from the dataset's
     arguments = { split = "train" }         # with which the class opens this record set; or { train = true }
 
     [[files]]                               # one for each raw file
@@ -50,11 +56,23 @@ import functools
 from pathlib import Path
 
 from recordzoo.base.program import command
-from recordzoo.catalogue.facts import CHECKED, Entry, FileFacts, Part, Split
+from recordzoo.catalogue.facts import CHECKED, Entry, FileFacts, Layout, Part, Split
 from recordzoo.catalogue.parse import parse
 from recordzoo.errors import ArgumentError
 
-__all__ = ["CHECKED", "Entry", "FileFacts", "Part", "Split", "class_modules", "entry", "find", "names", "unknown"]
+__all__ = [
+    "CHECKED",
+    "Entry",
+    "FileFacts",
+    "Layout",
+    "Part",
+    "Split",
+    "class_modules",
+    "entry",
+    "find",
+    "names",
+    "unknown",
+]
 
 _FOLDER = Path(__file__).parent.parent / "datasets"
 _WITHOUT_FACTS = {

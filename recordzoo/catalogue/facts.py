@@ -35,6 +35,25 @@ class Checked:
 
 
 @dataclass(frozen=True, slots=True)
+class Layout:
+    """Where what is in the raw data, for a recipe that needs no code of its own.
+
+    Attributes:
+        kind: Which recipe: "class_folders" or "annotated"; "": the recipe is code.
+        top: The folder above the class folders, or that of the images, with a "/" at its end.
+        folders: For each split its folder below `top`; empty if the class folders are right there.
+        endings: What images end with, in lower case; empty: as torchvision's ImageFolder has it.
+        annotations: Patterns of the names of annotation files, as `fnmatch` has them.
+    """
+
+    kind: str = ""
+    top: str = ""
+    folders: Mapping[str, str] = field(default_factory=dict)
+    endings: tuple[str, ...] = ()
+    annotations: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Part:
     """Raw data that is obtained, converted and published on its own: one record set.
 
@@ -44,6 +63,7 @@ class Part:
         optional: Prepared only when it is asked for by name.
         set_name: Its record set's directory name without its ending; "" where that is the part's label.
         arguments: Constructor arguments with which a dataset class opens this part.
+        layout: Where what is in its raw data.
     """
 
     name: str
@@ -51,6 +71,7 @@ class Part:
     optional: bool = False
     set_name: str = ""
     arguments: Mapping[str, str | bool] = field(default_factory=dict)
+    layout: Layout = Layout()
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,7 +185,7 @@ class Entry:
 
     @property
     def recipe_module(self) -> str:
-        """The module whose ``RECIPES`` has its recipe; it imports no torch."""
+        """The module whose ``RECIPES`` has its recipe, unless a `Layout` says it all; it imports no torch."""
         return f"recordzoo.datasets.{self.module}_recipe"
 
     @property

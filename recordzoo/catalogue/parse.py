@@ -1,10 +1,14 @@
 """Read a dataset's TOML file strictly: a typo must not pass for a missing value."""
 
 import tomllib
+from dataclasses import replace
 from datetime import date
 
-from recordzoo.catalogue.facts import CHECKED, Checked, Entry, FileFacts, Part, Split
+from recordzoo.catalogue.facts import CHECKED, Checked, Entry, FileFacts, Layout, Part, Split
 from recordzoo.errors import ArgumentError
+
+LAYOUTS = ("class_folders", "annotated")
+"""The recipes that need no code of their own."""
 
 
 def parse(name: str, text: str) -> Entry:
@@ -24,7 +28,7 @@ def parse(name: str, text: str) -> Entry:
     top = _Table(f"{name}.toml", data)
     part_tables = top.tables("parts")
     splits = [Split(split, count) for split, count in top.counts("splits").items()]
-    parts = []
+    layout, parts = _layout(top), []
     for part, table in part_tables.items():
         splits += [Split(split, count, part) for split, count in table.counts("splits").items()]
         parts.append(
@@ -34,6 +38,7 @@ def parse(name: str, text: str) -> Entry:
                 optional=table.flag("optional"),
                 set_name=table.text("set_name", ""),
                 arguments=table.texts_or_flags("arguments"),
+                layout=_layout_of(part, layout, table) if layout.kind else layout,
             )
         )
     files = tuple(_file(table) for table in top.table_list("files"))
@@ -48,7 +53,7 @@ def parse(name: str, text: str) -> Entry:
         citation=top.text("citation"),
         checked=_checked(top),
         class_names=top.texts("class"),
-        parts=tuple(parts) or (Part(""),),
+        parts=tuple(parts) or (Part("", layout=layout),),
         files=files,
         splits=tuple(splits),
         images=top.number("num_images"),
@@ -77,6 +82,28 @@ def _checked(top: "_Table") -> Checked:
     except ValueError as err:
         raise ArgumentError(f"{top.where}: checked_date must be a day, as 2026-11-24; it is {day!r}.") from err
     return Checked(by, day, source)
+
+
+def _layout(table: "_Table") -> Layout:
+    kind = table.text("layout", "")
+    if not kind:
+        return Layout()
+    if kind not in LAYOUTS:
+        raise ArgumentError(f"{table.where}: layout must be {' or '.join(LAYOUTS)}; it is {kind!r}.")
+    return Layout(
+        kind,
+        top=table.text("top", "{part}/"),
+        folders=table.strings("folders"),
+        endings=table.texts("endings", ()),
+        annotations=table.texts("annotations", ()),
+    )
+
+
+def _layout_of(part: str, layout: Layout, table: "_Table") -> Layout:
+    """Return the layout of a part: that of the dataset, but for what the part says itself."""
+    top = table.text("top", layout.top).replace("{part}", part)
+    annotations = table.texts("annotations", layout.annotations)
+    return replace(layout, top=top, annotations=tuple(each.replace("{part}", part) for each in annotations))
 
 
 def _file(table: "_Table") -> FileFacts:
@@ -142,6 +169,12 @@ class _Table:
         value = self._data.pop(key, {})
         if not isinstance(value, dict) or not all(type(count) is int and count >= 0 for count in value.values()):
             raise self._wrong(key, value, "a table of whole numbers")
+        return value
+
+    def strings(self, key: str) -> dict[str, str]:
+        value = self._data.pop(key, {})
+        if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+            raise self._wrong(key, value, "a table of strings")
         return value
 
     def texts_or_flags(self, key: str) -> dict[str, str | bool]:

@@ -1,4 +1,4 @@
-"""How test sets for models of ImageNet become records: one folder for each class, below one that the archive names."""
+"""How ImageNetV2 becomes records: one folder for each label, below one that the archive names."""
 
 import dataclasses
 from collections.abc import Iterator, Mapping
@@ -13,23 +13,8 @@ from recordzoo.recipes.class_folders import ClassFolderRecipe
 NUM_LABELS = 1000
 
 
-class WnidFolders(ClassFolderRecipe):
-    """ImageNet-A, -O and -R: class folders are named by their WNIDs; labels are their places among these."""
-
-    @property
-    @override
-    def top(self) -> str:
-        return self.raw_files[0].name.removesuffix(".tar") + "/"
-
-
-class Sketch(ClassFolderRecipe):
-    """ImageNet-Sketch: as above, with all WNIDs of ImageNet."""
-
-    top = "sketch/"
-
-
 class NumberedFolders(ClassFolderRecipe):
-    """ImageNetV2: class folders are named by their labels, 0 to 999. The order is ImageFolder's: 0, 1, 10, 100, ..."""
+    """Class folders are named by their labels, 0 to 999. The order is ImageFolder's: 0, 1, 10, 100, ..."""
 
     @property
     @override
@@ -55,10 +40,4 @@ def _label(name: str) -> int | None:
     return int(folder) if is_label else None
 
 
-RECIPES = {
-    "imagenet_v2": NumberedFolders,
-    "imagenet_a": WnidFolders,
-    "imagenet_o": WnidFolders,
-    "imagenet_r": WnidFolders,
-    "imagenet_sketch": Sketch,
-}
+RECIPES = {"imagenet_v2": NumberedFolders}

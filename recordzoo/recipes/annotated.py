@@ -4,7 +4,6 @@ An annotation file is a record of its own, with its own bytes, behind the images
 an image never reads it.
 """
 
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -24,7 +23,7 @@ ANNOTATIONS = "annotations"
 
 
 class AnnotatedRecipe(DeclaredRecipe):
-    """A recipe that is told where the images are and which files are annotation files; a tree may lack the latter.
+    """A recipe of images and annotation files; the facts say where they are (`Layout`). A tree may lack the latter.
 
     The record set lies beside the folder of the images and is called like it (``set_name`` in the facts), so that it is
     found by the root that torchvision's class is given. Names of images are relative to that folder.
@@ -32,36 +31,26 @@ class AnnotatedRecipe(DeclaredRecipe):
 
     fields = {"image": BlobField("image"), ANNOTATIONS: BlobField("bytes")}  # noqa: RUF012 - never changed
 
-    @property
-    @abstractmethod
-    def folder(self) -> str:
-        """The folder of the images, with a "/" at its end."""
-
-    @property
-    @abstractmethod
-    def annotations(self) -> Sequence[str]:
-        """Patterns of the names of annotation files, as `fnmatch` has them."""
-
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:
-        if not (base / self.folder).is_dir():
+        if not (base / self.layout.top).is_dir():
             return None
-        found = [name for pattern in self.annotations for name in matching(base, pattern)]
-        return [*files_under(base, self.folder, IMAGE_ENDINGS), *dict.fromkeys(found)]
+        found = [name for pattern in self.layout.annotations for name in matching(base, pattern)]
+        return [*files_under(base, self.layout.top, IMAGE_ENDINGS), *dict.fromkeys(found)]
 
     @property
     @override
     def tree_marks(self) -> Sequence[str]:
-        return [self.folder]
+        return [self.layout.top]
 
     @override
     def extract(self, member: Member) -> Iterator[Blob | Sidecar]:
         last = member.name.rpartition("/")[2]
         if is_apple_double(member.name):
             return
-        if member.name.startswith(self.folder) and is_image(last):
-            yield Blob("image", member.name.removeprefix(self.folder), member.read())
-        elif any(fnmatchcase(member.name, pattern) for pattern in self.annotations):
+        if member.name.startswith(self.layout.top) and is_image(last):
+            yield Blob("image", member.name.removeprefix(self.layout.top), member.read())
+        elif any(fnmatchcase(member.name, pattern) for pattern in self.layout.annotations):
             yield Blob(ANNOTATIONS, last, member.read())
 
     @override
@@ -69,7 +58,7 @@ class AnnotatedRecipe(DeclaredRecipe):
         images = set(stored.keys["image"])
         if not images:
             raise SourceError(
-                f"{self.entry.title}: there is no image under {self.folder} in the raw data. {INCOMPLETE}"
+                f"{self.entry.title}: there is no image under {self.layout.top} in the raw data. {INCOMPLETE}"
             )
         files = {f"{ANNOTATIONS}/{key}": key for key in stored.keys[ANNOTATIONS]}
         names = sorted(images.union(files), key=name_key)

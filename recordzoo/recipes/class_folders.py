@@ -3,10 +3,8 @@
 import bisect
 import itertools
 import os
-from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,20 +79,22 @@ def files_under(base: Path, folder: str, endings: tuple[str, ...]) -> list[str]:
 
 
 class ClassFolderRecipe(DeclaredRecipe):
-    """A recipe that is told where the class folders are.
-
-    Attributes:
-        folders: The folders of the splits below it; none if the class folders are right below `top`.
-        endings: What images end with, in lower case.
-    """
-
-    folders: ClassVar[Sequence[str]] = ()
-    endings: ClassVar[tuple[str, ...]] = IMAGE_ENDINGS
+    """A recipe of class folders; where they are, is said by the facts (`Layout`), or by a subclass."""
 
     @property
-    @abstractmethod
     def top(self) -> str:
         """The folder above all class folders, with a "/" at its end; names are relative to it."""
+        return self.layout.top
+
+    @property
+    def folders(self) -> Mapping[str, str]:
+        """For each split its folder below `top`; empty if the class folders are right there."""
+        return self.layout.folders
+
+    @property
+    def endings(self) -> tuple[str, ...]:
+        """What images end with, in lower case."""
+        return self.layout.endings or IMAGE_ENDINGS
 
     @override
     def tree_names(self, base: Path) -> Sequence[str] | None:
@@ -124,7 +124,7 @@ class ClassFolderRecipe(DeclaredRecipe):
         inner = [name.partition("/")[2] for name in names]
         classes, target = class_labels(inner)
         splits = {}
-        for split in self.folders:
-            places = np.flatnonzero([name.startswith(f"{split}/") for name in names])
+        for split, folder in self.folders.items():
+            places = np.flatnonzero([name.startswith(f"{folder}/") for name in names])
             splits[split] = places[class_folder_order([inner[place] for place in places.tolist()])]
         return Table(names, arrays={"target": target}, splits=splits, classes=classes)

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from recordzoo import catalogue
 from recordzoo.base.packages import is_installed
-from recordzoo.catalogue import Entry
+from recordzoo.catalogue import Entry, Layout
 from recordzoo.errors import ArgumentError, PrepareError, SourceError
 from recordzoo.net.download import RemoteFile
 from recordzoo.raw.archive import ChainSource
@@ -20,6 +20,11 @@ from recordzoo.raw.files import raw_source
 from recordzoo.raw.member import Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.base import BlobField, Recipe
+
+_LAYOUTS = {
+    "class_folders": ("recordzoo.recipes.class_folders", "ClassFolderRecipe"),
+    "annotated": ("recordzoo.recipes.annotated", "AnnotatedRecipe"),
+}
 
 
 def dataset_recipe(
@@ -39,8 +44,13 @@ def dataset_recipe(
     Raises:
         ArgumentError: There is no such dataset or part, or `raw_files` lacks one of its files.
     """
-    module = importlib.import_module(catalogue.entry(dataset).recipe_module)
-    made: DeclaredRecipe = module.RECIPES[dataset](dataset, part, raw_files)
+    entry = catalogue.entry(dataset)
+    if layout := entry.part(part).layout.kind:
+        module, name = _LAYOUTS[layout]
+        kind = getattr(importlib.import_module(module), name)
+    else:
+        kind = importlib.import_module(entry.recipe_module).RECIPES[dataset]
+    made: DeclaredRecipe = kind(dataset, part, raw_files)
     made.member_md5s = dict(member_md5s)
     return made
 
@@ -81,6 +91,11 @@ class DeclaredRecipe(Recipe):
     @override
     def set_name(self) -> str:
         return self.entry.set_name(self.part)
+
+    @property
+    def layout(self) -> Layout:
+        """Where what is in the raw data, as the facts have it."""
+        return self.entry.part(self.part).layout
 
     def require(self, names: Collection[str]) -> None:
         """Make these raw files necessary, where they are optional."""
