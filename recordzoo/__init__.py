@@ -47,6 +47,7 @@ TRAINING = {
     "MultiView": "recordzoo.transforms.views",
     "RecordLoader": "recordzoo.loader.loader",
     "RecordSampler": "recordzoo.sampling.samplers",
+    "mix": "recordzoo.sampling.mix",
 }
 """Modules of the names that bring samples to a training loop; they import torch."""
 

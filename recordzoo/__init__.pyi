@@ -84,6 +84,7 @@ from recordzoo.loader.loader import RecordLoader as RecordLoader
 from recordzoo.loader.stores import HasImageBytes as HasImageBytes
 from recordzoo.records.reader import RecordReader as RecordReader
 from recordzoo.records.verify import verify as verify
+from recordzoo.sampling.mix import mix as mix
 from recordzoo.sampling.samplers import RecordSampler as RecordSampler
 from recordzoo.transforms.views import MultiView as MultiView
 from recordzoo.zoo import list_datasets as list_datasets
@@ -181,6 +182,7 @@ __all__ = [
     "info",
     "list_datasets",
     "merge",
+    "mix",
     "open",
     "prepare",
     "pull",

@@ -9,6 +9,7 @@ from typing import Any
 from recordzoo.images.deferred import deferring
 from recordzoo.loader.order import Indices
 from recordzoo.loader.stores import Records, Store
+from recordzoo.sampling.labels import NewNumbers
 from recordzoo.transforms.joint import JointPlan, as_plain
 from recordzoo.transforms.plan import Views
 from recordzoo.transforms.read import read_views
@@ -77,7 +78,8 @@ class ImageLeaf(Leaf):
 
     def __init__(self, dataset: Any, store: Store, transform: Any, target_transform: Any) -> None:
         super().__init__(dataset, store, read_views(transform))
-        self.target_transform: Callable[[Any], Any] | None = target_transform
+        self._new_numbers = target_transform if isinstance(target_transform, NewNumbers) else None
+        self.target_transform: Callable[[Any], Any] | None = None if self._new_numbers else target_transform
         self.frame = store.frame
 
     @property
@@ -101,6 +103,8 @@ class ImageLeaf(Leaf):
     def target(self, index: int) -> Any:
         """Return the target of a sample, as the dataset gives it."""
         found = self.store.target(index)
+        if self._new_numbers:
+            return self._new_numbers(found)
         if self.target_transform is None:
             return found
         with self.noting(index):
@@ -108,6 +112,8 @@ class ImageLeaf(Leaf):
 
     def targets(self, indices: Indices) -> Any:
         """Return the targets of samples: as `Store.targets` without a transform, otherwise a list."""
+        if self._new_numbers:
+            return self._new_numbers.of(self.store.targets(indices))
         if self.target_transform is None:
             return self.store.targets(indices)
         return list(map(self.target, indices.tolist()))

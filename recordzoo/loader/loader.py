@@ -39,7 +39,7 @@ from recordzoo.sampling.ahead import keeping_values
 from recordzoo.sampling.permutation import hash_key
 from recordzoo.sampling.ranks import Ranks, Seed
 from recordzoo.sampling.samplers import RecordSampler
-from recordzoo.sampling.schemes import Draws, names_given
+from recordzoo.sampling.schemes import Draws, is_drawn
 from recordzoo.sampling.state import whole_number
 
 ON_ERROR = ("raise", "skip")
@@ -64,7 +64,8 @@ class RecordLoader(DataLoader[Any]):
         dataset: A dataset of this package, one of torchvision's that lists image files (`ImageFolder`), one of your own
             with `HasImageBytes`, or a `Subset` or `ConcatDataset` of them. Any other works, without the speed.
         batch_size: Samples in a batch, of each rank. None gives single samples.
-        shuffle: True, False or "block", as `RecordSampler` has them. Default: False; True with `weights` and the like.
+        shuffle: True, False or "block", as `RecordSampler` has them. Default: False; True for a `mix`, and with
+            `weights` and the like.
         sampler: Which samples, in which order, instead of `shuffle`; best a `RecordSampler`.
         batch_sampler: Gives lists of indices, instead of `batch_size`, `shuffle`, `sampler` and `drop_last`.
         num_workers: Threads or processes, at least 1; by default the cores that this process may use, divided by
@@ -177,7 +178,7 @@ class RecordLoader(DataLoader[Any]):
         self.seed, self.num_replicas, self.rank, self.drop_cache = seed, num_replicas, rank, drop_cache
         chosen = Seed.drawn(generator) if seed is None else Seed(seed)
         if sampler is None and batch_sampler is None:
-            shuffle = bool(names_given(draws)) if shuffle is None else shuffle
+            shuffle = is_drawn(dataset, draws) if shuffle is None else shuffle
             own = RecordSampler(
                 dataset, shuffle=shuffle, num_replicas=num_replicas, rank=rank, drop_last=drop_last, **draws
             )

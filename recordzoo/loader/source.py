@@ -16,6 +16,7 @@ from recordzoo.loader.order import Indices, indices_of
 from recordzoo.loader.plain import read_plain
 from recordzoo.loader.stores import HasImageBytes, Own, Records
 from recordzoo.records.reader import RecordReader
+from recordzoo.sampling.mix import Mix
 from recordzoo.transforms.joint import is_wrapped, read_joint
 
 _LOOKED_AT_ONCE = 1 << 20
@@ -69,7 +70,7 @@ class BatchSource:
             return lambda indices: inner(
                 _checked(chosen[_checked(indices, len(chosen), "Subset")], size, kind, "Subset.indices: ")
             )
-        if type(dataset) is ConcatDataset:
+        if type(dataset) in (ConcatDataset, Mix):
             return self._read_parts(dataset)
         leaf = leaf_of(dataset)
         if isinstance(leaf, str):

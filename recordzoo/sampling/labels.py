@@ -4,7 +4,7 @@ from collections.abc import Sized
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 from torch.utils.data import ConcatDataset, Subset
 
 from recordzoo.errors import ArgumentError
@@ -22,9 +22,29 @@ _MAX_SPAN = 1 << 22
 """Whole numbers are counted and looked up in a table up to this span, in a fiftieth of the time of a sort."""
 
 
+class NewNumbers:
+    """A `target_transform` that gives each class another number, and leaves -1, which stands for none.
+
+    Args:
+        numbers: The new number of each class, int64 [c].
+    """
+
+    def __init__(self, numbers: Int64s) -> None:
+        self._numbers = np.append(numbers, NO_CLASS)  # where -1 finds it
+
+    def __call__(self, label: int) -> int:
+        """Return the new number of a class."""
+        return int(self._numbers[label])
+
+    def of(self, labels: ArrayLike) -> Int64s:
+        """Return the new numbers of classes, of the same shape."""
+        found: Int64s = self._numbers[np.asarray(labels)]
+        return found
+
+
 # Any, in all of this module: datasets and labels are somebody's.
 def labels_of(dataset: Any, indices: Int64s, field: str | None) -> NDArray[Any]:
-    """Return the labels of samples before `target_transform`, or the values of a field: one each, [n].
+    """Return the labels of samples before the user's `target_transform`, or the values of a field: one each, [n].
 
     Args:
         dataset: Whose samples.
@@ -47,6 +67,9 @@ def labels_of(dataset: Any, indices: Int64s, field: str | None) -> NDArray[Any]:
         found = _targets(dataset)[indices]
     if found.ndim != 1 or found.dtype.kind not in "iufSU":
         raise ArgumentError(f"{type(dataset).__name__} has no labels: its targets are not one number or text each.")
+    new_numbers = getattr(dataset, "target_transform", None)
+    if isinstance(new_numbers, NewNumbers):
+        return new_numbers.of(found)
     return found.astype(np.int64, copy=False) if found.dtype.kind in "iu" else found
 
 

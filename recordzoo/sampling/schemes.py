@@ -6,6 +6,7 @@ from typing import Any, TypedDict
 
 from recordzoo.errors import ArgumentError
 from recordzoo.sampling.class_batches import ClassBatches
+from recordzoo.sampling.mix import Mix, MixScheme
 from recordzoo.sampling.orders import BlockLayout, SampleScheme, Scheme
 from recordzoo.sampling.state import whole_number
 from recordzoo.sampling.storage import storage_of
@@ -31,6 +32,11 @@ def names_given(draws: Draws) -> list[str]:
     return [name for name, value in draws.items() if value is not None]
 
 
+def is_drawn(dataset: object, draws: Draws) -> bool:
+    """Whether samples are drawn in other numbers than once each: then they are shuffled."""
+    return isinstance(dataset, Mix) or bool(names_given(draws))
+
+
 def scheme_of(dataset: Sized, shuffle: object, draws: Draws, **blocks: int) -> Scheme:
     """Return how a sampler orders its epochs.
 
@@ -47,7 +53,13 @@ def scheme_of(dataset: Sized, shuffle: object, draws: Draws, **blocks: int) -> S
     for name, value in blocks.items():
         if value < 1:
             raise ArgumentError(f"{name}={value} must be at least 1.")
-    if given := names_given(draws):
+    given = names_given(draws)
+    if isinstance(dataset, Mix):
+        if given or shuffle is not True:
+            wrong = given[0] if given else f"shuffle={shuffle!r}"
+            raise ArgumentError(f"{wrong} with a mix, which says itself how samples are drawn. Leave it out.")
+        return MixScheme(dataset)
+    if given:
         return _drawn(dataset, shuffle, draws, given)
     return _block_layout(dataset, **blocks) if shuffle == "block" else SampleScheme(len(dataset), shuffle is True)
 
