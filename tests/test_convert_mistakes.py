@@ -2,6 +2,7 @@
 
 import errno
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -155,3 +156,20 @@ def test_a_name_that_is_taken_is_answered_with_another(tmp_path: Path) -> None:
         with pytest.raises(ArgumentError, match=rf"keep their {kept} there. Pass fields={{'{key}': '{key}_'}}"):
             convert([{key: "a", "image": jpeg(1)}], tmp_path / "my.records")
         convert([{key: "a", "image": jpeg(1)}], tmp_path / f"{key}.records", fields={key: f"{key}_"})
+
+
+@pytest.mark.parametrize(
+    ("meta", "text"),
+    [
+        ({"a": [1, {"b": object()}]}, "neither an image nor numbers nor JSON (a object, at ['a'][1]['b'])"),
+        ({"a": {5: 1}}, "JSON (a dict with the key 5, a int; JSON's keys are strings, at ['a'])"),
+        ([1, float("nan")], "JSON (nan, which JSON has not, at [1])"),
+    ],
+)
+def test_what_json_has_not_is_named_with_its_key(meta: object, text: str, tmp_path: Path) -> None:
+    with pytest.raises(SampleError, match=re.escape(text)):
+        convert([{"image": jpeg(1), "meta": meta}], tmp_path / "my.records")
+    late = [{"image": jpeg(1), "meta": {"a": 1}}] * 300
+    late[201] = {"image": jpeg(1), "meta": meta}
+    with pytest.raises(SampleError, match=re.escape(f"'meta' holds {text.partition('(')[2][:-1]}")):
+        convert(late, tmp_path / "my.records", workers=1)

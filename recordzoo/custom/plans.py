@@ -291,10 +291,13 @@ def _kind(name: str, value: Any, *, is_first: bool, in_dict: bool) -> Kind:
         return "picture"
     if array is not None and array.ndim <= MAX_DIMENSIONS:
         return "array" if array.ndim == 0 or small else "raw"
-    if is_json(value):
-        return "json"
-    hint = PATH_HINT if isinstance(value, os.PathLike) else ""
-    raise SampleError(f"{name!r} is a {describe(value)}: neither an image nor numbers nor JSON{hint}")
+    try:
+        json_bytes(value)
+    except SampleError as err:
+        inside = f" ({err})" if isinstance(value, dict | list | tuple) else ""
+        hint = PATH_HINT if isinstance(value, os.PathLike) else inside
+        raise SampleError(f"{name!r} is a {describe(value)}: neither an image nor numbers nor JSON{hint}") from None
+    return "json"
 
 
 def _even(name: str, there: Mapping[int, Any], kind: Kind, *, has_gaps: bool, in_dict: bool) -> Kind:

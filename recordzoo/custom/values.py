@@ -143,6 +143,8 @@ def json_bytes(value: Any) -> bytes:
     """
     try:
         text = json.dumps(_plain(value), ensure_ascii=False, separators=(",", ":"))
+    except SampleError as err:
+        raise SampleError(f"{err}{_place(value)}") from None
     except (RecursionError, ValueError) as err:  # a list in itself, a number of 5,000 digits
         raise SampleError(f"a {describe(value)} that JSON cannot hold ({err})") from None
     return text.encode("utf-8", "surrogatepass")
@@ -189,6 +191,29 @@ def describe(value: Any) -> str:
 
 def _is_tensor(value: Any) -> bool:
     return hasattr(value, "detach") and hasattr(value, "numpy") and type(value).__module__.partition(".")[0] != "numpy"
+
+
+def _place(value: Any) -> str:
+    """Say where in a value that is what JSON has not: ``, at ['a'][1]``; "" if it is the value itself."""
+    keys = ""
+    while True:
+        items = (
+            value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list | tuple) else ()
+        )
+        found = next(((key, item) for key, item in items if not _has_plain(item)), None)
+        if found is None:
+            return f", at {keys}" if keys else ""
+        keys, value = f"{keys}[{found[0]!r}]", found[1]
+
+
+def _has_plain(value: Any) -> bool:
+    try:
+        _plain(value)
+    except SampleError:
+        return False
+    except RecursionError:  # named by the caller
+        pass
+    return True
 
 
 def _plain(value: Any) -> Any:
