@@ -66,35 +66,24 @@ def _choices(group: str) -> Sequence[str]:
     return [f"{number:0{width}d}" for number in numbers]
 
 
-@dataclass(frozen=True)
-class Shards:
-    """Some files, in their order.
-
-    Attributes:
-        files: The files; none: there are none.
-        endings: What their names may end with.
-    """
-
-    files: Sequence[Path]
-    endings: Sequence[str]
-
-    def pieces(self) -> list[Piece]:
-        """Return a piece for each file."""
-        folder = Path(commonpath([path.parent for path in self.files]))
-        stems = [self._stem(path.relative_to(folder).as_posix()) for path in self.files]
-        if len(set(stems)) < len(stems):  # the same name with another ending
-            stems = [path.relative_to(folder).as_posix() for path in self.files]
-        return [
-            Piece(stem, path.stat().st_size, (path,), split=split)
-            for stem, path, split in zip(stems, self.files, split_names(stems), strict=True)
-        ]
-
-    def _stem(self, name: str) -> str:
-        ending = max((each for each in self.endings if name.lower().endswith(each)), key=len, default="")
-        return name[: len(name) - len(ending)]
+def shard_pieces(files: Sequence[Path], endings: Sequence[str]) -> list[Piece]:
+    """Return a piece for each file, called as the file without its ending."""
+    folder = Path(commonpath([path.parent for path in files]))
+    names = [path.relative_to(folder).as_posix() for path in files]
+    stems = [_stem(name, endings) for name in names]
+    stems = stems if len(set(stems)) == len(stems) else names  # the same name with another ending
+    return [
+        Piece(stem, path.stat().st_size, (path,), split=split)
+        for stem, path, split in zip(stems, files, split_names(stems), strict=True)
+    ]
 
 
-def find_shards(location: str, endings: Sequence[str]) -> Shards:
+def _stem(name: str, endings: Sequence[str]) -> str:
+    ending = max((each for each in endings if name.lower().endswith(each)), key=len, default="")
+    return name[: len(name) - len(ending)]
+
+
+def find_shards(location: str, endings: Sequence[str]) -> list[Path]:
     """Find the shards that a path stands for, in the order of their names; of braces, in that of the expression.
 
     In a directory without any, folders called ``train``, ``val``, ... or ``data`` are looked at, and such in these.
@@ -109,17 +98,17 @@ def find_shards(location: str, endings: Sequence[str]) -> Shards:
             file for folder in _split_folders(path) for file in _inside(folder, endings) or _below(folder, endings)
         ]
         refuse_missing([path.name for path in files], location)
-        return Shards(files, endings)
+        return files
     if not location.lower().endswith(tuple(endings)):
-        return Shards([], endings)
+        return []
     if path.is_file() or "{" not in location:
-        return Shards([path] if path.is_file() else [], endings)
+        return [path] if path.is_file() else []
     files = [Path(name) for name in expand(location)]
     _refuse([each.name for each in files if not each.is_file()], len(files), location)
     twice = next((path for path, count in Counter(files).items() if count > 1), None)
     if twice is not None:
         raise SourceError(f"{location}: it names {twice.name} twice.", path=location)
-    return Shards(files, endings)
+    return files
 
 
 def _inside(folder: Path, endings: Sequence[str]) -> list[Path]:

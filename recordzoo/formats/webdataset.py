@@ -19,7 +19,7 @@ from recordzoo.errors import SourceError
 from recordzoo.formats.base import Foreign, Piece, Sample
 from recordzoo.formats.folder import split_ending, unique
 from recordzoo.formats.samples import Sample as Record
-from recordzoo.formats.sets import TAR_ENDINGS, Shards, find_shards
+from recordzoo.formats.sets import TAR_ENDINGS, find_shards, shard_pieces
 from recordzoo.formats.tar_keys import Keys, as_text, decode, look, stored_as
 from recordzoo.formats.writing import Shard, Tick, Writer, Written, json_line, sync
 from recordzoo.raw.archive import ArchiveUnit
@@ -36,13 +36,13 @@ _META = re.compile(r"__[^/]*__(/|$)")
 
 def find(location: str, fields: Mapping[str, str]) -> Foreign | None:
     """See `Format`."""
-    shards = find_shards(location, TAR_ENDINGS)
-    if not shards.files and (unread := find_shards(location, _UNREAD).files):
+    files = find_shards(location, TAR_ENDINGS)
+    if not files and (unread := find_shards(location, _UNREAD)):
         raise SourceError(
             f"{unread[0]} is compressed in a way that is not read. Unpack it, or write it again as .tar.gz.",
             path=str(unread[0]),
         )
-    return WebDataset(location, fields, shards) if shards.files else None
+    return WebDataset(location, fields, files) if files else None
 
 
 class WebDataset(Foreign):
@@ -54,12 +54,12 @@ class WebDataset(Foreign):
 
     format = "webdataset"
 
-    def __init__(self, location: str, fields: Mapping[str, str], shards: Shards) -> None:
+    def __init__(self, location: str, fields: Mapping[str, str], files: Sequence[Path]) -> None:
         super().__init__(location, fields)
-        self.pieces = shards.pieces()
-        keys, self._seen = look(samples, shards.files)
+        self.pieces = shard_pieces(files, TAR_ENDINGS)
+        keys, self._seen = look(samples, files)
         if missing := [key for key in fields if key not in keys.names]:
-            keys.add(_search(shards.files, set(missing)))
+            keys.add(_search(files, set(missing)))
         self.check_fields(keys.names)
         self._kinds = keys.kinds()
         self._fields = self._named(keys)
