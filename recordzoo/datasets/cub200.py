@@ -15,7 +15,7 @@ from recordzoo.datasets.cub200_annotations import IMAGE_LIST, NEEDS, SPLIT
 from recordzoo.datasets.cub200_recipe import IMAGES, CUB200Segmentations, names_digest
 from recordzoo.errors import NotPreparedError, OtherSourceError, RecordError
 from recordzoo.families.at_url import open_one
-from recordzoo.families.base import check_choice
+from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
 from recordzoo.families.selection import Selection
@@ -39,17 +39,11 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
     `root`; masks come from ``segmentations/`` or ``segmentations.tgz`` and are looked for only when asked for.
 
     Args:
-        root: Where the raw data is or goes to, or the record set itself.
-        transform: Takes the image.
-        target_transform: Takes the target.
-        loader: Takes the path of an image; torchvision's own decode from the stored bytes.
         is_valid_file: Takes the path of an image, and says whether it is a sample.
         allow_empty: Whether a class may be without samples.
         target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0), "bbox"
             (float32 [4]: x, y, width, height in pixels; a few stick out of their image), "parts" (float32 [15, 3]: x,
             y, visible), "attributes" (uint8 [312]: 0 or 1), "segmentation" (PIL image, mode and values as stored).
-        download: Fetch what is missing.
-        **options: See `recordzoo.preparing.PrepareOptions`.
 
     Attributes:
         classes: The names of the class folders: "001.Black_footed_Albatross".
@@ -69,12 +63,11 @@ class CUB200Record(TargetTypesDataset[CUB200Split, CUB200Target], ImageFolder): 
     _TARGET_TYPES = ("category", "bbox", "parts", "attributes", "segmentation")
     _IN_PIXELS = frozenset(("bbox", "parts", "segmentation"))
 
-    # Any: transforms take and return what their user wants.
     def __init__(
         self,
-        root: str | os.PathLike[str],
-        transform: Callable[..., Any] | None = None,
-        target_transform: Callable[..., Any] | None = None,
+        root: Root,
+        transform: Transform = None,
+        target_transform: Transform = None,
         loader: Loader = default_loader,
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,

@@ -22,7 +22,6 @@ class CUB200_2010Record(TargetTypesDataset[TrainTest, CUB200_2010Target], ImageF
     the annotation file, in MATLAB's format.
 
     Args:
-        root: Where ``cub200_2010/`` is or goes to, the folder with the raw files; or the record set.
         target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0), "bbox"
             (float32 [4]: left, top, right, bottom in pixels) or "segmentation" (a rough mask as a PIL image of the size
             of the photograph, with the authors' values).

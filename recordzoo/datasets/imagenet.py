@@ -4,7 +4,7 @@ import logging
 import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Unpack
 
 from torchvision.datasets import ImageNet
 from torchvision.datasets.folder import default_loader
@@ -13,7 +13,7 @@ from recordzoo.base.types import TrainVal
 from recordzoo.datasets.imagenet_meta import DEVKIT, META_BIN, read_meta
 from recordzoo.datasets.imagenet_recipe import synonyms_metadata
 from recordzoo.errors import SourceError
-from recordzoo.families.base import check_choice
+from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.derived import derived
 from recordzoo.families.path_loader import Loader
@@ -42,15 +42,10 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
     form, preparing warns, and says what is missing.
 
     Args:
-        root: Where the raw data is or goes to, or the record set itself.
         download: Fetch what is missing: from a mirror (`mirror`, ``RECORDZOO_MIRROR``), or with ``accept_terms=True``
             from image-net.org.
-        transform: Takes the image.
-        target_transform: Takes the label.
-        loader: Takes the path of an image; torchvision's own decode from the stored bytes.
         is_valid_file: Takes the path of an image, and says whether it is a sample.
         allow_empty: Whether a class may be without samples.
-        **options: See `recordzoo.preparing.PrepareOptions`.
 
     Attributes:
         wnids: The WNIDs in the order of their labels.
@@ -71,15 +66,14 @@ class ImageNetRecord(ClassFolderDataset, ImageNet):  # type: ignore[misc]  # tor
 
     entry = "imagenet"
 
-    # Any: transforms take and return what their user wants.
     def __init__(
         self,
-        root: str | os.PathLike[str],
+        root: Root,
         split: TrainVal = "train",
         *,
         download: bool = False,
-        transform: Callable[..., Any] | None = None,
-        target_transform: Callable[..., Any] | None = None,
+        transform: Transform = None,
+        target_transform: Transform = None,
         loader: Loader = default_loader,
         is_valid_file: Callable[[str], bool] | None = None,
         allow_empty: bool = False,

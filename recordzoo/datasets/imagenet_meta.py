@@ -28,6 +28,17 @@ GROUND_TRUTH = "ILSVRC2012_devkit_t12/data/ILSVRC2012_validation_ground_truth.tx
 SIDECARS = (META_BIN, META_MAT, GROUND_TRUTH)
 
 
+@functools.cache
+def all_wnids() -> tuple[str, ...]:
+    """Return the 1,000 WNIDs of ImageNet's classes, sorted: the place of each is its label.
+
+    Sources of ``imagenet_wnids.txt``: hendrycks/imagenet-r eval.py and hendrycks/natural-adv-examples
+    eval_many_models.py, the same list; HaohanWang/ImageNet-Sketch scripts/sketchPath.txt gives 996 of them the same
+    labels, and mixes up two pairs of classes that share a name.
+    """
+    return tuple(Path(__file__).with_name("imagenet_wnids.txt").read_text(encoding="ascii").split())
+
+
 @dataclass(frozen=True, slots=True)
 class Meta:
     """What the development kit says.

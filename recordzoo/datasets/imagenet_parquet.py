@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from recordzoo.datasets.imagenet_wnids import all_wnids
+from recordzoo.datasets.imagenet_meta import all_wnids
 from recordzoo.errors import SourceError
 from recordzoo.raw.member import Member
 from recordzoo.raw.tree import TreeSource

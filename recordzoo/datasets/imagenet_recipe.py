@@ -21,8 +21,7 @@ from recordzoo.base.text import name_first
 from recordzoo.base.types import JSON
 from recordzoo.datasets import imagenet_kaggle as kaggle
 from recordzoo.datasets import imagenet_parquet as parquet
-from recordzoo.datasets.imagenet_meta import DEVKIT, META_BIN, SIDECARS, Meta, meta_source, parse_meta
-from recordzoo.datasets.imagenet_wnids import all_wnids
+from recordzoo.datasets.imagenet_meta import DEVKIT, META_BIN, SIDECARS, Meta, all_wnids, meta_source, parse_meta
 from recordzoo.errors import SourceError
 from recordzoo.raw.archive import ArchivedSource, ArchiveSource, ChainSource, NestedTarSource
 from recordzoo.raw.member import Member, Source

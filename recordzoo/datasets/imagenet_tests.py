@@ -8,7 +8,7 @@ from typing import Literal, Unpack
 from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 
-from recordzoo.datasets.imagenet_wnids import all_wnids
+from recordzoo.datasets.imagenet_meta import all_wnids
 from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.class_folder import ClassFolderDataset
 from recordzoo.families.derived import derived

@@ -60,7 +60,6 @@ class LFWPeopleRecord(_LFWRecord, LFWPeople):  # type: ignore[misc]  # torchvisi
 
     Args:
         image_set: "original", "funneled" or "deepfunneled": how the faces are aligned.
-        download: Download the files that are not there.
 
     Raises:
         NotPreparedError: There are no records and no raw data; or no list of this split.
@@ -100,7 +99,6 @@ class LFWPairsRecord(_LFWRecord, LFWPairs):  # type: ignore[misc]  # torchvision
         image_set: "original", "funneled" or "deepfunneled": how the faces are aligned.
         transform: Applied to both images.
         target_transform: Applied to the target: 1 for one person, 0 for two.
-        download: Download the files that are not there.
 
     Raises:
         NotPreparedError: There are no records and no raw data; or no list of this split.

@@ -21,7 +21,6 @@ class OmniglotRecord(CategoryFilesDataset, Omniglot):  # type: ignore[misc]  # t
 
     Args:
         background: The background set (964 characters), or the evaluation set (659 others).
-        download: Download the archive of the set if it is not there.
         loader: Makes an image of a path. Default: a grey PIL image of the stored bytes.
 
     Examples:

@@ -21,7 +21,6 @@ class OxfordIIITPetRecord(TargetsDataset, OxfordIIITPet):  # type: ignore[misc] 
     Args:
         target_types: One of, or several of, "category" (37 breeds), "binary-category" (cat or dog) and
             "segmentation" (a trimap as a PIL image).
-        transforms: Applied to the image and the target, instead of the other two.
 
     Raises:
         ArgumentError: `split` or `target_types` has another value, or `transforms` comes with one of the others.

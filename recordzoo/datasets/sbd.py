@@ -25,7 +25,6 @@ class SBDatasetRecord(PairsDataset, SBDataset):  # type: ignore[misc]  # torchvi
     Args:
         image_set: "train", "val", or "train_noval": the images that are not in VOC 2012's validation set.
         mode: "boundaries", an array [20, H, W], or "segmentation", a PIL image.
-        transforms: Applied to the image and the target.
 
     Raises:
         ArgumentError: `image_set` or `mode` has another value; or a smaller variant is asked for, which the targets, in

@@ -20,7 +20,6 @@ class StanfordDogsRecord(TargetTypesDataset[TrainTest, DogTarget], ImageFolder):
     sorted ones. ``read(index, "annotation")`` gives the annotation file, XML as that of Pascal VOC.
 
     Args:
-        root: Where ``stanford_dogs/`` is or goes to, the folder with the raw files; or the record set.
         target_type: What the target is, or a list of such names for a tuple of them: "category" (int from 0) or
             "boxes" (float32 [n, 4], one row a dog: xmin, ymin, xmax, ymax in pixels).
 

@@ -2,7 +2,6 @@
 
 import io
 import os
-from collections.abc import Callable
 from typing import Any, Literal, Unpack
 
 from PIL import Image
@@ -11,7 +10,7 @@ from torchvision.datasets.voc import ET_parse
 
 from recordzoo.base.addresses import public_url
 from recordzoo.datasets.voc_recipe import FOLDER_OF, base_folder, image_name, list_name, split_name
-from recordzoo.families.base import check_choice
+from recordzoo.families.base import Root, Transform, check_choice
 from recordzoo.families.derived import derived
 from recordzoo.families.paths import Files, PairsDataset
 from recordzoo.families.selection import Selection, join_name
@@ -31,13 +30,13 @@ class _VOCRecord(PairsDataset):
 
     def __init__(
         self,
-        root: str | os.PathLike[str],
+        root: Root,
         year: Literal["2007", "2008", "2009", "2010", "2011", "2012"] = "2012",
         image_set: Literal["train", "trainval", "val", "test"] = "train",
         download: bool = False,
-        transform: Callable[..., Any] | None = None,
-        target_transform: Callable[..., Any] | None = None,
-        transforms: Callable[..., Any] | None = None,
+        transform: Transform = None,
+        target_transform: Transform = None,
+        transforms: Transform = None,
         **options: Unpack[PrepareOptions],
     ) -> None:
         self._start(root, transforms=transforms, transform=transform, target_transform=target_transform)
@@ -81,7 +80,6 @@ class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # tor
     Args:
         year: "2007" to "2012".
         image_set: "train", "val" or "trainval"; "test" for 2007.
-        download: Download the year's archive if it is not there.
         target_transform: Applied to the annotation.
 
     Raises:

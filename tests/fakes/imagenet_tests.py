@@ -15,7 +15,7 @@ from torchvision.datasets import ImageFolder
 from torchvision.datasets.folder import default_loader
 from torchvision.datasets.utils import extract_archive, verify_str_arg
 
-from recordzoo.datasets.imagenet_wnids import all_wnids
+from recordzoo.datasets.imagenet_meta import all_wnids
 from tests.fakes.fake import Case, by, fake, tar, zipped
 from tests.fakes.mutations import SAMPLES
 from tests.fakes.pictures import encoded, jpeg, picture
