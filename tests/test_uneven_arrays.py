@@ -1,6 +1,7 @@
 """Arrays of one dtype and any shapes stay what they are: whichever way they come in, and through whatever they go."""
 
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -281,3 +282,31 @@ def test_sets_that_store_a_field_in_two_ways_say_what_helps(tmp_path: Path) -> N
     one, other = by_writer(boxes(1, 1), tmp_path / "a.records"), by_writer(boxes(1, 2), tmp_path / "b.records")
     with pytest.raises(ArgumentError, match=r"kinds=\{'boxes': 'raw'\}"):
         recordzoo.merge([one, other], tmp_path / "c.records")
+
+
+def test_they_go_through_datasets(there: Path, tmp_path: Path) -> None:
+    """As the features `Array2D`, lists of numbers; what has two sizes becomes lists of lists, which are JSON."""
+    import datasets
+
+    rows = recordzoo.to_hf(there, cache_dir=tmp_path / "cache")
+    assert rows.features["boxes"] == datasets.Array2D((None, 4), "float32")
+    rows.save_to_disk(tmp_path / "saved")
+    reader = RecordReader(prepared(tmp_path / "saved", tmp_path / "again.records"))
+    for name, values in FIELDS.items():
+        for n, value in enumerate(values):
+            if name == "two_sizes":
+                assert reader[n][name] == value.tolist()
+            else:
+                same(reader[n][name], wanted_of(value))
+    numbers = rows.select_columns(["image", "boxes"]).with_format("numpy")
+    reader = RecordReader(convert([numbers[n] for n in range(COUNT)], tmp_path / "numpy.records", workers=1))
+    for n, value in enumerate(FIELDS["boxes"]):
+        same(reader[n]["boxes"], value)
+
+
+def test_threads_store_the_same(tmp_path: Path) -> None:
+    samples = [(jpeg(n % 9), {"boxes": value}) for n, value in enumerate(VALUES["boxes"] * 40)]
+    one = convert(samples, tmp_path / "one.records", workers=1, num_shards=3)
+    with ThreadPoolExecutor(2) as pool:
+        other = convert(samples, tmp_path / "other.records", executor=pool, num_shards=3)
+    assert RecordReader(one).digest == RecordReader(other).digest

@@ -162,7 +162,7 @@ def _uneven(plan: FieldPlan, value: Any, array: NDArray[Any] | None, key: str) -
     text = f"{key!r} holds a {describe(value)}, not {np.dtype(plan.dtype)} {list(plan.shape) or ''}".rstrip()
     if value is None or (array is not None and (array.dtype.str, array.ndim) == (plan.dtype, len(plan.shape))):
         new = _with_gaps(plan)
-    elif not is_json(value) or (array is not None and (plan.shape or array.ndim)):
+    elif not is_json(value) or (array is not None and plan.shape):
         return SampleError(text if array is None else f"{text}. {_ONE_DTYPE}")
     else:
         new = FieldPlan(plan.name, "json")

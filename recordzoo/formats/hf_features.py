@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recordzoo.formats.samples import Content, Field, printable
-from recordzoo.formats.writing import plain
 from recordzoo.records.kinds import FieldKind
 from recordzoo.records.reader import RecordReader
 
@@ -49,7 +48,7 @@ class HFColumn:
             return json.dumps(value)
         if self.field.kind == "json":
             return printable(value) if isinstance(value, str) else value
-        return value if self.field.kind == "bytes" else plain(value)
+        return value  # bytes, an array or a number
 
 
 def columns_of(content: Content) -> Sequence[HFColumn]:

@@ -41,13 +41,11 @@ class Feature:
 
     Attributes:
         is_list: There are several values, or may be.
-        is_uneven: They are numbers, not always as many.
         is_text: All are text in UTF-8 and no images.
         is_image: The first is an image.
     """
 
     is_list: bool
-    is_uneven: bool
     is_text: bool
     is_image: bool
 
@@ -78,15 +76,10 @@ class Feature:
 def feature_of(key: str, values: Sequence[Values]) -> Feature:
     """Find out what there is under a key, from the values of the first examples that have some."""
     steps = [step for each in values for step in (each if isinstance(each, Steps) else (each,))]
-    lengths = {len(each) for each in values}
-    are_objects = _OBJECTS.fullmatch(key) is not None
-    is_list = are_objects or max(lengths, default=1) > 1
-    are_numbers = bool(steps) and all(isinstance(step, np.ndarray) for step in steps)
-    is_sequence = any(isinstance(each, Steps) for each in values)
-    is_uneven = is_list and are_numbers and not is_sequence and (are_objects or len(lengths) > 1)
+    is_list = _OBJECTS.fullmatch(key) is not None or max(map(len, values), default=1) > 1
     texts = [value for step in steps if not isinstance(step, np.ndarray) for value in step]
     is_image = bool(texts) and sniffed_ending(texts[0]) != ""
-    return Feature(is_list, is_uneven, bool(texts) and all(map(_is_text, texts)), is_image)
+    return Feature(is_list, bool(texts) and all(map(_is_text, texts)), is_image)
 
 
 def _stacked(steps: list[Any]) -> Any:

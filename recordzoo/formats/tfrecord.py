@@ -90,8 +90,6 @@ class TFRecords(Foreign):
         label = usual_key(fields, "target", keys, LABELS)
         usual = {key: field for key, field in ((image, "image"), (label, "target")) if key is not None}
         self._keys = self.name_fields(keys, usual)
-        lists = [self._keys[key] for key, kind in self._features.items() if kind.is_uneven and key not in self._arrays]
-        self.kinds = dict.fromkeys(lists, "raw")
         for key, name in self._keys.items():
             if name == "image":
                 self._features[key] = dataclasses.replace(self._features[key], is_text=False)
