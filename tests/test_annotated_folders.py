@@ -376,7 +376,7 @@ class TestSets:
         assert "ours.records" in dry.stdout
         made = run("prepare", "ours", "--json", cwd=tmp_path)
         assert (
-            "ours: coco annotations, 14 images, 20 boxes (XYWH), polygons, 3 classes; splits: train (9), val (5); read "
+            "ours: coco annotations, 14 images, 20 boxes (XYWH), 3 classes; splits: train (9), val (5); read "
             "annotations/instances_train2017.json, annotations/instances_val2017.json" in made.stderr
         )
         assert json.loads(made.stdout)["record_sets"][0]["read_as"] == "coco"

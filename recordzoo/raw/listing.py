@@ -111,8 +111,8 @@ class ListSource(SizedSource):
         )
         more = f"; and {len(problems) - _NUM_SHOWN} more" if len(problems) > _NUM_SHOWN else ""
         raise NotPreparedError(
-            f"{self.path}: {len(problems)} of the {len(self.names)} files that it names cannot be read: {shown}{more}. "
-            f"Relative paths are relative to the list's directory, {self.path.parent}. "
+            f"{self.description}: {len(problems)} of the {len(self.names)} files that it names cannot be read: {shown}"
+            f"{more}. Relative paths are relative to the list's directory, {self.path.parent}. "
             "on_error='skip' (--on-error skip) leaves them out.",
             path=str(self.path),
             num_missing=len(problems),

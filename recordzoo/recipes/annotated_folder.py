@@ -18,7 +18,8 @@ from recordzoo.raw.member import Member, Source
 from recordzoo.raw.tree import TreeSource
 from recordzoo.recipes.annotations import Annotations
 from recordzoo.recipes.annotations_coco import COCO, coco_files, read_coco
-from recordzoo.recipes.annotations_yolo import MASKS, YOLO, has_labels, has_masks, read_masks, read_yolo
+from recordzoo.recipes.annotations_pairs import MASKS, has_masks, read_masks
+from recordzoo.recipes.annotations_yolo import YOLO, has_labels, read_yolo
 from recordzoo.recipes.base import Blob, BlobField, Recipe, Stored, Table
 from recordzoo.recipes.folder import TREE_FILE, records_beside
 from recordzoo.records.kinds import FieldKind, FieldSpec, SetKind

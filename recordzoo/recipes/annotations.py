@@ -77,7 +77,7 @@ class Annotations:
         what = [f"{self.format} annotations", f"{len(self.images):,} images"]
         if self.boxes:
             what.append(f"{sum(map(len, self.boxes)):,} boxes ({self.box_format})")
-        if self.texts:
+        if self.texts and self.is_normalized:
             what.append("polygons")
         if self.masks:
             what.append("a mask for each")

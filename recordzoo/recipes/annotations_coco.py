@@ -4,18 +4,18 @@ The format: https://cocodataset.org/#format-data. An object's text is kept as it
 run lengths, areas and further keys are not lost. Memory: the file's size twice.
 """
 
-import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import numpy as np
 
 from recordzoo.base.text import name_first
 from recordzoo.recipes.annotations import Annotations, Problems, is_file_name, is_split, slug, split_name
+from recordzoo.recipes.json_objects import objects_of
 from recordzoo.records.kinds import BoxFormat
 
 COCO = "coco"
@@ -24,7 +24,6 @@ COCO = "coco"
 _HEAD = re.compile(rb'\s*\{\s*"(info|licenses|images|annotations|categories|type)"\s*:')
 _KEYS = (b'"bbox"', b'"category_id"', b'"image_id"', b'"file_name"', b'"supercategory"')
 _LOOKED_BYTES = 1 << 16
-_SPACE = re.compile(r"[ \t\r\n]*")
 _NOT_INSTANCES = ("captions", "person_keypoints", "image_info", "panoptic", "stuff")
 _IDS_TRIED = 5
 _MAX_FLOAT32 = float(np.finfo(np.float32).max)
@@ -75,12 +74,8 @@ def read_coco(root: Path) -> Annotations:
     for file in files:
         file.read()
     problems.raise_if_any()
-    categories: dict[int, str] = {}
-    for file in files:
-        for number, name in file.categories.items():
-            if categories.setdefault(number, name) != name:
-                problems.add(f"{file.name}: category {number} is {name!r}, and {categories[number]!r} in another file")
-    label_of = {number: label for label, number in enumerate(sorted(categories))}
+    categories = _categories(files, problems)
+    label_of = {number: label for label, number in enumerate(categories)}
     images: list[str] = []
     boxes, labels, texts, ids = [], [], [], []
     positions: dict[str, list[int]] = {}
@@ -105,11 +100,20 @@ def read_coco(root: Path) -> Annotations:
         labels=labels,
         texts=texts,
         image_ids=np.array(ids, np.int64),
-        classes=tuple(categories[number] for number in sorted(categories)),
+        classes=tuple(categories.values()),
         box_format=BoxFormat.XYWH,
-        metadata={"category_ids": sorted(categories)},
+        metadata={"category_ids": list(categories)},
         remarks=[f"read {name_first(names, _IDS_TRIED)}"],
     )
+
+
+def _categories(files: "Sequence[_CocoFile]", problems: Problems) -> dict[int, str]:
+    found: dict[int, str] = {}
+    for file in files:
+        for number, name in file.categories.items():
+            if found.setdefault(number, name) != name:
+                problems.add(f"{file.name}: category {number} is {name!r}, and {found[number]!r} in another file")
+    return {number: found[number] for number in sorted(found)}
 
 
 @dataclass
@@ -147,7 +151,7 @@ class _CocoFile:
         }
         try:
             text = (self._root / self.name).read_text("utf-8-sig")
-            for key, value, its_text in _items(text, readers):
+            for key, value, its_text in objects_of(text, readers):
                 self._lists.add(key)
                 if value is not None:
                     readers[key](value, its_text)
@@ -227,57 +231,6 @@ def _is_finite(value: Any) -> bool:
 
 def _shown(numbers: Sequence[int]) -> str:
     return name_first([str(number) for number in numbers], _IDS_TRIED)
-
-
-def _items(text: str, keys: Collection[str]) -> Iterator[tuple[str, Any, str]]:
-    """Yield each object of the lists under some keys of a document, as value and text; None where a list begins.
-
-    Raises:
-        ValueError: The text is not one JSON object, or a list holds something else than objects, or NaN.
-    """
-    decode = json.JSONDecoder(parse_constant=_no_constant).raw_decode
-    place = _after(text, 0, "{")
-    while text[place : place + 1] != "}":
-        key, place = decode(text, place)
-        place = _after(text, place, ":")
-        if key not in keys:
-            _, place = decode(text, place)
-        else:
-            yield key, None, ""
-            place = _after(text, place, "[")
-            while text[place : place + 1] != "]":
-                try:
-                    value, end = decode(text, place)
-                except ValueError as err:
-                    raise ValueError(f"{err}: {text[place : place + 80]}") from err
-                if not isinstance(value, dict):
-                    raise ValueError(f"{key} has {text[place : place + 40]!r}, which is no object")
-                yield key, value, text[place:end]
-                place = _next(text, end, "]")
-            place += 1
-        place = _next(text, place, "}")
-
-
-def _next(text: str, place: int, end: str) -> int:
-    """Return where the next item begins, or the end of the list or object is."""
-    place = _skip(text, place)
-    return place if text[place : place + 1] == end else _after(text, place, ",")
-
-
-def _after(text: str, place: int, mark: str) -> int:
-    place = _skip(text, place)
-    if text[place : place + 1] != mark:
-        raise ValueError(f"{mark!r} is missing at character {place:,}")
-    return _skip(text, place + 1)
-
-
-def _skip(text: str, place: int) -> int:
-    match = _SPACE.match(text, place)
-    return place if match is None else match.end()
-
-
-def _no_constant(text: str) -> NoReturn:
-    raise ValueError(f"{text} is not a number of JSON")
 
 
 def _splits(names: Sequence[str]) -> list[str]:

@@ -1,60 +1,44 @@
-"""YOLO's `images/` and `labels/`, with or without `data.yaml`, and `images/` with `masks/`.
+"""YOLO's `images/` and `labels/`, with or without `data.yaml`: boxes and polygons.
 
 The format of labels: https://docs.ultralytics.com/datasets/detect/ and /datasets/segment/.
 """
 
-import functools
 import json
 import math
 import os
-from collections.abc import Mapping, Sequence
-from pathlib import Path, PurePosixPath
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recordzoo.base.packages import need
 from recordzoo.base.text import name_first
-from recordzoo.recipes.annotations import Annotations, Problems, is_file_name, is_split, slug, split_name
-from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order, files_under
+from recordzoo.recipes.annotations import Annotations, Problems, is_file_name, is_split, slug
+from recordzoo.recipes.annotations_pairs import Pairs
 from recordzoo.records.kinds import BoxFormat
 
-YOLO, MASKS = "yolo", "masks"
-"""The formats' names; masks also lie in a folder of that name."""
+YOLO = "yolo"
+"""The format's name."""
 
-LABELS = "labels"
 _NAMES_FILE = "classes.txt"
 _LEAST, _MOST = -0.01, 1.01  # of a coordinate; ultralytics allows as much for rounding
 _NUM_SHOWN = 5
 
-
-def has_pairs(root: Path, other: str) -> bool:
-    """Whether a directory has images with labels (text files), or with masks (images of equal stems)."""
-    pairs = _folders(root, other)
-    if other == LABELS:
-        texts = (os.walk(root / folder / other) for folder in pairs)
-        return any(file.endswith(".txt") for walk in texts for _, _, files in walk for file in files)
-    stems = [_stems(_images(root, pairs, name)) for name in ("images", other)]
-    return bool(stems[0]) and stems[0].keys() == stems[1].keys() and all(len(each) == 1 for each in stems[1].values())
+_Row = tuple[int, Sequence[float], Sequence[float]]
+"""An object: its class, its box, and the corners of its polygon if it has one."""
 
 
-def read_masks(root: Path) -> Annotations:
-    """Read `images/` with `masks/`, in the directory or in folders that are called like splits.
+def _pairs(root: Path) -> Pairs:
+    pairs = Pairs(root, "labels", (".txt",))
+    pairs.others.pop("classes", None)
+    return pairs
 
-    Raises:
-        SourceError: An image has no mask, or a mask no image, or two files have one stem.
-    """
-    problems, pairs = Problems(root), _folders(root, MASKS)
-    if not pairs:
-        problems.add("it has no folders images and masks")
-    images, masks = _images(root, pairs, "images"), _stems(_images(root, pairs, MASKS))
-    _compare(images, masks, MASKS, problems)
-    for files in masks.values():
-        if len(files) > 1:
-            problems.add(f"{' and '.join(files)} have one stem")
-    problems.raise_if_any()
-    found = [masks[_stem(name)][0] for name in images]
-    return Annotations(MASKS, [], images, _folder_splits(images), masks=found)
+
+def has_labels(root: Path) -> bool:
+    """Whether a directory has `images/` and text files in `labels/`."""
+    return bool(_pairs(root).others)
 
 
 def read_yolo(root: Path) -> Annotations:
@@ -66,33 +50,23 @@ def read_yolo(root: Path) -> Annotations:
         PrepareError: PyYAML, which reads data.yaml, is not installed.
         SourceError: Files are missing or damaged; the message names up to 20 problems.
     """
-    problems, pairs = Problems(root), _folders(root, LABELS)
-    if not pairs:
-        problems.add("it has no folders images and labels")
-    images = _images(root, pairs, "images")
-    files = [name for folder in pairs for name in files_under(root, f"{folder}{LABELS}", (".txt",))]
-    files = [name for name in files if not name.endswith(f"/{_NAMES_FILE}")]
-    labels = _stems(files)
-    _compare(images, labels, "label file", problems, is_optional=True)
+    problems, pairs = Problems(root), _pairs(root)
+    pairs.check(problems, is_optional=True)
     facts = _Facts(root, problems)
-    splits = facts.splits(images)
-    boxes, classes, polygons = [], [], []
-    for name in images:
-        rows = facts.rows(labels[_stem(name)][0]) if _stem(name) in labels else []
-        boxes.append(np.array([box for _, box, _ in rows], np.float32).reshape(-1, 4))
-        classes.append(np.array([label for label, _, _ in rows], np.int64))
-        polygons.append([(label, points) for label, _, points in rows])
+    splits = facts.splits(pairs)
+    files = [pairs.of(name) for name in pairs.images]
+    objects = [[] if file is None else facts.rows(file) for file in files]
     problems.raise_if_any()
-    has_polygons = any(points for rows in polygons for _, points in rows)
-    without = sum(_stem(name) not in labels for name in images)
+    has_polygons = any(points for rows in objects for _, _, points in rows)
+    without = files.count(None)
     return Annotations(
         YOLO,
-        [*facts.files, *files],
-        images,
+        [*facts.files, *filter(None, files)],
+        pairs.images,
         splits,
-        boxes=boxes,
-        labels=classes,
-        texts=[_texts(rows) for rows in polygons] if has_polygons else (),
+        boxes=[np.array([box for _, box, _ in rows], np.float32).reshape(-1, 4) for rows in objects],
+        labels=[np.array([label for label, _, _ in rows], np.int64) for rows in objects],
+        texts=[_texts(rows) for rows in objects] if has_polygons else (),
         classes=facts.names,
         box_format=BoxFormat.CXCYWH,
         is_normalized=True,
@@ -100,74 +74,10 @@ def read_yolo(root: Path) -> Annotations:
     )
 
 
-def _texts(rows: Sequence[tuple[int, Sequence[float]]]) -> bytes:
+def _texts(rows: Sequence[_Row]) -> bytes:
     """Write objects as COCO does; a polygon's coordinates stay fractions of width and height."""
-    objects = [{"category_id": label, "segmentation": [points] if points else []} for label, points in rows]
+    objects = [{"category_id": label, "segmentation": [points] if points else []} for label, _, points in rows]
     return json.dumps(objects, separators=(",", ":")).encode()
-
-
-def _folders(root: Path, other: str) -> list[str]:
-    """List what comes before `images` and the other folder: "", or folders that are called like splits, with "/"."""
-    with os.scandir(root) as entries:
-        names = sorted(entry.name for entry in entries if entry.is_dir())
-    tops = ["", *(f"{name}/" for name in names if is_split(name))]
-    return [top for top in tops if (root / f"{top}images").is_dir() and (root / f"{top}{other}").is_dir()]
-
-
-def _images(root: Path, pairs: Sequence[str], folder: str) -> list[str]:
-    names = [name for top in pairs for name in files_under(root, f"{top}{folder}", IMAGE_ENDINGS)]
-    return [names[place] for place in class_folder_order(names).tolist()]
-
-
-def _stem(name: str) -> str:
-    """Return what an image shares with its label file or mask: "train/cat/1" of train/images/cat/1.jpg."""
-    path = PurePosixPath(name)
-    top = next(place for place, part in enumerate(path.parts) if part in ("images", LABELS, MASKS))
-    return str(PurePosixPath(*path.parts[:top], *path.parts[top + 1 :]).with_suffix(""))
-
-
-def _stems(names: Sequence[str]) -> dict[str, list[str]]:
-    found: dict[str, list[str]] = {}
-    for name in names:
-        found.setdefault(_stem(name), []).append(name)
-    return found
-
-
-def _compare(
-    images: Sequence[str],
-    others: Mapping[str, Sequence[str]],
-    what: str,
-    problems: Problems,
-    *,
-    is_optional: bool = False,
-) -> None:
-    """Note which files have no image, which images share a stem, and unless it is optional which have no file."""
-    stems = _stems(images)
-    if not images:
-        problems.add("it has no images")
-    for files in stems.values():
-        if len(files) > 1:
-            problems.add(f"{' and '.join(files)} have one stem")
-    alone = {"image": [file for stem, files in others.items() if stem not in stems for file in files]}
-    if not is_optional:
-        alone[what] = [files[0] for stem, files in stems.items() if stem not in others]
-    for missing, files in alone.items():
-        if files:
-            problems.add(f"{len(files):,} files have no {missing}: {name_first(files, _NUM_SHOWN)}")
-
-
-def _folder_splits(images: Sequence[str]) -> dict[str, Any]:  # Any: int64 arrays
-    """Split by the folder above `images`, or the first one below it, if all are called like splits."""
-    folders = []
-    for name in images:
-        parts = name.split("/")
-        folders.append(parts[0] if parts[0] != "images" else parts[1] if len(parts) > 2 else "")
-    if not all(map(is_split, dict.fromkeys(folders))):
-        return {}
-    found: dict[str, list[int]] = {}
-    for position, folder in enumerate(folders):
-        found.setdefault(split_name(folder), []).append(position)
-    return {name: np.array(positions, np.int64) for name, positions in found.items()}
 
 
 class _Facts:
@@ -187,7 +97,7 @@ class _Facts:
         usual = [path for path in found if path.stem in ("data", "dataset")] or found
         self._yaml = usual[0].name if usual and (len(usual) == 1 or usual != found) else "data.yaml"
         self._said = self._read() if usual else {}
-        names = next((name for name in (_NAMES_FILE, f"{LABELS}/{_NAMES_FILE}") if (root / name).is_file()), None)
+        names = next((name for name in (_NAMES_FILE, f"labels/{_NAMES_FILE}") if (root / name).is_file()), None)
         if self.names is None and names is not None:
             self.files.append(names)
             lines = (root / names).read_text("utf-8", "replace").splitlines()
@@ -227,11 +137,11 @@ class _Facts:
             self._note(f"nc is {count}, and there are {len(names)} names")
         return tuple(names)
 
-    def splits(self, images: Sequence[str]) -> dict[str, Any]:
+    def splits(self, pairs: Pairs) -> dict[str, NDArray[np.int64]]:
         """Return the splits: those of `data.yaml`; without it, the folders that are called like splits."""
         if not any(self._said.get(key) for key in ("train", "val", "test")):
-            return _folder_splits(images)
-        found = {}
+            return pairs.splits()
+        found, images = {}, pairs.images
         for key, value in self._said.items():
             if not is_split(key) or not value:
                 continue
@@ -277,8 +187,8 @@ class _Facts:
             )
         return listed
 
-    def rows(self, name: str) -> list[tuple[int, Sequence[float], Sequence[float]]]:
-        """Read a label file: for each object its class, its box, and its polygon if it has one."""
+    def rows(self, name: str) -> list[_Row]:
+        """Read a label file."""
         try:
             lines = (self._root / name).read_text("utf-8-sig").splitlines()
         except (OSError, ValueError) as err:
@@ -298,7 +208,7 @@ class _Facts:
         self._problems.add(f"{self._yaml}: {problem}")
 
 
-def _row(cells: Sequence[str], names: Sequence[str] | None) -> tuple[int, Sequence[float], Sequence[float]]:
+def _row(cells: Sequence[str], names: Sequence[str] | None) -> _Row:
     """Read a class and four numbers, or a class and the corners of a polygon.
 
     Raises:
@@ -320,7 +230,3 @@ def _row(cells: Sequence[str], names: Sequence[str] | None) -> tuple[int, Sequen
     low_x, high_x, low_y, high_y = (extent(numbers[start::2]) for start in (1, 2) for extent in (min, max))
     box = [(low_x + high_x) / 2, (low_y + high_y) / 2, high_x - low_x, high_y - low_y]
     return label, box, numbers[1:]
-
-
-has_labels = functools.partial(has_pairs, other=LABELS)
-has_masks = functools.partial(has_pairs, other=MASKS)
