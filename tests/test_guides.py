@@ -103,6 +103,21 @@ def test_memory_is_the_measured_one() -> None:
     assert f"`RecordLoader` takes {ours} MB and\n`ImageFolder` with two workers {theirs} MB" in text
 
 
+@pytest.mark.slow
+def test_rare_classes_are_found_when_balanced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = (ROOT / "docs" / "guides" / "rare-classes.md").read_text(encoding="utf-8")
+    names: dict[str, dict[str, list[float]]] = {}
+    for code in re.findall(r"```python\n(.*?)```", page, re.DOTALL):
+        exec(code, names)
+    (without, balanced) = names["found"].values()
+    assert without[0] > 0.98
+    assert max(without[1:]) < 0.1
+    assert balanced[0] > 0.9
+    assert balanced[1] > 0.5
+    assert balanced[2] > 0.3
+
+
 def test_search_knows_the_stems_of_words() -> None:
     """Without the stemmer, "resume" does not find "resuming"."""
     plugins = mkdocs.config.load_config(str(ROOT / "mkdocs.yml")).plugins
