@@ -20,9 +20,8 @@ from recordzoo.bench.task import FILES, Result, Task
 from recordzoo.bench.transform import DEFAULT
 from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
-from recordzoo.cli.completion import complete_path
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import Json, RecordSet, Split
+from recordzoo.cli.options import Json, RecordSet, Split, file_option
 from recordzoo.cli.tables import table as table_of
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import ArgumentError, FolderError
@@ -55,15 +54,7 @@ def bench(
     repeats: Annotated[
         int, typer.Option(min=1, metavar="N", help="How often each loader is measured.", show_default=True)
     ] = 5,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Also draw the chart into this PNG file.",
-            dir_okay=False,
-            autocompletion=complete_path,
-        ),
-    ] = None,
+    output: Annotated[Path | None, file_option("Also draw the chart into this PNG file.")] = None,
     as_json: Json = False,
 ) -> int:
     """Measure how fast your images become batches: with ImageFolder if the tree is there, and from its records.

@@ -18,9 +18,8 @@ from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean
 from recordzoo.base.types import JSON
 from recordzoo.cli import output
-from recordzoo.cli.completion import complete_data
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import DryRun, Json, Roots, Yes
+from recordzoo.cli.options import DryRun, Json, Roots, Yes, data_argument
 from recordzoo.cli.sizes import parse_age, parse_bytes
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapping_width
 from recordzoo.cli.written import (
@@ -70,11 +69,10 @@ def ls(root: Roots = None, as_json: Json = False) -> int:
 def rm(
     names: Annotated[
         list[str],
-        typer.Argument(
-            metavar="NAME|PATH|URL",
-            help="Record sets, by their name in ROOT or their path; cached sets, by their address; or paths of other "
+        data_argument(
+            "NAME|PATH|URL",
+            "Record sets, by their name in ROOT or their path; cached sets, by their address; or paths of other "
             "things that `cache ls` lists.",
-            autocompletion=complete_data,
         ),
     ],
     root: Roots = None,

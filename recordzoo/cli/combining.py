@@ -16,8 +16,8 @@ from recordzoo.base.addresses import shown
 from recordzoo.base.progress import format_seconds
 from recordzoo.base.text import clean
 from recordzoo.cli import targets
-from recordzoo.cli.completion import complete_data, complete_path
-from recordzoo.cli.options import Converters, Json, RecordSet, Refresh
+from recordzoo.cli.completion import complete_path
+from recordzoo.cli.options import Converters, Json, RecordSet, Refresh, data_argument, directory_option
 from recordzoo.cli.output import put_json, say
 from recordzoo.cli.progress import make_progress
 from recordzoo.combining.split import split_place
@@ -33,23 +33,15 @@ _MOST_INDICES = 1 << 32
 
 Output = Annotated[
     Path,
-    typer.Option(
-        "--output",
-        metavar="DIR",
-        help="The new record set's directory.",
-        file_okay=False,
-        autocompletion=complete_path,
-    ),
+    directory_option("The new record set's directory.", "--output"),
 ]
 
 
 def merge(
     sets: Annotated[
         list[str],
-        typer.Argument(
-            metavar="SET...",
-            help="Record sets, in this order: directories, URLs, or trees and lists that sets were made from.",
-            autocompletion=complete_data,
+        data_argument(
+            "SET...", "Record sets, in this order: directories, URLs, or trees and lists that sets were made from."
         ),
     ],
     output: Output,
@@ -84,28 +76,18 @@ def merge(
 
 Grown = Annotated[
     Path | None,
-    typer.Option(
-        "--output",
-        metavar="DIR",
-        help="The new record set's directory. Default: SET is replaced in one step.",
-        file_okay=False,
-        autocompletion=complete_path,
-    ),
+    directory_option("The new record set's directory. Default: SET is replaced in one step.", "--output"),
 ]
 
-LocalSet = Annotated[
-    str, typer.Argument(metavar="SET", help="The record set, on this machine.", autocompletion=complete_data)
-]
+LocalSet = Annotated[str, data_argument("SET", "The record set, on this machine.")]
 
 
 def append(
     path: LocalSet,
     more: Annotated[
         str,
-        typer.Argument(
-            metavar="MORE",
-            help="The new records: a record set, or anything that `prepare` takes, such as a directory of images.",
-            autocompletion=complete_data,
+        data_argument(
+            "MORE", "The new records: a record set, or anything that `prepare` takes, such as a directory of images."
         ),
     ],
     output: Grown = None,
@@ -163,12 +145,9 @@ def split(
     seed: Annotated[int, typer.Option(metavar="N", help="Another number gives another division.")] = 0,
     output: Annotated[
         Path | None,
-        typer.Option(
+        directory_option(
+            "The new record set's directory. Default: SET-split.records beside the set.",
             "--output",
-            metavar="DIR",
-            help="The new record set's directory. Default: SET-split.records beside the set.",
-            file_okay=False,
-            autocompletion=complete_path,
         ),
     ] = None,
     refresh: Refresh = False,

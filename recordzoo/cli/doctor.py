@@ -14,14 +14,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-import typer
-
 from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean
 from recordzoo.cli import output
-from recordzoo.cli.completion import complete_path
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import Json
+from recordzoo.cli.options import Json, directory_option
 from recordzoo.cli.tables import wrapped, wrapping_width
 from recordzoo.errors import NotPreparedError
 from recordzoo.system.files import MOUNTS, list_mounts
@@ -55,12 +52,9 @@ class Check(NamedTuple):
 def doctor(
     root: Annotated[
         Path,
-        typer.Option(
-            metavar="DIR",
-            help="Where record sets are, or would be; default: the current directory.",
+        directory_option(
+            "Where record sets are, or would be; default: the current directory.",
             show_default=False,
-            file_okay=False,
-            autocompletion=complete_path,
         ),
     ] = Path(),
     as_json: Json = False,

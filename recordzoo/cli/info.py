@@ -11,9 +11,8 @@ from recordzoo.base.progress import format_bytes
 from recordzoo.base.types import JSON
 from recordzoo.catalogue import CHECKED, Entry, FileFacts
 from recordzoo.cli import output, targets
-from recordzoo.cli.completion import complete_data
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import Json
+from recordzoo.cli.options import Json, data_argument
 from recordzoo.cli.tables import FIXED_SPACE, table, wrapped, wrapping_width
 from recordzoo.custom.targets import find_dataset
 
@@ -28,10 +27,8 @@ OBTAINED = {
 def info(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME|PATH|URL",
-            help="A dataset; or a record set's directory or URL, or the tree or list that it was made from.",
-            autocompletion=complete_data,
+        data_argument(
+            "NAME|PATH|URL", "A dataset; or a record set's directory or URL, or the tree or list that it was made from."
         ),
     ],
     full: Annotated[

@@ -2,9 +2,8 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Self
+from typing import Annotated
 
 import typer
 
@@ -58,70 +57,32 @@ def list_command(
     CHECKED says how the recipe was checked: "bytes" with the whole real files, "lists" with real lists or a part of the
     real files, "layout" with generated files only.
     """
-
-    wanted = Filter.of(task=task, license=license, obtained=obtained, max_size=max_size, words=words or ())
+    fitting = _fitting(task or "", license or "", obtained or "", max_size, words or ())
     if prepared:
-        list_prepared(wanted, root or Path(), as_json)
+        list_prepared(fitting, root or Path(), as_json)
     elif root is not None:
         raise ArgumentError("--root says where to look for record sets; it needs --prepared.")
     else:
-        list_datasets(wanted, as_json)
+        list_datasets(fitting, as_json)
 
 
-@dataclass(frozen=True)
-class Filter:
-    """Which datasets are listed; None and "" for any.
-
-    Attributes:
-        words: Each must be in the dataset's name, title, description, task or a class name.
-        task: Must be in the dataset's task.
-        license: Must be in its license.
-        obtained: How its files are had, as `Entry.obtained`.
-        max_bytes: The size of its download; those without a known size are left out.
-    """
-
-    task: str = ""
-    license: str = ""
-    obtained: str = ""
-    max_bytes: int | None = None
-    words: tuple[str, ...] = ()
-
-    @classmethod
-    def of(
-        cls,
-        *,
-        task: str | None,
-        license: str | None,
-        obtained: str | None,
-        max_size: str | None,
-        words: Sequence[str] = (),
-    ) -> Self:
-        """Read the options of the command line.
-
-        Raises:
-            ArgumentError: One of them has no such value.
-        """
-        how = (obtained or "").replace("-", " ")
-        if how and how not in OBTAINED:
-            known = ", ".join(name.replace(" ", "-") for name in OBTAINED)
-            hint = did_you_mean(how, OBTAINED).replace("by hand", "by-hand")
-            raise ArgumentError(f"--obtained {obtained!r} is none of {known}.{hint}")
-        max_bytes = parse_bytes("--max-size", max_size) if max_size else None
-        return cls(task or "", license or "", how, max_bytes, tuple(word.lower() for word in words))
-
-    def has(self, entry: Entry) -> bool:
-        """Whether a dataset is listed."""
-        return (
-            self.task.lower() in entry.task.lower()
-            and self.license.lower() in entry.license.lower()
-            and self.obtained in ("", entry.obtained)
-            and (self.max_bytes is None or (entry.size_bytes is not None and entry.size_bytes <= self.max_bytes))
-            and all(word in searched_text(entry) for word in self.words)
-        )
-
-    def entries(self) -> list[Entry]:
-        """Return the datasets that are listed, by name."""
-        return [entry for entry in map(catalogue.entry, catalogue.names()) if self.has(entry)]
+def _fitting(task: str, license: str, obtained: str, max_size: str | None, words: Sequence[str]) -> list[Entry]:
+    """Return the datasets that fit all options, by name; those without a known size fit no `max_size`."""
+    how = obtained.replace("-", " ")
+    if how and how not in OBTAINED:
+        known = ", ".join(name.replace(" ", "-") for name in OBTAINED)
+        hint = did_you_mean(how, OBTAINED).replace("by hand", "by-hand")
+        raise ArgumentError(f"--obtained {obtained!r} is none of {known}.{hint}")
+    max_bytes = parse_bytes("--max-size", max_size) if max_size else None
+    return [
+        entry
+        for entry in map(catalogue.entry, catalogue.names())
+        if task.lower() in entry.task.lower()
+        and license.lower() in entry.license.lower()
+        and how in ("", entry.obtained)
+        and (max_bytes is None or (entry.size_bytes is not None and entry.size_bytes <= max_bytes))
+        and all(word.lower() in searched_text(entry) for word in words)
+    ]
 
 
 def searched_text(entry: Entry) -> str:
@@ -129,9 +90,8 @@ def searched_text(entry: Entry) -> str:
     return " ".join([entry.name, entry.title, entry.summary, entry.task, *entry.class_names]).lower()
 
 
-def list_datasets(wanted: Filter, as_json: bool) -> None:
+def list_datasets(entries: Sequence[Entry], as_json: bool) -> None:
     """Print one line for each dataset."""
-    entries = wanted.entries()
     if as_json:
         output.put_json({"datasets": [entry_document(entry) for entry in entries]})
         return
@@ -145,9 +105,9 @@ def list_datasets(wanted: Filter, as_json: bool) -> None:
     output.put(table(head, rows, wrapping_width()))
 
 
-def list_prepared(wanted: Filter, root: Path, as_json: bool) -> None:
+def list_prepared(entries: Sequence[Entry], root: Path, as_json: bool) -> None:
     """Print one line for each record set of the catalogue's datasets under a root."""
-    found = [(entry, part.name) for entry in wanted.entries() for part in entry.parts]
+    found = [(entry, part.name) for entry in entries for part in entry.parts]
     sets = [(entry.label(part), path) for entry, part in found if (path := _record_set(root, entry, part)) is not None]
     sizes = [sum(file.stat().st_size for file in path.iterdir()) for _, path in sets]
     if as_json:

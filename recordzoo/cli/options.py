@@ -1,20 +1,36 @@
 """Options and arguments that several commands have, so that they read the same everywhere."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
-from recordzoo.cli.completion import complete_data
+from recordzoo.cli.completion import complete_data, complete_path
+
+
+# Any: typer's own class; so, too, below.
+def directory_option(help: str, *names: str, **more: Any) -> Any:
+    """Return an option that is a directory; `names` where it is not called like its parameter."""
+    return typer.Option(*names, metavar="DIR", help=help, file_okay=False, autocompletion=complete_path, **more)
+
+
+def file_option(help: str, *names: str, **more: Any) -> Any:
+    """Return an option that is a file."""
+    return typer.Option(*names, metavar="FILE", help=help, dir_okay=False, autocompletion=complete_path, **more)
+
+
+def data_argument(metavar: str, help: str) -> Any:
+    """Return an argument that is a record set, or anything that is prepared."""
+    return typer.Argument(metavar=metavar, help=help, autocompletion=complete_data)
+
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on stdout; errors as JSON on stderr.")]
 
 RecordSet = Annotated[
     str,
-    typer.Argument(
-        metavar="NAME|PATH|URL",
-        help="A record set's directory or URL, the tree or list that it was made from, or a dataset prepared here.",
-        autocompletion=complete_data,
+    data_argument(
+        "NAME|PATH|URL",
+        "A record set's directory or URL, the tree or list that it was made from, or a dataset prepared here.",
     ),
 ]
 

@@ -16,9 +16,8 @@ from recordzoo.base.progress import format_seconds
 from recordzoo.base.text import clean
 from recordzoo.base.types import JSON
 from recordzoo.cli import output as printed
-from recordzoo.cli.completion import complete_data, complete_path
 from recordzoo.cli.exits import exit_code
-from recordzoo.cli.options import AcceptTerms, Converters, DryRun, Json, Refresh
+from recordzoo.cli.options import AcceptTerms, Converters, DryRun, Json, Refresh, data_argument, directory_option
 from recordzoo.cli.outlook import check_room, explained, look_ahead, needs, show_plans
 from recordzoo.cli.progress import make_progress
 from recordzoo.cli.sizes import parse_bytes
@@ -36,22 +35,16 @@ if TYPE_CHECKING:
 def prepare(
     names: Annotated[
         list[str],
-        typer.Argument(
-            metavar="NAME|PATH|URL",
-            help='Datasets ("imagenet"), parts of one ("imagenet.val"), directories with a folder for each class, or '
+        data_argument(
+            "NAME|PATH|URL",
+            'Datasets ("imagenet"), parts of one ("imagenet.val"), directories with a folder for each class, or '
             "of images with COCO, YOLO or mask annotations, lists of files (.txt, .csv, .tsv, .jsonl, .parquet), other "
             "tools' files or addresses (LMDB, TFRecord, hf://, ...), or record sets, of which a variant is made.",
-            autocompletion=complete_data,
         ),
     ],
     root: Annotated[
         Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="Of datasets: where raw files and record sets are, or go to; default: the current directory.",
-            file_okay=False,
-            autocompletion=complete_path,
-        ),
+        directory_option("Of datasets: where raw files and record sets are, or go to; default: the current directory."),
     ] = None,
     split: Annotated[
         str | None,
@@ -73,13 +66,7 @@ def prepare(
         ),
     ] = None,
     output: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR",
-            help="The record set's own directory. Default: ROOT/NAME.records, or beside own data.",
-            file_okay=False,
-            autocompletion=complete_path,
-        ),
+        Path | None, directory_option("The record set's own directory. Default: ROOT/NAME.records, or beside own data.")
     ] = None,
     shards: Annotated[
         int | None,

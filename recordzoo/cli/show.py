@@ -23,7 +23,7 @@ from recordzoo.cli import output, targets
 from recordzoo.cli.changed import say_changes
 from recordzoo.cli.completion import complete_path
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import Json, RecordSet, Split
+from recordzoo.cli.options import Json, RecordSet, Split, file_option
 from recordzoo.cli.progress import make_progress
 from recordzoo.errors import ArgumentError
 from recordzoo.net.url import Url
@@ -63,15 +63,7 @@ def show(
         ),
     ] = "class",
     seed: Annotated[int, typer.Option(min=0, metavar="N", help="Another seed chooses other images.")] = 0,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="The file to write; default: NAME.png or NAME.html here.",
-            dir_okay=False,
-            autocompletion=complete_path,
-        ),
-    ] = None,
+    output: Annotated[Path | None, file_option("The file to write; default: NAME.png or NAME.html here.")] = None,
     as_html: Annotated[
         bool, typer.Option("--html", help="Write one self-contained page: larger images, facts, a class filter.")
     ] = False,

@@ -11,9 +11,9 @@ from recordzoo.base.progress import format_bytes
 from recordzoo.base.text import clean
 from recordzoo.base.types import JSON
 from recordzoo.cli import targets
-from recordzoo.cli.completion import complete_data, complete_path
+from recordzoo.cli.completion import complete_path
 from recordzoo.cli.exits import Exit
-from recordzoo.cli.options import DryRun, Json
+from recordzoo.cli.options import DryRun, Json, RecordSet, data_argument
 from recordzoo.cli.output import put, put_json
 from recordzoo.cli.progress import make_progress
 from recordzoo.cli.tables import wrapped, wrapping_width
@@ -42,15 +42,7 @@ Transfers = Annotated[
 
 
 def copy(
-    path: Annotated[
-        str,
-        typer.Argument(
-            metavar="NAME|PATH|URL",
-            help="The record set: its directory or URL, the tree or list that it was made from, or a dataset prepared "
-            "here.",
-            autocompletion=complete_data,
-        ),
-    ],
+    path: RecordSet,
     destination: Annotated[
         str,
         typer.Argument(
@@ -78,23 +70,16 @@ def copy(
     source = path if is_url(path) else str(targets.find_local_set(path, "copy"))
     job = kind(source, Path(destination), replace, workers, make_progress(), check)
     done = job.plan() if dry_run else job.run()
-    if as_json:
-        counts = {"copied_bytes": done.fetched_bytes, "was_ready": done.was_ready}
-        document = {**_document(done, done.path, dry_run=dry_run), "source": done.source, **counts}
-        del document["url"]
-        put_json(document)
-    else:
-        put(wrapped(clean(_copied(done, dry_run=dry_run)), wrapping_width()))
-    return Exit.OK
+    facts = {"source": done.source, "copied_bytes": done.fetched_bytes, "was_ready": done.was_ready}
+    return _print(done, done.path, _copied(done, dry_run=dry_run), facts, dry_run=dry_run, as_json=as_json)
 
 
 def push(
     path: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME|PATH",
-            help="The record set: its directory, the tree or list that it was made from, or a dataset prepared here.",
-            autocompletion=complete_data,
+        data_argument(
+            "NAME|PATH",
+            "The record set: its directory, the tree or list that it was made from, or a dataset prepared here.",
         ),
     ],
     destination: Annotated[
@@ -124,12 +109,8 @@ def push(
     place = targets.find_local_set(path, "push")
     job = PushJob(place, destination, replace=replace, verify=check, workers=workers, progress=make_progress())
     done = job.plan() if dry_run else job.run()
-    if as_json:
-        sent = {"sent_files": done.sent_files, "sent_bytes": done.sent_bytes}
-        put_json({**_document(done, job.path, dry_run=dry_run), **sent})
-    else:
-        put(wrapped(clean(_pushed(done, dry_run=dry_run)), wrapping_width()))
-    return Exit.OK
+    facts = {"url": done.url, "sent_files": done.sent_files, "sent_bytes": done.sent_bytes}
+    return _print(done, job.path, _pushed(done, dry_run=dry_run), facts, dry_run=dry_run, as_json=as_json)
 
 
 def pull(
@@ -160,24 +141,20 @@ def pull(
         raise ArgumentError(f"{Url.parse(destination)} is a URL. A record set is pulled into a directory.")
     job = PullJob(url, Path(destination), replace=replace, workers=workers, progress=make_progress())
     done = job.plan() if dry_run else job.run()
+    facts = {"url": done.source, "fetched_bytes": done.fetched_bytes, "was_ready": done.was_ready}
+    return _print(done, done.path, _pulled(done, dry_run=dry_run), facts, dry_run=dry_run, as_json=as_json)
+
+
+def _print(
+    done: Pushed | Arrived, path: Path, text: str, facts: dict[str, JSON], *, dry_run: bool, as_json: bool
+) -> int:
+    """Print what was copied, for people or as JSON."""
     if as_json:
-        fetched = {"fetched_bytes": done.fetched_bytes, "was_ready": done.was_ready}
-        put_json({**_document(done, done.path, dry_run=dry_run), **fetched})
+        common = {"path": str(path), "digest": done.digest, "files": done.num_files, "size_bytes": done.num_bytes}
+        put_json({**common, "dry_run": dry_run, **facts})
     else:
-        put(wrapped(clean(_pulled(done, dry_run=dry_run)), wrapping_width()))
+        put(wrapped(clean(text), wrapping_width()))
     return Exit.OK
-
-
-def _document(done: Pushed | Arrived, path: Path, *, dry_run: bool) -> dict[str, JSON]:
-    """Return the JSON fields that `push`, `pull` and `copy` have in common."""
-    return {
-        "path": str(path),
-        "url": done.url if isinstance(done, Pushed) else done.source,
-        "digest": done.digest,
-        "files": done.num_files,
-        "size_bytes": done.num_bytes,
-        "dry_run": dry_run,
-    }
 
 
 def _pushed(done: Pushed, *, dry_run: bool) -> str:
@@ -193,27 +170,24 @@ def _pushed(done: Pushed, *, dry_run: bool) -> str:
 
 
 def _pulled(done: Arrived, *, dry_run: bool) -> str:
-    if done.was_ready:
-        return f"{done.path} is there already: the record set of {done.source}. Nothing is fetched."
-    if dry_run:
-        free = format_bytes(free_bytes(done.path.parent))
-        return (
-            f"would fetch {format_bytes(done.fetched_bytes)} of {_files(done.num_files, done.num_bytes)} from "
-            f"{done.source} to {done.path}, where {free} are free."
-        )
-    fetched = "" if done.fetched_bytes == done.num_bytes else f", {format_bytes(done.fetched_bytes)} of it fetched now"
-    return f"pulled to {done.path}: {_files(done.num_files, done.num_bytes)}{fetched}."
+    return _arrived(done, ("fetch", "fetched", "pulled"), f" from {done.source}", dry_run=dry_run)
 
 
 def _copied(done: Arrived, *, dry_run: bool) -> str:
+    return _arrived(done, ("copy", "copied", "copied"), "", dry_run=dry_run)
+
+
+def _arrived(done: Arrived, words: tuple[str, str, str], origin: str, *, dry_run: bool) -> str:
+    verb, participle, whole = words
     files = _files(done.num_files, done.num_bytes)
     if done.was_ready:
-        return f"{done.path} is there already: the record set of {done.source}. Nothing is copied."
+        return f"{done.path} is there already: the record set of {done.source}. Nothing is {participle}."
+    size = format_bytes(done.fetched_bytes)
     if dry_run:
         free = format_bytes(free_bytes(done.path.parent))
-        return f"would copy {format_bytes(done.fetched_bytes)} of {files} to {done.path}, where {free} are free."
-    now = "" if done.fetched_bytes == done.num_bytes else f", {format_bytes(done.fetched_bytes)} of it copied now"
-    return f"copied to {done.path}: {files}{now}."
+        return f"would {verb} {size} of {files}{origin} to {done.path}, where {free} are free."
+    now = "" if done.fetched_bytes == done.num_bytes else f", {size} of it {participle} now"
+    return f"{whole} to {done.path}: {files}{now}."
 
 
 def _files(count: int, num_bytes: int) -> str:

@@ -3,21 +3,11 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from recordzoo.cli.completion import complete_path
+from recordzoo.cli.options import directory_option
 
 
 def demo(
-    output: Annotated[
-        Path,
-        typer.Option(
-            metavar="DIR",
-            help="Where the demo's files and its contact sheet go.",
-            file_okay=False,
-            autocompletion=complete_path,
-        ),
-    ] = Path("demo-output"),
+    output: Annotated[Path, directory_option("Where the demo's files and its contact sheet go.")] = Path("demo-output"),
 ) -> int:
     """Show the whole way in about a minute, offline, with generated pictures in CUB-200-2011's layout."""
     from recordzoo.cli.demo.story import run_demo
