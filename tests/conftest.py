@@ -145,3 +145,38 @@ def threads(monkeypatch: pytest.MonkeyPatch) -> None:
     from recordzoo.loader.choice import Choice
 
     monkeypatch.setattr(loader, "choose", lambda *_: Choice("threads", "a test"))
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A tree of pictures of several kinds, in five classes, and the record set beside it."""
+    from tests.batching import make_tree
+
+    return make_tree(tmp_path_factory.mktemp("tree"))
+
+
+@pytest.fixture(scope="module")
+def odd(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Odd and broken images of one class, and one image in each of the classes with hostile names."""
+    from tests.fakes.odd_images import write_odd_set
+
+    return write_odd_set(tmp_path_factory.mktemp("odd") / "odd.records")
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The files of a simple set that nothing disturbed."""
+    from tests.fakes import simple
+    from tests.preparing import again, contents
+
+    root = tmp_path_factory.mktemp("whole")
+    simple.write(root, "stream")
+    return contents(again(root, "stream"))
+
+
+@pytest.fixture
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let failed requests be tried again at once."""
+    from recordzoo.net import retry
+
+    monkeypatch.setattr(retry, "BACKOFF_S", 0.01)

@@ -291,6 +291,15 @@ def _forked_arguments() -> list[str]:
     return serve()
 
 
+# Any: the options of `ensure`.
+def again(root: Path, form: str, **options: Any) -> Path:
+    """Prepare a simple set once more, here, to its end."""
+    from recordzoo.preparing import ensure
+    from tests.fakes.simple import SimpleRecipe
+
+    return ensure(SimpleRecipe(form), root, **{"shard_bytes": SHARD_BYTES, "workers": 1, **options})
+
+
 if __name__ == "__main__":
     given = _forked_arguments() if sys.argv[1:] == ["--serve"] else sys.argv[1:]
     main(Path(given[0]), json.loads(given[1]))

@@ -26,7 +26,7 @@ from recordzoo.errors import ArgumentError
 from recordzoo.loader.makers import RowMaker
 from recordzoo.loader.source import BatchSource
 from recordzoo.sampling.schemes import Draws
-from tests.batching import FIXED, RANDOM, UINT8, assert_same, make_tree
+from tests.batching import FIXED, RANDOM, UINT8, assert_same
 
 # Any, here and below: of loaders, samples and batches of all kinds.
 
@@ -34,11 +34,6 @@ ARGUMENTS = [name for name in inspect.signature(DataLoader).parameters if name !
 
 
 pytestmark = pytest.mark.usefixtures("threads")
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
 
 
 @pytest.fixture

@@ -14,18 +14,13 @@ from recordzoo.errors import ImageError
 from recordzoo.loader.buffers import Buffers
 from recordzoo.loader.makers import RowMaker
 from recordzoo.loader.source import BatchSource
-from tests.batching import FIXED, RANDOM, UINT8, assert_same, image_file, make_tree
+from tests.batching import FIXED, RANDOM, UINT8, assert_same, image_file
 from tests.fakes.folder import bad_image, write_tree
 
 # Any: of what is kept of a batch.
 
 
 pytestmark = pytest.mark.usefixtures("threads")
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
 
 
 @pytest.fixture

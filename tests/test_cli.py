@@ -24,7 +24,6 @@ from recordzoo.cli.exits import Exit, exit_code
 from recordzoo.cli.info import entry_document
 from recordzoo.cli.outlook import check_room
 from recordzoo.cli.output import clean
-from recordzoo.cli.tables import table
 from recordzoo.cli.targets import resolve
 from recordzoo.preparing import Options, locate
 from recordzoo.preparing.outlook import Outlook
@@ -645,10 +644,6 @@ class TestVerify:
 def test_clean_escapes_what_would_act():
     assert clean("Große Möwe.jpg") == "Große Möwe.jpg"
     assert clean("a\x1b[2J\u202egpj.\udcff\n") == "a\\x1b[2J\\u202egpj.\\udcff\\n"
-
-
-def test_table_lines_up():
-    assert table(("A", "B"), [("long", "1"), ("x", "2")]) == "A     B\nlong  1\nx     2"
 
 
 def test_a_notebook_gets_bars(monkeypatch):

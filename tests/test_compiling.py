@@ -17,7 +17,7 @@ from recordzoo.loader import writer
 from recordzoo.pixels import compiling
 from recordzoo.pixels.spare import Spare, Stamps, only_one
 from tests import warm
-from tests.batching import JITTER, RANDOM, make_tree
+from tests.batching import JITTER, RANDOM
 from tests.preparing import wait_for
 
 needs_numba = pytest.mark.needs("numba", "turbojpeg")
@@ -42,11 +42,6 @@ def epoch(transform, number=0, **options):
 def is_switched():
     return compiling.compiled_now(changes=True) is not None
 """
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("compiling"))
 
 
 def environment(folder: Path, mode: str) -> dict[str, str]:

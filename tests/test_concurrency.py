@@ -11,13 +11,11 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from recordzoo.base.owner import Owner
 from recordzoo.base.progress import LogProgress
-from recordzoo.preparing import ensure
 from recordzoo.publish import heartbeat
 from recordzoo.publish import lock as build_lock
 from recordzoo.publish.found import find_builds, remove_dead
@@ -26,23 +24,11 @@ from tests import preparing
 from tests.disks import failing
 from tests.fakes import simple
 from tests.fakes.server import FileServer
-from tests.fakes.simple import FORMS, SimpleRecipe
+from tests.fakes.simple import FORMS
 from tests.faults import fault
-from tests.preparing import SHARD_BYTES, Ended, Process, beside, builds, contents, served, wait_for
+from tests.preparing import Ended, Process, again, beside, builds, contents, served, wait_for
 
 RANKS = 8
-
-
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.startswith("RECORDZOO_"):
-            monkeypatch.delenv(name)
-
-
-# Any: the options of `ensure`.
-def again(root: Path, form: str, **options: Any) -> Path:
-    return ensure(SimpleRecipe(form), root, **{"shard_bytes": SHARD_BYTES, "workers": 1, **options})
 
 
 @pytest.fixture(scope="module")

@@ -6,12 +6,11 @@ import pytest
 import torch
 from PIL import Image
 from torchvision.datasets import ImageFolder, wrap_dataset_for_transforms_v2
-from torchvision.datasets.folder import IMG_EXTENSIONS
 
 from recordzoo.datasets import cub200_annotations as annotations
 from recordzoo.datasets.cub200 import CUB200Record
 from recordzoo.errors import ArgumentError, NotPreparedError, OtherSourceError, RecordError, SourceError
-from recordzoo.recipes.class_folders import IMAGE_ENDINGS, class_folder_order
+from recordzoo.recipes.class_folders import class_folder_order
 from recordzoo.recipes.declared import dataset_recipe
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cub200
@@ -393,10 +392,6 @@ def test_download_fetches_masks_only_when_asked_for(archives: Path, tmp_path: Pa
         assert {request.path.lstrip("/") for request in server.log} == {cub200.ARCHIVE}
         assert Record(tmp_path, download=True, target_type="segmentation")[0][1].mode == "L"
         assert {request.path.lstrip("/") for request in server.log} == set(names)
-
-
-def test_image_endings_are_torchvisions() -> None:
-    assert IMAGE_ENDINGS == IMG_EXTENSIONS
 
 
 def test_class_folder_order_is_image_folders(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from recordzoo import ImageFolderRecord, RecordLoader
 from recordzoo.errors import ImageError
 from recordzoo.loader.device import OnDevice, tensors, to_device
 from recordzoo.loader.order import Wanted
-from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file, make_tree
+from tests.batching import FIXED, JITTER, RANDOM, UINT8, assert_same, image_file
 from tests.fakes.folder import bad_image, write_tree
 
 CPU = torch.device("cpu")
@@ -90,11 +90,6 @@ def test_batches_of_all_kinds_are_moved() -> None:
 
 
 # The loader
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
 
 
 NORMALISED = v2.Compose([RANDOM, v2.ToDtype(torch.float32, scale=True), v2.Normalize([0.5] * 3, [0.25] * 3)])

@@ -30,25 +30,11 @@ from tests.fakes import simple
 from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
 from tests.faults import fault
-from tests.preparing import SHARD_BYTES, Process, beside, builds, contents, served
+from tests.preparing import SHARD_BYTES, Process, again, beside, builds, contents, served
 
 slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 
 MANY = simple.values(num_classes=5, per_class=40, mean_bytes=30_000, seed=5)
-
-
-# Any: the options of `ensure`.
-def again(root: Path, form: str, **options: Any) -> Path:
-    """The same command again, here, to its end."""
-    return ensure(SimpleRecipe(form), root, **{"shard_bytes": SHARD_BYTES, "workers": 1, **options})
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The files of a set that was made of the stream without any trouble."""
-    root = tmp_path_factory.mktemp("whole")
-    simple.write(root, "stream")
-    return contents(again(root, "stream"))
 
 
 @pytest.fixture(scope="module")

@@ -1,39 +1,15 @@
-import os
 import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from recordzoo.preparing import ensure
 from tests import preparing
 from tests.disks import failing, strace
 from tests.fakes import simple
 from tests.fakes.server import FileServer
-from tests.fakes.simple import SimpleRecipe
 from tests.faults import fault
-from tests.preparing import SHARD_BYTES, beside, contents, served
-
-
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.startswith("RECORDZOO_"):
-            monkeypatch.delenv(name)
-
-
-# Any: the options of `ensure`.
-def again(root: Path, form: str, **options: Any) -> Path:
-    """The same command again, here, to its end."""
-    return ensure(SimpleRecipe(form), root, **{"shard_bytes": SHARD_BYTES, "workers": 1, **options})
-
-
-@pytest.fixture(scope="module")
-def whole(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The files of a set that was made of the stream without any trouble."""
-    root = tmp_path_factory.mktemp("whole")
-    simple.write(root, "stream")
-    return contents(again(root, "stream"))
+from tests.preparing import again, beside, contents, served
 
 
 class Calls:

@@ -17,7 +17,7 @@ from recordzoo import ImageFolderRecord, MultiView, RecordLoader
 from recordzoo.images import frames
 from recordzoo.loader import explain
 from recordzoo.loader.choice import slowdown
-from tests.batching import FIXED, JITTER, RANDOM, UINT8, make_tree
+from tests.batching import FIXED, JITTER, RANDOM, UINT8
 from tests.fakes.folder import cut_image, write_tree
 from tests.fakes.samples import Samples
 from tests.preparing import wait_for
@@ -29,11 +29,6 @@ DRAWS = (
     "what is not fused draws random numbers from the generators of its process: reproducible with num_workers=1, or "
     "deterministic=True"
 )
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
 
 
 def lines(dataset: Any, **options: Any) -> list[str]:

@@ -7,7 +7,6 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -21,7 +20,7 @@ from tests.fakes.folder import write_tree
 from tests.fakes.server import FileServer
 from tests.fakes.simple import SimpleRecipe
 from tests.faults import fault
-from tests.preparing import SHARD_BYTES, Process, beside, builds, contents, group_members, wait_for
+from tests.preparing import SHARD_BYTES, Process, again, beside, builds, contents, group_members, wait_for
 
 BIG = "c000/0000.jpg"
 """In the raw data of steps that only a large shard meets: more than one transaction."""
@@ -45,21 +44,8 @@ WORKERS_OWN = ("shard.opened", "shard.committed", "shard.written", "shard.sealed
 AFTER_PUBLISHING = ("set.published", "set.synced", "build.cleaned")
 
 
-@pytest.fixture(autouse=True)
-def plain_environment(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in list(os.environ):
-        if name.startswith("RECORDZOO_"):
-            monkeypatch.delenv(name)
-
-
 def with_a_big_one() -> dict[str, bytes]:
     return {**simple.values(), BIG: simple.values()[BIG] + bytes(33 << 20)}
-
-
-# Any: the options of `ensure`.
-def again(root: Path, form: str, **options: Any) -> Path:
-    """The same command again, here, to its end."""
-    return ensure(SimpleRecipe(form), root, **{"shard_bytes": SHARD_BYTES, "workers": 1, **options})
 
 
 class Wanted:

@@ -45,7 +45,7 @@ from recordzoo.loader.leaf import JointLeaf
 from recordzoo.loader.makers import RowMaker
 from recordzoo.loader.samples import SampleMaker
 from recordzoo.loader.source import BatchSource
-from tests.batching import FIXED, JITTER, MEAN, RANDOM, STD, UINT8, assert_same, image_file, make_tree
+from tests.batching import FIXED, JITTER, MEAN, RANDOM, STD, UINT8, assert_same, image_file
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, voc
 from tests.fakes.folder import bad_image, cut_image, write_tree
@@ -56,11 +56,6 @@ from tests.fakes.samples import Samples
 
 
 pytestmark = pytest.mark.usefixtures("threads")
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from recordzoo.pixels import compiling
 from recordzoo.pixels.compiling import DISABLED
 from recordzoo.system import wheels
 from tests import warm
-from tests.batching import RANDOM, make_tree
+from tests.batching import RANDOM
 from tests.fakes import cifar as cifar10
 from tests.fakes.samples import Samples
 
@@ -31,11 +31,6 @@ for _ in range(2):
     loader = RecordLoader(ImageFolderRecord({tree!r}, transform=RANDOM), 8)
     assert len(list(loader)) + len(list(loader)) == 12
 """
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
 
 
 def said(tree: Path, hidden: list[str], before: str = "", **environment: str) -> str:

@@ -20,7 +20,7 @@ from recordzoo.loader.writer import with_values
 from recordzoo.pixels.render import render
 from recordzoo.transforms.read import read_plan
 from recordzoo.transforms.steps import decide
-from tests.batching import FIXED, RANDOM, UINT8, assert_same, image_file, make_tree
+from tests.batching import FIXED, RANDOM, UINT8, assert_same, image_file
 
 pytestmark = pytest.mark.usefixtures("threads")
 
@@ -40,11 +40,6 @@ class TwoCrops:
 
     def image_views(self) -> list[Any]:
         return [self.transform] * 2
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
 
 
 @pytest.mark.parametrize("views", [[FIXED, CENTER], [UINT8, CENTER, v1.Compose([FIXED, v1.Lambda(torch.neg)])]])

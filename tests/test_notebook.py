@@ -14,7 +14,7 @@ import recordzoo
 from recordzoo import CUB200Record, ImageFolderRecord
 from recordzoo.preview import notebook
 from tests.fakes import cub200, folder
-from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, write_odd_set
+from tests.fakes.odd_images import HOSTILE_NAMES, broken_images
 from tests.fakes.pictures import encoded, jpeg
 from tests.fakes.records import flip, write_records
 
@@ -60,11 +60,6 @@ def birds(tmp_path_factory):
     cub200.build(5, 6).write_tree(root)
     CUB200Record(root, prepare=True, workers=1)
     return root
-
-
-@pytest.fixture(scope="module")
-def odd(tmp_path_factory):
-    return write_odd_set(tmp_path_factory.mktemp("odd") / "odd.records")
 
 
 def test_facts_and_images_of_the_split(birds):

@@ -9,7 +9,7 @@ import recordzoo
 from recordzoo.base import settings
 from recordzoo.copying.pull import PullJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, NotPreparedError, OtherSourceError, RemoteError
-from recordzoo.net import retry, store
+from recordzoo.net import store
 from recordzoo.records.verify import verify
 from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
 from tests.fakes.s3 import EXPIRED, SLOW_DOWN, Fault
@@ -17,12 +17,7 @@ from tests.fakes.server import FileServer
 from tests.faults import fault
 from tests.running import run
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch):
-    monkeypatch.setattr(retry, "BACKOFF_S", 0.01)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("short_pauses")]
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from recordzoo.base.progress import LogProgress
 from recordzoo.copying.claim import CLAIM_NAME
 from recordzoo.copying.push import PushJob
 from recordzoo.errors import ArgumentError, CorruptRecordError, OtherSourceError, RemoteError
-from recordzoo.net import retry, store
+from recordzoo.net import store
 from recordzoo.net.url import Url
 from recordzoo.records.reader import RecordReader
 from tests.copying import MANIFEST_NAME, Log, assert_no_secret, copied_files, killed, shard, write_set
@@ -22,12 +22,7 @@ from tests.faults import fault
 from tests.preparing import REPOSITORY
 from tests.running import run
 
-pytestmark = pytest.mark.slow
-
-
-@pytest.fixture(autouse=True)
-def short_pauses(monkeypatch):
-    monkeypatch.setattr(retry, "BACKOFF_S", 0.01)
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("short_pauses")]
 
 
 @pytest.fixture

@@ -29,7 +29,7 @@ from recordzoo.recipes.images import quiet
 from recordzoo.records.reader import RecordReader
 from tests.fakes import cifar as cifar10
 from tests.fakes import cub200, folder
-from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images, write_odd_set
+from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, odd_images
 from tests.fakes.pictures import encoded
 from tests.fakes.records import edit_manifest, flip, write_records
 from tests.running import run
@@ -62,12 +62,6 @@ def birds(tmp_path_factory):
     root = tmp_path_factory.mktemp("birds")
     cub200.build(5, 6).write_tree(root)
     return Path(ensure(dataset_recipe("cub200"), root, prepare=True))
-
-
-@pytest.fixture(scope="module")
-def odd(tmp_path_factory):
-    """Odd and broken images of one class, and one image in each of the classes with hostile names."""
-    return write_odd_set(tmp_path_factory.mktemp("odd") / "odd.records")
 
 
 def pick(path, number, order="class", seed=0, split=None, classes=()):

@@ -9,7 +9,7 @@ import recordzoo
 from recordzoo.base.text import clean
 from recordzoo.records.reader import RecordReader
 from tests.browsing import DESKTOP, PHONE, watched
-from tests.fakes.odd_images import HOSTILE_NAMES, broken_images, write_odd_set
+from tests.fakes.odd_images import HOSTILE_NAMES, broken_images
 from tests.fakes.pictures import jpeg, picture
 from tests.fakes.records import write_records
 from tests.running import run
@@ -48,11 +48,6 @@ def hostile(tmp_path_factory):
         classes=[f"{name} " for name in WORSE_NAMES],
         encoding="image",
     )
-
-
-@pytest.fixture(scope="module")
-def odd(tmp_path_factory):
-    return write_odd_set(tmp_path_factory.mktemp("odd") / "odd.records")
 
 
 def page_of(path, folder):

@@ -23,7 +23,7 @@ from torchvision.transforms import v2
 from recordzoo import ImageFolderRecord, RecordLoader, RecordSampler
 from recordzoo.errors import ArgumentError, ImageError
 from recordzoo.loader import choice, processes
-from tests.batching import FIXED, RANDOM, UINT8, assert_same, make_tree
+from tests.batching import FIXED, RANDOM, UINT8, assert_same
 from tests.fakes.folder import bad_image, write_tree
 from tests.preparing import wait_for
 from tests.running import REPOSITORY
@@ -40,11 +40,6 @@ CHAINS = {
 
 class Mirrored(v1.RandomHorizontalFlip):
     """Not known, and random."""
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
 
 
 @pytest.fixture(autouse=True)

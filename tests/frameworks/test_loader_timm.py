@@ -9,18 +9,12 @@ import torch
 from torchvision import transforms
 
 from recordzoo import ImageFolderRecord, RecordLoader
-from tests.batching import make_tree
 
 timm_data = pytest.importorskip("timm.data", reason="needs the extra `frameworks`: make frameworks")
 timm_loader = pytest.importorskip("timm.data.loader")
 
 CPU = torch.device("cpu")
 BYTES = transforms.Compose([transforms.RandomResizedCrop(24), transforms.PILToTensor()])
-
-
-@pytest.fixture(scope="module")
-def tree(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return make_tree(tmp_path_factory.mktemp("tree"))
 
 
 def test_prefetch_loader(tree: Path) -> None:
