@@ -108,7 +108,7 @@ def test_recipes_of_datasets_import_no_torch(module):
 
 
 DEMO = {"cli/demo/birds.py"}  # it shows one dataset
-FORMATS = {"recipes/annotations_coco.py": {"coco"}}  # a dataset gave its name to a format that many tools write
+FORMATS = {"recipes/annotations_coco.py": {"coco"}, "images/objects.py": {"coco"}}  # a dataset gave its name to a format that many tools write
 
 
 @pytest.mark.parametrize(

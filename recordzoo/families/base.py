@@ -67,7 +67,7 @@ class ZooDataset(Dataset[tuple[Any, Any]]):  # Any: what loaders and transforms 
     _PATH: ClassVar[Callable[[str], Any]] = Path  # what torchvision's class has paths as: `Path` or `str`
     _PATHS: ClassVar[Mapping[str, str]] = {}  # torchvision's attributes that are paths, relative to the root
     _HAS_TEXT_ROOT: ClassVar[bool] = False  # whether torchvision's class makes a str of a root that is a `Path`
-    transforms_pairs: ClassVar[bool] = False
+    transforms_pairs: bool = False
     """Whether ``__getitem__`` makes an image and a target, and then asks `self.transforms` for both."""
     _ITEMS: ClassVar[str] = "samples"  # the derived attribute that says which samples there are
 

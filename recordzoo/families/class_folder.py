@@ -88,6 +88,8 @@ class ClassFolderDataset(LoaderDataset):
             CorruptRecordError: The stored bytes are damaged.
         """
         sample, target = self._load(index)
+        if self.transforms_pairs:
+            return (sample, target) if self.transforms is None else self.transforms(sample, target)
         if self.transform is not None:
             sample = self.transform(sample)
         if self.target_transform is not None:
@@ -112,6 +114,8 @@ class ClassFolderDataset(LoaderDataset):
 
     def fusion_problem(self) -> str:
         """See `ZooDataset`."""
+        if self.transforms_pairs:
+            return "its transforms take image and target together"
         return self._label_problem(ClassFolderDataset, self._ITEMS) or self._loader.fusion_problem()
 
     def _position(self, index: int) -> int | None:

@@ -1,0 +1,261 @@
+"""`transforms=` on any record set with boxes or masks: the samples of torchvision's wrapped classes."""
+
+import json
+import pickle
+from collections.abc import Iterable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from numpy.typing import NDArray
+from PIL import Image
+from torch.utils.data import DataLoader
+from torchvision import tv_tensors
+from torchvision.datasets import CocoDetection, wrap_dataset_for_transforms_v2
+from torchvision.transforms import v2
+
+import recordzoo
+from recordzoo import RecordLoader, RecordReader, RecordWriter
+from recordzoo.errors import ArgumentError, CorruptRecordError, PrepareError
+from recordzoo.images.objects import find_objects
+from recordzoo.loader.source import BatchSource
+from recordzoo.records.kinds import BoxFormat, FieldKind, FieldSpec
+from tests.batching import assert_same
+from tests.fakes.pictures import jpeg
+
+# Any, here and below: samples and targets of all kinds.
+pytestmark = pytest.mark.usefixtures("threads")
+
+KINDS: Any = {"boxes": "raw", "labels": "raw", "masks": "raw", "mask": "picture"}
+CATEGORIES = [{"id": 2 * i + 1, "name": name} for i, name in enumerate(["bird", "cat", "cow", "dog"])]
+SIZES = [(64, 48), (50, 70), (40, 40), (33, 57), (80, 60)]
+CHAINS = {
+    "geometry": [v2.Resize((50, 60)), v2.CenterCrop(40), v2.RandomHorizontalFlip(1), v2.ToImage()],
+    "dropping": [v2.ToImage(), v2.RandomCrop(24, pad_if_needed=True), v2.SanitizeBoundingBoxes(), v2.ToPureTensor()],
+    "not known": [v2.Resize((50, 60)), v2.RandomVerticalFlip(1), v2.SanitizeBoundingBoxes(), v2.ToImage()],
+    "nothing": [v2.Identity()],
+}
+
+
+def picture(seed: int, width: int, height: int) -> Image.Image:
+    small = np.random.default_rng(seed).integers(0, 255, (5, 5, 3), np.uint8)
+    return Image.fromarray(small).resize((width, height), Image.Resampling.BICUBIC)
+
+
+def _polygon(box: NDArray[np.float32]) -> list[float]:
+    x, y, w, h = map(float, box)
+    return [x, y, x + w, y, x + w, y + h]
+
+
+@pytest.fixture(scope="module")
+def coco(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[dict[str, Any]]]]:
+    """Five images with 0 to 4 objects: polygons in several parts, run lengths, boxes that leave the image."""
+    root, rng = tmp_path_factory.mktemp("coco"), np.random.default_rng(1)
+    annotations: list[list[dict[str, Any]]] = []
+    for number, (width, height) in enumerate(SIZES):
+        (root / f"{number}.jpg").write_bytes(jpeg(picture(number, width, height)))
+        boxes = rng.uniform(-5, 40, (number, 4)).astype(np.float32)
+        segments: list[Any] = [[_polygon(box), _polygon(box + 1)] for box in boxes]
+        if number == 4:
+            segments[0] = {"size": [height, width], "counts": [100, 300, height * width - 400]}
+        annotations.append(
+            [
+                {
+                    "id": 10 * number + i + 1,
+                    "image_id": number + 7,
+                    "bbox": box.tolist(),
+                    "category_id": 2 * i + 1,
+                    "segmentation": segment,
+                    "area": 1,
+                    "iscrowd": 0,
+                }
+                for i, (box, segment) in enumerate(zip(boxes, segments, strict=True))
+            ]
+        )
+    images = [
+        {"id": number + 7, "file_name": f"{number}.jpg", "width": width, "height": height}
+        for number, (width, height) in enumerate(SIZES)
+    ]
+    document = {
+        "images": images,
+        "annotations": [each for found in annotations for each in found],
+        "categories": CATEGORIES,
+    }
+    (root / "annotations.json").write_text(json.dumps(document))
+    return root, annotations
+
+
+@pytest.fixture(scope="module")
+def records(coco: tuple[Path, list[list[dict[str, Any]]]]) -> Path:
+    return recordzoo.prepare(coco[0])[0]
+
+
+def write(path: Path, records: Iterable[dict[str, Any]]) -> Path:
+    records = list(records)
+    with RecordWriter(path, kinds={name: kind for name, kind in KINDS.items() if name in records[0]}) as writer:
+        for record in records:
+            writer.write(record)
+    return path
+
+
+def listed(samples: list[Any]) -> list[Any]:
+    return samples
+
+
+def theirs(root: Path, transforms: Any, keys: Any = None) -> list[Any]:
+    """torchvision's samples with labels from 0; none of the first image, which it gives without boxes."""
+    dataset = CocoDetection(root, str(root / "annotations.json"), transforms=transforms)
+    wrapped = wrap_dataset_for_transforms_v2(dataset, target_keys=keys)
+    samples = [wrapped[i] for i in range(1, len(wrapped))]
+    return [(image, {**target, "labels": target["labels"] // 2}) for image, target in samples]
+
+
+@pytest.mark.parametrize("name", ["geometry", "not known", "nothing"])
+def test_samples_are_those_of_torchvision(coco: tuple[Path, Any], records: Path, name: str) -> None:
+    transforms = v2.Compose(CHAINS[name])
+    dataset = recordzoo.open(records, transforms=transforms)
+    ours = [dataset[i] for i in range(len(dataset))]
+    assert_same(ours[1:], theirs(coco[0], transforms))
+    target = ours[0][1]
+    assert target["image_id"] == 7
+    assert target["boxes"].shape == (0, 4)
+    assert target["boxes"].dtype == torch.float32
+    assert target["labels"].shape == (0,)
+    assert target["labels"].dtype == torch.int64
+
+
+@pytest.mark.filterwarnings("ignore:__array__ implementation:DeprecationWarning")  # pycocotools
+def test_masks_are_those_of_torchvision(coco: tuple[Path, Any], records: Path) -> None:
+    transforms = v2.Compose(CHAINS["geometry"])
+    keys = ["image_id", "boxes", "masks", "labels"]
+    dataset = recordzoo.open(records, transforms=transforms, target_type=keys)
+    right = theirs(coco[0], transforms, keys)
+    assert_same([dataset[i] for i in range(1, 5)], right)
+    assert dataset[0][1]["masks"].shape == (0, 40, 40)
+    assert isinstance(dataset[4][1]["masks"], tv_tensors.Mask)
+
+
+@pytest.mark.parametrize("name", ["geometry", "dropping", "not known"])
+@pytest.mark.parametrize("num_workers", [0, 2])
+def test_the_loader_decodes_and_gives_the_samples_of_torchs(records: Path, name: str, num_workers: int) -> None:
+    dataset = recordzoo.open(records, transforms=v2.Compose(CHAINS[name]))
+    assert BatchSource(dataset).leaves
+    loader = RecordLoader(dataset, 2, collate_fn=listed, num_workers=num_workers)
+    if name in ("dropping", "not known"):  # random numbers are drawn elsewhere
+        found = [sample for batch in loader for sample in batch]
+        assert [sample[1]["image_id"] for sample in found] == [7, 8, 9, 10, 11]
+        return
+    assert "jointly" in str(loader.explain()) or "together" in str(loader.explain())
+    assert_same(list(loader), list(DataLoader(dataset, 2, collate_fn=listed)))
+
+
+def test_transforms_that_drop_boxes_drop_their_labels(records: Path) -> None:
+    dataset = recordzoo.open(records, transforms=v2.Compose(CHAINS["dropping"]))
+    for batch in RecordLoader(dataset, 2, collate_fn=listed):
+        for image, target in batch:
+            assert image.shape == (3, 24, 24)
+            assert len(target["boxes"]) == len(target["labels"])
+
+
+@pytest.mark.slow
+def test_worker_processes_and_pickles_give_the_same(records: Path) -> None:
+    dataset = recordzoo.open(records, transforms=v2.Compose(CHAINS["geometry"]))
+    right = [dataset[i] for i in range(5)]
+    assert_same([pickle.loads(pickle.dumps(dataset))[i] for i in range(5)], right)
+    loader = DataLoader(dataset, 2, collate_fn=listed, num_workers=1, multiprocessing_context="spawn")
+    assert_same([sample for batch in loader for sample in batch], right)
+
+
+@pytest.mark.parametrize("format", BoxFormat)
+def test_boxes_of_all_formats_are_torchvisions(records: Path, format: BoxFormat) -> None:
+    found = replace(find_objects(RecordReader(records)), box_spec=FieldSpec(FieldKind.BOXES, None, format))
+    stored = torch.from_numpy(RecordReader(records).value("boxes", 4).copy())
+    boxes = tv_tensors.BoundingBoxes(stored, format=format.value, canvas_size=(60, 80))  # type: ignore[call-overload]
+    right = v2.functional.convert_bounding_box_format(boxes, new_format="XYXY")
+    assert torch.equal(torch.from_numpy(found.boxes_of(4, (80, 60))), right.as_subclass(torch.Tensor))
+    normal = replace(found, box_spec=replace(found.box_spec, is_normalized=True))
+    np.testing.assert_allclose(normal.boxes_of(4, (80, 60)) / [80, 60, 80, 60], found.boxes_of(4, (1, 1)), rtol=1e-4)
+
+
+def test_one_mask_per_image_is_the_target(tmp_path: Path) -> None:
+    masks = [np.arange(30 * (40 + i), dtype=np.uint8).reshape(30, 40 + i) % 3 for i in range(3)]
+    pairs = [{"image": picture(i, 40 + i, 30), "mask": Image.fromarray(mask)} for i, mask in enumerate(masks)]
+    dataset = recordzoo.open(
+        write(tmp_path / "m.records", pairs), transforms=v2.Compose([v2.RandomHorizontalFlip(1), v2.ToImage()])
+    )
+    for (image, target), mask in zip(dataset, masks, strict=True):
+        assert isinstance(image, tv_tensors.Image)
+        assert isinstance(target, tv_tensors.Mask)
+        assert torch.equal(target.as_subclass(torch.Tensor), torch.from_numpy(mask[:, ::-1].copy()))
+    ours = list(RecordLoader(dataset, 2, collate_fn=listed))
+    assert_same(ours, list(DataLoader(dataset, 2, collate_fn=listed)))
+    assert BatchSource(dataset).leaves
+
+
+def test_stored_masks_are_a_key_of_the_target(tmp_path: Path) -> None:
+    own = [
+        {
+            "image": picture(i, 40, 30),
+            "boxes": np.zeros((i, 4), np.float32),
+            "labels": np.ones(i, np.int64),
+            "masks": np.full((i, 30, 40), i, np.uint8),
+        }
+        for i in range(3)
+    ]
+    dataset = recordzoo.open(write(tmp_path / "m.records", own), transforms=v2.CenterCrop(20))
+    for i, (_, target) in enumerate(dataset):
+        assert list(target) == ["image_id", "boxes", "masks", "labels"]
+        assert target["masks"].shape == (i, 20, 20)
+        assert target["masks"].dtype == torch.uint8
+        assert target["boxes"].canvas_size == (20, 20)
+        assert target["image_id"] == i
+
+
+def test_target_type_names_the_keys(records: Path) -> None:
+    dataset = recordzoo.open(records, transforms=v2.Identity(), target_type=["boxes", "annotations"])
+    assert list(dataset[2][1]) == ["boxes", "annotations"]
+    assert len(dataset[2][1]["annotations"]) == 2
+    with pytest.raises(ArgumentError, match=r"'box' for argument target_type.*Did you mean boxes"):
+        recordzoo.open(records, transforms=v2.Identity(), target_type=["box"])
+
+
+def test_a_set_without_boxes_gives_its_pairs_to_the_transforms(tmp_path: Path) -> None:
+    with RecordWriter(tmp_path / "c.records", classes=["a", "b"]) as writer:
+        for i in range(4):
+            writer.write({"image": picture(i, 40, 30), "target": i % 2})
+    dataset = recordzoo.open(tmp_path / "c.records", transforms=lambda image, label: (image.size, label + 10))
+    assert list(dataset) == [((40, 30), 10), ((40, 30), 11)] * 2
+    chain = v2.Compose([v2.Resize(20), v2.ToImage()])
+    dataset = recordzoo.open(tmp_path / "c.records", transforms=chain)
+    assert_same(list(RecordLoader(dataset, 2, collate_fn=listed)), list(DataLoader(dataset, 2, collate_fn=listed)))
+
+
+def test_without_transforms_nothing_changes(records: Path) -> None:
+    image, labels = recordzoo.open(records, target_type="labels")[3]
+    assert isinstance(image, Image.Image)
+    assert labels.tolist() == [0, 1, 2]
+    with pytest.raises(ArgumentError, match="transforms"):
+        recordzoo.open(records, transforms=v2.Identity(), transform=v2.Identity())
+
+
+def test_boxes_do_not_fit_a_smaller_variant(tmp_path: Path) -> None:
+    with RecordWriter(tmp_path / "v.records") as writer:
+        writer.write({"image": jpeg(picture(1, 40, 30)), "boxes": np.ones((1, 4)), "target": 0})
+    with pytest.raises(ArgumentError, match="pixels of the original images"):
+        recordzoo.open(tmp_path / "v.records", transforms=v2.Identity(), variant="24")
+
+
+def test_what_are_no_boxes_is_named(tmp_path: Path) -> None:
+    write(tmp_path / "b.records", [{"image": picture(1, 40, 30), "boxes": np.zeros((1, 3), np.float32)}])
+    with pytest.raises(CorruptRecordError, match="has no valid boxes"):
+        recordzoo.open(tmp_path / "b.records", transforms=v2.Identity())[0]
+
+
+def test_polygons_need_a_package_and_say_so(records: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recordzoo.base.packages.is_installed", lambda package: False)
+    found = find_objects(RecordReader(records))
+    with pytest.raises(PrepareError, match="pycocotools, which is not installed"):
+        found.masks_of(1, SIZES[1])
