@@ -108,7 +108,8 @@ def test_recipes_of_datasets_import_no_torch(module):
 
 
 DEMO = {"cli/demo/birds.py"}  # it shows one dataset
-FORMATS = {"recipes/annotations_coco.py": {"coco"}, "images/objects.py": {"coco"}}  # a dataset gave its name to a format that many tools write
+# A dataset gave its name to a format that many tools write, and to the extra that reads it.
+FORMATS = {"recipes/annotations_coco.py": {"coco"}, "images/objects.py": {"coco"}}
 
 
 @pytest.mark.parametrize(
