@@ -91,7 +91,10 @@ class CocoDetectionRecord(AnnotatedDataset, CocoDetection):  # type: ignore[misc
 class CocoCaptionsRecord(CocoDetectionRecord, CocoCaptions):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `CocoCaptions`, read from the same records as `CocoDetectionRecord`: see there.
 
-    Without `annFile` the ``captions`` of the record set are read. Records of a smaller variant fit captions, too.
+    Records of a smaller variant fit captions, too.
+
+    Args:
+        annFile: The annotation file. Default: the ``captions`` (of test images: ``image_info``) of the record set.
 
     Examples:
         >>> dataset = CocoCaptionsRecord("data/val2017", "annotations/captions_val2017.json")  # doctest: +ELLIPSIS

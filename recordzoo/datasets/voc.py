@@ -104,6 +104,10 @@ class VOCDetectionRecord(_VOCRecord, VOCDetection):  # type: ignore[misc]  # tor
 class VOCSegmentationRecord(_VOCRecord, VOCSegmentation):  # type: ignore[misc]  # torchvision is untyped
     """torchvision's `VOCSegmentation`, read from the same records as `VOCDetectionRecord`, which see.
 
+    Args:
+        year: "2007" to "2012".
+        image_set: "train", "val" or "trainval"; "test" for 2007.
+
     Examples:
         >>> dataset = VOCSegmentationRecord("data", image_set="val")
         >>> image, mask = dataset[0]
