@@ -8,7 +8,7 @@ from pathlib import Path
 
 from PIL import Image
 
-from recordzoo.cli.show import ShowOptions, show_images
+from recordzoo.cli.show import show
 from recordzoo.preparing import ensure
 from recordzoo.recipes.declared import dataset_recipe
 from tests.fakes import cub200
@@ -21,6 +21,6 @@ if __name__ == "__main__":
         root = Path(folder)
         cub200.build(5, 40, size=(260, 200)).write_tree(root)
         path = ensure(dataset_recipe("cub200"), root, prepare=True)
-        show_images(str(path), ShowOptions(split="test", number=8, output=root / TARGET.name), as_json=False)
+        show(str(path), split="test", number=8, output=root / TARGET.name)
         with Image.open(root / TARGET.name) as sheet:
             sheet.quantize(COLOURS, dither=Image.Dither.NONE).save(TARGET, optimize=True)

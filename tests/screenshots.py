@@ -8,7 +8,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from recordzoo.cli.show import ShowOptions, show_images
+from recordzoo.cli.show import show
 from recordzoo.preparing import ensure
 from recordzoo.recipes.declared import dataset_recipe
 from tests.browsing import DESKTOP, PHONE, served, start_chromium, watched
@@ -22,7 +22,7 @@ def write_page(folder: Path) -> str:
     cub200.build(5, 40, size=(260, 200)).write_tree(folder)
     path = ensure(dataset_recipe("cub200"), folder, prepare=True)
     target = folder / "birds.html"
-    show_images(str(path), ShowOptions(output=target, number=40), as_json=False)
+    show(str(path), output=target, number=40)
     return target.as_uri()
 
 

@@ -92,34 +92,7 @@ def show(
 
     On a desktop the file is also opened in its viewer.
     """
-    options = ShowOptions(split, classes or (), number, seed, order, output, as_html, full, font, open_viewer)
-    return show_images(path, options, as_json=as_json)
-
-
-@dataclass(frozen=True)
-class ShowOptions:
-    """What was asked for; None is the default."""
-
-    split: str | None = None
-    classes: Sequence[str] = ()
-    number: int | None = None
-    seed: int = 0
-    order: str = "class"
-    output: Path | None = None
-    as_html: bool = False
-    full: bool = False
-    font: Path | None = None
-    open: bool | None = None
-
-    @property
-    def kind(self) -> str:
-        """The kind of file: "png" or "html"."""
-        ending = "" if self.output is None else self.output.suffix.lower()
-        return "html" if self.as_html or ending in _ENDINGS["html"] else "png"
-
-
-def show_images(path: str, options: ShowOptions, *, as_json: bool) -> int:
-    """Write a sheet or a page of a record set's images; returns the exit code."""
+    options = _Options(split, classes or (), number, seed, order, output, as_html, full, font, open_viewer)
     _check(options)
     reader = RecordReader(targets.find_record_set(path), cache_bytes=0)  # at a URL: only what is shown
     say_changes(reader)
@@ -145,7 +118,29 @@ def show_images(path: str, options: ShowOptions, *, as_json: bool) -> int:
     return code
 
 
-def describe(choice: Choice, labels: Labels | None, options: ShowOptions) -> str:
+@dataclass(frozen=True)
+class _Options:
+    """What was asked for; None is the default."""
+
+    split: str | None = None
+    classes: Sequence[str] = ()
+    number: int | None = None
+    seed: int = 0
+    order: str = "class"
+    output: Path | None = None
+    as_html: bool = False
+    full: bool = False
+    font: Path | None = None
+    open: bool | None = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of file: "png" or "html"."""
+        ending = "" if self.output is None else self.output.suffix.lower()
+        return "html" if self.as_html or ending in _ENDINGS["html"] else "png"
+
+
+def describe(choice: Choice, labels: Labels | None, options: _Options) -> str:
     """Say in one line which images these are: ``12 of 4,000 images, 12 of 200 classes, seed 0``."""
     count, total = f"{len(choice.positions):,}", _images(choice.num_candidates)
     if options.order == "broken":
@@ -165,7 +160,7 @@ def describe(choice: Choice, labels: Labels | None, options: ShowOptions) -> str
     return ", ".join(parts)
 
 
-def _check(options: ShowOptions) -> None:
+def _check(options: _Options) -> None:
     if options.order not in ORDERS:
         hint = did_you_mean(options.order, ORDERS)
         raise ArgumentError(f"Unknown value {options.order!r} for --order. Valid values are {', '.join(ORDERS)}.{hint}")
@@ -178,11 +173,11 @@ def _check(options: ShowOptions) -> None:
         )
 
 
-def _number(options: ShowOptions) -> int:
+def _number(options: _Options) -> int:
     return DEFAULT_NUMBER[options.kind] if options.number is None else options.number
 
 
-def _output(options: ShowOptions, title: str) -> Path:
+def _output(options: _Options, title: str) -> Path:
     """Return where the file goes; by default into the current directory, over nothing but an earlier one."""
     if options.output is not None:
         return options.output
@@ -198,7 +193,7 @@ def _is_ours(path: Path) -> bool:
 
 
 def _choose(
-    reader: RecordReader, field: str, found: NDArray[np.int64], labels: Labels | None, options: ShowOptions
+    reader: RecordReader, field: str, found: NDArray[np.int64], labels: Labels | None, options: _Options
 ) -> Choice:
     number = _number(options)
     if options.order != "broken":
@@ -215,9 +210,7 @@ def _choose(
     return Choice(broken.positions, broken.num_looked_at)
 
 
-def _thumbnails(
-    reader: RecordReader, field: str, positions: Sequence[int], options: ShowOptions
-) -> Iterator[Thumbnail]:
+def _thumbnails(reader: RecordReader, field: str, positions: Sequence[int], options: _Options) -> Iterator[Thumbnail]:
     reader.hint(field, positions)
     box = PAGE_BOX if options.kind == "html" else BOX
     for position in positions:
@@ -247,7 +240,7 @@ def _page(
 
 
 def _sheet(
-    thumbnails: Iterator[Thumbnail], labels: Labels | None, title: str, subtitle: str, options: ShowOptions
+    thumbnails: Iterator[Thumbnail], labels: Labels | None, title: str, subtitle: str, options: _Options
 ) -> tuple[bytes, list[Thumbnail]]:
     seen = list(thumbnails)
     cells = [_cell(thumbnail, labels, options.order) for thumbnail in seen]
@@ -275,7 +268,7 @@ def _cell(thumbnail: Thumbnail, labels: Labels | None, order: str) -> Cell:
     return Cell(thumbnail.image, caption, details, thumbnail.reason)
 
 
-def _say_nothing(reader: RecordReader, choice: Choice, options: ShowOptions, *, as_json: bool) -> int:
+def _say_nothing(reader: RecordReader, choice: Choice, options: _Options, *, as_json: bool) -> int:
     """There is nothing to show, and nothing is written: good if broken images were looked for."""
     if options.order != "broken":
         raise ArgumentError(
@@ -296,7 +289,7 @@ def _report(
     thumbnails: Sequence[Thumbnail],
     choice: Choice,
     labels: Labels | None,
-    options: ShowOptions,
+    options: _Options,
     path: Path | Url,
     *,
     as_json: bool,
