@@ -10,17 +10,18 @@ from torch.utils.data import RandomSampler
 
 from recordzoo import RecordLoader
 from tests.frameworks.ranks import answer_file
-from tests.frameworks.samples import BATCH, Numbers
+from tests.frameworks.samples import BATCH, DRAWN, Numbers, drawn
 
 
 def main(who: str, kind: str) -> None:
     warnings.simplefilter("ignore")
-    options: dict[str, Any] = {
+    choices: dict[str, dict[str, Any]] = {
         "own": {"shuffle": True},
         "other": {"sampler": RandomSampler(Numbers())},
         "undealt": {"shuffle": True, "num_replicas": 1, "rank": 0},
-    }[kind]
-    loader = RecordLoader(Numbers(), BATCH, seed=1, num_workers=1, **options)
+    }
+    dataset, options = drawn(kind) if kind in DRAWN else (Numbers(), choices[kind])
+    loader = RecordLoader(dataset, BATCH, seed=1, num_workers=1, **options)
     epochs, used = {"trainer": by_trainer, "fabric": by_fabric, "accelerate": by_accelerate}[who](loader)
     answer = {"epochs": epochs, "loader": type(used).__name__, "sampler": type(used.sampler).__name__}
     answer_file().write_text(json.dumps(answer))

@@ -5,11 +5,15 @@ from typing import Any
 
 import torch
 
+from recordzoo import mix
+
 COUNT, BATCH = 40, 4
 
 
 class Numbers:
     """0, 1, 2, ... as inputs of a model, each with its number as the label."""
+
+    targets = range(COUNT)
 
     def __len__(self) -> int:
         return COUNT
@@ -26,3 +30,15 @@ def as_dict(samples: list[Any]) -> dict[str, torch.Tensor]:
 def are_all(epoch: Iterable[Iterable[int]]) -> bool:
     """Whether batches hold each sample once."""
     return sorted(label for batch in epoch for label in batch) == list(range(COUNT))
+
+
+# Any: arguments of `RecordLoader`.
+def drawn(kind: str) -> tuple[Any, dict[str, Any]]:
+    """A dataset and arguments with which samples are drawn, in some kind of way, each once an epoch."""
+    if kind == "mix":
+        return mix([Numbers()], weights=[1]), {}
+    options = {"weights": {"weights": [1] * COUNT, "replacement": False}}
+    return Numbers(), options.get(kind, {"classes_per_batch": BATCH, "samples_per_class": 1})
+
+
+DRAWN = ("weights", "classes", "mix")

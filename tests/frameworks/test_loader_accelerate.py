@@ -8,7 +8,7 @@ from torch.utils.data import DataLoader
 
 from recordzoo import RecordLoader
 from tests.frameworks.ranks import on_ranks
-from tests.frameworks.samples import BATCH, Numbers, are_all
+from tests.frameworks.samples import BATCH, DRAWN, Numbers, are_all, drawn
 
 accelerate = pytest.importorskip("accelerate", reason="needs the extra `frameworks`: make frameworks")
 
@@ -32,8 +32,10 @@ def test_prepare(accelerator: Any) -> None:
     assert epochs[0] != epochs[1]
 
 
-def test_save_state_and_load_state(accelerator: Any, tmp_path: Path) -> None:
-    loader = accelerator.prepare(RecordLoader(Numbers(), BATCH, shuffle=True, seed=2))
+@pytest.mark.parametrize("kind", ["shuffle", *DRAWN])
+def test_save_state_and_load_state(accelerator: Any, tmp_path: Path, kind: str) -> None:
+    dataset, options = drawn(kind) if kind in DRAWN else (Numbers(), {"shuffle": True})
+    loader = accelerator.prepare(RecordLoader(dataset, BATCH, seed=2, **options))
     numbers(loader)
     iterator = iter(loader)
     for _ in range(3):
@@ -41,7 +43,7 @@ def test_save_state_and_load_state(accelerator: Any, tmp_path: Path) -> None:
     accelerator.save_state(str(tmp_path))
     rest, following = numbers(iterator), numbers(loader)
     accelerator.free_memory()
-    again = accelerator.prepare(RecordLoader(Numbers(), BATCH, shuffle=True))
+    again = accelerator.prepare(RecordLoader(dataset, BATCH, **options))
     accelerator.load_state(str(tmp_path))
     assert [numbers(again), numbers(again)] == [rest, following]
 
@@ -59,7 +61,13 @@ def test_skip_first_batches(accelerator: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "used"), [("own", "RecordLoader"), ("other", "DataLoaderShard"), ("undealt", "DataLoaderShard")]
+    ("kind", "used"),
+    [
+        ("own", "RecordLoader"),
+        ("other", "DataLoaderShard"),
+        ("undealt", "DataLoaderShard"),
+        *((kind, "RecordLoader") for kind in DRAWN),
+    ],
 )
 def test_two_ranks(tmp_path: Path, kind: str, used: str) -> None:
     """What takes no share of its rank is dealt by accelerate, with a stock DataLoader."""

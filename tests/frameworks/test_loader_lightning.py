@@ -9,7 +9,7 @@ from torch.utils.data import DistributedSampler, SequentialSampler
 
 from recordzoo import RecordLoader
 from tests.frameworks.ranks import on_ranks
-from tests.frameworks.samples import BATCH, COUNT, Numbers, are_all
+from tests.frameworks.samples import BATCH, COUNT, DRAWN, Numbers, are_all, drawn
 
 lightning = pytest.importorskip("lightning", reason="needs the extra `frameworks`: make frameworks")
 
@@ -93,6 +93,15 @@ def test_limit_train_batches(tmp_path: Path) -> None:
 FIRST = [[[0, 1, 2, 3], [4, 5, 6, 7]]] * 2
 
 
+@pytest.mark.parametrize("kind", DRAWN)
+def test_fit_with_drawn_samples(tmp_path: Path, kind: str) -> None:
+    dataset, options = drawn(kind)
+    epochs, _ = fit(tmp_path, RecordLoader(dataset, BATCH, seed=1, **options))
+    right = RecordLoader(dataset, BATCH, seed=1, **options)
+    assert epochs == [[labels.tolist() for _, labels in right] for _ in range(2)]
+    assert all(map(are_all, epochs))
+
+
 @pytest.mark.filterwarnings("ignore:You requested to overfit:UserWarning")
 @pytest.mark.parametrize(
     "options",
@@ -101,6 +110,7 @@ FIRST = [[[0, 1, 2, 3], [4, 5, 6, 7]]] * 2
         {"shuffle": True, "drop_last": True},
         {"shuffle": "block", "drop_cache": True, "seed": 3},
         {"weights": range(COUNT), "num_samples": COUNT},
+        {"classes_per_batch": BATCH, "samples_per_class": 1},
     ],
 )
 @pytest.mark.parametrize("in_hook", [False, True])
@@ -145,7 +155,10 @@ def test_fabric(tmp_path: Path) -> None:
     assert epochs[0] != epochs[1]
 
 
-@pytest.mark.parametrize(("kind", "sampler"), [("own", "RecordSampler"), ("other", DistributedSampler.__name__)])
+@pytest.mark.parametrize(
+    ("kind", "sampler"),
+    [("own", "RecordSampler"), ("other", DistributedSampler.__name__), *((kind, "RecordSampler") for kind in DRAWN)],
+)
 @pytest.mark.parametrize("who", ["trainer", "fabric"])
 def test_two_ranks(tmp_path: Path, who: str, kind: str, sampler: str) -> None:
     """Each sample is on one rank, once an epoch; with another sampler too, which Lightning then wraps."""
