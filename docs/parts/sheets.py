@@ -82,6 +82,6 @@ def _cells(reader: RecordReader) -> list[Cell]:
         if thumbnail.image is None or len(cells) == _NUMBER:
             continue  # fakes have broken images, too
         number = None if labels is None else int(labels.numbers[position])
-        caption = "" if labels is None or number is None else labels.name(number)
+        caption = thumbnail.caption if labels is None or number is None else labels.name(number)
         cells.append(Cell(ImageOps.contain(thumbnail.image, BOX), caption))
     return cells

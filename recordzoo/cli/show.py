@@ -260,8 +260,10 @@ def _sheet(
 
 def _cell(thumbnail: Thumbnail, labels: Labels | None, order: str) -> Cell:
     label = _label(labels, thumbnail.position)
-    caption = "" if labels is None or label is None else labels.name(label)
+    caption = thumbnail.caption if labels is None or label is None else labels.name(label)
     details = [_short_name(labels, thumbnail)]
+    if thumbnail.caption not in ("", caption):
+        details.append(thumbnail.caption)
     if order in ("largest", "smallest"):
         size = "" if thumbnail.size is None else f"{thumbnail.size[0]:,} x {thumbnail.size[1]:,}, "
         details.append(f"{size}{format_bytes(thumbnail.num_bytes)}")

@@ -153,7 +153,7 @@ def _spread(reader: RecordReader, field: str, positions: NDArray[np.int64]) -> l
 
 def _figure(thumbnail: Thumbnail, labels: Labels | None) -> str:
     number = None if labels is None else int(labels.numbers[thumbnail.position])
-    caption = "" if labels is None or number is None else labels.name(number)
+    caption = thumbnail.caption if labels is None or number is None else labels.name(number)
     name = thumbnail.name if labels is None or number is None else labels.short(thumbnail.name, number)
     alternative = ": ".join(_text(text, 2 * _LONGEST) for text in (caption, name) if text)
     if thumbnail.image is None:

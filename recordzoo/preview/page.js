@@ -48,6 +48,7 @@ function card(item, number) {
   button.type = "button";
   button.title = item.name;
   button.append(picture(item, ""));
+  if (item.caption) button.append(make("span", "caption", item.caption));
   if (className(item)) button.append(make("span", "caption", className(item)));
   const name = make("span", "name");
   const cut = Math.max(0, item.short.length - TAIL);
@@ -103,6 +104,7 @@ function view(number) {
   const facts = {
     "Name": item.name,
     "Class": className(item) && (className(item) === String(item.label) ? className(item) : `${className(item)} (number ${item.label})`),
+    "Shows": item.caption,
     "Size": item.size && `${words.format(item.size[0])} × ${words.format(item.size[1])} pixels`,
     "Format": item.format,
     "Mode": item.mode,

@@ -81,6 +81,7 @@ def _item(card: Card) -> dict[str, JSON]:
         "position": thumbnail.position,
         "name": clean(thumbnail.name),
         "short": clean(card.short_name),
+        "caption": clean(thumbnail.caption),
         "label": card.label,
         "size": None if thumbnail.size is None else list(thumbnail.size),
         "format": clean(thumbnail.format),

@@ -9,6 +9,7 @@ from PIL import Image
 from recordzoo.errors import CorruptRecordError, ImageError
 from recordzoo.images.decode import reason
 from recordzoo.images.pictures import open_picture
+from recordzoo.preview.drawn import caption_of, draw_objects
 from recordzoo.records.reader import RecordReader
 
 MAX_PIXELS = 89_478_485
@@ -33,6 +34,7 @@ class Thumbnail:
         size: Width and height of the stored image, if it says so.
         format: What it is encoded as, as Pillow calls it; "raw" for pixels, "" if nobody knows.
         mode: Its pixels, as Pillow calls them.
+        caption: What its other fields say: the classes of its objects, or a text.
         problem: "broken" (no decoder takes it), "large" (too many pixels), "damaged" (not the bytes that were written).
         reason: The problem in words.
     """
@@ -44,6 +46,7 @@ class Thumbnail:
     size: tuple[int, int] | None = None
     format: str = ""
     mode: str = ""
+    caption: str = ""
     problem: Problem = ""
     reason: str = ""
 
@@ -59,6 +62,8 @@ def make_thumbnail(
 ) -> Thumbnail:
     """Decode an image as small as its format allows and fit it into `box`, as torchvision would show it: not turned.
 
+    Masks and boxes are drawn on it.
+
     Args:
         box: Width and height; the aspect ratio is kept.
         enlarge: Whether small images are made larger, by a whole factor, so that each pixel stays sharp.
@@ -70,7 +75,11 @@ def make_thumbnail(
         thumbnail = replace(thumbnail, size=image.size, format=image.format or "raw", mode=image.mode)
         if image.width * image.height > max_pixels:
             return replace(thumbnail, problem="large", reason=_too_large(image.size))
-        return replace(thumbnail, image=_fit(_small(image, box), box, enlarge))
+        small = _fit(_small(image, box), box, enlarge)
+        if field != "image":
+            return replace(thumbnail, image=small)
+        small = draw_objects(small, reader, position, image.size)
+        return replace(thumbnail, image=small, caption=caption_of(reader, position))
     except CorruptRecordError:
         return replace(thumbnail, problem="damaged", reason="its stored bytes are damaged")
     except Image.DecompressionBombError:
