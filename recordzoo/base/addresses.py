@@ -4,7 +4,7 @@ import re
 import urllib.parse
 from dataclasses import dataclass, field
 
-# A password should be quoted, but people paste theirs as it is: after "user:" whatever is no port belongs to it.
+# A password should be quoted, but users paste it as it is: after "user:", anything that is not a port is password.
 _LOGIN = r"(?P<login>[^/?#{end}]*|[^/?#@:\[\]{end}]*:(?!\d*(?:[/?#{end}]|$))[^{end}]*)@"
 _IN_URL = re.compile(r"(?P<scheme>(?:[a-z][a-z0-9+.-]*:)?//)?" + _LOGIN.format(end=r"\n"), re.IGNORECASE)
 # One slash: a URL that went through `Path`.
@@ -21,9 +21,9 @@ def public_url(url: str) -> str:
 
 
 def shown(address: str) -> str:
-    """Return an address that a user gave without its logins and its query, which may be a signature; a path as it is.
+    """Return a user's address without its logins and its query, which may be a signature. A path stays as it is.
 
-    Chains of file systems lose theirs, too: ``zip://a::http://me:secret@host/b?c`` → ``zip://host/b``.
+    Chains of file systems are covered: ``zip://a::http://me:secret@host/b?c`` → ``zip://host/b``.
     """
     if not _IS_ADDRESS.search(address):
         return address
@@ -35,7 +35,7 @@ def public_text(text: str, *given: str) -> str:
 
     Args:
         text: The text.
-        given: Addresses whose queries are removed, too. Those of a dataset's files are no secret.
+        given: Addresses whose queries are removed too. The queries of a dataset's files are not secret.
     """
     for address in given:
         _, mark, query = address.partition("?")
@@ -67,7 +67,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> "Address":
-        """Split a URL into what may be shown and the login."""
+        """Split a URL into its public part and its login."""
         match = _IN_URL.match(url)
         if match is None:
             return cls(url)
@@ -79,7 +79,7 @@ class Address:
         """Return where a redirect leads; the login is sent again only to the same scheme, host and port.
 
         Raises:
-            ValueError: The location is no URL.
+            ValueError: The location is not a URL.
         """
         there = Address.parse(urllib.parse.urljoin(self.url, location))
         same = urllib.parse.urlsplit(there.url)[:2] == urllib.parse.urlsplit(self.url)[:2]

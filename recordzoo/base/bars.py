@@ -1,4 +1,4 @@
-"""Progress on a terminal or in a notebook: a bar for each stage, as torchvision draws one for a download."""
+"""Progress on a terminal or in a notebook: one bar per stage, like torchvision's download bar."""
 
 import contextlib
 import os
@@ -11,17 +11,17 @@ from recordzoo.base import settings
 from recordzoo.base.progress import LOG_INTERVAL_S, LogProgress, Progress, logger
 from recordzoo.base.text import clean, shorten
 
-_COLUMNS = 79  # where the terminal does not say
-_BESIDE_STAGE = 57  # columns of a bar of 10 with all that is shown behind it: what is left is the stage's name
+_COLUMNS = 79  # if the terminal does not report its width
+_BESIDE_STAGE = 57  # columns of a bar of 10 and the text after it; the rest is for the stage's name
 
 
 def default_progress(interval_s: float = LOG_INTERVAL_S) -> Progress:
-    """Choose what fits where stderr goes: bars on a terminal or in a notebook, lines elsewhere.
+    """Choose the progress for stderr: bars on a terminal or in a notebook, lines elsewhere.
 
-    In a notebook nobody sees a log line unless they set up `logging`, and a conversion would be a silent cell.
+    A notebook shows log lines only if the user set up `logging`: without a bar, a conversion would be a silent cell.
 
     Args:
-        interval_s: Between two lines.
+        interval_s: Seconds between two lines.
     """
     if settings.quiet():
         return LogProgress(interval_s)
@@ -39,22 +39,22 @@ def is_notebook() -> bool:
 
 
 def is_terminal() -> bool:
-    """Whether people's text goes to a terminal that can redraw a line."""
+    """Whether stderr is a terminal that can redraw a line."""
     return sys.stderr is not None and sys.stderr.isatty() and os.environ.get("TERM") != "dumb"
 
 
 class LineProgress(LogProgress):
-    """The lines of `LogProgress` on stderr, where nobody has configured `logging`, which would drop them."""
+    """Prints the lines of `LogProgress` on stderr: without configuration, `logging` drops them."""
 
     def _say(self, text: str) -> None:
         if logger.hasHandlers() or sys.stderr is None:
             super()._say(text)
         else:
-            print(f"recordzoo: {clean(text)}", file=sys.stderr, flush=True)  # noqa: T201 - people see nothing else
+            print(f"recordzoo: {clean(text)}", file=sys.stderr, flush=True)  # noqa: T201 - the only visible output
 
 
 def close_bars() -> None:
-    """End the line of a bar that an error left open, so that its message begins on a line of its own."""
+    """End the line of a bar that an error left open, so that the error's message starts on a new line."""
     if "tqdm" in sys.modules:
         from tqdm import tqdm
 
@@ -64,7 +64,7 @@ def close_bars() -> None:
 
 @contextlib.contextmanager
 def closed_on_error(progress: Progress) -> Iterator[None]:
-    """End the line of an open bar when the block raises: a traceback then begins on a line of its own."""
+    """End the line of an open bar when the block raises, so that the traceback starts on a new line."""
     try:
         yield
     except BaseException:
@@ -74,9 +74,9 @@ def closed_on_error(progress: Progress) -> Iterator[None]:
 
 
 class BarProgress:
-    """A tqdm bar for each stage: how much is done, the rate and the time left, in 80 columns.
+    """Draws a tqdm bar for each stage: the share done, the rate and the time left, in 80 columns.
 
-    Bytes measure the progress. Where images are counted these are shown instead: a line has not the room for both.
+    The bar measures bytes. If images are counted, it shows images instead: a line has no room for both.
     """
 
     def __init__(self) -> None:
@@ -111,7 +111,7 @@ class BarProgress:
             return
         self._images += num_images
         self._bar.bar_format = self._layout("{remaining} left")
-        if num_bytes < 0:  # work is done again: tqdm smooths its rate over what it is told, so it is not told this
+        if num_bytes < 0:  # work is repeated; hidden from tqdm, which would include it in its smoothed rate
             self._bar.n = max(0, self._bar.n + num_bytes)
             self._bar.refresh()
         else:
@@ -126,21 +126,21 @@ class BarProgress:
     def end(self) -> None:
         """See `recordzoo.base.progress.Progress`."""
         if self._bar is not None:
-            if self._has_total:  # an estimate, or the work ended sooner: what was done is all there was
+            if self._has_total:  # the total was an estimate, or the work ended early
                 self._bar.total = self._bar.n
-                if hasattr(self._bar, "container"):  # a notebook's, whose widget has its own total
+                if hasattr(self._bar, "container"):  # a notebook's widget has its own total
                     self._bar.container.children[1].max = max(1, self._bar.n)
             self._bar.bar_format = self._layout("{elapsed}")
         self.close()
 
     def close(self) -> None:
-        """End the line of the bar, if one is open: after an error, for example."""
+        """End the line of the bar, if one is open, for example after an error."""
         if self._bar is not None:
             self._bar.close()
             self._bar = None
 
     def _layout(self, time: str) -> str:
-        """Write tqdm's format: the bar takes what the other parts leave of a line."""
+        """Return tqdm's format: the bar fills the columns that the other parts leave."""
         done, rate = "{n_fmt}B/{total_fmt}B" if self._has_total else "{n_fmt}B", "{rate_fmt}"
         if self._images:
             elapsed = self._bar.format_dict["elapsed"]
@@ -152,20 +152,20 @@ class BarProgress:
 
 
 def _bar_class() -> tuple[Any, bool]:
-    """Return tqdm's bar for where this runs, and whether it is a notebook's widget: tqdm decides that itself."""
+    """Return the bar class that tqdm chooses here, and whether it is a notebook's widget."""
     if not is_notebook():
         from tqdm import tqdm
 
         return tqdm, False
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # without ipywidgets: its bar of text is as good
+        warnings.simplefilter("ignore")  # about missing ipywidgets: the text bar is as good
         from tqdm.auto import tqdm as found
         from tqdm.notebook import tqdm_notebook
     return found, issubclass(found, tqdm_notebook)
 
 
 def _columns() -> int:
-    """Return how wide the terminal says that it is; 0 (under `script`, in some CI) is no width: tqdm draws nothing."""
+    """Return the terminal's width. A reported 0 (under `script`, in some CI) is ignored: tqdm would draw nothing."""
     try:
         return os.get_terminal_size(sys.stderr.fileno()).columns
     except OSError:

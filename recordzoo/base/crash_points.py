@@ -1,8 +1,8 @@
-"""Named points of a preparation or a copy, so that a test can kill a real process exactly there.
+"""Named points of a preparation or a copy at which a test can kill a real process.
 
-Each place where a crash must leave a well-defined state calls `crash_point` with its name; `CRASH_POINTS` lists all, in
-the order in which a preparation meets them. Setting ``RECORDZOO_KILL_AT=name`` (or ``name:3`` for the third time) makes
-the process kill itself there with SIGKILL: no cleanup of any kind runs, as in a power cut.
+Each place where a crash must leave a well-defined state calls `crash_point` with its name. `CRASH_POINTS` lists the
+names in the order in which a preparation reaches them. Setting ``RECORDZOO_KILL_AT=name`` (or ``name:3`` for the third
+time) makes the process kill itself there with SIGKILL: no cleanup runs, as in a power cut.
 """
 
 import os
@@ -11,35 +11,35 @@ from collections import Counter
 from recordzoo.system.processes import die
 
 CRASH_POINTS = (
-    "download.claimed",  # the .part file is ours
+    "download.claimed",  # this process owns the .part file
     "download.received",  # some bytes were written to it
-    "download.complete",  # all bytes are there, not yet hashed
+    "download.complete",  # all bytes received, not yet hashed
     "download.verified",  # hashed, not yet renamed
     "download.published",  # renamed to its final name
-    "build.claimed",  # the build directory is ours
+    "build.claimed",  # this process owns the build directory
     "build.planned",  # the plan is written
-    "shard.opened",  # an LMDB file exists, nothing in it
-    "shard.committed",  # one transaction of it is committed
-    "shard.written",  # all of it is, not yet synced
+    "shard.opened",  # an empty LMDB file exists
+    "shard.committed",  # one transaction is committed
+    "shard.written",  # all transactions are committed, not yet synced
     "shard.sealed",  # synced, hashed, read back; rows written
     "shard.journalled",  # its journal line is on disk
     "unit.journalled",  # the unit's journal line is on disk
-    "set.shards_moved",  # all shards carry their final names
+    "set.shards_moved",  # all shards have their final names
     "set.arrays_written",  # index, targets, names, splits are on disk
     "set.manifest_written",  # the manifest is on disk, in the build directory
-    "set.moved_away",  # the old set is in the build, where the system cannot exchange two directories
-    "set.replacing",  # the old set will be removed, where it cannot be renamed
+    "set.moved_away",  # systems without exchange of directories: the old set is in the build
+    "set.replacing",  # file systems that cannot rename the old set: it will be removed
     "set.removed",  # the old set is removed
-    "set.published",  # the set carries its final name
-    "set.synced",  # and its parent directory knows
-    "build.cleaned",  # nothing but the set is left
+    "set.published",  # the set has its final name
+    "set.synced",  # and its parent directory is synced
+    "build.cleaned",  # only the set is left
     "push.sent",  # a file is in the store
-    "push.complete",  # all of them are, but not the manifest
+    "push.complete",  # all files but the manifest are in the store
     "pull.received",  # some bytes of a file were written to its part
-    "pull.fetched",  # a file is there under its name, checked
+    "pull.fetched",  # a file is verified and has its final name
     "export.written",  # the files of a shard are on the disk, not yet counted
     "export.counted",  # a finished shard is counted
-    "export.complete",  # so are all files of the output, which has no final name yet
+    "export.complete",  # all shards are counted; the output has no final name yet
     "cache.received",  # a piece of a file at a URL was written to the cache
 )
 

@@ -1,4 +1,4 @@
-"""Writes that survive a power cut: file synced, then renamed, then the directory synced."""
+"""Writes that survive a power cut: sync the file, rename it, sync the directory."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ __all__ = [
 
 
 def write_file(path: Path, *parts: bytes | memoryview) -> None:
-    """Write a new file of some parts and sync it; the caller syncs the directory. An existing file is replaced."""
+    """Write the parts to a file and sync it; the caller syncs the directory. An existing file is replaced."""
     with open(path, "wb") as file:
         for part in parts:
             file.write(part)
@@ -31,7 +31,7 @@ def write_file(path: Path, *parts: bytes | memoryview) -> None:
 
 
 def replace_file(path: Path, data: bytes) -> None:
-    """Replace a file by one rename, so that it has the old bytes or the new ones, never a mixture."""
+    """Replace a file by one rename: it has the old bytes or the new ones, never a mixture."""
     aside = path.with_name(f"{path.name}.new")
     try:
         write_file(aside, data)
@@ -44,7 +44,7 @@ def replace_file(path: Path, data: bytes) -> None:
 
 
 def write_text_here(path: Path, text: str) -> None:
-    """Write a small file that need not survive a power cut, but not through a link that somebody put in its place.
+    """Write a small file that need not survive a power cut; never write through a link.
 
     Raises:
         OSError: It cannot be written, or is a link.
@@ -54,19 +54,19 @@ def write_text_here(path: Path, text: str) -> None:
 
 
 def link_or_copy(old: Path, new: Path, opened: int | None = None) -> bool:
-    """Give a file a second name; where that cannot be, clone its blocks or copy it.
+    """Give a file a second name; where the file system cannot, clone its blocks or copy it.
 
     Args:
-        old: The file, which is synced.
-        new: Its second name; a file of that name is removed. The caller syncs the directory.
-        opened: A descriptor of the file that is meant, though `old` may be the name of another one by now.
+        old: The file; it is synced.
+        new: The second name; a file of that name is removed. The caller syncs the directory.
+        opened: A descriptor of the file, in case `old` is another file's name by now.
 
     Returns:
         Whether both are names of one file.
     """
     remove(new)
     with open(old, "rb") if opened is None else open(opened, "rb", closefd=False) as source:
-        with contextlib.suppress(OSError):  # another file system, no links in this one, or another user's file
+        with contextlib.suppress(OSError):  # another file system, no hard links, or another user's file
             os.link(old, new)
             if os.path.samestat(new.stat(), os.fstat(source.fileno())):
                 return True
@@ -91,8 +91,8 @@ def _move(function: Callable[[Path, Path], None], source: Path, target: Path) ->
 def move(source: Path, target: Path, function: Callable[[Path, Path], None] = replace) -> None:
     """Rename with `replace`, or with `system.files.rename`; the caller syncs the directory.
 
-    On NFS a rename can succeed and its answer be lost, so that the retry finds nothing: if the source is gone and the
-    target there, it was done.
+    On NFS a rename can succeed and its answer be lost, so that the retry does not find the source. If the source is
+    gone and the target exists, the rename succeeded.
     """
     try:
         function(source, target)

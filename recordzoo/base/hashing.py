@@ -1,4 +1,4 @@
-"""Hashes of files: as a manifest has them, of bytes as they come, or in a thread beside other work on the same file."""
+"""Hash files: in a manifest's notation, incrementally, or in a background thread."""
 
 import hashlib
 import threading
@@ -7,17 +7,17 @@ from pathlib import Path
 from recordzoo.errors import ArgumentError, SourceError
 
 _CHUNK_BYTES = 4 << 20
-"""Large enough that the interpreter lock, which hashlib and reads let go of, is rarely asked for."""
+"""Large, so that hashlib and reads, which release the interpreter lock, rarely wait for it."""
 
 
 def new_hash(algorithm: str) -> "hashlib._Hash":
-    """Start a hash by hashlib's name of it ("md5", "sha256").
+    """Start a hash by its name in hashlib ("md5", "sha256").
 
     Raises:
         ArgumentError: hashlib has no such algorithm.
     """
     try:
-        # Not for security: machines in FIPS mode refuse MD5 otherwise, and half of the published hashes are MD5.
+        # `usedforsecurity=False`: FIPS machines refuse MD5 otherwise, and half of the published hashes are MD5.
         return hashlib.new(algorithm, usedforsecurity=False)
     except ValueError as err:
         known = ", ".join(sorted(hashlib.algorithms_guaranteed))
@@ -25,12 +25,12 @@ def new_hash(algorithm: str) -> "hashlib._Hash":
 
 
 def hash_text(state: "hashlib._Hash") -> str:
-    """Return a SHA-256 as manifests have it: ``sha256:<hex>``."""
+    """Format a SHA-256 as in manifests: ``sha256:<hex>``."""
     return f"sha256:{state.hexdigest()}"
 
 
 def hash_of(path: Path) -> str:
-    """Return the SHA-256 of a file as manifests have it.
+    """Return the SHA-256 of a file as in manifests.
 
     Raises:
         OSError: The file cannot be read.
@@ -48,15 +48,15 @@ def other_sha256(name: object, found: str, expected: str, md5: str) -> str:
 
 
 class BackgroundHash:
-    """A thread that hashes a file front to back while others work on the same bytes.
+    """Hashes a file from start to end in a thread, while other threads use the file.
 
     Args:
         path: The file; it must be complete.
-        algorithm: hashlib's name of it.
+        algorithm: Its name in hashlib.
 
     Raises:
         ArgumentError: hashlib has no such algorithm.
-        OSError: The file cannot be opened. What goes wrong later is raised by `hexdigest`.
+        OSError: The file cannot be opened. Later errors are raised by `hexdigest`.
     """
 
     def __init__(self, path: Path, algorithm: str) -> None:
@@ -72,11 +72,11 @@ class BackgroundHash:
 
     @property
     def position(self) -> int:
-        """How many bytes are hashed so far."""
+        """The number of bytes hashed so far."""
         return self._position
 
     def wait(self, timeout_s: float) -> bool:
-        """Wait for the end of the file, at most so long; return whether the thread has ended."""
+        """Wait up to `timeout_s` seconds for the thread; return whether it has ended."""
         self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
@@ -105,7 +105,7 @@ class BackgroundHash:
         try:
             with self._file:
                 self._read_all()
-        except BaseException as err:  # noqa: BLE001 - re-raised in the thread that asks for the result
+        except BaseException as err:  # noqa: BLE001 - re-raised by `hexdigest`
             self._error = err
 
     def _read_all(self) -> None:

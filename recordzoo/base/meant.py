@@ -1,4 +1,4 @@
-"""What may have been meant by a word that is not known: "Did you mean train?"."""
+"""Suggest a known word for an unknown one: "Did you mean train?"."""
 
 import difflib
 import os
@@ -8,9 +8,9 @@ from recordzoo.errors import ArgumentError
 
 
 def closest(word: str, known: Iterable[str]) -> str | None:
-    """Return the known word that begins so, or is most similar, whatever its case; None if none is similar.
+    """Return the known word that `word` abbreviates or resembles most, ignoring case; None if none is similar.
 
-    Words of up to three letters have to begin with the same letter: "val" is no misspelt "all".
+    Words of up to three letters must have the same first letter: "val" is not a misspelt "all".
 
     >>> closest("trian", ["train", "val"])
     'train'
@@ -36,12 +36,12 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
 
 
 def no_split(owner: str | os.PathLike[str], split: str, known: Iterable[str]) -> ArgumentError:
-    """Make the error for a split that a dataset or a record set does not have.
+    """Return the error for a split that a dataset or a record set does not have.
 
     Args:
         owner: The dataset's name, or the record set's path.
-        split: What was asked for.
-        known: The splits that there are.
+        split: The requested split.
+        known: The existing splits.
     """
     names = list(known)
     return ArgumentError(

@@ -1,4 +1,4 @@
-"""Who owns a file that is being written: an identity in its name, so that "its process is gone" can be proved.
+"""The owner of a file that is being written: an identity in its name, which proves that its process is gone.
 
 An identity reads ``host-pid-start-token``. The host part tells machines, boots and process namespaces apart; the start
 time tells a process from a later one with the same number; the token tells two uses in one process apart.
@@ -19,7 +19,7 @@ _PATTERN = re.compile(r"(?P<host>[0-9A-Za-z_]+)-(?P<pid>[0-9]+)-(?P<start>[0-9]+
 
 @dataclass(frozen=True, slots=True)
 class Owner:
-    """A process on a host; `str()` gives what goes into file names and `parse` reads it back."""
+    """A process on a host. `str()` gives its form in file names; `parse` reads it back."""
 
     host: str
     pid: int
@@ -31,7 +31,7 @@ class Owner:
 
     @staticmethod
     def current() -> "Owner":
-        """A new identity of this process; every call gives another token."""
+        """Return a new identity of this process; every call has another token."""
         pid = os.getpid()
         return Owner(_host(), pid, start_time(pid) or 0, secrets.token_hex(4))
 
@@ -43,11 +43,11 @@ class Owner:
 
     @property
     def can_be_asked_for(self) -> bool:
-        """Whether this process could see it live; not on another host, in another container, before a restart."""
+        """Whether this process can check that it lives: it is of this host, container and boot."""
         return self.host == _host()
 
     def is_gone(self) -> bool:
-        """Whether the process provably does not exist any more; False for what cannot be known (another host)."""
+        """Whether the process provably no longer exists; False if this cannot be checked (another host)."""
         if not self.can_be_asked_for:
             return False
         if not exists(self.pid):
@@ -60,7 +60,7 @@ class Owner:
 
     @property
     def description(self) -> str:
-        """For people: ``process 4123 on node07``."""
+        """For messages: ``process 4123 on node07``."""
         return f"process {self.pid} on {self.host.rsplit('_', 1)[0]}"
 
 
@@ -71,5 +71,5 @@ def _host() -> str:
 
 
 def _scope() -> str:
-    """What a process number is unique in."""
+    """The scope in which process numbers are unique."""
     return "/".join([socket.gethostname(), *scope()])

@@ -1,4 +1,4 @@
-"""Optional packages: whether one is installed, and the error that says how to install it."""
+"""Optional packages: check that one is installed, and tell how to install it."""
 
 import importlib.util
 
@@ -9,17 +9,17 @@ def is_installed(package: str) -> bool:
     """Whether a package can be imported, without importing it."""
     try:
         return importlib.util.find_spec(package) is not None
-    except ModuleNotFoundError:  # that of which it is a part
+    except ModuleNotFoundError:  # its parent package is missing
         return False
 
 
 def need(package: str, extra: str, use: str) -> None:
-    """Refuse to go on without a package, before anything is done.
+    """Raise before any work if a package is not installed.
 
     Args:
         package: The package.
         extra: The extra of recordzoo that installs it.
-        use: What it is needed for: "TFRecord is read".
+        use: The purpose, for the message: "TFRecord is read".
 
     Raises:
         PrepareError: It is not installed.

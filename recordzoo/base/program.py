@@ -11,7 +11,7 @@ _program = _NAME
 
 
 def command(*words: str | os.PathLike[str]) -> str:
-    """Write a command line of recordzoo, quoted for a shell.
+    """Format a command line of recordzoo, quoted for a shell.
 
     >>> command("prepare", "my photos")
     "recordzoo prepare 'my photos'"
@@ -20,7 +20,7 @@ def command(*words: str | os.PathLike[str]) -> str:
 
 
 def set_program(started_as: str, python: str) -> None:
-    """Let `command` write what runs this command line here, also where "recordzoo" is not on the PATH.
+    """Set the program that `command` writes, so that its lines work where "recordzoo" is not on the PATH.
 
     Args:
         started_as: ``sys.argv[0]``.
@@ -31,7 +31,7 @@ def set_program(started_as: str, python: str) -> None:
 
 
 def find_program(started_as: str, python: str) -> str:
-    """Return "recordzoo" if a shell finds the one that runs here; else its path, or ``python -m recordzoo``."""
+    """Return "recordzoo" if a shell finds this very program, else its path or ``python -m recordzoo``."""
     found = shutil.which(_NAME)
     if found is not None and (_is_same(found, started_as) or Path(found).parent == Path(python).parent):
         return _NAME
@@ -45,7 +45,7 @@ def _is_same(one: str, other: str) -> bool:
 
 
 def _shown(path: str) -> str:
-    """Shorten a path that lies below the current directory, and quote it."""
+    """Quote a path, relative to the current directory if it is below it."""
     absolute, here = Path(path).absolute(), Path.cwd()
     below = absolute.is_relative_to(here)
     return quote(str(absolute.relative_to(here) if below else absolute))

@@ -1,4 +1,4 @@
-"""How long work tells that it goes on: one small interface, so that the library logs and the command line draws."""
+"""Progress of long work: one small interface; the library logs it, the command line draws it."""
 
 import logging
 import time
@@ -10,18 +10,18 @@ LOG_INTERVAL_S = 30.0
 
 
 class Progress(Protocol):
-    """Told by whoever works; draws, logs or ignores it. All sizes are bytes. Called from one thread at a time."""
+    """Receives progress and draws, logs or ignores it. All sizes are bytes. Called from one thread at a time."""
 
     def begin(self, stage: str, total_bytes: int | None = None, done_bytes: int = 0) -> None:
         """Start a stage ("downloading CUB_200_2011.tgz"); `done_bytes` were already there (a resumed download)."""
         ...
 
     def advance(self, num_bytes: int = 0, num_images: int = 0) -> None:
-        """Some more was done; negative when work is done again from the start."""
+        """Add work that was done; negative when work is repeated from the start."""
         ...
 
     def note(self, text: str) -> None:
-        """Say something once: what is waited for, what is resumed."""
+        """Show a message once: a wait, or a resumed download."""
         ...
 
     def end(self) -> None:
@@ -46,10 +46,10 @@ class SilentProgress:
 
 
 class LogProgress:
-    """One line through `logging` at the start and the end of a stage, and now and then between.
+    """Logs one line at the start and the end of a stage, and at intervals in between.
 
     Args:
-        interval_s: How long to be silent within a stage.
+        interval_s: Seconds between two lines of a stage.
     """
 
     def __init__(self, interval_s: float = LOG_INTERVAL_S) -> None:
@@ -82,7 +82,7 @@ class LogProgress:
 
     def end(self) -> None:
         """See `Progress`."""
-        if self._bytes != self._total:  # an estimate, or the work ended sooner: what was done is all there was to do
+        if self._bytes != self._total:  # the total was an estimate, or the work ended early
             self._total = None
         self._say(f"{self._line(time.monotonic())}: done")
 
@@ -96,7 +96,7 @@ class LogProgress:
 
 
 def format_bytes(num_bytes: float) -> str:
-    """Write a size as people read it, in powers of ten: ``1.2 GB``."""
+    """Format a size in powers of ten: ``1.2 GB``."""
     for unit in ("B", "kB", "MB", "GB"):
         if abs(num_bytes) < 999.5:
             return f"{num_bytes:.0f} {unit}" if unit == "B" else f"{num_bytes:.3g} {unit}"
@@ -105,7 +105,7 @@ def format_bytes(num_bytes: float) -> str:
 
 
 def format_seconds(seconds: float) -> str:
-    """Write a duration as people read it: ``42 s``, ``3 min 20 s``, ``2 h 05 min``."""
+    """Format a duration: ``42 s``, ``3 min 20 s``, ``2 h 05 min``."""
     whole = round(seconds)
     if whole < 60:
         return f"{whole} s"
@@ -117,7 +117,7 @@ def format_seconds(seconds: float) -> str:
 def progress_line(
     stage: str, done_bytes: int, total_bytes: int | None, num_images: int, elapsed_s: float, fresh_bytes: int
 ) -> str:
-    """Write where a stage stands: bytes, images, rates and, where the total is known, the time left."""
+    """Format the state of a stage: bytes, images, rates and, if the total is known, the time left."""
     parts = [format_bytes(done_bytes)]
     if total_bytes:
         parts[0] += f" of {format_bytes(total_bytes)} ({min(100, 100 * done_bytes // total_bytes)}%)"

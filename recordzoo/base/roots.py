@@ -1,6 +1,6 @@
-"""The directories in which record sets were prepared, listed in a small file of the user's: `recordzoo cache` reads it.
+"""The directories in which record sets were prepared: a small file in the user's home, read by `recordzoo cache`.
 
-Each line is a JSON string, an absolute path. Nothing depends on the list: where it cannot be written there is none.
+Each line is a JSON string, an absolute path. The list is optional: a failure to write it is ignored.
 """
 
 import contextlib
@@ -15,7 +15,7 @@ _MAX_BYTES = 1 << 20
 
 
 def list_path() -> Path | None:
-    """Return where the list is kept; None if none is (``RECORDZOO_STATE=off``)."""
+    """Return the path of the list; None if no list is kept (``RECORDZOO_STATE=off``)."""
     with contextlib.suppress(RuntimeError):  # there is no home directory
         folder = settings.state_folder()
         return None if folder is None else folder / _NAME
@@ -28,8 +28,8 @@ def known() -> list[Path]:
 
 
 def remember(folder: Path) -> None:
-    """Add a directory to the list, if it is not there; a failure is ignored."""
-    with contextlib.suppress(OSError, ValueError):  # ArgumentError among them: the work that was done counts
+    """Add a directory to the list, unless it is listed; a failure is ignored."""
+    with contextlib.suppress(OSError, ValueError):  # includes ArgumentError: the finished work must not fail here
         path, text = list_path(), os.path.abspath(folder)
         if path is None:
             return
@@ -43,7 +43,7 @@ def remember(folder: Path) -> None:
 
 
 def _lines() -> list[str]:
-    """Read the list; lines that are damaged are left out."""
+    """Read the list; damaged lines are skipped."""
     path = list_path()
     found = []
     with contextlib.suppress(OSError):

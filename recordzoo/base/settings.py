@@ -1,4 +1,4 @@
-"""The environment variables that recordzoo reads, each checked where it is read: a bad value names its variable."""
+"""The environment variables of recordzoo. Each is checked when it is read; errors name the variable."""
 
 import os
 from pathlib import Path
@@ -23,22 +23,22 @@ def mirror() -> str | None:
 
 
 def auto_prepare_bytes() -> float:
-    """How much raw data a constructor converts without being asked (``RECORDZOO_AUTO_PREPARE_GB``, 20; 0 = never)."""
+    """Limit on the raw bytes that a constructor converts unasked (``RECORDZOO_AUTO_PREPARE_GB``, 20; 0 = never)."""
     return _number("RECORDZOO_AUTO_PREPARE_GB", 20.0) * 1e9
 
 
 def timeout_s() -> float:
-    """How long a server may stay silent, or send the headers of an answer (``RECORDZOO_TIMEOUT``, 30 seconds)."""
+    """Seconds that a server may be silent, or take to send its headers (``RECORDZOO_TIMEOUT``, 30)."""
     return _number("RECORDZOO_TIMEOUT", 30.0)
 
 
 def min_bytes_per_s() -> float:
-    """Bytes a second, on average over that time, below which a server fails (``RECORDZOO_MIN_SPEED``, 100; 0 = any)."""
+    """Minimum speed of a server, in bytes per second over `timeout_s` (``RECORDZOO_MIN_SPEED``, 100; 0 = any)."""
     return _number("RECORDZOO_MIN_SPEED", 100.0)
 
 
 def stale_s() -> float:
-    """Seconds of silence before a build (a download: at least 600) is taken over (``RECORDZOO_STALE_S``, 120)."""
+    """Seconds after which a silent build is taken over (``RECORDZOO_STALE_S``, 120); for a download, at least 600."""
     return _number("RECORDZOO_STALE_S", 120.0)
 
 
@@ -56,7 +56,7 @@ def state_folder() -> Path | None:
 
 
 def cache_folder() -> Path:
-    """Folder of files of record sets at URLs (``RECORDZOO_CACHE_DIR``, recordzoo/sets in the user's cache)."""
+    """Cache folder for record sets at URLs (``RECORDZOO_CACHE_DIR``, recordzoo/sets in the user's cache)."""
     text = os.environ.get("RECORDZOO_CACHE_DIR", "")
     folder = Path(text).expanduser() if text else user_cache() / "recordzoo" / "sets"
     if not folder.is_absolute():
@@ -65,23 +65,23 @@ def cache_folder() -> Path:
 
 
 def cache_bytes() -> int | None:
-    """Bytes that files of sets at URLs may take, as 200e9 (``RECORDZOO_CACHE_BYTES``, half the volume's room)."""
+    """Size limit of the cache in bytes, such as 200e9 (``RECORDZOO_CACHE_BYTES``, half of the volume's free space)."""
     return int(_number("RECORDZOO_CACHE_BYTES", 0)) if os.environ.get("RECORDZOO_CACHE_BYTES") else None
 
 
 def ranks_here() -> int:
-    """How many processes of a training run on this machine (``LOCAL_WORLD_SIZE``, which torchrun sets; 1)."""
+    """Number of training processes on this machine (``LOCAL_WORLD_SIZE``, which torchrun sets; 1)."""
     text = os.environ.get("LOCAL_WORLD_SIZE", "")
     return max(1, int(text)) if text.isdecimal() else 1
 
 
 def offline() -> bool:
-    """Whether nothing may be fetched (``RECORDZOO_OFFLINE``)."""
+    """Whether downloads are forbidden (``RECORDZOO_OFFLINE``)."""
     return _is_on("RECORDZOO_OFFLINE")
 
 
 def compile_mode() -> str:
-    """When image code is compiled: ``background``, ``wait`` for it, or ``off`` (``RECORDZOO_COMPILE``, background)."""
+    """When image code is compiled: ``background``, ``wait`` or ``off`` (``RECORDZOO_COMPILE``, background)."""
     text = os.environ.get("RECORDZOO_COMPILE") or "background"
     if text not in ("background", "wait", "off"):
         raise ArgumentError(
@@ -91,7 +91,7 @@ def compile_mode() -> str:
 
 
 def quiet() -> bool:
-    """Whether a constructor says nothing on stderr while it downloads and converts (``RECORDZOO_QUIET``)."""
+    """Whether a constructor shows no progress on stderr while it downloads and converts (``RECORDZOO_QUIET``)."""
     return _is_on("RECORDZOO_QUIET")
 
 

@@ -1,4 +1,4 @@
-"""Text: of a file, as a terminal shows it, measured in columns."""
+"""Text: decode files, escape it for a terminal, measure it in columns."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -10,8 +10,8 @@ def text_of(data: bytes, name: str) -> str:
     """Decode a text file as UTF-8.
 
     Args:
-        data: Its content.
-        name: What the message calls it.
+        data: The file's content.
+        name: The file's name in the message.
 
     Raises:
         SourceError: It is not UTF-8; the message names the line.
@@ -23,7 +23,7 @@ def text_of(data: bytes, name: str) -> str:
 
 
 def no_text(err: UnicodeDecodeError, name: str) -> SourceError:
-    """Make the error for a whole file that cannot be decoded; it names the line and the byte."""
+    """Return the error for a file that cannot be decoded; it names the line and the byte."""
     before = err.object[: err.start]
     line, column = before.count(b"\n") + 1, len(before) - before.rfind(b"\n")
     return SourceError(
@@ -34,7 +34,7 @@ def no_text(err: UnicodeDecodeError, name: str) -> SourceError:
 
 
 def clean(text: str) -> str:
-    """Escape what would not show or would act on a terminal: control and direction characters, lone surrogates.
+    """Escape characters that are invisible or control a terminal: control and direction characters, lone surrogates.
 
     >>> clean("bird\\x1b[2J.jpg")
     'bird\\\\x1b[2J.jpg'
@@ -43,7 +43,7 @@ def clean(text: str) -> str:
 
 
 def name_first(names: Sequence[str], most: int) -> str:
-    """List the first names, and say how many more there are.
+    """List the first names and the number of further ones.
 
     >>> name_first(["a.jpg", "b.jpg", "c.jpg"], 2)
     'a.jpg, b.jpg and 1 more'
@@ -53,12 +53,12 @@ def name_first(names: Sequence[str], most: int) -> str:
 
 
 def display_width(text: str) -> int:
-    """Return how many columns a terminal takes for a text: two for a Chinese character, none for an accent."""
+    """Return the width of a text in terminal columns: two for a Chinese character, none for an accent."""
     return sum(0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
 
 
 def shorten(text: str, columns: int) -> str:
-    """Cut a text in the middle to so many columns."""
+    """Shorten a text to `columns` by cutting its middle."""
     if display_width(text) <= columns:
         return text
     start, end = "", ""

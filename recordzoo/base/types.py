@@ -1,9 +1,9 @@
-"""Names for types: of what Python cannot write down, and of the splits that several datasets have."""
+"""Type names: JSON values, and the splits that several datasets share."""
 
 from typing import Any, Literal
 
 JSON = Any
-"""What `json.loads` gives: a dict, a list, a str, an int, a float, a bool or None."""
+"""A value from `json.loads`: a dict, a list, a str, an int, a float, a bool or None."""
 
 TrainTest = Literal["train", "test"]
 TrainVal = Literal["train", "val"]

@@ -1,4 +1,4 @@
-"""Worker processes of our own: how many, and that they end with the process that started them."""
+"""Recordzoo's worker processes: their number, and their end with the process that started them."""
 
 import os
 import signal
@@ -14,12 +14,12 @@ _POLL_S = 0.25
 
 
 def default_workers() -> int:
-    """Return how many processes work: the cores that this process may use, 8 at most."""
+    """Return the default number of workers: the cores that this process may use, at most 8."""
     return min(8, cores())
 
 
 def killed() -> PrepareError:
-    """Make the error for a worker that was killed."""
+    """Return the error for a worker that was killed."""
     return PrepareError(
         "A converting process was killed (by the system, for want of memory?). What is finished is kept; "
         "run the same command again, with --workers 1 if it happens again."
@@ -27,8 +27,8 @@ def killed() -> PrepareError:
 
 
 def serve(builder: Owner, setup: Callable[[], None] | None) -> None:
-    """In a worker: leave signals to the builder, and end when it does."""
-    # Ctrl-C reaches the whole process group; the builder alone decides what it means.
+    """Prepare a worker: it ignores Ctrl-C and ends when the builder ends."""
+    # Ctrl-C reaches the whole process group; only the builder acts on it.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     threading.Thread(target=_end_with, args=(builder,), name="recordzoo-builder-lives", daemon=True).start()
     if setup is not None:
@@ -36,7 +36,7 @@ def serve(builder: Owner, setup: Callable[[], None] | None) -> None:
 
 
 def _end_with(builder: Owner) -> None:
-    """End this process, busy or not, when the builder was killed: loky's idle workers would wait for ever."""
+    """End this process, busy or not, when the builder was killed: loky's idle workers would never end."""
     while not builder.is_gone():
         time.sleep(_POLL_S)
     os._exit(1)
