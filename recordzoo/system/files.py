@@ -1,7 +1,7 @@
-"""Files: what only POSIX has, each with what takes its place on Windows.
+"""Files: functions that only POSIX has, each with a replacement on Windows.
 
 Windows has no reads at an offset, no descriptors of directories and no exchange of two directories. It does not rename
-or delete a file that somebody has open, nor a directory with such a file in it.
+or delete an open file, nor a directory that contains one.
 """
 
 import contextlib
@@ -27,10 +27,10 @@ _READ: int = os.O_RDONLY | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_BINARY",
 _LINK_ERROR = errno.ELOOP
 
 _HAS_DIRECTORIES = os.open in os.supports_dir_fd
-"""Whether a directory can be opened, and files relative to it."""
+"""Whether directories can be opened, and files be opened relative to them."""
 
 _WAITS_S = (0.01, 0.02, 0.05, 0.1, 0.2, 0.4, 0.8)
-"""Between attempts to rename or delete what is in use: virus scanners open each new file for a moment."""
+"""Pauses between attempts to rename or delete a file in use: virus scanners open each new file for a moment."""
 
 _IN_USE = (5, 32, 33)  # ERROR_ACCESS_DENIED, ERROR_SHARING_VIOLATION, ERROR_LOCK_VIOLATION
 
@@ -41,27 +41,27 @@ _locks = tuple(threading.Lock() for _ in range(64))
 
 
 def seek_and_read(fd: int, num_bytes: int, offset: int) -> bytes:
-    """Do what `os.pread` does, where there is none: one thread at a time reads from a descriptor."""
+    """Replace `os.pread` where it is missing: one thread at a time reads from a descriptor."""
     with _locks[fd % len(_locks)]:
         os.lseek(fd, offset, os.SEEK_SET)
         return os.read(fd, num_bytes)
 
 
 pread: Callable[[int, int, int], bytes] = getattr(os, "pread", seek_and_read)
-"""Read up to so many bytes at an offset: (descriptor, bytes, offset). One call may read less."""
+"""Read up to `bytes` bytes at an offset: (descriptor, bytes, offset). One call may read less."""
 
 advise: Callable[[int, int, int, int], None] | None = getattr(os, "posix_fadvise", None)
-"""Tell the kernel about a range: (descriptor, offset, bytes, advice). None on macOS and Windows."""
+"""Advise the kernel on a range: (descriptor, offset, bytes, advice). None on macOS and Windows."""
 
 WILL_NEED: int = getattr(os, "POSIX_FADV_WILLNEED", 0)
 DONT_NEED: int = getattr(os, "POSIX_FADV_DONTNEED", 0)
 
 
 def open_directory(path: Path) -> int | None:
-    """Open a directory, so that files can be opened relative to it; None where that cannot be.
+    """Open a directory, so that files can be opened relative to it; None where the system cannot.
 
     Raises:
-        OSError: There is no such directory, or it may not be read.
+        OSError: The directory does not exist or may not be read.
     """
     if _HAS_DIRECTORIES:
         return os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -74,7 +74,7 @@ def open_file(path: str | os.PathLike[str], *, directory: int | None = None) -> 
 
     Args:
         path: The file.
-        directory: What `open_directory` returned; the path is relative to it.
+        directory: A descriptor from `open_directory`; the path is relative to it.
 
     Raises:
         OSError: It cannot be opened, or is a link.
@@ -118,7 +118,7 @@ def open_to_write(path: Path) -> int:
 
 
 def sync_directory(path: Path) -> None:
-    """Put a directory's entries on the disk. Windows cannot be told to; file systems that cannot are passed over."""
+    """Sync a directory's entries to disk. Does nothing on Windows and on file systems that cannot."""
     if not _HAS_DIRECTORIES:
         return
     fd = os.open(path, os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -132,10 +132,10 @@ def sync_directory(path: Path) -> None:
 
 
 def rename(source: Path, target: Path) -> None:
-    """Do what `os.rename` does on POSIX, but on Windows never replace a file.
+    """Rename like `os.rename` on POSIX, but never replace a file on Windows.
 
-    On Windows a target that is an empty directory is removed first, as POSIX does by itself, and what is in use is
-    tried again for 1.6 s.
+    On Windows an empty directory at the target is removed first, as POSIX does by itself, and a file in use is
+    retried for 1.6 s.
     """
     if WINDOWS and not is_link(target):
         with contextlib.suppress(OSError):
@@ -144,18 +144,18 @@ def rename(source: Path, target: Path) -> None:
 
 
 def replace(source: Path, target: Path) -> None:
-    """Do what `os.replace` does; on Windows what is in use is tried again for 1.6 s."""
+    """Rename like `os.replace`; on Windows a file in use is retried for 1.6 s."""
     _patiently(lambda: os.replace(source, target))
 
 
 def remove(path: Path) -> None:
-    """Remove a file if it is there; on Windows what is in use is tried again for 1.6 s."""
+    """Remove a file if it exists; on Windows a file in use is retried for 1.6 s."""
     with contextlib.suppress(FileNotFoundError):
         _patiently(path.unlink)
 
 
 def is_in_use(err: BaseException) -> bool:
-    """Whether Windows refused something because a program has the file, or one in the directory, open."""
+    """Whether Windows refused an operation because the file, or one in the directory, is open."""
     return getattr(err, "winerror", None) in _IN_USE
 
 
@@ -174,11 +174,11 @@ def exchange(first: Path, second: Path) -> bool:
     """Exchange two directories in one step; False where the system or the file system cannot.
 
     Raises:
-        OSError: They were not exchanged.
+        OSError: The exchange failed.
     """
     if WINDOWS:
         return False
-    import ctypes  # slow to import, and hardly ever needed
+    import ctypes  # slow to import, rarely needed
 
     try:
         function = ctypes.CDLL(None, use_errno=True).renameat2
@@ -194,9 +194,9 @@ def exchange(first: Path, second: Path) -> bool:
 
 
 def cut(path: Path, size_bytes: int) -> None:
-    """Cut off what a file has behind `size_bytes`, and sync it; a file that is not longer is left alone.
+    """Truncate a file that is longer than `size_bytes`, and sync it.
 
-    On Windows LMDB makes a file as large as its map at once.
+    Needed on Windows: LMDB gives a file the size of its map at once.
     """
     if path.stat().st_size > size_bytes:
         with open(path, "rb+") as file:
@@ -205,7 +205,7 @@ def cut(path: Path, size_bytes: int) -> None:
 
 
 def copy_data(source: BinaryIO, target: BinaryIO) -> None:
-    """Copy a file into an empty one. Where the file system can (btrfs, XFS), both share their blocks."""
+    """Copy a file into an empty one. On file systems that can (btrfs, XFS), both share their blocks."""
     if sys.platform == "linux":
         import fcntl
 
@@ -217,21 +217,21 @@ def copy_data(source: BinaryIO, target: BinaryIO) -> None:
 
 
 LOCKS_ARE_MANDATORY = WINDOWS
-"""Whether a locked file cannot be read, written or deleted by others; filelock then deletes it with the lock."""
+"""Whether other processes cannot read, write or delete a locked file; filelock then deletes it on release."""
 
 MAPS_ARE_FILES = WINDOWS
-"""Whether the file of an LMDB environment is as large as its map while it is written."""
+"""Whether an LMDB file has the size of its map while it is written."""
 
 
 def drop_pages(data: mmap.mmap, end: int) -> None:
-    """Let go of a map's pages up to `end`, a multiple of the page size; Windows does so by itself."""
+    """Release a map's pages up to `end`, a multiple of the page size; Windows does so by itself."""
     if WINDOWS or sys.platform == "win32" or not hasattr(data, "madvise"):
         return
     data.madvise(mmap.MADV_DONTNEED, 0, end)
 
 
 def possible_files(folder: Path) -> float:
-    """Return how many more files a volume takes; infinity where it has no such limit."""
+    """Return how many more files a volume can hold; infinity if it has no limit."""
     if WINDOWS or sys.platform == "win32":
         return float("inf")
     facts = os.statvfs(folder)
@@ -257,7 +257,7 @@ class Mount:
 
 
 def list_mounts(mounts: Path = MOUNTS) -> list[Mount]:
-    """List the mounted volumes as Linux does, in the order of mounting; empty where that is not known."""
+    """List the mounted volumes of Linux, in the order of mounting; empty on other systems."""
     try:
         lines = mounts.read_text("utf-8", "surrogateescape").splitlines()
     except OSError:
@@ -273,7 +273,7 @@ def list_mounts(mounts: Path = MOUNTS) -> list[Mount]:
 
 
 def file_system(device: int, mounts: Path = MOUNTS) -> str:
-    """Return the type of the file system of a device; "" where that is not known."""
+    """Return the type of the file system of a device; "" if it is not known."""
     if WINDOWS or sys.platform == "win32":
         return ""
     wanted = f"{os.major(device)}:{os.minor(device)}"
@@ -281,7 +281,7 @@ def file_system(device: int, mounts: Path = MOUNTS) -> str:
 
 
 def path_of_open(fd: int, path: Path) -> bytes:
-    """Return a path that leads to an open file, whatever happens to its name; where there is none, that name."""
+    """Return a path of an open file that stays valid if the file is renamed; `path` where the system has none."""
     for folder in ("/proc/self/fd", "/dev/fd"):
         if not WINDOWS and os.path.exists(f"{folder}/{fd}"):
             return os.fsencode(f"{folder}/{fd}")
@@ -290,7 +290,7 @@ def path_of_open(fd: int, path: Path) -> bytes:
 
 @contextlib.contextmanager
 def held_in_memory(data: bytes, path: str) -> Iterator[None]:
-    """Let a new path lead to bytes for the time of a block: in memory on Linux, a file elsewhere."""
+    """Give bytes a path for the duration of a block: in memory on Linux, a temporary file elsewhere."""
     if WINDOWS or sys.platform != "linux" or not hasattr(os, "memfd_create"):
         Path(path).write_bytes(data)
         yield
@@ -299,7 +299,7 @@ def held_in_memory(data: bytes, path: str) -> Iterator[None]:
     try:
         with open(fd, "wb", closefd=False) as file:
             file.write(data)
-        # By process number and not /proc/self: a loader may start a program and hand it the path.
+        # By process number, not /proc/self: a loader may pass the path to a program that it starts.
         os.symlink(f"/proc/{os.getpid()}/fd/{fd}", path)
         yield
     finally:

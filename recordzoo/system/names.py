@@ -1,4 +1,4 @@
-"""Names of files and words of command lines, as the system at hand takes them."""
+"""File names and quoting of command lines for the current system."""
 
 import os
 import re
@@ -16,12 +16,12 @@ _PLAIN_WORD = re.compile(r"[\w@+=:,./\\-]+")
 
 
 def is_device(name: str, *, windows: bool = WINDOWS) -> bool:
-    """Whether Windows takes a path for a device: one of its parts is CON, NUL, COM1, ..., whatever its ending."""
+    """Whether Windows treats a path as a device: a part is CON, NUL, COM1, ..., with any extension."""
     return windows and any(map(_DEVICE.fullmatch, re.split(r"[/\\]", name)))
 
 
 def as_file_name(name: str, *, windows: bool = WINDOWS) -> str:
-    """Return a name that a file may have, like the one given. POSIX takes any without "/"."""
+    """Return a valid file name that resembles `name`. POSIX allows any name without "/"."""
     if not windows:
         return name
     name = _FORBIDDEN.sub("_", name).rstrip(". ") or "_"
@@ -36,12 +36,12 @@ def quote(word: str, *, windows: bool = WINDOWS) -> str:
 
 
 def user_state(platform: str = PLATFORM) -> Path:
-    """Return where the system wants what programs remember: on Linux ~/.local/state, or XDG_STATE_HOME."""
+    """Return the system's folder for program state: on Linux ~/.local/state, or XDG_STATE_HOME."""
     return _user_folder(platform, "Application Support", "XDG_STATE_HOME", ".local/state")
 
 
 def user_cache(platform: str = PLATFORM) -> Path:
-    """Return where the system wants what programs can fetch again: on Linux ~/.cache, or XDG_CACHE_HOME."""
+    """Return the system's folder for caches: on Linux ~/.cache, or XDG_CACHE_HOME."""
     return _user_folder(platform, "Caches", "XDG_CACHE_HOME", ".cache")
 
 

@@ -1,4 +1,4 @@
-"""Read `.npy` and `.npz` by one thread at a time: CPython before 3.11.8 and 3.12.2 cannot parse headers in two at once.
+"""Read `.npy` and `.npz` in one thread at a time: CPython before 3.11.8 and 3.12.2 cannot parse two headers at once.
 
 NumPy parses them with `ast`, which then raises SystemError (https://github.com/python/cpython/issues/106905).
 """
@@ -17,18 +17,18 @@ from numpy.typing import NDArray
 from recordzoo.system.processes import at_fork
 
 MAX_HEADER_BYTES = 64 << 10
-"""A longer header is damaged."""
+"""Longer headers count as damaged."""
 
 _READERS = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
 _DAMAGED = (tokenize.TokenError, SyntaxError, TypeError, KeyError, IndexError, ArithmeticError, MemoryError)
-"""What NumPy lets through when it parses a damaged header; MemoryError is Python's parser's."""
+"""Errors that NumPy passes on when it parses a damaged header; MemoryError is from Python's parser."""
 
 _lock = threading.Lock()
 at_fork(before=_lock.acquire, in_parent=_lock.release, in_child=_lock.release)
 
 
 class Header(NamedTuple):
-    """What a file says of its array."""
+    """The facts in a `.npy` header: its version, and its array's shape, order and type."""
 
     version: tuple[int, int]
     shape: tuple[int, ...]
@@ -80,7 +80,7 @@ def arrays_of(data: bytes) -> dict[str, NDArray[Any]]:
 
 
 def map_file(path: Path) -> NDArray[Any]:
-    """Map a `.npy` file, read-only. A forged shape is larger than the file and refused.
+    """Map a `.npy` file, read-only. A shape larger than the file is refused.
 
     Raises:
         ValueError: It is damaged, or holds Python objects.

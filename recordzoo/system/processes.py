@@ -11,37 +11,37 @@ from typing import Any
 
 from recordzoo.system.names import WINDOWS
 
-_KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)  # on Windows either ends the process at once
+_KILL: int = getattr(signal, "SIGKILL", signal.SIGTERM)  # on Windows both end the process at once
 
-_FATAL_STATUS = 0xC000_0000  # from here on, exit codes of Windows say what killed a process
+_FATAL_STATUS = 0xC000_0000  # higher exit codes of Windows tell what killed a process
 _STATUSES = {0xC000_0005: "access violation", 0xC000_0006: "error while a mapped page was read"}
 
 if sys.platform == "win32":
     from recordzoo.system.windows import process_start
 
     BACKGROUND = 0x4000 | 0x0800_0000  # BELOW_NORMAL_PRIORITY_CLASS, CREATE_NO_WINDOW
-    """`creationflags` of a process that works beside others: low priority, no window."""
+    """`creationflags` of a background process: low priority, no window."""
 
     def lower_priority() -> None:
-        """Do nothing: `BACKGROUND` says it when a process is started."""
+        """Do nothing: `BACKGROUND` sets the priority when a process is started."""
 
     def exists(pid: int) -> bool:
-        """Whether there is a process with a number. (`os.kill(pid, 0)` would send it Ctrl-C.)"""
+        """Whether a process number is in use. (`os.kill(pid, 0)` would send Ctrl-C.)"""
         return process_start(pid) is not None
 
     def start_time(pid: int) -> int | None:
-        """Return when a process started; None where that cannot be read."""
+        """Return the start time of a process; None if it cannot be read."""
         return process_start(pid) or None
 else:
     BACKGROUND = 0
-    """`creationflags` that a process which works beside others has on Windows."""
+    """`creationflags` of a background process; only Windows has them."""
 
     def lower_priority() -> None:
-        """Leave three quarters of a core to another process that wants it. (At 19, a busy machine would leave none.)"""
+        """Leave three quarters of a core to any other process. (At niceness 19, a busy machine would leave none.)"""
         os.nice(5)
 
     def exists(pid: int) -> bool:
-        """Whether there is a process with a number; true where that cannot be known."""
+        """Whether a process number is in use; true if this cannot be checked."""
         try:
             os.kill(pid, 0)
         except ProcessLookupError:
@@ -51,7 +51,7 @@ else:
         return True
 
     def start_time(pid: int) -> int | None:
-        """Return when a process started, in clock ticks since boot; None where that cannot be read.
+        """Return the start time of a process, in clock ticks since boot; None if it cannot be read.
 
         A zombie counts as gone: -1.
         """
@@ -59,14 +59,14 @@ else:
             stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")
         except OSError:
             return None
-        fields = stat.rpartition(")")[2].split()  # the command's name may hold spaces and brackets
+        fields = stat.rpartition(")")[2].split()  # the command's name may contain spaces and brackets
         return -1 if fields[0] in "ZX" else int(fields[19])
 
 
 def scope() -> list[str]:
-    """Return what, besides the host, process numbers are unique in: this boot, this process namespace.
+    """Return the scope, within the host, in which process numbers are unique: the boot and the process namespace.
 
-    Empty elsewhere than on Linux: there the host name must do.
+    Empty on systems other than Linux: there the host name must suffice.
     """
     parts: list[str] = []
     if not WINDOWS:
@@ -82,7 +82,7 @@ def die() -> None:
 
 
 def death_of(exit_code: int) -> str:
-    """Say what killed a process that ended with an exit code as `subprocess` gives it; "" if nothing did."""
+    """Tell from an exit code of `subprocess` what killed a process; "" if nothing did."""
     if exit_code >= _FATAL_STATUS:
         return _STATUSES.get(exit_code, f"status {exit_code:#x}")
     if exit_code >= 0:
@@ -93,7 +93,7 @@ def death_of(exit_code: int) -> str:
 
 
 def cores() -> int:
-    """Return how many cores this process may use; where nobody says which, all of the machine."""
+    """Return how many cores this process may use; all of the machine if there is no affinity mask."""
     if hasattr(os, "sched_getaffinity"):
         return len(os.sched_getaffinity(0))
     return os.cpu_count() or 1
@@ -103,7 +103,7 @@ def cores() -> int:
 def are_forked(context: Any) -> bool:
     """Whether processes that multiprocessing starts are copies of this one."""
     if context is None:
-        # What is asked for without this is fixed from then on.
+        # Without allow_none=True the call would fix the start method.
         method = multiprocessing.get_start_method(allow_none=True) or multiprocessing.get_all_start_methods()[0]
     else:
         method = context if isinstance(context, str) else context.get_start_method()
@@ -116,7 +116,7 @@ def at_fork(
     in_parent: Callable[[], object] | None = None,
     in_child: Callable[[], object] | None = None,
 ) -> None:
-    """Call functions when this process is forked, for as long as it lives; Windows has no forks."""
+    """Register functions to call when this process is forked; Windows has no forks."""
     if WINDOWS or sys.platform == "win32":
         return
     calls = {"before": before, "after_in_parent": in_parent, "after_in_child": in_child}
@@ -124,9 +124,9 @@ def at_fork(
 
 
 def max_open_files() -> int | None:
-    """Return how many files this process may have open; None for no limit that is known."""
+    """Return how many files this process may have open; None if no limit is known."""
     if WINDOWS or sys.platform == "win32":
-        return 512  # what its C library allows at least
+        return 512  # the minimum of its C library
     import resource
 
     soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
@@ -134,7 +134,7 @@ def max_open_files() -> int | None:
 
 
 def limit(**wanted: int) -> None:
-    """Lower limits of this process, by their names in `resource`, as far as the system has them; Windows has none."""
+    """Lower limits of this process, given by their names in `resource`. Limits that the system lacks are skipped."""
     if WINDOWS or sys.platform == "win32":
         return
     import resource

@@ -1,4 +1,4 @@
-"""What this process and all processes below it use of the machine, as Linux counts it in /proc; the page cache."""
+"""CPU time and memory of this process and its descendants, from Linux's /proc; the page cache."""
 
 import contextlib
 import os
@@ -14,7 +14,7 @@ _PROC = Path("/proc")
 
 
 def cpu_seconds() -> float | None:
-    """Return the CPU time of this process and of those below it that live; None where there is no /proc."""
+    """Return the CPU seconds of this process and its living descendants; None if there is no /proc."""
     if WINDOWS or sys.platform == "win32" or not _PROC.joinpath("self/stat").exists():
         return None
     ticks = 0
@@ -25,9 +25,9 @@ def cpu_seconds() -> float | None:
 
 
 def memory_bytes() -> int | None:
-    """Return the memory of this process and of those below it, pages that several share counted once in all (PSS).
+    """Return the memory in bytes of this process and its descendants; shared pages count once in total (PSS).
 
-    None where there is no /proc.
+    None if there is no /proc.
     """
     if not _PROC.joinpath("self/smaps_rollup").exists():
         return None
@@ -36,14 +36,14 @@ def memory_bytes() -> int | None:
 
 
 def shared_memory_bytes() -> int | None:
-    """Return the size of the memory through which processes share tensors; None where it has no such bound."""
+    """Return the size in bytes of the memory in which processes share tensors; None if it is not limited."""
     with contextlib.suppress(OSError):
         return shutil.disk_usage("/dev/shm").total
     return None
 
 
 def _family_files(name: str) -> Iterator[str]:
-    """Read a file of each process; those that end meanwhile are left out."""
+    """Yield a file of /proc for this process and its descendants; processes that have ended are skipped."""
     for pid in _family(os.getpid()):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
             yield (_PROC / str(pid) / name).read_text(encoding="utf-8", errors="replace")
@@ -58,13 +58,13 @@ def _family(pid: int) -> Iterator[int]:
 
 
 CAN_FORGET = advise is not None
-"""Whether `forget` does anything: not on macOS and Windows."""
+"""Whether `forget` has an effect; False on macOS and Windows."""
 
 
 def forget(paths: Iterable[Path]) -> None:
-    """Make the kernel drop the cached contents of files, where it can be told to.
+    """Drop files from the kernel's page cache, where the system can.
 
-    Their names stay cached, and so does what is not on the disk yet, or what a process has mapped.
+    Names, unwritten pages and pages that a process has mapped stay cached.
     """
     if advise is None:
         return

@@ -1,4 +1,4 @@
-"""Packages that make recordzoo faster: for which Pythons and machines they have wheels, and how to install them."""
+"""Packages that make recordzoo faster: the Pythons and machines with wheels, and how to install them."""
 
 import platform
 import sys
@@ -17,11 +17,11 @@ _BEFORE: dict[str, dict[str, tuple[int, int]]] = {
     "simplejpeg": dict.fromkeys(_ALL, (3, 15)),
     "isal": dict.fromkeys(_ALL, (3, 16)),
 }
-"""Package -> system and machine -> the first Python without a wheel: what the markers in pyproject.toml say."""
+"""Package -> system and machine -> the first Python without a wheel, as in the markers of pyproject.toml."""
 
 
 class Interpreter(NamedTuple):
-    """A Python on a machine, in the values of environment markers."""
+    """A Python and its machine, as values of environment markers."""
 
     implementation: str
     system: str
@@ -36,7 +36,7 @@ def has_wheel(package: str, interpreter: Interpreter) -> bool:
 
 
 def how_to_install(package: str) -> str:
-    """Return the command that installs a package here, or repairs it; without a wheel, where to look for it."""
+    """Return the command that installs or repairs a package here; without a wheel, where to look for it."""
     here = Interpreter(sys.implementation.name, sys.platform, platform.machine(), sys.version_info[:2])
     if has_wheel(package, here):
         return _PIP + package
@@ -46,7 +46,7 @@ def how_to_install(package: str) -> str:
 
 
 def together(ways: Iterable[str]) -> str:
-    """Join what `how_to_install` and others returned: one command of pip for all packages that have wheels."""
+    """Join results of `how_to_install` and others: one pip command for all packages that have wheels."""
     ways = list(dict.fromkeys(ways))
     packages = [way.removeprefix(_PIP) for way in ways if way.startswith(_PIP)]
     others = [way for way in ways if not way.startswith(_PIP)]

@@ -1,4 +1,4 @@
-"""What only Windows itself can tell: whether a process lives, and since when. Imported on Windows only."""
+"""Ask Windows whether a process lives, and since when. Imported on Windows only."""
 
 import ctypes
 import sys
@@ -22,14 +22,14 @@ _kernel.CloseHandle.restype = wintypes.BOOL
 
 
 def process_start(pid: int) -> int | None:
-    """Return when a process started, in 100 ns since 1601; None if there is none, 0 if it may not be asked."""
+    """Return the start time of a process in 100 ns since 1601; None if there is none, 0 if access is denied."""
     if pid > 0xFFFF_FFFF:
         return None
     handle = _kernel.OpenProcess(_QUERY_LIMITED_INFORMATION | _SYNCHRONIZE, False, pid)
     if not handle:
         return 0 if ctypes.get_last_error() == _ERROR_ACCESS_DENIED else None
     try:
-        if _kernel.WaitForSingleObject(handle, 0) != _WAIT_TIMEOUT:  # it ended, and somebody holds a handle of it
+        if _kernel.WaitForSingleObject(handle, 0) != _WAIT_TIMEOUT:  # it ended, but a handle of it is still open
             return None
         times = [wintypes.FILETIME() for _ in range(4)]  # created, ended, time in the kernel, time outside
         if not _kernel.GetProcessTimes(handle, *map(ctypes.byref, times)):
