@@ -27,8 +27,8 @@ CRASH_POINTS = (
     "set.shards_moved",  # all shards have their final names
     "set.arrays_written",  # index, targets, names, splits are on disk
     "set.manifest_written",  # the manifest is on disk, in the build directory
-    "set.moved_away",  # systems without exchange of directories: the old set is in the build
-    "set.replacing",  # file systems that cannot rename the old set: it will be removed
+    "set.moved_away",  # no exchange of directories here: the old set is in the build
+    "set.replacing",  # the old set cannot be renamed: it will be removed
     "set.removed",  # the old set is removed
     "set.published",  # the set has its final name
     "set.synced",  # and its parent directory is synced

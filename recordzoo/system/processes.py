@@ -34,7 +34,7 @@ if sys.platform == "win32":
         return process_start(pid) or None
 else:
     BACKGROUND = 0
-    """`creationflags` of a background process; only Windows has them."""
+    """`creationflags` that a process which works beside others has on Windows."""
 
     def lower_priority() -> None:
         """Leave three quarters of a core to any other process. (At niceness 19, a busy machine would leave none.)"""
