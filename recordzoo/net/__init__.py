@@ -1,1 +1,1 @@
-"""Bytes from a URL: verified downloads, object storage, and the shard cache of this machine."""
+"""Bytes from URLs: verified downloads, object storage, and this machine's shard cache."""

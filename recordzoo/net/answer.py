@@ -1,4 +1,4 @@
-"""`Answer`: a server's answer to one GET, its bytes as sent, and how fast they come."""
+"""`Answer`: a server's answer to one GET: its bytes as sent, and their rate."""
 
 import contextlib
 import html
@@ -17,15 +17,15 @@ from recordzoo.net.retry import TryAgainError
 
 _CHUNK_BYTES = 128 << 10
 _CHUNK_S = 5.0
-"""What came within this time is handed on though it is less than a chunk: a kill loses little, and the part grows."""
+"""Seconds after which received bytes are returned although they are less than a chunk: a kill then loses little."""
 _HEAD_BYTES = 512
-"""What it takes to tell an archive from a web page."""
+"""Number of bytes that tell an archive from a web page."""
 
 _TITLE = re.compile(rb"<title[^>]*>(.*?)</title>", re.IGNORECASE | re.DOTALL)
 _MARKUP = re.compile(rb"(\xef\xbb\xbf)?\s*(<!doctype\s+html|<html|<head|<body|<script)", re.IGNORECASE)
 
 _MAX_DIGITS = 18
-"""More than any file's size has; Python itself refuses to read some thousand digits."""
+"""More digits than any file's size has; Python itself refuses numbers of some thousand digits."""
 
 _CONTENT_RANGE = re.compile(r"bytes\s+([0-9]+)-([0-9]+)/([0-9]+|\*)")
 _UNSATISFIED_RANGE = re.compile(r"bytes\s+\*/([0-9]+)")
@@ -53,26 +53,26 @@ class Answer:
         self._response.close()
 
     def interrupt(self) -> None:
-        """From another thread: let `read` return as if the connection had ended."""
-        with contextlib.suppress(OSError, ValueError, RuntimeError):  # it has ended
+        """Make `read` return as if the connection had ended; called from another thread."""
+        with contextlib.suppress(OSError, ValueError, RuntimeError):  # already ended
             self._response.raw.shutdown()
 
     @property
     def start(self) -> int | None:
-        """Where in the file the body starts; None if the answer does not say so."""
+        """The body's offset in the file; None if the answer does not say."""
         if self.status == 200:
             return 0
         return content_range(self._header("Content-Range"))[0]
 
     @property
     def total(self) -> int | None:
-        """How long the whole file is by this answer; None if it does not say so."""
+        """The size of the whole file in bytes; None if the answer does not say."""
         if self.status == 200:
             return count(self._header("Content-Length"))
         return content_range(self._header("Content-Range"))[1]
 
     def read(self) -> bytes:
-        """Return the next bytes of the body, all that came before it broke included; b"" at its end.
+        """Return the next bytes of the body, including those received before it broke; b"" at its end.
 
         Raises:
             TryAgainError: The connection broke, went silent or became too slow.
@@ -97,13 +97,13 @@ class Answer:
         return bytes(chunk)
 
     def _receive(self, most: int) -> bytes:
-        """Return bytes of the body; if they come too slowly, the next read is an error, so that none is lost."""
+        """Return bytes of the body. If they come too slowly, only the next read fails, so that no byte is lost."""
         try:
             with self._pace:
                 data: bytes = self._response.raw.read1(most, decode_content=False)
         except urllib3.exceptions.ReadTimeoutError as err:
             raise TryAgainError(f"{self._host} sent nothing for {settings.timeout_s():g} s") from err
-        except (urllib3.exceptions.HTTPError, OSError, ValueError, OverflowError) as err:  # of headers that lie, too
+        except (urllib3.exceptions.HTTPError, OSError, ValueError, OverflowError) as err:  # also for false headers
             raise TryAgainError(f"the connection to {self._host} broke ({cause(err)})") from err
         too_few = self._pace.too_few(len(data))
         if data and too_few is not None:
@@ -115,7 +115,7 @@ class Answer:
         return data
 
     def confirmed_url(self) -> str | None:
-        """Return where Google Drive's question leads, if this is its page and not the file; see `drive`.
+        """Return the address in Google Drive's question, if the body is its page and not the file; see `drive`.
 
         Raises:
             TryAgainError: As `read`.
@@ -129,7 +129,7 @@ class Answer:
         return drive.confirmed_url(page.decode("utf-8", "replace")) if _MARKUP.match(page) else None
 
     def page_title(self, head: bytes) -> str | None:
-        """Tell whether the body, whose first bytes are `head`, is a web page: its title ("" without one), else None."""
+        """Return the title of the body, which starts with `head`, if it is a web page ("" without one); else None."""
         says_html = "html" in self._response.headers.get("Content-Type", "").lower()
         is_text = not any(byte < 9 for byte in head[:512])  # every archive has such a byte early on
         if not _MARKUP.match(head) and not (says_html and is_text and head):
@@ -143,14 +143,14 @@ class Answer:
 
 
 class Pace:
-    """A clock that runs only while bytes are waited for; use it as a context manager around each receiving.
+    """A clock that runs only during waits for bytes; use it as a context manager around each receive.
 
-    Time is looked at in windows of `RECORDZOO_TIMEOUT`. A burst in each of them is enough, so that a line which comes
-    and goes is not called slow.
+    It measures in windows of `RECORDZOO_TIMEOUT`. One burst in each window is enough, so that an unsteady line does not
+    count as slow.
 
     Attributes:
-        window_s: How long a window is; 0 if there are none.
-        least_bytes: What must come in one.
+        window_s: Length of a window in seconds; 0 for no windows.
+        least_bytes: Bytes that must arrive in each window.
     """
 
     def __init__(self) -> None:
@@ -166,10 +166,10 @@ class Pace:
         self._waited_s += time.monotonic() - self._began
 
     def too_few(self, num_bytes: int) -> int | None:
-        """Count what came, and at the end of a window begin the next one.
+        """Count received bytes; at the end of a window, start the next one.
 
         Returns:
-            How many bytes came in the window that ended, if they were too few.
+            The bytes of the window that ended, if they were too few.
         """
         self._came_bytes += num_bytes
         if not self.window_s or self._waited_s < self.window_s:
@@ -179,13 +179,13 @@ class Pace:
 
 
 def count(text: str) -> int | None:
-    """Read a number of bytes; None if it is none, or larger than any file."""
+    """Parse a number of bytes; None if it is not a number, or larger than any file."""
     digits = text.strip()
     return int(digits) if digits.isascii() and digits.isdigit() and len(digits) <= _MAX_DIGITS else None
 
 
 def content_range(text: str) -> tuple[int | None, int | None]:
-    """Read a Content-Range header: where the body starts, and how long the whole file is; None: not said."""
+    """Parse a Content-Range header into the body's offset and the file's size; None for a value that it lacks."""
     if match := _CONTENT_RANGE.fullmatch(text.strip()):
         return count(match[1]), count(match[3])
     match = _UNSATISFIED_RANGE.fullmatch(text.strip())
@@ -193,7 +193,7 @@ def content_range(text: str) -> tuple[int | None, int | None]:
 
 
 def cause(err: BaseException) -> str:
-    """Say what lies under the libraries: ``[Errno 111] Connection refused``."""
+    """Return the message of the innermost error: ``[Errno 111] Connection refused``."""
     while below := err.__cause__ or err.__context__:
         err = below
     return public_text(str(err)) or type(err).__name__

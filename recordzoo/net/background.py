@@ -11,11 +11,11 @@ T = TypeVar("T")
 
 
 class Background:
-    """A few daemon threads that work in the order of asking. At the end of the process nobody waits for them.
+    """Daemon threads that run tasks in the order of submission. The process does not wait for them when it ends.
 
     Args:
-        num_threads: At most so many; each is started when there is work for it.
-        name: Of the threads.
+        num_threads: Maximum number of threads; each is started when there is work for it.
+        name: Name of the threads.
     """
 
     def __init__(self, num_threads: int, name: str) -> None:
@@ -30,7 +30,7 @@ class Background:
         self._waiting: queue.SimpleQueue[tuple[Future[Any], Callable[[], Any]]] = queue.SimpleQueue()
 
     def submit(self, work: Callable[[], T]) -> "Future[T]":
-        """Let a thread do something soon."""
+        """Queue a task."""
         if self._pid != os.getpid():
             self._forget()
         future: Future[T] = Future()
@@ -52,9 +52,9 @@ class Background:
                 continue
             try:
                 future.set_result(work())
-            except BaseException as err:  # noqa: BLE001 - raised where the result is asked for
+            except BaseException as err:  # noqa: BLE001 - raised by the future
                 future.set_exception(err)
-            del future, work  # the last one would be kept while this thread waits
+            del future, work  # frees the last result while this thread waits
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self._num_threads, self._name)

@@ -1,12 +1,12 @@
-"""The node's cache of files from URLs: verified, bounded, shared by all processes of a machine.
+"""This machine's cache of files from URLs: verified, bounded, shared by all processes.
 
-    CACHE/<digest>/<file>                            complete, its hash compared
-    CACHE/<digest>/.<file>.<size>.<owner>.part       its first bytes; owned by the process that writes to it
-    CACHE/<digest>/.<file>.lock                      who holds it fetches the file, the others wait
-    CACHE/.lock                                      who holds it makes room
+    CACHE/<digest>/<file>                            complete and verified
+    CACHE/<digest>/.<file>.<size>.<owner>.part       its first bytes; owned by the process that writes
+    CACHE/<digest>/.<file>.lock                      its holder fetches the file; other processes wait
+    CACHE/.lock                                      its holder makes room
 
-The digest is that of the record set's manifest. A file's time of change is that of its last use. Everything may be
-deleted at any time: a file that is open stays readable.
+The digest is that of the record set's manifest. A file's modification time is its last use. Any file may be deleted at
+any time: an open file stays readable.
 """
 
 import contextlib
@@ -28,7 +28,7 @@ from recordzoo.net.part import claim, is_abandoned
 from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, rename, replace
 
 NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS, errno.EACCES, errno.EPERM, errno.ENOTDIR)
-"""Errors of a disk that takes no more, or nothing at all."""
+"""Errors of a disk that is full or not writable."""
 
 _SMALL = (".npy", ".json", ".marks", ".absent")
 _PART = re.compile(r"\.(?P<name>.+)\.(?P<size>[0-9]+)\.(?P<owner>[0-9A-Za-z_]+-[0-9]+-[0-9]+-[0-9a-f]+)\.part")
@@ -42,13 +42,13 @@ class NoRoomError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Kept:
-    """A file of the cache.
+    """A file in the cache.
 
     Attributes:
-        path: Where it is.
-        size_bytes: What it takes; of a part what it will take.
-        used: When it was used last.
-        is_small: Whether it is removed last: manifests and arrays.
+        path: Its path.
+        size_bytes: Its size; for a part, its final size.
+        used: Time of its last use.
+        is_small: Whether it is a manifest or an array: these are removed last.
     """
 
     path: Path
@@ -59,11 +59,11 @@ class Kept:
 
 @dataclass(frozen=True)
 class Cache:
-    """The cache in a folder.
+    """A cache in a folder.
 
     Args:
         folder: Need not exist.
-        limit_bytes: What it may take; None for half of the room that the volume has without it.
+        limit_bytes: Maximum size; None for half of the space that the volume would have without it.
     """
 
     folder: Path
@@ -71,10 +71,10 @@ class Cache:
 
     @classmethod
     def default(cls, limit_bytes: int | None = None) -> "Cache":
-        """Return the one that the settings name.
+        """Return the cache that the settings name.
 
         Args:
-            limit_bytes: Instead of the setting.
+            limit_bytes: Replaces the setting.
 
         Raises:
             ArgumentError: A setting is not valid.
@@ -82,7 +82,7 @@ class Cache:
         return cls(settings.cache_folder(), settings.cache_bytes() if limit_bytes is None else limit_bytes)
 
     def limit(self) -> int:
-        """Return what it may take, in bytes."""
+        """Return the maximum size in bytes."""
         if self.limit_bytes is not None:
             return self.limit_bytes
         place = self.folder
@@ -93,11 +93,11 @@ class Cache:
         return 0
 
     def path(self, digest: str, name: str) -> Path:
-        """Return where a file is, or would be."""
+        """Return the path of a file, which may not exist."""
         return self.folder / digest / name
 
     def find(self, digest: str, name: str, size_bytes: int | None = None) -> int | None:
-        """Open a file and note its use; None if it is not there. The caller closes the descriptor."""
+        """Open a file and record its use; None if it is missing. The caller closes the descriptor."""
         path = self.path(digest, name)
         try:
             fd = open_file(path)
@@ -111,7 +111,7 @@ class Cache:
         return fd
 
     def touch(self, digest: str, name: str) -> bool:
-        """Note the use of a file; whether it is there."""
+        """Record the use of a file; return whether it exists."""
         try:
             os.utime(self.path(digest, name))
         except OSError:
@@ -119,12 +119,12 @@ class Cache:
         return True
 
     def drop(self, digest: str, name: str) -> None:
-        """Remove a file, as far as that can be done: Windows keeps what is open."""
+        """Remove a file if possible: Windows keeps open files."""
         with contextlib.suppress(OSError):
             self.path(digest, name).unlink()
 
     def write(self, digest: str, name: str, data: bytes) -> None:
-        """Write a small file that was verified.
+        """Write a small, verified file.
 
         Raises:
             NoRoomError: It cannot be written.
@@ -139,11 +139,11 @@ class Cache:
             raise NoRoomError(f"{path} cannot be written: {err.strerror}") from err
 
     def new_part(self, digest: str, name: str, size_bytes: int) -> Path:
-        """Return the name of a new part, which this process owns."""
+        """Return the name of a new part that this process owns."""
         return self.path(digest, f".{name}.{size_bytes}.{Owner.current()}.part")
 
     def claim_part(self, digest: str, name: str, size_bytes: int) -> Path:
-        """Return a part that another process left, made this one's; otherwise a new one, which is not there yet."""
+        """Take over a part that another process left, or return the name of a new one."""
         mine = self.new_part(digest, name, size_bytes)
         start = f".{name}.{size_bytes}."
         alike = [path for path in self._entries(mine.parent) if path.name.startswith(start)]
@@ -155,7 +155,7 @@ class Cache:
         return mine
 
     def release_part(self, part: Path) -> None:
-        """Let another attempt go on with a part."""
+        """Release a part, so that another attempt can resume it."""
         match = _PART.fullmatch(part.name)
         assert match is not None
         with contextlib.suppress(OSError):
@@ -163,10 +163,10 @@ class Cache:
 
     @contextlib.contextmanager
     def turn(self, digest: str, name: str) -> Iterator[bool]:
-        """Wait until this process may fetch a file, or another one has done so.
+        """Wait until this process may fetch a file, or another process has fetched it.
 
         Yields:
-            Whether to fetch it; False if it is there now.
+            Whether to fetch it; False if it is in the cache now.
         """
         path = self.path(digest, name)
         lock_path = path.with_name(f".{name}.lock")
@@ -174,14 +174,14 @@ class Cache:
             yield is_ours and not path.exists()
 
     def is_coming(self, digest: str, name: str = "") -> bool:
-        """Whether a living process fetches a file; without a name: any of a record set."""
+        """Whether a living process fetches a file; without a name, any file of the record set."""
         start = f".{name}." if name else "."
         return any(
             path.name.startswith(start) and _is_living_part(path) for path in self._entries(self.folder / digest)
         )
 
     def remove_set(self, digest: str) -> bool:
-        """Remove a record set's files, as `make_room` does; whether all are gone. Files that are open stay readable."""
+        """Remove a record set's files as `make_room` does; return whether all are gone. Open files stay readable."""
         folder = self.folder / digest
         with _locked(self.folder / ".lock", lambda: False, lambda: None):
             for path in sorted(self._entries(folder), key=lambda path: path.name.endswith(_SMALL)):
@@ -193,14 +193,14 @@ class Cache:
         return not folder.exists()
 
     def make_room(self, size_bytes: int, *, at_least_one: bool = False) -> None:
-        """Remove the files that were used least recently, until a file has room.
+        """Remove the least recently used files until a file fits.
 
         Args:
-            size_bytes: Of the file.
-            at_least_one: The disk is full: remove one even if the bound does not ask for it.
+            size_bytes: Size of the file.
+            at_least_one: The disk is full: remove one file even if the limit is not reached.
 
         Raises:
-            NoRoomError: There is not that much room.
+            NoRoomError: The cache cannot free that much.
         """
         limit = self.limit()
         if size_bytes > limit:
@@ -218,7 +218,7 @@ class Cache:
                     return
                 if each.is_small and at_least_one:
                     break
-                with contextlib.suppress(OSError):  # Windows keeps what is open; another process was faster
+                with contextlib.suppress(OSError):  # open on Windows, or removed by another process
                     each.path.unlink()
                     at_least_one = False
                 used -= each.size_bytes
@@ -226,7 +226,7 @@ class Cache:
             raise NoRoomError(f"{self.folder} is full, and what is in it is being written")
 
     def files(self) -> list[Kept]:
-        """List what is in the cache; parts count as large as they will become."""
+        """List the files in the cache; parts count with their final size."""
         found = []
         for folder in self._entries(self.folder):
             for path in self._entries(folder):
@@ -239,7 +239,7 @@ class Cache:
         return found
 
     def _progress(self, digest: str, name: str) -> list[tuple[str, int]]:
-        """Return what changes while somebody fetches a file."""
+        """Return a value that changes while a process fetches a file."""
         found = []
         for path in self._entries(self.folder / digest):
             if path.name.startswith(f".{name}.") and path.name.endswith(".part"):
@@ -256,7 +256,7 @@ class Cache:
 
 
 def _is_living_part(path: Path) -> bool:
-    """Whether a part is being written: by a process of this machine that lives, or lately by one of another."""
+    """Whether a part is being written: by a living process of this machine, or recently by another machine."""
     match = _PART.fullmatch(path.name)
     owner = match and Owner.parse(match["owner"])
     return owner is not None and owner.host != _FREE and not is_abandoned(owner, path)
@@ -264,15 +264,15 @@ def _is_living_part(path: Path) -> bool:
 
 @contextlib.contextmanager
 def _locked(path: Path, done: Callable[[], bool], progress: Callable[[], object]) -> Iterator[bool]:
-    """Hold a lock file; go on without it where locks do not work, or its holder does nothing for a long time.
+    """Hold a lock file; continue without it if locks do not work, or if its holder makes no progress for long.
 
     Args:
         path: The lock file.
         done: Whether the lock is no longer needed.
-        progress: What changes while the holder works.
+        progress: Returns a value that changes while the holder works.
 
     Yields:
-        Whether this process works now; False if it is done.
+        Whether this process does the work; False if it is done.
     """
     nap, seen, since = _POLL_S[0], progress(), time.monotonic()
     lock = None

@@ -1,4 +1,4 @@
-"""Several files at a time: a thread for each, one progress for all, and all end together after an error."""
+"""Work on several files at a time: one thread per file, one progress for all; an error ends all."""
 
 import contextlib
 import math
@@ -15,18 +15,18 @@ from recordzoo.errors import ArgumentError
 WORKERS = 8
 """Default number of files at a time."""
 
-_POLL_S = 0.5  # without it Ctrl-C would not end the wait on Windows
+_POLL_S = 0.5  # without a timeout, Ctrl-C would not end the wait on Windows
 
 _Item = TypeVar("_Item")
 _Result = TypeVar("_Result")
 
 
 class StoppedError(Exception):
-    """This work was told to end; what was received is kept."""
+    """The work was stopped; received bytes are kept."""
 
 
 class Stop:
-    """Ends work in other threads: a wait or a read ends at once, a thread that connects ends when it is connected."""
+    """Stops work in other threads. A wait or a read ends at once; a thread that connects ends when it is connected."""
 
     def __init__(self) -> None:
         self._event = threading.Event()
@@ -34,14 +34,14 @@ class Stop:
         self._reading: list[Callable[[], None]] = []
 
     def set(self) -> None:
-        """End the work."""
+        """Stop the work."""
         self._event.set()
         with self._lock:
             for interrupt in self._reading:
                 interrupt()
 
     def check(self) -> None:
-        """Raise if the work is to end.
+        """Raise if the work was stopped.
 
         Raises:
             StoppedError: `set` was called.
@@ -50,7 +50,7 @@ class Stop:
             raise StoppedError
 
     def sleep(self, seconds: float) -> None:
-        """Wait for some time, or until `set` is called.
+        """Sleep, at most until `set` is called.
 
         Raises:
             StoppedError: `set` was called.
@@ -76,19 +76,19 @@ class Stop:
 
 
 class Crew:
-    """Work on several items at a time. Only the thread that calls `run` uses the progress.
+    """Works on several items at a time. Only the thread that calls `run` uses the progress.
 
     Args:
-        progress: Told of all items together.
-        workers: How many items at a time.
-        grace_s: How long an error waits for the other threads to end. Default: until they end, so that none of them
+        progress: Shows all items together.
+        workers: Number of items at a time.
+        grace_s: Seconds that an error waits for the other threads. Default: until they end, so that none of them
             writes after `run`.
 
     Raises:
         ArgumentError: `workers` is less than 1.
 
     Attributes:
-        stop: Set when the work is to end; for calls that wait or read.
+        stop: Set when the work must end; for calls that wait or read.
     """
 
     def __init__(self, progress: Progress, workers: int = WORKERS, *, grace_s: float = math.inf) -> None:
@@ -100,20 +100,20 @@ class Crew:
         self._active: Counter[str] = Counter()
 
     def advance(self, num_bytes: int = 0) -> None:
-        """Tell the progress of some more bytes, from any thread.
+        """Add bytes to the progress, from any thread.
 
         Raises:
-            StoppedError: The work is to end.
+            StoppedError: The work was stopped.
         """
         self.stop.check()
         if num_bytes:
             self._events.put(lambda: self._progress.advance(num_bytes))
 
     def note(self, text: str) -> None:
-        """Let the progress say something once, from any thread.
+        """Show a message once, from any thread.
 
         Raises:
-            StoppedError: The work is to end.
+            StoppedError: The work was stopped.
         """
         self.stop.check()
         self._events.put(lambda: self._progress.note(text))
@@ -127,20 +127,20 @@ class Crew:
         host: Callable[[_Item], str] = lambda item: "",
         per_host: int | None = None,
     ) -> list[_Result]:
-        """Call a function with each item, several at a time.
+        """Call a function for each item, several at a time.
 
         Args:
             function: Called in a thread of its own.
-            items: In the order in which they are begun.
-            ended: Called for each item with the result or the error, in this thread. Default: raises the error.
-            host: Says which host an item comes from.
-            per_host: How many items of one host are worked on at a time. Default: as many as `workers`.
+            items: The items, in the order in which they are started.
+            ended: Called in this thread for each item, with its result or error. Default: raises the error.
+            host: Returns the host of an item.
+            per_host: Number of items of one host at a time. Default: `workers`.
 
         Returns:
-            The results, in the order of the items; without those that raised.
+            The results in the order of the items, without the items that raised.
 
         Raises:
-            BaseException: The first that `ended` or the progress raised, or Ctrl-C. The other calls have ended.
+            BaseException: The first error of `ended` or the progress, or Ctrl-C. The other calls have ended.
         """
         waiting, results = list(enumerate(items)), dict[int, _Result]()
 
@@ -148,7 +148,7 @@ class Crew:
             try:
                 results[number] = outcome = function(item)
                 self._events.put(lambda: end(item, outcome))
-            except BaseException as err:  # noqa: BLE001 - raised in the thread that waits
+            except BaseException as err:  # noqa: BLE001 - raised in the waiting thread
                 failure = err
                 self._events.put(lambda: end(item, failure))
 
@@ -167,7 +167,7 @@ class Crew:
                     if self._active[name := host(each[1])] < (per_host or self._workers):
                         waiting.remove(each)
                         self._active[name] += 1
-                        # A daemon: a thread that connects cannot be told to stop, and need not keep the process.
+                        # A daemon: a thread that connects cannot be stopped, and must not keep the process alive.
                         threading.Thread(target=work, args=each, name="recordzoo-crew", daemon=True).start()
                 self._next()
         except BaseException:
@@ -177,7 +177,7 @@ class Crew:
         return [results[number] for number in sorted(results)]
 
     def _next(self) -> None:
-        """Wait for an event, and act on it here."""
+        """Wait for an event and handle it in this thread."""
         try:
             event = self._events.get(timeout=_POLL_S)
         except queue.Empty:
@@ -185,9 +185,9 @@ class Crew:
         event()
 
     def _settle(self) -> None:
-        """Wait for the calls that run; some may just have finished."""
+        """Wait for the running calls; some may just have finished."""
         self._progress = SilentProgress()
         deadline = time.monotonic() + self._grace_s
         while self._active.total() and time.monotonic() < deadline:
-            with contextlib.suppress(Exception):  # the first error is raised; these come of being stopped
+            with contextlib.suppress(Exception):  # later errors result from the stop; the first one is raised
                 self._next()

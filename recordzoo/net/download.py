@@ -1,6 +1,6 @@
-"""A remote file becomes a complete, verified local one: resumed after any interruption, from any host that has it.
+"""Download a file, complete and verified: resumed after any interruption, from any host that has it.
 
-The states of the file on disk are in docs/decisions/downloads.md: `partial` holds them, `transfer` moves between them,
+docs/decisions/downloads.md lists the states of the file on disk. `partial` holds them, `transfer` moves between them,
 `answer` is one answer of a server.
 """
 
@@ -23,22 +23,21 @@ __all__ = ["CHECKING", "RemoteFile", "addresses", "fetch", "unfinished"]
 
 @dataclass(frozen=True, slots=True)
 class RemoteFile:
-    """A raw file that can be downloaded, and what is known of it.
+    """A raw file that can be downloaded, and its known facts.
 
     Attributes:
-        name: What it is called locally, whatever a server calls it.
-        urls: Where it is, the best address first. A login (``https://user:password@host/...``) is sent, not shown.
+        name: Its local name, whatever its name on a server.
+        urls: Its addresses, the best one first. A login (``https://user:password@host/...``) is sent, not shown.
         size_bytes: Its size, if known.
         md5: Its MD5 in hexadecimal, if known.
-        sha256: Its SHA-256 in hexadecimal, if known; compared first. A file with another one may have the MD5 instead.
-        unconfirmed: Whether the MD5 may be wrong: it refuses no file.
+        sha256: Its SHA-256 in hexadecimal, if known; compared first. A file with another SHA-256 may match the MD5.
+        unconfirmed: Whether the MD5 may be wrong: a mismatch is then no error.
         needs_terms: Whether its `urls` (not a mirror) may be used only after accepting the host's terms.
-        instructions: A numbered recipe for people who must fetch it by hand. ``{folder}`` in it stands for the folder
-            that the file goes to, ``{root}`` for the root above it, both quoted for a shell; ``{recordzoo}`` for the
-            command line's name.
-        folder: The folder that the file goes to, relative to the root; "" for the root itself.
-        optional: Whether records are also made without it, as far as that goes.
-        about_bytes: Its approximate size, where only that is known; nothing is compared with it.
+        instructions: Numbered steps to fetch it by hand. Placeholders: ``{folder}`` for the file's folder and
+            ``{root}`` for the root above it, both quoted for a shell; ``{recordzoo}`` for the command line's name.
+        folder: The file's folder, relative to the root; "" for the root itself.
+        optional: Whether the dataset can be prepared, in part, without it.
+        about_bytes: Its approximate size if the exact one is unknown; never compared.
 
     Raises:
         ArgumentError: `name` is not a plain file name.
@@ -61,34 +60,34 @@ class RemoteFile:
             raise ArgumentError(f"RemoteFile: name is {self.name!r}; it must be a plain file name.")
 
     def path(self, root: Path) -> Path:
-        """Return where the file is, or goes to, under a root."""
+        """Return the file's path under a root."""
         return root / self.folder / self.name
 
     @property
     def hash(self) -> tuple[str, str] | None:
-        """The algorithm and the digest that the file must have; None if no certain digest is known."""
+        """The algorithm and digest that the file must have; None if no confirmed digest is known."""
         if self.sha256:
             return "sha256", self.sha256.lower()
         return ("md5", self.md5.lower()) if self.md5 and not self.unconfirmed else None
 
     @property
     def second_md5(self) -> str | None:
-        """The MD5 that a file of another SHA-256 may have instead: sources of the two need not mean the same bytes."""
+        """The MD5 that a file of another SHA-256 may match instead: the two digests may describe different bytes."""
         return self.md5.lower() if self.md5 and self.sha256 and not self.unconfirmed else None
 
     @property
     def likely_md5(self) -> str | None:
-        """The unconfirmed MD5, where no other digest is known."""
+        """The unconfirmed MD5, if no other digest is known."""
         return self.md5.lower() if self.md5 and self.unconfirmed and not self.sha256 else None
 
     @property
     def expected_bytes(self) -> int | None:
-        """Its size, exact or about; None if neither is known."""
+        """Its size, exact or approximate; None if neither is known."""
         return self.about_bytes if self.size_bytes is None else self.size_bytes
 
     @property
     def facts(self) -> str:
-        """Size and hash for people: ``1.15 GB, md5 97eceeb1...``."""
+        """Size and hash for messages: ``1.15 GB, md5 97eceeb1...``."""
         about = "about " if self.size_bytes is None else ""
         size = "size unknown" if self.expected_bytes is None else about + format_bytes(self.expected_bytes)
         if self.likely_md5:
@@ -108,26 +107,26 @@ def fetch(
     progress: Progress | None = None,
     stop: Stop | None = None,
 ) -> Path:
-    """Return the local copy of a remote file, complete and verified; download or resume it if it is not there.
+    """Return the complete, verified local copy of a remote file; download or resume it if it is missing.
 
-    A file that is there already is returned untouched and unread. Any number of processes may do this at once.
+    An existing file is returned without being read. Any number of processes may call this at once.
 
     Args:
-        remote: What to fetch.
-        root: Where to, into the file's own folder; that is made if need be.
-        dataset: Its folder at a mirror: ``<mirror>/<dataset>/<name>``.
-        mirror: A base URL tried first, with a login if need be; None: that of ``RECORDZOO_MIRROR``, if set.
-        check_hash: False takes any size and content, for an archive that its host re-packed.
+        remote: The file to fetch.
+        root: The root folder; the file's own folder below it is created if needed.
+        dataset: The file's folder at a mirror: ``<mirror>/<dataset>/<name>``.
+        mirror: A base URL that is tried first; may contain a login. Default: ``RECORDZOO_MIRROR``, if set.
+        check_hash: False accepts any size and content, for an archive that its host re-packed.
         accept_terms: Whether the user accepted the host's terms.
-        progress: What is told of the work; None: a log line now and then.
-        stop: By which another thread can end it.
+        progress: Shows the work. Default: log lines.
+        stop: Lets another thread stop the download.
 
     Raises:
         TermsError: Only the official host has it and its terms are not accepted; the text says how to get it.
-        DownloadError: No address gave it, or ``RECORDZOO_OFFLINE`` is set. What was received is kept and resumed.
-        StoppedError: It was told to end by `stop`. What was received is kept and resumed.
-        HashMismatchError: An address gave another file; it is kept under ``<name>.bad-<hash>``.
-        DiskSpaceError: There is no room left for it. What was received is kept and resumed.
+        DownloadError: No address has it, or ``RECORDZOO_OFFLINE`` is set. Received bytes are kept and resumed.
+        StoppedError: `stop` was set. Received bytes are kept and resumed.
+        HashMismatchError: An address sent another file; it is kept as ``<name>.bad-<hash>``.
+        DiskSpaceError: The disk is full. Received bytes are kept and resumed.
         PrepareError: It could not be written for another reason.
     """
     target = remote.path(root)
@@ -141,7 +140,7 @@ def fetch(
             f"or put the file there ({remote.facts}).",
             path=target,
         )
-    # They import requests, which what only asks where a file is does not need.
+    # Imported here: they import requests, which callers that only look up paths do not need.
     from recordzoo.net.http import Session
     from recordzoo.net.transfer import Transfer
 
@@ -155,7 +154,7 @@ def fetch(
 
 
 def _begun(target: Path, algorithm: str | None) -> PartialFile:
-    """Make the folder, and claim or begin the unfinished file in it."""
+    """Create the folder, and take over or start its part file."""
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         return PartialFile(target, algorithm)
@@ -169,18 +168,18 @@ def _begun(target: Path, algorithm: str | None) -> PartialFile:
 
 
 def unfinished(target: Path) -> list[Path]:
-    """List what interrupted downloads of a file left and nobody works on: parts, and the small files beside them."""
+    """List the abandoned leftovers of interrupted downloads of a file: parts and the small files beside them."""
     return leftovers(target)
 
 
 def addresses(
     remote: RemoteFile, root: Path, *, dataset: str, mirror: str | None = None, accept_terms: bool = False
 ) -> list[Address]:
-    """List where a file may be downloaded from; the arguments are those of `fetch`.
+    """List the addresses of a file; takes the arguments of `fetch`.
 
     Raises:
         TermsError: Only the official host has it and its terms are not accepted; the text says how to get it.
-        DownloadError: No address is known; the text says what is.
+        DownloadError: No address is known; the text gives the known facts.
     """
     remote, target = _with_folder(remote, root), remote.path(root)
     mirror = mirror or settings.mirror()

@@ -1,8 +1,8 @@
 """Google Drive's pages in place of a file: the question before a large file, and the refusals.
 
 Drive cannot scan files of more than about 100 MB for viruses. It answers with a page whose form asks for the same file
-with a token (gdown reads the same form: `gdown/download.py`). Pages are told by what is on them, not by the host, so
-that a proxy or a mirror of Drive is no exception.
+with a token (gdown reads the same form: `gdown/download.py`). Pages are recognised by their content, not by the host,
+so that this also works behind a proxy or a mirror of Drive.
 """
 
 import re
@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from typing_extensions import override
 
 PAGE_BYTES = 256 << 10
-"""The page with the form has about 2.5 kB."""
+"""Bytes of a page that are read; the page with the form has about 2.5 kB."""
 
 _FORM_ID = "download-form"
 _OLD_LINK = re.compile(r'href="(/uc\?export=download[^"]*\bconfirm=[^"]+)"')
@@ -27,7 +27,7 @@ _REFUSALS = {
 
 
 def confirmed_url(page: str) -> str | None:
-    """Return the address behind "Download anyway"; None if the page does not ask."""
+    """Return the address of "Download anyway"; None if the page does not ask."""
     form = _Form()
     form.feed(page)
     if form.action:
@@ -38,7 +38,7 @@ def confirmed_url(page: str) -> str | None:
 
 
 def refusal(title: str) -> str:
-    """Say what a page of Google Drive's with this title means; "" if it is another page."""
+    """Explain a page of Google Drive by its title; "" for any other page."""
     lower = title.lower()
     if "google drive" not in lower and "google accounts" not in lower:
         return ""
@@ -46,7 +46,7 @@ def refusal(title: str) -> str:
 
 
 class _Form(HTMLParser):
-    """The action and the hidden fields of the form that Drive asks with."""
+    """The action and the hidden fields of Drive's form."""
 
     def __init__(self) -> None:
         super().__init__()

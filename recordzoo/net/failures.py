@@ -1,4 +1,4 @@
-"""What an error of a file system means: whether it may pass, and the `RemoteError` that says what helps."""
+"""Interpret errors of a file system: whether a retry may help, and the `RemoteError` that tells what helps."""
 
 import datetime
 import errno
@@ -23,7 +23,7 @@ EXTRAS = {
     "http": "http",
     "https": "http",
 }
-"""The extra that installs a scheme's file system."""
+"""Scheme -> the extra that installs its file system."""
 
 NOT_FOUND = 404
 RANGE_NOT_SATISFIABLE = 416
@@ -61,7 +61,7 @@ _MAX_TEXT = 300
 
 
 def status_of(err: BaseException) -> int | None:
-    """Return the HTTP status behind an error; None if there is none."""
+    """Return the HTTP status that caused an error; None if there is none."""
     for each in _chain(err):
         response = getattr(each, "response", None)
         if isinstance(response, dict):  # botocore's
@@ -75,7 +75,7 @@ def status_of(err: BaseException) -> int | None:
 
 
 def asked_pause_s(err: BaseException) -> float | None:
-    """Return the pause that the server asks for by Retry-After; None if there is no such header."""
+    """Return the seconds in the server's Retry-After header; None without the header."""
     for each in _chain(err):
         response = getattr(each, "response", None)
         if isinstance(response, dict):  # botocore's
@@ -112,12 +112,12 @@ def remote_error(err: BaseException, url: Url, doing: str) -> RemoteError:
     Args:
         err: What a file system raised.
         url: The file or folder.
-        doing: What was tried: "read", "written", "listed".
+        doing: The attempted operation: "read", "written", "listed".
     """
     status = status_of(err)
     if status == NOT_FOUND and any(_NO_BUCKET.search(f"{type(each).__name__} {each}") for each in _chain(err)):
         text = f"{url} cannot be {doing}: there is no such bucket. Check the address, or create the bucket."
-        return RemoteError(text, url=str(url), status=None)  # no status: callers take 404 for a file that is not there
+        return RemoteError(text, url=str(url), status=None)  # no status: for callers, 404 means a missing file
     if isinstance(err, ImportError):
         extra = EXTRAS.get(url.scheme)
         cure = f"Run: pip install 'recordzoo[{extra}]'" if extra else "Install the package that fsspec needs for it."
@@ -158,7 +158,7 @@ def _chain(err: BaseException) -> Iterator[BaseException]:
 
 
 def _text(err: BaseException, url: Url) -> str:
-    """Return another package's error as one line, without secrets."""
+    """Format another package's error as one line, without secrets."""
     text = url.without_secret(public_text(_QUERY.sub(r"\1", str(err) or type(err).__name__)))
     line = " ".join(text.split())
     return (line if len(line) <= _MAX_TEXT else f"{line[:_MAX_TEXT]}...").rstrip(". ")

@@ -1,4 +1,4 @@
-"""Fetch a file from a store into the cache: once on a machine, resumed, and verified before it gets its name."""
+"""Fetch a file from a store into the cache: once per machine, resumed, verified before it gets its name."""
 
 import contextlib
 import os
@@ -11,32 +11,32 @@ from recordzoo.net.part import HashedFile, Part
 from recordzoo.net.store import Store
 from recordzoo.system.files import LOCKS_ARE_MANDATORY, open_file, replace
 
-_DELETED_TIMES = 3  # so often a fetch begins again after somebody deleted the cache
+_DELETED_TIMES = 3  # how often a fetch restarts after the cache was deleted
 
 
 class WrongBytesError(Exception):
-    """A file does not have the hash that it should have, twice."""
+    """A file had a wrong hash twice."""
 
 
 def open_cached(
     cache: Cache, store: Store, digest: str, file: HashedFile, evicted: Callable[[], None] | None = None
 ) -> int:
-    """Open a file of the cache; fetch it if it is not there.
+    """Open a file in the cache; fetch it if it is missing.
 
     Args:
         cache: The cache.
-        store: Where it comes from.
-        digest: Of the record set.
-        file: What is wanted.
-        evicted: Called when others were removed to make room for it, so that they are closed. None: none are removed;
-            for arrays, which are small.
+        store: The source of the file.
+        digest: The record set's digest.
+        file: The wanted file.
+        evicted: Called after other files were removed to make room, so that the caller closes them. None: remove no
+            files; for arrays, which are small.
 
     Returns:
         A descriptor, which the caller closes.
 
     Raises:
-        NoRoomError: The cache cannot take it.
-        WrongBytesError: What was fetched is something else, twice.
+        NoRoomError: The cache has no room for it.
+        WrongBytesError: The fetched bytes had a wrong hash twice.
         RemoteError: It cannot be fetched.
     """
     deleted = 0
@@ -51,7 +51,7 @@ def open_cached(
                     evicted()
                 try:
                     return _fetch(cache, store, digest, file, evicted)
-                except (FileNotFoundError, FileExistsError):  # pathlib's mkdir raises the second if it is deleted then
+                except (FileNotFoundError, FileExistsError):  # mkdir raises the second if it is deleted then
                     deleted += 1
     raise NoRoomError(f"{cache.folder} is deleted again and again while {file.name} is fetched")
 
@@ -63,10 +63,10 @@ def _fetch(cache: Cache, store: Store, digest: str, file: HashedFile, evicted: C
         with Part(part) as out:
             is_right = out.complete(store, file, lambda piece: _write(cache, out, piece, evicted))
             if is_right and not LOCKS_ARE_MANDATORY:
-                with contextlib.suppress(FileNotFoundError):  # somebody deleted the cache; what was fetched is right
+                with contextlib.suppress(FileNotFoundError):  # the cache was deleted; the fetched bytes are right
                     replace(part, path)
                 return os.dup(out.fileno())
-        if is_right:  # Windows renames nothing that is open
+        if is_right:  # Windows does not rename open files
             replace(part, path)
             return open_file(path)
     except BaseException as err:
@@ -80,7 +80,7 @@ def _fetch(cache: Cache, store: Store, digest: str, file: HashedFile, evicted: C
 
 
 def _write(cache: Cache, part: Part, piece: bytes, evicted: Callable[[], None] | None) -> None:
-    """Append to a part; where the disk is full, remove what was used least recently."""
+    """Append to a part; if the disk is full, remove the least recently used file."""
     end = part.size_bytes + len(piece)
     while part.size_bytes < end:
         try:

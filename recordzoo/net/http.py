@@ -1,4 +1,4 @@
-"""One HTTP request: redirects followed by our rules, and refusals put into words."""
+"""One HTTP request: redirects by recordzoo's rules, and explained refusals."""
 
 import datetime
 import http
@@ -25,19 +25,19 @@ _TUNNEL_STATUS = re.compile(r"Tunnel connection failed: (\d{3})")
 class Session(requests.Session):
     """Carries connections and cookies from one request to the next."""
 
-    def resolve_redirects(self, *_args: Any, **_kwargs: Any) -> Generator[requests.Response]:  # Any: not looked at
-        """Return nothing: `get` follows redirects, and requests would read the body of each, however long it is."""
+    def resolve_redirects(self, *_args: Any, **_kwargs: Any) -> Generator[requests.Response]:  # Any: unused
+        """Return nothing: `get` follows redirects. requests would read the whole body of each."""
         yield from ()
 
 
 def get(session: requests.Session, address: Address, headers: Mapping[str, str]) -> Answer:
-    """Ask for a file, following redirects: https never to anything else, at most `MAX_REDIRECTS` of them.
+    """Request a file. Follow at most `MAX_REDIRECTS` redirects, and none from https to another scheme.
 
-    Google Drive's question before a large file is answered, as a redirect.
+    Google Drive's question before a large file is answered like a redirect.
 
     Raises:
         TryAgainError: The server cannot be reached or is busy.
-        DownloadError: It will not give the file however often it is asked.
+        DownloadError: The server refuses the file for good.
     """
     here, seen = address, {address.url}
     while True:
@@ -61,11 +61,11 @@ def get(session: requests.Session, address: Address, headers: Mapping[str, str])
 
 
 def _redirect(session: requests.Session, here: Address, response: requests.Response) -> Address | None:
-    """Return where an answer sends us; None if it is no redirect."""
+    """Return the target of a redirect; None for any other answer."""
     try:
         location = session.get_redirect_target(response)
         return None if location is None else here.redirected(location)
-    except ValueError as err:  # no UTF-8, or no URL
+    except ValueError as err:  # not UTF-8, or not a URL
         raise DownloadError(f"{here}: the server redirects to something that is no address ({err}).") from err
 
 
@@ -77,7 +77,7 @@ def _get_once(session: requests.Session, address: Address, headers: Mapping[str,
         "Accept-Encoding": "identity",  # a re-compressed body has other offsets
         **headers,
     }
-    timeout = settings.timeout_s() or None  # 0: however long it takes
+    timeout = settings.timeout_s() or None  # 0: no limit
     try:
         return session.get(
             url,
@@ -102,12 +102,12 @@ def _get_once(session: requests.Session, address: Address, headers: Mapping[str,
         raise TryAgainError(f"no connection to {host(url)} ({cause(err)})") from err
     except (requests.exceptions.RequestException, ValueError) as err:
         shown = public_text(str(err))
-        # The error itself would be shown above ours, with the login of a proxy.
+        # Chain the error only if its text shows no login of a proxy.
         raise DownloadError(f"{url!r} cannot be asked for: {shown}.") from (err if shown == str(err) else None)
 
 
 def _proxy_error(session: requests.Session, url: str, err: requests.exceptions.ProxyError) -> Exception:
-    """Say that it is the proxy that fails, and which one; what it refuses it refuses again."""
+    """Return the error that names the failing proxy; a refusal by the proxy is final."""
     proxies = session.merge_environment_settings(url, {}, None, None, None)["proxies"]
     proxy = host(requests.utils.select_proxy(url, proxies) or "unknown")
     reason = cause(err)

@@ -18,14 +18,14 @@ from recordzoo.base.owner import Owner
 from recordzoo.system.files import rename
 
 SILENT_S = 600.0
-"""A part whose owner cannot be asked for counts as abandoned when it was unchanged for this long. It is at least twice
-the longest pause between two attempts (`retry.RETRY_AFTER_CAP_S`)."""
+"""A part whose owner cannot be checked counts as abandoned after this many seconds without change. At least twice the
+longest pause between two attempts (`retry.RETRY_AFTER_CAP_S`)."""
 
 NO_ROOM = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG}
 
 _READ_BYTES = 4 << 20
 _TOUCH_S = 30.0
-"""How often a part that is only read is touched, to say that its owner lives."""
+"""Seconds between touches of a part that is only read: they show that its owner lives."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class HashedFile:
     """A file whose size and hash are known before it is fetched.
 
     Attributes:
-        name: Without a folder.
+        name: Its name, without a folder.
         size_bytes: Its size.
         hash: Its SHA-256, as the manifest has it.
     """
@@ -44,7 +44,7 @@ class HashedFile:
 
 
 class Supply(Protocol):
-    """Where files come from: a `Store`, or a folder of this machine."""
+    """A source of files: a `Store`, or a local folder."""
 
     def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
         """Yield a file's bytes in order, from `start` on.
@@ -55,28 +55,28 @@ class Supply(Protocol):
             start: The first byte.
 
         Raises:
-            RecordError: It cannot be read, or is shorter than that.
+            RecordError: It cannot be read, or is shorter than `size_bytes`.
         """
         ...
 
 
 class Part:
-    """The first bytes of a file: appended, and hashed as they come.
+    """The first bytes of a file, hashed while they are appended.
 
     Args:
-        path: Created if it is not there.
-        algorithm: hashlib's name of the hash; None for no hash.
+        path: Created if it is missing.
+        algorithm: The hash's name in hashlib; None for no hash.
 
     Attributes:
-        size_bytes: How many bytes are there; they are always the first ones of the file.
-        restarts: How often bytes were dropped.
+        size_bytes: Number of bytes present; always the first ones of the file.
+        restarts: How often all bytes were dropped.
     """
 
     def __init__(self, path: Path, algorithm: str | None = "sha256") -> None:
         self.path = path
         self._algorithm = algorithm
         self._hash = new_hash(algorithm) if algorithm else None
-        self._file = open(path, "ab+", buffering=0)  # noqa: SIM115 - its lifetime is this object's
+        self._file = open(path, "ab+", buffering=0)  # noqa: SIM115 - lives as long as this object
         self.size_bytes = os.fstat(self._file.fileno()).st_size
         self.restarts = 0
 
@@ -93,7 +93,7 @@ class Part:
         return self._file.fileno()
 
     def hash_present(self, advance: Callable[[int], None] = lambda num_bytes: None) -> None:
-        """Count the bytes of an earlier process in the hash; once, before any `write`.
+        """Hash the bytes of an earlier process; call once, before any `write`.
 
         Raises:
             OSError: They cannot be read, or another process took the part over.
@@ -102,7 +102,7 @@ class Part:
             self._read(self._hash, advance)
 
     def hash_again(self, algorithm: str) -> str:
-        """Read all bytes that are there and return another hash of them.
+        """Read all present bytes and return another hash of them.
 
         Raises:
             OSError: As `hash_present`.
@@ -123,21 +123,21 @@ class Part:
                     touched = time.monotonic()
 
     def touch(self) -> None:
-        """Show other hosts that this process lives, though nothing is written now.
+        """Update the file's time: it shows other hosts that this process lives.
 
         Raises:
-            FileNotFoundError: This process was silent for so long that another one took the part over.
+            FileNotFoundError: This process was silent too long, and another one took the part over.
         """
         try:
             os.utime(self.path)
         except FileNotFoundError as err:
             text = "this process stood still for long and another process took it over"
             raise FileNotFoundError(errno.ENOENT, text) from err
-        except OSError:  # a failing disk fails in the next write, too, and more clearly
+        except OSError:  # the next write reports a failing disk more clearly
             pass
 
     def write(self, data: bytes) -> None:
-        """Append bytes; when the disk refuses some, exactly those before them count as received.
+        """Append bytes. If the disk refuses some, only those before them count as received.
 
         Raises:
             OSError: The disk is full or failed.
@@ -158,15 +158,15 @@ class Part:
         self._hash = new_hash(self._algorithm) if self._algorithm else None
 
     def hexdigest(self) -> str:
-        """Return the hash of all bytes that are there; "" if none is computed."""
+        """Return the hash of all present bytes; "" if none is computed."""
         return self._hash.hexdigest() if self._hash is not None else ""
 
     def is_alone(self) -> bool:
-        """Whether no other process wrote to the file: the hash would not have those bytes."""
+        """Whether no other process wrote to the file: the hash would lack those bytes."""
         return os.fstat(self._file.fileno()).st_size == self.size_bytes
 
     def sync(self) -> None:
-        """Bring the bytes to the disk.
+        """Sync the bytes to disk.
 
         Raises:
             OSError: The disk is full or failed, or another process wrote to the file. The bytes are dropped: after a
@@ -187,19 +187,19 @@ class Part:
         write: Callable[[bytes], None],
         advance: Callable[[int], None] = lambda num_bytes: None,
     ) -> bool:
-        """Fetch what is missing, and compare the hash of all.
+        """Fetch the missing bytes and compare the hash of all.
 
-        If it is another one, all bytes are fetched once more: the part may have been damaged on the disk, or a proxy
-        may have sent an old copy.
+        If the hash differs, all bytes are fetched once more: the part may have been damaged on disk, or a proxy may
+        have sent an old copy.
 
         Args:
-            supply: Where the file comes from.
-            file: What it must be.
+            supply: The source of the file.
+            file: Its name, size and hash.
             write: Appends bytes to this part.
-            advance: Told of bytes that are there or were written; negative when they are dropped.
+            advance: Called with the number of present or written bytes; negative when they are dropped.
 
         Returns:
-            Whether the hash is the right one.
+            Whether the hash is right.
         """
         self.hash_present(advance)
         for _ in range(2):
@@ -215,14 +215,14 @@ class Part:
 
 
 def claim(abandoned: Iterable[Path], ours: Path) -> Path | None:
-    """Give the longest abandoned part that can be had the name `ours`.
+    """Rename the longest abandoned part that can be taken over to `ours`.
 
     Args:
         abandoned: Parts without a living owner.
-        ours: A name with this process as the owner.
+        ours: A name with this process as its owner.
 
     Returns:
-        The name that the part had; None if there is none.
+        The part's old name; None if no part was taken over.
     """
     found: list[tuple[int, Path]] = []
     for path in abandoned:
@@ -232,27 +232,27 @@ def claim(abandoned: Iterable[Path], ours: Path) -> Path | None:
                 found.append((facts.st_size, path))
     for _, path in sorted(found, reverse=True):
         try:
-            os.utime(path)  # a rename keeps the time, and other hosts would take this part for abandoned
+            os.utime(path)  # a rename keeps the time: to other hosts the part would look abandoned
             rename(path, ours)
-        except OSError:  # another process was faster; or another user's, in /tmp
-            if not ours.exists():  # otherwise it was done, and a network drive lost the answer
+        except OSError:  # another process was faster, or the part is another user's (in /tmp)
+            if not ours.exists():  # else the rename succeeded, and a network drive lost the answer
                 continue
         return path
     return None
 
 
 def is_abandoned(owner: Owner, *paths: Path) -> bool:
-    """Whether the process that owns a part is gone, or cannot be asked for and is silent.
+    """Whether a part's owner is gone, or cannot be checked and is silent.
 
     Args:
         owner: The process.
-        paths: The part, or what else has a time if the part is gone.
+        paths: The part, then files whose times are used if the part is gone.
     """
     if owner.can_be_asked_for:
         return owner.is_gone()
-    # An attempt may follow five redirects, each of which may be silent for so long.
+    # An attempt may follow five redirects, and each may be silent for the timeout.
     patience_s = max(SILENT_S, settings.stale_s(), 10 * settings.timeout_s())
     for path in paths:
         with contextlib.suppress(FileNotFoundError):
-            return abs(time.time() - path.lstat().st_mtime) > patience_s  # a time in the future says as little
+            return abs(time.time() - path.lstat().st_mtime) > patience_s  # a time in the future is no better
     return False

@@ -1,4 +1,4 @@
-"""`PartialFile`: the part of a download. docs/decisions/downloads.md has its states."""
+"""`PartialFile`: the part of a download. Its states are in docs/decisions/downloads.md."""
 
 import contextlib
 import json
@@ -16,12 +16,12 @@ from recordzoo.net.part import Part, claim, is_abandoned
 from recordzoo.system.files import rename, replace
 
 CHECKING = "checking what is there of"
-"""How the name of the stage begins in which an earlier run's bytes are read."""
+"""Prefix of the name of the stage that reads an earlier run's bytes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stamp:
-    """What a server said about the file whose bytes these are; equal stamps, equal files."""
+    """A server's description of the file that the bytes come from; equal stamps mean equal files."""
 
     url: str
     etag: str = ""
@@ -29,21 +29,21 @@ class Stamp:
 
     @property
     def validator(self) -> str:
-        """What `If-Range` may carry: a strong ETag, else the date (RFC 9110, section 13.1.5), else ""."""
+        """The value for `If-Range`: a strong ETag, else the date (RFC 9110, section 13.1.5), else ""."""
         return self.etag if self.etag and not self.etag.startswith("W/") else self.last_modified
 
 
 class PartialFile(Part):
     """The part of a download, owned by this process until it is published or handed back.
 
-    Use it as a context manager: however the block ends, what was received is kept for the next process.
+    Use it as a context manager: however the block ends, received bytes are kept for the next process.
 
     Args:
-        target: The final name. An abandoned part of it is taken over, the longest one first.
-        algorithm: hashlib's name of the hash; None for no hash.
+        target: The final name. The longest abandoned part of it is taken over.
+        algorithm: The hash's name in hashlib; None for no hash.
 
     Attributes:
-        stamp: The file that the bytes come from; None if that is not known, or is more than one file.
+        stamp: The file that the bytes come from; None if it is unknown, or more than one file.
     """
 
     def __init__(self, target: Path, algorithm: str | None) -> None:
@@ -63,14 +63,14 @@ class PartialFile(Part):
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
-        # The error that ends the block matters more; a part that keeps our name is taken over once we are gone.
+        # The block's own error matters more. A part that keeps its name is taken over after this process ends.
         with contextlib.suppress(OSError):
-            self._file.close()  # first: Windows renames no file that is open
+            self._file.close()  # first: Windows does not rename open files
             if self._owned:
                 self._hand_back()
 
     def check_present(self, progress: Progress) -> None:
-        """Count the bytes of an earlier process in the hash, and tell how far that is.
+        """Hash the bytes of an earlier process, with progress.
 
         Raises:
             OSError: As `hash_present`.
@@ -82,17 +82,17 @@ class PartialFile(Part):
 
     @override
     def start_over(self, stamp: Stamp | None = None) -> None:
-        """Drop all bytes; the next ones come from the file that `stamp` tells of."""
+        """Drop all bytes; the next ones come from the file that `stamp` describes."""
         super().start_over()
         self._set_stamp(stamp)
 
     def go_on(self, *, same_file: bool) -> None:
-        """Keep the bytes and append another answer's; unless it tells of the same file no stamp holds for all."""
+        """Keep the bytes before another answer's are appended. Unless both are of the same file, drop the stamp."""
         if not same_file:
             self._set_stamp(None)
 
     def publish(self) -> None:
-        """Give the file its final name, durably, and remove what other processes abandoned of it.
+        """Give the file its final name, durably, and remove abandoned parts of it.
 
         Raises:
             OSError: As `sync`, or another process took the part over.
@@ -100,29 +100,29 @@ class PartialFile(Part):
         if not self._target.exists():
             self.touch()
             self.sync()
-        self._file.close()  # Windows renames no file that is open
-        if self._target.exists():  # another process was faster; what is published stays as it is
+        self._file.close()  # Windows does not rename open files
+        if self._target.exists():  # another process was faster; its file stays
             durable.remove(self.path)
         else:
             self._name_it()
         self._owned = False
         durable.remove(_side(self.path))
         for left in leftovers(self._target):
-            with contextlib.suppress(OSError):  # another user's, which does no harm
+            with contextlib.suppress(OSError):  # another user's file; harmless
                 durable.remove(left)
 
     def _name_it(self) -> None:
         try:
             durable.rename(self.path, self._target)
-        except FileExistsError:  # another process was faster, on Windows, where a rename replaces nothing
+        except FileExistsError:  # another process was faster: on Windows a rename never replaces
             durable.remove(self.path)
 
     def put_aside(self, found: str) -> Path:
-        """Keep the bytes under a name that says that they are wrong, and go on with an empty part."""
+        """Keep the wrong bytes under a ``.bad-`` name, and continue with an empty part."""
         aside = self._target.with_name(f"{self._target.name}.bad-{found[:8]}")
         self._file.close()
         replace(self.path, aside)
-        self._file = open(self.path, "xb", buffering=0)  # noqa: SIM115 - its lifetime is this object's
+        self._file = open(self.path, "xb", buffering=0)  # noqa: SIM115 - lives as long as this object
         self.start_over()
         return aside
 
@@ -148,7 +148,7 @@ class PartialFile(Part):
             "url": stamp.url,
             "etag": stamp.etag,
             "last_modified": stamp.last_modified,
-            # The part and this file move by two renames, between which another process may put its own beside them.
+            # The part and this file move by two renames; another process may write its own file between them.
             "inode": os.fstat(self._file.fileno()).st_ino,
         }
         _side(self.path).write_text(json.dumps(facts, indent=1), encoding="utf-8")
@@ -159,7 +159,7 @@ class PartialFile(Part):
             if facts["inode"] != os.fstat(self._file.fileno()).st_ino:
                 return None
             return Stamp(str(facts["url"]), str(facts["etag"]), str(facts["last_modified"]))
-        except (OSError, ValueError, KeyError, TypeError):  # absent, or cut by a crash: the same as not known
+        except (OSError, ValueError, KeyError, TypeError):  # missing, or cut by a crash: unknown
             return None
 
 
@@ -172,7 +172,7 @@ def _side(part: Path) -> Path:
 
 
 def leftovers(target: Path) -> list[Path]:
-    """List parts, and the small files beside them, that are abandoned: handed back, of the dead, or of the silent."""
+    """List abandoned parts and the small files beside them: released, or of dead or silent processes."""
     unowned = _name(target).name
     return [path for path in target.parent.iterdir() if path.name.startswith(unowned) and _is_left(path, unowned)]
 
@@ -182,4 +182,4 @@ def _is_left(path: Path, unowned: str) -> bool:
     if part.name == unowned:
         return True
     owner = Owner.parse(part.name.removeprefix(f"{unowned}."))
-    return owner is not None and is_abandoned(owner, part, path)  # what lies beside a part is as old as its first byte
+    return owner is not None and is_abandoned(owner, part, path)  # as old as the part's first byte

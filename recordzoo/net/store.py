@@ -25,34 +25,34 @@ logger = logging.getLogger("recordzoo")
 T = TypeVar("T")
 
 PIECE_BYTES = 4 << 20
-"""A file is requested in pieces of this size: one that stalls is noticed, and only it is requested again."""
+"""A file is requested in pieces of this size: only a piece that stalls is requested again."""
 
 PARALLEL = 4
-"""Pieces of a file that are under way at once: the latency of one is hidden behind the others."""
+"""Pieces of a file requested at once: this hides their latency."""
 
 RANGES_AT_ONCE = 64
-"""Ranges that are under way at once."""
+"""Ranges requested at once."""
 
 S3_SCHEMES = ("s3", "s3a")
 _HERE = ("file", "local", "memory")
-_EXISTS = (409, 412)  # of a request to create a file
+_EXISTS = (409, 412)  # statuses of a request to create an existing file
 _NOT_IMPLEMENTED = 501
 _PART_BYTES, _MAX_PARTS = 8 << 20, 9_000  # S3 takes 10,000 parts
 
 _MIN_PIECE_BYTES = 64 << 10
-_OPTIONS: dict[str, dict[str, Any]] = {  # Any: options of all kinds
-    "s3": {"config_kwargs": {"max_pool_connections": RANGES_AT_ONCE}},  # botocore's 10 would be waited for
+_OPTIONS: dict[str, dict[str, Any]] = {  # Any: options of any type
+    "s3": {"config_kwargs": {"max_pool_connections": RANGES_AT_ONCE}},  # with botocore's 10, requests would queue
 }
-_abandoned: list[object] = []  # file systems of a parent process: their finalizers would use its event loop
+_abandoned: list[object] = []  # a parent process's file systems, kept: their finalizers would use its event loop
 
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """What a server says of a file.
+    """A server's description of a file.
 
     Attributes:
         size_bytes: Its size.
-        etag: S3's ETag, without the quotation marks; "" where there is none.
+        etag: S3's ETag, without the quotation marks; "" if there is none.
     """
 
     size_bytes: int
@@ -60,11 +60,11 @@ class Entry:
 
 
 class Store:
-    """The files below a URL. Any thread may use it; each process makes its own file system.
+    """The files below a URL. Any thread may use it; each process creates its own file system.
 
-    What may pass (a timeout, a lost connection, status 5xx, 408, 429) is tried again with growing pauses, or after the
-    pause that the server asks for (Retry-After, up to 5 minutes). What will not pass (no such file, no access) is not
-    tried again. Every failure is a `RemoteError` that shows no credentials.
+    Temporary errors (a timeout, a lost connection, status 5xx, 408, 429) are retried with growing pauses, or after the
+    pause that the server asks for (Retry-After, up to 5 minutes). Permanent errors (no such file, no access) are not
+    retried. Every failure is a `RemoteError` that shows no credentials.
 
     Args:
         url: The folder.
@@ -74,7 +74,7 @@ class Store:
         self.url = url
         self._fs: AbstractFileSystem | None = None
         self._pid = 0
-        self._sends_whole_files = False  # a server that does not know ranges
+        self._sends_whole_files = False  # the server ignores ranges
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.url,)
@@ -86,7 +86,7 @@ class Store:
         """Return this process's file system.
 
         Raises:
-            RemoteError: It needs a package that is not installed; the network is switched off.
+            RemoteError: It needs a package that is not installed, or the network is switched off.
         """
         if self._fs is None or self._pid != os.getpid():
             if self._fs is not None:
@@ -105,13 +105,13 @@ class Store:
         return self._fs
 
     def path(self, name: str = "") -> str:
-        """Return what the file system calls a file, "" for the folder; it may hold credentials."""
+        """Return the file system's path of a file, or with "" of the folder; it may contain credentials."""
         url = self.url / name if name else self.url
         stripped: str = self.file_system()._strip_protocol(url.full)
         return stripped
 
     def read(self, name: str, max_bytes: int) -> bytes:
-        """Return a small file, or the first `max_bytes` of it.
+        """Return the content of a small file, or its first `max_bytes`.
 
         Raises:
             RemoteError: It cannot be read; `status` is 404 if there is none.
@@ -119,7 +119,7 @@ class Store:
         return self._retried(name, "read", lambda: self._cat(name, 0, max_bytes))[:max_bytes]
 
     def pieces(self, name: str, size_bytes: int, start: int = 0) -> Iterator[bytes]:
-        """Yield a file's bytes in order, from `start` on; several requests are under way at once.
+        """Yield a file's bytes in order, from `start` on, with several requests at once.
 
         Args:
             name: The file.
@@ -127,7 +127,7 @@ class Store:
             start: The first byte.
 
         Raises:
-            RemoteError: It cannot be read, or is shorter than that.
+            RemoteError: It cannot be read, or is shorter than `size_bytes`.
         """
         step = size_bytes if self._sends_whole_files else PIECE_BYTES
         begins = iter(range(start, size_bytes, max(1, step)))
@@ -145,11 +145,11 @@ class Store:
             pool.shutdown(wait=False, cancel_futures=True)
 
     def read_range(self, name: str, begin: int, end: int, size_bytes: int) -> bytes:
-        """Return a range of a file; after a timeout, smaller ones are requested: the connection may be slow.
+        """Return a range of a file. After a timeout, smaller ranges are requested: the connection may be slow.
 
         Args:
             name: The file.
-            begin, end: The first byte, and the one behind the last.
+            begin, end: The first byte, and the one after the last.
             size_bytes: The file's size.
 
         Raises:
@@ -178,11 +178,11 @@ class Store:
         """Return many ranges, requested at once.
 
         Args:
-            spans: Of each the file, the first byte, and the one behind the last.
-            sizes: The size of each one's file.
+            spans: The file, the first byte and the byte after the last, of each range.
+            sizes: The size of each range's file.
 
         Raises:
-            RemoteError: One cannot be read.
+            RemoteError: A range cannot be read.
         """
         if len(spans) == 1:
             return [self._range_of(spans[0], sizes[0])]
@@ -215,7 +215,7 @@ class Store:
         return {name: entry.size_bytes for name, entry in self.entries().items()}
 
     def entries(self) -> dict[str, Entry]:
-        """Return what the server says of each file in the folder, by name; empty if there is no such folder.
+        """Return the server's description of each file in the folder, by name; empty if there is no such folder.
 
         Raises:
             RemoteError: The server cannot list files, or refuses to.
@@ -228,7 +228,7 @@ class Store:
         }
 
     def folders(self) -> Sequence[str]:
-        """Name the folders in the folder.
+        """List the names of the folders in the folder.
 
         Raises:
             RemoteError: As `entries`.
@@ -253,12 +253,12 @@ class Store:
         return path.rstrip("/").rpartition("/")[2]
 
     def put(self, path: Path, name: str, advance: Callable[[int], None] = lambda num_bytes: None) -> None:
-        """Write a local file, and the folder if there is none.
+        """Upload a local file; create the folder if it is missing.
 
         Args:
             path: The local file.
             name: Its name in the folder.
-            advance: Told how many more bytes were sent; negative when they are sent again.
+            advance: Called with the number of bytes sent; negative when they are sent again.
 
         Raises:
             RemoteError: It cannot be written.
@@ -278,16 +278,16 @@ class Store:
             if self.url.scheme in _HERE:
                 fs.makedirs(target.rpartition("/")[0], exist_ok=True)
             options = {}
-            if self.url.scheme in S3_SCHEMES:  # s3fs would hold ten parts of each file in memory
+            if self.url.scheme in S3_SCHEMES:  # s3fs would keep ten parts of each file in memory
                 options = {"chunksize": part_bytes(path.stat().st_size), "max_concurrency": PARALLEL}
             fs.put_file(os.fspath(path), target, callback=Callback(hooks={"advance": tell}), **options)
 
         self._retried(name, "written", send)
 
     def create(self, name: str, data: bytes) -> None:
-        """Write a small file with all of its bytes, unless there is one; read it to know which it is.
+        """Create a small file unless it exists; the caller reads it to see whose it is.
 
-        A store that has no such request is asked whether there is a file first.
+        On a store without such a request, the file's existence is checked first.
 
         Raises:
             RemoteError: It cannot be written.
@@ -305,7 +305,7 @@ class Store:
                 elif not fs.exists(target):
                     fs.pipe_file(target, data)
             except Exception as err:
-                if status_of(err) == _NOT_IMPLEMENTED and not fs.exists(target):  # some servers of S3's kind
+                if status_of(err) == _NOT_IMPLEMENTED and not fs.exists(target):  # some S3-compatible servers
                     fs.pipe_file(target, data)
                 elif not isinstance(err, FileExistsError) and status_of(err) not in _EXISTS:
                     raise
@@ -313,7 +313,7 @@ class Store:
         self._retried(name, "written", send)
 
     def remove(self, name: str) -> None:
-        """Remove a file, if it is there.
+        """Remove a file if it exists.
 
         Raises:
             RemoteError: It cannot be removed.
@@ -336,17 +336,17 @@ class Store:
 
     def _cat(self, name: str, begin: int, end: int) -> bytes:
         fs, path = self.file_system(), self.path(name)
-        # fsspec's wrapper of its asynchronous file systems takes the timeout; the others have their own.
+        # fsspec's wrapper of asynchronous file systems takes the timeout; the others have their own.
         options: dict[str, Any] = {"timeout": settings.timeout_s() or None} if fs.async_impl else {}
         if self.url.scheme in ("http", "https"):
-            options["headers"] = {"Accept-Encoding": "identity"}  # a range counts the file's own bytes
-        data: bytes = fs.cat_file(path, start=begin, end=end, **options)  # by name: s3fs has another argument first
+            options["headers"] = {"Accept-Encoding": "identity"}  # ranges count the uncompressed bytes
+        data: bytes = fs.cat_file(path, start=begin, end=end, **options)  # by keyword: s3fs has another argument first
         return data
 
     def _retried(
         self, name: str, doing: str, action: Callable[[], T], failed: Callable[[Exception], None] | None = None
     ) -> T:
-        """Do something, again if it fails in a way that may pass."""
+        """Call a function; retry it after temporary errors."""
         url = self.url / name if name else self.url
         for attempt in range(1, retry.ATTEMPTS + 1):
             try:
@@ -359,7 +359,7 @@ class Store:
                 again = attempt < retry.ATTEMPTS and pause_s <= retry.RETRY_AFTER_CAP_S and may_pass(err)
                 if failed is not None:
                     failed(err)
-            # Not within `except`: the other package's error may show credentials.
+            # Outside `except`: the other package's error may show credentials.
             if not again:
                 raise failure
             logger.debug("%s attempt %d: %s", url, attempt, failure)
@@ -376,18 +376,18 @@ class Store:
 
 
 def part_bytes(size_bytes: int) -> int:
-    """Return how large the parts are in which a large file is sent to S3."""
+    """Return the part size for uploading a large file to S3."""
     return max(_PART_BYTES, -(-size_bytes // _MAX_PARTS))
 
 
 def _creates(fs: "AbstractFileSystem") -> bool:
-    """Whether a file system takes `mode="create"`; adlfs before 2025 and others do not."""
+    """Whether a file system supports `mode="create"`; adlfs before 2025 and others do not."""
     function = fs._pipe_file if fs.async_impl else fs.pipe_file
     return "mode" in inspect.signature(function).parameters
 
 
 def _create_here(path: Path, data: bytes) -> None:
-    """Create a file of this machine with all of its bytes."""
+    """Create a local file atomically, with its whole content."""
     part = path.with_name(f"{path.name}.{secrets.token_hex(4)}.part")
     part.write_bytes(data)
     try:

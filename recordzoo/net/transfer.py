@@ -1,4 +1,4 @@
-"""From the addresses of a file to its complete, verified part: attempts, waits, and which bytes may be kept."""
+"""Fill a file's part from its addresses: attempts, pauses, and the bytes that may be kept."""
 
 import contextlib
 import logging
@@ -29,18 +29,18 @@ _REPLACED = (
 
 
 class Transfer:
-    """One file on its way: what is known of it, its part, and what the user was told of its progress.
+    """The transfer of one file: its known facts, its part, and the progress shown so far.
 
     Args:
         target: Its final name.
         part: Its unfinished file.
-        session: What carries connections and cookies from one request to the next.
-        progress: What is told of the work.
-        size: The size it must have, if any.
-        expected: The algorithm and digest of the hash that it must have, if any.
-        md5: The MD5 that it may have instead.
-        instructions: What people can do where no address gives the file.
-        stop: By which another thread can end it.
+        session: Keeps connections and cookies between requests.
+        progress: Shows the work.
+        size: The expected size, if known.
+        expected: The algorithm and digest of the expected hash, if known.
+        md5: An MD5 that is accepted instead.
+        instructions: Steps for the user if no address has the file.
+        stop: Lets another thread stop the transfer.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class Transfer:
         self._md5 = md5
         self._instructions = instructions
         self._stop = stop
-        self._told: tuple[int | None, int] | None = None  # total and position, as told to progress
+        self._told: tuple[int | None, int] | None = None  # total and position that the progress shows
 
     def run(self, addresses: Sequence[Address]) -> None:
         """Publish the file from the first address that has it."""
@@ -93,19 +93,19 @@ class Transfer:
             raise self._write_error(err) from err
         crash_points.crash_point("download.published")
         self._progress.end()
-        for failure in failures:  # what another host got wrong is of no use beside the right file
+        for failure in failures:  # wrong files of other hosts are useless once the right one is here
             if isinstance(failure, HashMismatchError) and failure.details.get("path"):
                 failure.path.unlink(missing_ok=True)
 
     def _obtain(self, address: Address) -> None:
-        """Get all bytes and compare their hash; a wrong file is asked for once more, of the host and not of a cache."""
+        """Receive all bytes and compare their hash; request a wrong file once more, bypassing caches."""
         try:
             self._receive(address)
             if self._is_expected():
                 return
             self._part.start_over()
             what = "another hash"
-        except HashMismatchError:  # another size was said before anything was sent; what is there may be right
+        except HashMismatchError:  # the server announced another size; the present bytes may be right
             what = "another size"
         self._progress.note(f"{self._target.name}: what was received has {what} than expected; asking once more")
         self._receive(address, {"Cache-Control": "no-cache"})
@@ -116,7 +116,7 @@ class Transfer:
         return self._hash is None or self._part.hexdigest() == self._hash[1] or self._has_md5()
 
     def _has_md5(self) -> bool:
-        """Whether a file of another hash has the MD5 that it may have instead, which is computed now."""
+        """Compute the MD5 of a file with another hash; return whether it is the accepted one."""
         if self._md5 is None or self._hash is None:
             return False
         name, algorithm = self._target.name, self._hash[0]
@@ -130,7 +130,7 @@ class Transfer:
         return is_same
 
     def _receive(self, address: Address, headers: dict[str, str] | None = None) -> None:
-        """Ask as often as it takes for the bytes from where the part ends."""
+        """Request the bytes after the part's end until all are received."""
         part = self._part
         if self._size is not None and part.size_bytes > self._size:
             part.start_over()
@@ -141,17 +141,17 @@ class Transfer:
                 self._attempt(address, dict(headers or {}), from_zero)
                 break
             except TryAgainError as err:
-                # Starting over is no progress: a host that ignores Range and drops half-way would be asked for ever.
+                # Restarts are not progress: retries of a host that ignores Range and drops half-way would never end.
                 came_further = part.size_bytes - err.slow_bytes > before[0] and part.restarts == before[1]
                 failed = 0 if came_further else failed + 1
                 from_zero = err.from_zero
                 self._wait(address, err, failed)
-        if self._told is None:  # an earlier process had received all of it
+        if self._told is None:  # an earlier process had received all bytes
             self._tell(part.size_bytes, part.size_bytes)
         crash_points.crash_point("download.complete")
 
     def _attempt(self, address: Address, headers: dict[str, str], from_zero: bool) -> None:
-        """Ask once and take what comes; returns when the file is complete."""
+        """Send one request and append its answer; return when the file is complete."""
         part = self._part
         offset = 0 if from_zero else self._resumable_bytes(address)
         stamp = part.stamp if part.stamp is not None and part.stamp.url == address.url else None
@@ -180,13 +180,13 @@ class Transfer:
         return contextlib.nullcontext() if self._stop is None else self._stop.reading(answer.interrupt)
 
     def _resumable_bytes(self, address: Address) -> int:
-        """How many bytes may be kept: all if their hash is compared in the end or the server can tell, else none."""
+        """Return how many bytes may be kept: all if a hash or the server can verify them, else none."""
         stamp = self._part.stamp
         can_tell = stamp is not None and stamp.url == address.url and bool(stamp.validator)
         return self._part.size_bytes if self._hash or can_tell else 0
 
     def _check_content(self, answer: Answer, address: Address, first: bytes) -> int | None:
-        """Refuse a web page or a file of another size before the part is touched; return the size, if known."""
+        """Refuse a web page or a file of another size before the part changes; return the size, if known."""
         title = answer.page_title(first) if not answer.start else None
         if title is not None and not self._target.name.lower().endswith((".html", ".htm")):
             refused = drive.refusal(title)
@@ -219,7 +219,7 @@ class Transfer:
             raise TryAgainError(f"received {part.size_bytes} of {total} bytes, then the server stopped")
 
     def _wait(self, address: Address, err: TryAgainError, failed: int) -> None:
-        """Let some time pass before the next attempt; raise if there is to be none."""
+        """Pause before the next attempt; raise if there are no more attempts."""
         if self._stop is not None:
             self._stop.check()
         kept = self._part.size_bytes
@@ -252,7 +252,7 @@ class Transfer:
             raise self._write_error(err) from err
 
     def _tell(self, position: int, total: int | None) -> None:
-        """Bring progress to a position: it begins where the download resumes and goes back when that starts over."""
+        """Move the progress to a position: it begins where the download resumes, and goes back if it restarts."""
         if self._told is None or self._told[0] != total:
             self._progress.begin(f"downloading {self._target.name}", total, position)
         elif position != self._told[1]:
@@ -297,7 +297,7 @@ class Transfer:
         )
 
     def _summary(self, addresses: Sequence[Address], failures: Sequence[SourceError]) -> SourceError:
-        """Make one error of those of all addresses; a wrong file says more than a dead host."""
+        """Combine the errors of all addresses into one; a wrong file tells more than a dead host."""
         text = "\n".join(map(str, failures))
         if len(failures) > 1:
             text = f"{self._target}: none of {len(failures)} addresses gave the file.\n{text}"
@@ -314,7 +314,7 @@ class Transfer:
 
 
 def _check_start(answer: Answer, offset: int, stamp: Stamp | None) -> None:
-    """Refuse bytes that do not continue what is there; an answer from zero is always welcome."""
+    """Refuse bytes that do not continue the part; an answer from offset 0 is always accepted."""
     if answer.start == 0:
         return
     if answer.start != offset:

@@ -1,7 +1,7 @@
-"""`Url`: an address of a file or folder that fsspec reaches. What is shown or pickled has no login and no signature.
+"""`Url`: an address of a file or folder that fsspec reaches. Its shown and pickled forms omit login and signature.
 
-A login or query that was given once holds in this process, and in processes forked from it, for everything below that
-address. A process that is started anew does not get it: it needs fsspec's configuration or the environment.
+A login or query that was given once holds for everything below that address, in this process and in processes forked
+from it. A spawned process does not get it: it needs fsspec's configuration or the environment.
 """
 
 import os
@@ -13,17 +13,17 @@ from recordzoo.base.addresses import public_url, shown
 from recordzoo.errors import ArgumentError
 
 _FORM = re.compile(r"(?P<scheme>[a-z][a-z0-9+.-]*)://(?P<rest>.*)", re.IGNORECASE | re.DOTALL)
-_CHAIN = re.compile(r"[a-z][a-z0-9+.-]*(://[^:]*)?::", re.IGNORECASE)  # of file systems, as fsspec takes them
+_CHAIN = re.compile(r"[a-z][a-z0-9+.-]*(://[^:]*)?::", re.IGNORECASE)  # fsspec's chains of file systems
 _COLLAPSED = re.compile(
     r"([a-z0-9+.-]+::)*((s3|gs|gcs|az|abfss?|hf|https?|memory|mongodb(\+srv)?):[/\\](?![/\\])|"
     r"[a-z0-9+.-]{2,}:[/\\][^/\\]*@)",
     re.IGNORECASE,
 )
 _USER_IS_SECRET = ("http", "https", "ftp", "webhdfs")
-"""Elsewhere a name before "@" without a password is no secret: Azure writes its container there."""
+"""In other schemes a name before "@" without a password is no secret: Azure writes its container there."""
 
 _NAMES_TAKE_QUESTION_MARKS = ("file", "local", "memory")
-"""Elsewhere "?" begins a query, such as a signature."""
+"""In other schemes "?" begins a query, such as a signature."""
 
 _secrets: dict[str, tuple[str, str]] = {}  # public address → login with its "@", query with its "?"
 
@@ -32,7 +32,7 @@ def is_url(text: object) -> "TypeGuard[str | Url]":
     """Whether something is a URL and not a path.
 
     Raises:
-        ArgumentError: It was a URL and went through `Path`, which takes one of its slashes away.
+        ArgumentError: It is a URL that went through `Path`, which removes one of its slashes.
     """
     if isinstance(text, Url):
         return True
@@ -47,10 +47,10 @@ def _is_chain(text: str) -> "re.Match[str] | None":
 
 @dataclass(frozen=True, slots=True)
 class Url:
-    """The address of a file or folder; `str()` gives it without login and query.
+    """The address of a file or folder; `str()` omits login and query.
 
     Attributes:
-        public: The address as it may be shown; it ends in no slash.
+        public: The address that may be shown; it does not end in a slash.
     """
 
     public: str
@@ -59,10 +59,10 @@ class Url:
 
     @classmethod
     def parse(cls, text: "str | Url") -> "Url":
-        """Read an address.
+        """Parse an address.
 
         Raises:
-            ArgumentError: It is none.
+            ArgumentError: The text is not an address.
         """
         if isinstance(text, Url):
             return text
@@ -86,7 +86,7 @@ class Url:
 
     @property
     def scheme(self) -> str:
-        """What stands before "://", in small letters."""
+        """The scheme before "://", in lower case."""
         return self.public.partition("://")[0]
 
     @property
@@ -96,19 +96,19 @@ class Url:
 
     @property
     def parent(self) -> "Url":
-        """The folder above; that of a bucket or host is itself."""
+        """The parent folder; a bucket or host is its own parent."""
         scheme, _, rest = self.public.partition("://")
         above = rest.rpartition("/")[0] or rest
         return Url(f"{scheme}://{above}", self._login, self._query)
 
     @property
     def has_query(self) -> bool:
-        """Whether a query belongs to the address."""
+        """Whether the address has a query."""
         return bool(self._query)
 
     @property
     def full(self) -> str:
-        """The address with login and query: to be sent, and never to be shown, logged or stored."""
+        """The address with login and query, for requests; never show, log or store it."""
         scheme, _, rest = self.public.partition("://")
         return f"{scheme}://{self._login}{rest}{self._query}"
 
@@ -126,7 +126,7 @@ class Url:
         return self.public
 
     def __fspath__(self) -> str:
-        """Return what is shown, for messages and for names below it; no file can be opened by it."""
+        """Return the public address, for messages and for names below it; it does not open a file."""
         return self.public
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -134,7 +134,7 @@ class Url:
 
 
 def _known_secret(public: str) -> tuple[str, str]:
-    """Return the login and query that were given for an address, or for one above it."""
+    """Return the login and query that were given for an address or one above it."""
     while public.rpartition("/")[0] and not public.endswith("://"):
         if public in _secrets:
             return _secrets[public]
